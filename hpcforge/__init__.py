@@ -1,0 +1,1 @@
+"""hpcforge: from a blueprint to a GPU cluster that has proved it can train."""

@@ -1,0 +1,1 @@
+"""The resolved model: every node named and addressed, every default applied. Pure."""

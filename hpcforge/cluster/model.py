@@ -1,0 +1,189 @@
+"""What a blueprint, an inventory and the hardware catalog say together, with nothing left to default.
+
+A `Cluster` is the only thing that roles see (as `cluster` and `node` in their templates), so its attribute names are
+a contract with `roles/`. Everything is frozen; nodes keep the order in which the blueprint names them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Literal
+
+Function = Literal["head", "login", "storage", "worker"]
+
+
+@dataclass(frozen=True)
+class Gpus:
+    """The GPUs of one node. `fake` ones are character devices for rehearsals that compute nothing."""
+
+    model: str
+    count: int
+
+    @property
+    def fake(self) -> bool:
+        """True for a rehearsal's stand-ins."""
+        return self.model == "fake"
+
+    @property
+    def devices(self) -> tuple[str, ...]:
+        """Device files, one a GPU, in index order."""
+        stem = "/dev/fakegpu" if self.fake else "/dev/nvidia"
+        return tuple(f"{stem}{index}" for index in range(self.count))
+
+
+@dataclass(frozen=True)
+class Node:
+    """One machine as declared (overrides applied), and where to reach it."""
+
+    name: str
+    group: str  # the key under `nodes:` that names it, e.g. "w[01-03]"
+    functions: tuple[Function, ...]
+    hardware: str
+    sockets: int
+    cores_per_socket: int
+    threads_per_core: int
+    memory_mib: int
+    gpus: Gpus | None
+    address: str
+    host_keys: tuple[str, ...] = ()  # OpenSSH public keys, "ssh-ed25519 AAAA..."; empty: not known
+
+    @property
+    def cpus(self) -> int:
+        """Hardware threads."""
+        return self.sockets * self.cores_per_socket * self.threads_per_core
+
+
+@dataclass(frozen=True)
+class Access:
+    """How hpcforge gets in: an ordinary user, made root by `become`."""
+
+    user: str
+    become: Literal["sudo", "none"]
+    key: Path | None  # private key file on the operator host; None: the user's ssh agent and default keys
+
+
+@dataclass(frozen=True)
+class Network:
+    """One subnet."""
+
+    name: str
+    cidr: str
+
+
+@dataclass(frozen=True)
+class Services:
+    """Where the cluster's services run; a name is a node, external means that the site already has one."""
+
+    dns_on: str | None
+    dns_external: tuple[str, ...]
+    dns_forward: tuple[str, ...]
+    time_on: str | None
+    time_external: tuple[str, ...]
+    depot_on: str | None  # serves wheels to nodes without internet
+
+
+@dataclass(frozen=True)
+class OperatingSystem:
+    """A distribution release and what follows from it."""
+
+    name: str  # "debian"
+    release: str  # "12"
+    python: str  # the distribution's own, "3.11"
+    slurm: str  # the distribution's own, "22.05"
+    libc: str  # "2.36": bounds the wheels that run there
+
+
+@dataclass(frozen=True)
+class SiteRole:
+    """A site's own Ansible role, and the nodes it runs on."""
+
+    name: str
+    path: Path
+    on: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Partition:
+    """A Slurm partition."""
+
+    name: str
+    nodes: tuple[str, ...]
+    default: bool
+    max_time: str  # as Slurm spells it; "INFINITE" where the blueprint sets none
+
+
+@dataclass(frozen=True)
+class Slurm:
+    """What the scheduler is told. Reserves are kept from jobs."""
+
+    controller: str
+    reserve_cores: int
+    reserve_memory_mib: int
+    enforce: tuple[Literal["cores", "memory", "gpus"], ...]
+    partitions: tuple[Partition, ...]
+
+
+@dataclass(frozen=True)
+class User:
+    """A person or service account, the same on every node."""
+
+    name: str
+    uid: int
+    admin: bool
+    keys: tuple[str, ...]  # OpenSSH public key lines
+
+    @property
+    def home(self) -> str:
+        """Home directory."""
+        return f"/home/{self.name}"
+
+
+@dataclass(frozen=True)
+class SmokeTest:
+    """One acceptance test and the nodes it spans."""
+
+    name: Literal["allreduce", "train_ddp"]
+    nodes: tuple[str, ...]
+    time_limit_s: int
+
+
+@dataclass(frozen=True)
+class Acceptance:
+    """What must be shown before the cluster counts as working."""
+
+    run_as: str
+    tests: tuple[SmokeTest, ...]
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """Everything hpcforge knows about a cluster before it looks at a node."""
+
+    name: str
+    domain: str
+    access: Access
+    nodes: tuple[Node, ...]
+    network: Network
+    services: Services
+    os: OperatingSystem
+    pytorch: str | None
+    site_roles: tuple[SiteRole, ...]
+    slurm: Slurm
+    users: tuple[User, ...]
+    acceptance: Acceptance | None
+
+    @cached_property
+    def by_name(self) -> dict[str, Node]:
+        """Nodes by name."""
+        return {node.name: node for node in self.nodes}
+
+    def with_function(self, function: Function) -> tuple[Node, ...]:
+        """The nodes that have a function, in blueprint order."""
+        return tuple(node for node in self.nodes if function in node.functions)
+
+    @property
+    def workers(self) -> tuple[Node, ...]:
+        """The nodes that run jobs."""
+        return self.with_function("worker")

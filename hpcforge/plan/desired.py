@@ -1,0 +1,102 @@
+"""What each node should have: typed resources, rendered, content stored once per distinct text.
+
+The JSON form of these (`dataclasses.asdict`) is what the node program is sent, see `hpcforge.node`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+
+@dataclass(frozen=True)
+class File:
+    """A regular file. `digest` is the SHA-256 of its content; None: a secret that is not generated yet."""
+
+    path: str
+    mode: str  # octal text, "0644"
+    owner: str
+    group: str
+    digest: str | None
+    secret: str | None  # name of the secret that is its content; such content never enters a plan
+    early: bool  # must be there before packages are installed
+
+
+@dataclass(frozen=True)
+class Directory:
+    """A directory; its content is not managed."""
+
+    path: str
+    mode: str
+    owner: str
+    group: str
+
+
+@dataclass(frozen=True)
+class Account:
+    """A Unix account with a primary group of the same name and number."""
+
+    name: str
+    uid: int
+    home: str
+    shell: str
+
+
+@dataclass(frozen=True)
+class Unit:
+    """A systemd unit that is enabled and running; restarted when one of `watches` (paths) changes."""
+
+    name: str
+    watches: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Check:
+    """A command with an expected outcome. Run by observe once, and after the role's work until `wait_s` has passed."""
+
+    name: str
+    command: tuple[str, ...]
+    stdout: str | None  # regular expression that must match somewhere in the output
+    wait_s: float
+
+
+@dataclass(frozen=True)
+class Opaque:
+    """Work that data cannot say: listed in plans by digest, run when the digest changes or a check fails."""
+
+    engine: Literal["pyinfra", "ansible"]
+    source: str  # deploy.py, or the Ansible role's folder, on the operator host
+    inputs: Mapping[str, Any]  # plain data handed to it
+    digest: str  # SHA-256 over code and inputs
+
+
+@dataclass(frozen=True)
+class Need:
+    """Another role that must be done first; `nodes` are where (the same node, or others)."""
+
+    role: str
+    nodes: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """One role on one node."""
+
+    role: str
+    needs: tuple[Need, ...] = ()
+    packages: tuple[str, ...] = ()
+    directories: tuple[Directory, ...] = ()
+    files: tuple[File, ...] = ()
+    accounts: tuple[Account, ...] = ()
+    units: tuple[Unit, ...] = ()
+    checks: tuple[Check, ...] = ()
+    opaque: Opaque | None = None
+
+
+@dataclass(frozen=True)
+class Desired:
+    """Every node's roles in the order they are done, and the text of every file by digest."""
+
+    nodes: Mapping[str, tuple[Wanted, ...]]
+    texts: Mapping[str, str]
