@@ -96,6 +96,28 @@ class OperatingSystem:
 
 
 @dataclass(frozen=True)
+class Wheel:
+    """A pinned Python wheel."""
+
+    file: str
+    sha256: str
+
+
+@dataclass(frozen=True)
+class PyTorch:
+    """Which PyTorch the workers get: pinned wheels, or the distribution's own package where there are none."""
+
+    version: str
+    build: Literal["wheel", "distribution"]
+    wheels: tuple[Wheel, ...]  # torch itself first; empty for the distribution's build
+
+    @property
+    def python(self) -> str:
+        """The interpreter on a worker that can import torch."""
+        return "/opt/hpcforge/pytorch/bin/python" if self.build == "wheel" else "/usr/bin/python3"
+
+
+@dataclass(frozen=True)
 class SiteRole:
     """A site's own Ansible role, and the nodes it runs on."""
 
@@ -168,7 +190,7 @@ class Cluster:
     network: Network
     services: Services
     os: OperatingSystem
-    pytorch: str | None
+    pytorch: PyTorch | None
     site_roles: tuple[SiteRole, ...]
     slurm: Slurm
     users: tuple[User, ...]
