@@ -98,5 +98,6 @@ class Wanted:
 class Desired:
     """Every node's roles in the order they are done, and the text of every file by digest."""
 
+    roles: tuple[str, ...]  # all, in an order that agrees with every need
     nodes: Mapping[str, tuple[Wanted, ...]]
     texts: Mapping[str, str]

@@ -1,0 +1,139 @@
+"""Which nodes are fit for jobs: what they show against what is declared, and what Slurm is told of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from hpcforge.cluster.model import Cluster
+
+MARK = "hpcforge: "  # our drains carry it, and only those are resumed
+# What slurmctld writes by itself when a node registers with less than slurm.conf says: the same judgement as ours.
+_SLURM_OWN_REASONS = ("Low RealMemory", "Low CPUs", "Low socket*core", "gres/gpu count")
+
+
+@dataclass(frozen=True)
+class Declared:
+    """What a worker must show to be admitted. Memory is what is declared less what is kept from jobs."""
+
+    node: str
+    memory_mib: int
+    needed_memory_mib: int
+    cpus: int
+    gpus: int
+    gpu_kind: Literal["fake", "nvidia"]
+
+
+@dataclass(frozen=True)
+class Shortfall:
+    """One thing that a node has less of than it declares, and the override that would accept it."""
+
+    node: str
+    what: str
+    declared: str
+    observed: str
+    override: str
+
+
+@dataclass(frozen=True)
+class Drain:
+    """What Slurm is told about a node."""
+
+    node: str
+    action: Literal["drain", "resume"]
+    reason: str
+
+
+def declared(cluster: Cluster) -> tuple[Declared, ...]:
+    """What each worker must show."""
+    return tuple(
+        Declared(
+            node=node.name,
+            memory_mib=node.memory_mib,
+            needed_memory_mib=node.memory_mib - cluster.slurm.reserve_memory_mib,
+            cpus=node.cpus,
+            gpus=node.gpus.count if node.gpus else 0,
+            gpu_kind="fake" if node.gpus and node.gpus.fake else "nvidia",
+        )
+        for node in cluster.workers
+    )
+
+
+def shortfalls(worker: Declared, facts: Mapping[str, Any], gpus_ready: bool) -> tuple[Shortfall, ...]:
+    """What a worker's facts lack. `gpus_ready`: its device files should be there by now, so they are counted."""
+    found = []
+    memory_mib = int(facts["memory_kib"]) // 1024
+    if memory_mib < worker.needed_memory_mib:
+        observed = f"{memory_mib / 1024:.1f} GiB"
+        found.append(
+            Shortfall(
+                worker.node,
+                "memory",
+                f"{worker.memory_mib / 1024:g} GiB ({worker.needed_memory_mib / 1024:g} GiB after the reserve)",
+                observed,
+                f'{worker.node}: {{memory_gib: {memory_mib // 1024}, reason: "has {observed}"}}',
+            )
+        )
+    if int(facts["cpus"]) < worker.cpus:
+        found.append(
+            Shortfall(
+                worker.node,
+                "CPUs",
+                str(worker.cpus),
+                str(facts["cpus"]),
+                f"{worker.node}: {{sockets: 1, cores_per_socket: {facts['cpus']}, threads_per_core: 1, "
+                f'reason: "has {facts["cpus"]} CPUs"}}',
+            )
+        )
+    seen = int(facts.get("gpus", {}).get(worker.gpu_kind, 0))
+    if gpus_ready and seen < worker.gpus:
+        found.append(
+            Shortfall(
+                worker.node,
+                "GPUs",
+                str(worker.gpus),
+                str(seen),
+                f'{worker.node}: {{gpus: {seen}, reason: "has {seen} of {worker.gpus} GPUs"}}',
+            )
+        )
+    return tuple(found)
+
+
+def drains(found: Iterable[Shortfall], slurm_nodes: Mapping[str, tuple[str, str]]) -> tuple[Drain, ...]:
+    """What Slurm must be told so that exactly the nodes that fall short are drained.
+
+    `slurm_nodes`: state and reason by node, as `parse_slurm_nodes` gives them, of the nodes that were judged. A node
+    drained by somebody else, for another reason, is left alone.
+    """
+    short: dict[str, list[Shortfall]] = {}
+    for one in found:
+        short.setdefault(one.node, []).append(one)
+    orders = []
+    for node, (state, reason) in slurm_nodes.items():
+        drained = "DRAIN" in state
+        if node in short and not drained:
+            said = ", ".join(f"{one.what} {one.observed}, declared {one.declared}" for one in short[node])
+            orders.append(Drain(node, "drain", MARK + said))
+        elif node not in short and drained and reason.startswith((MARK, *_SLURM_OWN_REASONS)):
+            orders.append(Drain(node, "resume", reason))
+    return tuple(orders)
+
+
+SLURM_NODES_COMMAND = ("sinfo", "--noheader", "--Node", "--format=%N|%T|%E")
+
+
+def parse_slurm_nodes(output: str) -> dict[str, tuple[str, str]]:
+    """State (upper case) and reason by node, from the output of `SLURM_NODES_COMMAND`; other lines are ignored."""
+    nodes = {}
+    for line in output.splitlines():
+        name, bar, rest = line.partition("|")
+        state, bar2, reason = rest.partition("|")
+        if bar and bar2:
+            nodes[name.strip()] = (state.strip().upper(), reason.strip())
+    return nodes
+
+
+def judged(workers: Sequence[Declared], slurm_nodes: Mapping[str, tuple[str, str]]) -> dict[str, tuple[str, str]]:
+    """The Slurm states of just these workers."""
+    return {worker.node: slurm_nodes[worker.node] for worker in workers if worker.node in slurm_nodes}

@@ -1,0 +1,40 @@
+"""What nodes answered: the differences from what is wanted of them, and their facts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from hpcforge.plan.desired import Wanted
+
+Difference = Mapping[str, Any]  # as in `hpcforge.node`: a role, and only what differs from what is wanted of it
+
+
+@dataclass(frozen=True)
+class Observed:
+    """One node's answer. `unreachable` says why there is none; `python` is False where first contact is still due."""
+
+    node: str
+    facts: Mapping[str, Any] = field(default_factory=dict)
+    differs: Mapping[str, Difference] = field(default_factory=dict)  # by role
+    reads: Mapping[str, str | None] = field(default_factory=dict)  # text by path, None where there is no such file
+    answers: Mapping[str, str] = field(default_factory=dict)  # output of the commands that were asked for
+    python: bool = True
+    unreachable: str | None = None
+
+
+def nothing_there(wanted: Wanted) -> Difference:
+    """The difference of a node that has nothing of a role: for first contact, before the node can answer."""
+    return {
+        "role": wanted.role,
+        "packages": list(wanted.packages),
+        "directories": [{"path": d.path, "exists": False} for d in wanted.directories],
+        "files": [{"path": f.path, "exists": False} for f in wanted.files],
+        "accounts": [{"name": a.name, "exists": False} for a in wanted.accounts],
+        "units": [
+            {"name": u.name, "enabled": False, "active": "inactive", "restart_pending": False} for u in wanted.units
+        ],
+        "checks": [{"name": c.name, "detail": "not run yet"} for c in wanted.checks],
+        "opaque": {"digest": None} if wanted.opaque else None,
+    }

@@ -1,0 +1,183 @@
+"""A role as it is read from its folder: `role.yaml`, templates, and the code of its opaque part."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+Expression = str  # a Jinja expression over `cluster`, `node` and, under `for_each`, `item`
+
+
+class RoleError(Exception):
+    """A role's own files are wrong: where, and what."""
+
+    def __init__(self, path: Path, message: str) -> None:
+        super().__init__(f"{path}: {message}")
+
+
+class _Spec(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class ResourceSpec(_Spec):
+    """What every resource may say: whether, and for each of what."""
+
+    when: Expression = "true"
+    for_each: Expression | None = None
+
+
+class PackageSpec(ResourceSpec):
+    """A package of the distribution."""
+
+    name: str
+
+
+class DirectorySpec(ResourceSpec):
+    """A directory with its mode and owner."""
+
+    path: str
+    mode: str = "0755"
+    owner: str = "root"
+    group: str = "root"
+
+
+class FileSpec(ResourceSpec):
+    """A file: exactly one of `template`, `content`, `source` and `secret` says what is in it."""
+
+    path: str
+    template: str | None = None
+    content: str | None = None
+    source: str | None = None
+    secret: str | None = None
+    mode: str = "0644"
+    owner: str = "root"
+    group: str = "root"
+    scope: Literal["cluster", "node"] = "node"
+    early: bool = False
+
+
+class AccountSpec(ResourceSpec):
+    """A Unix account."""
+
+    name: str
+    uid: str
+    home: str
+    shell: str = "/bin/bash"
+
+
+class UnitSpec(ResourceSpec):
+    """A systemd unit that shall be enabled and active."""
+
+    name: str
+    watches: tuple[str, ...] | None = None  # None: every file of the role
+
+
+class CheckSpec(ResourceSpec):
+    """A command with an expected outcome."""
+
+    name: str
+    command: tuple[str, ...] = Field(min_length=1)
+    stdout: str | None = None
+    wait_s: float = 0
+
+
+class RoleSpec(_Spec):
+    """What `role.yaml` may say."""
+
+    description: str
+    on: Expression
+    needs: tuple[str, ...] = ()
+    packages: tuple[PackageSpec, ...] = ()
+    directories: tuple[DirectorySpec, ...] = ()
+    files: tuple[FileSpec, ...] = ()
+    accounts: tuple[AccountSpec, ...] = ()
+    units: tuple[UnitSpec, ...] = ()
+    checks: tuple[CheckSpec, ...] = ()
+    inputs: Mapping[str, Expression] = {}
+
+
+@dataclass(frozen=True)
+class Code:
+    """The opaque part of a role: which engine runs it, from where, and the digest of all its files."""
+
+    engine: Literal["pyinfra", "ansible"]
+    source: Path
+    digest: str
+
+
+@dataclass(frozen=True)
+class Role:
+    """One folder of how-to, wholly read."""
+
+    name: str
+    spec: RoleSpec
+    texts: Mapping[str, str]  # template and source files by the name role.yaml uses
+    code: Code | None
+
+
+def load_roles(folder: Path) -> tuple[Role, ...]:
+    """Read every role under `folder`, by name. Raises `RoleError` where one is wrong."""
+    return tuple(load_role(path.parent) for path in sorted(folder.glob("*/role.yaml")))
+
+
+def load_role(folder: Path) -> Role:
+    """Read one role's folder. Raises `RoleError`."""
+    path = folder / "role.yaml"
+    spec = _read_spec(path)
+    texts = {}
+    for file in spec.files:
+        if sum(part is not None for part in (file.template, file.content, file.source, file.secret)) != 1:
+            raise RoleError(path, f"{file.path}: give exactly one of template, content, source and secret")
+        if file.template is not None:
+            texts[file.template] = _read(path, folder / "templates" / file.template)
+        elif file.source is not None:
+            own = folder / file.source
+            # smoke_tests/ lies beside roles/: the programs run alone from there, and are installed by a role
+            texts[file.source] = _read(path, own if own.exists() else folder.parent.parent / file.source)
+    return Role(folder.name, spec, texts, _load_code(folder))
+
+
+def site_role_code(folder: Path) -> Code:
+    """The code of a site's own Ansible role. Raises `RoleError` if it is none."""
+    if not (folder / "tasks" / "main.yml").is_file():
+        raise RoleError(folder, "not an Ansible role: it has no tasks/main.yml")
+    return Code("ansible", folder, _digest_folder(folder))
+
+
+def _load_code(folder: Path) -> Code | None:
+    deploy = folder / "deploy.py"
+    if deploy.is_file():
+        return Code("pyinfra", deploy, hashlib.sha256(deploy.read_bytes()).hexdigest())
+    return site_role_code(folder) if (folder / "tasks" / "main.yml").is_file() else None
+
+
+def _read_spec(path: Path) -> RoleSpec:
+    try:
+        data: Any = yaml.safe_load(path.read_text("utf-8"))
+        if isinstance(data, dict):
+            data["packages"] = [{"name": p} if isinstance(p, str) else p for p in data.get("packages", [])]
+        return RoleSpec.model_validate(data)
+    except (yaml.YAMLError, ValidationError) as error:
+        raise RoleError(path, str(error)) from error
+
+
+def _read(role_yaml: Path, file: Path) -> str:
+    try:
+        return file.read_text("utf-8")
+    except OSError as error:
+        raise RoleError(role_yaml, f"cannot read {file}: {error.strerror}") from error
+
+
+def _digest_folder(folder: Path) -> str:
+    digest = hashlib.sha256()
+    for file in sorted(path for path in folder.rglob("*") if path.is_file() and "__pycache__" not in path.parts):
+        content = file.read_bytes()
+        digest.update(f"{file.relative_to(folder)}\0{len(content)}\0".encode())
+        digest.update(content)
+    return digest.hexdigest()

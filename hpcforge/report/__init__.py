@@ -1,0 +1,1 @@
+"""Events, plans and verdicts as text for people. Nothing below this prints."""

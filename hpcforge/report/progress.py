@@ -1,0 +1,60 @@
+"""What a run is doing, while it does it: a line an event that matters, and on a terminal a status line."""
+
+from __future__ import annotations
+
+import sys
+import time
+from types import TracebackType
+from typing import Any, TextIO
+
+from rich.console import Console
+from rich.status import Status
+
+from hpcforge.report.text import clean
+
+_EVERY_S = 10.0  # without a terminal, at most one line of detail in so many seconds
+
+
+class Progress:
+    """Prints to stderr. `say` is a line of its own; `detail` is what is being done just now."""
+
+    def __init__(self, stream: TextIO | None = None) -> None:
+        self._console = Console(file=stream or sys.stderr, highlight=False, markup=False, emoji=False, soft_wrap=True)
+        self._start = time.monotonic()
+        self._last_detail = 0.0
+        self._status: Status | None = self._console.status("") if self._console.is_terminal else None
+
+    def __enter__(self) -> Progress:
+        if self._status:
+            self._status.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._status:
+            self._status.stop()
+
+    def say(self, text: str) -> None:
+        """One line, with the time since the start."""
+        self._last_detail = time.monotonic()
+        self._console.print(f"[{time.monotonic() - self._start:6.1f} s] {clean(text)}")
+
+    def detail(self, text: str) -> None:
+        """What is going on: replaced by the next on a terminal, thinned out elsewhere."""
+        if self._status:
+            self._status.update(clean(text)[: max(20, self._console.width - 4)])
+        elif time.monotonic() - self._last_detail > _EVERY_S:
+            self.say(text)
+
+    def event(self, node: str, kind: str, data: dict[str, Any]) -> None:
+        """An engine's event."""
+        role, name = data.get("role") or "", data.get("name") or ""
+        if kind == "changed":
+            self.detail(f"{node}: {role}: {data.get('kind')} {name}")
+        elif kind == "progress":
+            self.detail(f"{node}: {data.get('detail')}")
+        elif kind == "failed":
+            self.say(f"{node}: {role}: FAILED {name}: {data.get('error')}")
+        elif kind == "role_done":
+            self.say(f"{node}: {role} done")

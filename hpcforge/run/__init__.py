@@ -1,0 +1,1 @@
+"""Below the line: asks nodes, walks the plan, admits nodes to scheduling."""

@@ -1,0 +1,13 @@
+"""Where roles/, smoke_tests/ and blueprints/ are: beside the package in a clone, inside it when installed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+_PACKAGE = Path(__file__).resolve().parent
+
+
+def root() -> Path:
+    """The folder that holds roles/, smoke_tests/ and blueprints/."""
+    inside = _PACKAGE / "shipped"
+    return inside if inside.is_dir() else _PACKAGE.parent
