@@ -1,4 +1,4 @@
-"""Jinja with the two things templates need beyond it, strict about names it does not know.
+"""Jinja with the few things templates need beyond it, strict about names it does not know.
 
 Expressions and templates come from `roles/`; a blueprint's values are only ever what they are evaluated *over*, so a
 value that looks like a template stays text.
@@ -14,6 +14,7 @@ from jinja2 import Environment, StrictUndefined, Template
 from jinja2.environment import TemplateExpression
 
 from hpcforge.blueprint.hostlist import fold
+from hpcforge.plan.address_runs import address_runs
 
 
 def _fold_names(names: Iterable[str]) -> str:
@@ -25,6 +26,7 @@ def _environment() -> Environment:
         undefined=StrictUndefined, keep_trailing_newline=True, trim_blocks=True, lstrip_blocks=True
     )
     environment.filters["fold"] = _fold_names
+    environment.filters["address_runs"] = address_runs
     return environment
 
 

@@ -159,12 +159,16 @@ def _load_code(folder: Path) -> Code | None:
 
 def _read_spec(path: Path) -> RoleSpec:
     try:
-        data: Any = yaml.safe_load(path.read_text("utf-8"))
+        # every scalar stays text until pydantic types it: else YAML reads the key `on` as true
+        data: Any = yaml.load(path.read_text("utf-8"), Loader=yaml.CBaseLoader)  # noqa: S506 - makes text only
         if isinstance(data, dict):
             data["packages"] = [{"name": p} if isinstance(p, str) else p for p in data.get("packages", [])]
         return RoleSpec.model_validate(data)
-    except (yaml.YAMLError, ValidationError) as error:
+    except yaml.YAMLError as error:
         raise RoleError(path, str(error)) from error
+    except ValidationError as error:
+        wrong = (f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in error.errors())
+        raise RoleError(path, "; ".join(wrong)) from error
 
 
 def _read(role_yaml: Path, file: Path) -> str:

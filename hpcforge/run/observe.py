@@ -17,7 +17,7 @@ _TIMEOUT_S = 120.0
 
 
 def observe(runner: Runner, cluster: Cluster, desired: Desired, nodes: Sequence[str]) -> dict[str, Observed]:
-    """Every node's answer, in the order of `nodes`. A node that gives none is reported as unreachable, never left out."""
+    """Every node's answer, in the order of `nodes`; one that gives none is reported as unreachable, not left out."""
     waiting = {f"observe:{name}" for name in nodes}
     seen: dict[str, Observed] = {name: Observed(name) for name in nodes}
     for name in nodes:

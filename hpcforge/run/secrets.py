@@ -89,7 +89,7 @@ def _write(file: Path, content: bytes) -> None:
     """Atomically, with its final mode from the start."""
     temporary = file.with_name(f".{file.name}.{os.getpid()}")
     try:
-        with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as handle:
+        with os.fdopen(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as handle:
             handle.write(content)
             handle.flush()
             os.fsync(handle.fileno())

@@ -1,0 +1,86 @@
+import dataclasses
+from pathlib import Path
+
+import pytest
+
+from hpcforge.cluster.model import Cluster
+from hpcforge.plan.compile import compile_desired
+from hpcforge.plan.desired import Need
+from hpcforge.plan.role import RoleError, load_roles
+
+SECRETS = {"munge_key": "ab" * 32}
+
+
+def test_resources_are_rendered_per_node(cluster: Cluster, roles_folder: Path) -> None:
+    desired = compile_desired(cluster, load_roles(roles_folder), SECRETS)
+    assert desired.roles == ("server", "client")
+    (server,) = desired.nodes["head"]
+    assert desired.texts[server.files[0].digest or ""] == (
+        "host head 10.0.0.1\nhost w1 10.0.0.2\nhost w2 10.0.0.3\nall w[1-2]\n"
+    )
+    assert server.checks[0].command == ("server-ping", "10.0.0.1")
+    assert server.units[0].watches == ("/etc/server.conf",)
+    (client,) = desired.nodes["w2"]
+    assert client.packages == ("clientd",)
+    assert [file.path for file in client.files] == ["/etc/client-w2.conf", "/etc/client.key"]
+    assert client.files[1].digest == SECRETS["munge_key"]
+    assert client.accounts[0].uid == 2001
+    assert client.needs == (Need("server", ("head",)),)
+    assert client.opaque is not None
+    assert client.opaque.inputs == {"gpus": {"model": "fake", "count": 2}}
+
+
+def test_same_text_is_stored_once(cluster: Cluster, roles_folder: Path) -> None:
+    desired = compile_desired(cluster, load_roles(roles_folder), SECRETS)
+    digests = {wanted.files[0].digest for name in ("w1", "w2") for wanted in desired.nodes[name]}
+    assert len(digests) == 1
+    assert len(desired.texts) == 2
+
+
+def test_opaque_digest_follows_code_and_inputs(cluster: Cluster, roles_folder: Path) -> None:
+    def digest(of: Cluster) -> str:
+        opaque = compile_desired(of, load_roles(roles_folder), SECRETS).nodes["w1"][0].opaque
+        assert opaque is not None
+        return opaque.digest
+
+    first = digest(cluster)
+    assert digest(cluster) == first
+    fewer = dataclasses.replace(cluster, nodes=(cluster.nodes[0], dataclasses.replace(cluster.nodes[1], gpus=None)))
+    assert digest(fewer) != first
+    (roles_folder / "client/deploy.py").write_text("# something else\n")
+    assert digest(cluster) != first
+
+
+def test_a_value_that_looks_like_a_template_stays_text(cluster: Cluster, roles_folder: Path) -> None:
+    services = dataclasses.replace(cluster.services, dns_on="{{ cluster.name }}")
+    hostile = dataclasses.replace(cluster, services=services)
+    desired = compile_desired(hostile, load_roles(roles_folder), SECRETS)
+    (client,) = desired.nodes["w1"]
+    assert desired.texts[client.files[0].digest or ""] == "server {{ cluster.name }}\n"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ("node.address", "node.adress", "has no attribute 'adress'"),
+        ("packages: [serverd]", "package: [serverd]", "Extra inputs"),
+        ("\non: ", "\nneeds: [nobody]\non: ", "no such role"),
+        ("\non: ", "\nneeds: [client]\non: ", "needs itself"),
+        ("template: server.conf.j2", "template: gone.j2", "cannot read"),
+        (", scope: cluster", ", scope: cluster, content: x", "exactly one"),
+    ],
+)
+def test_a_wrong_role_is_named(cluster: Cluster, roles_folder: Path, old: str, new: str, said: str) -> None:
+    path = roles_folder / "server/role.yaml"
+    text = path.read_text()
+    assert old in text
+    path.write_text(text.replace(old, new))
+    with pytest.raises(RoleError, match="server/role.yaml|client/role.yaml") as caught:
+        compile_desired(cluster, load_roles(roles_folder), SECRETS)
+    assert said in str(caught.value)
+
+
+def test_a_cluster_file_must_not_look_at_the_node(cluster: Cluster, roles_folder: Path) -> None:
+    (roles_folder / "server/templates/server.conf.j2").write_text("{{ node.name }}\n")
+    with pytest.raises(RoleError, match="'node' is undefined"):
+        compile_desired(cluster, load_roles(roles_folder), SECRETS)

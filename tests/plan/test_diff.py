@@ -1,0 +1,108 @@
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hpcforge.cluster.model import Cluster
+from hpcforge.plan.compile import compile_desired
+from hpcforge.plan.desired import Desired
+from hpcforge.plan.diff import SLURM_NODES, diff
+from hpcforge.plan.observed import Observed
+from hpcforge.plan.role import load_roles
+from hpcforge.report.plan_text import plan_text
+
+FACTS = {"memory_kib": 8 << 20, "cpus": 2, "gpus": {"fake": 2, "nvidia": 0}}
+
+
+@pytest.fixture
+def desired(cluster: Cluster, roles_folder: Path) -> Desired:
+    return compile_desired(cluster, load_roles(roles_folder), {"munge_key": "ab" * 32})
+
+
+def seen(name: str, *differs: dict[str, Any], **more: Any) -> Observed:
+    return Observed(name, FACTS, {one["role"]: one for one in differs}, **more)
+
+
+def test_no_difference_is_nothing_to_do(cluster: Cluster, desired: Desired) -> None:
+    plan = diff(cluster, desired, {name: seen(name) for name in ("head", "w1", "w2")})
+    assert not plan.pending
+    assert plan_text(plan) == "Nothing to do on 3 nodes.\n"
+
+
+def test_a_changed_file_restarts_what_watches_it_on_that_node_alone(cluster: Cluster, desired: Desired) -> None:
+    key = {"path": "/etc/client.key", "exists": True, "digest": "00", "mode": "0400", "owner": "root", "group": "root"}
+    plan = diff(
+        cluster,
+        desired,
+        {"head": seen("head"), "w1": seen("w1"), "w2": seen("w2", {"role": "client", "files": [{**key, "text": None}]})},
+    )
+    assert plan.touched == ("w2",)
+    change = plan.steps[0].changes["w2"]
+    assert [(unit.name, unit.actions) for unit in change.units] == [("client.service", ("restart",))]
+    assert plan.texts == {}  # a secret's text is never in a plan
+
+
+def test_only_mode_differs(cluster: Cluster, desired: Desired) -> None:
+    wanted = desired.nodes["head"][0].files[0]
+    found = {"path": wanted.path, "exists": True, "digest": wanted.digest, "mode": "0666", "owner": "root"}
+    plan = diff(cluster, desired, {"head": seen("head", {"role": "server", "files": [{**found, "group": "root"}]})})
+    assert plan.steps[0].changes["head"].files[0].same_content
+    assert "/etc/server.conf  0666 root:root -> 0644 root:root" in plan_text(plan)
+
+
+def test_failed_check_alone_restarts_the_units(cluster: Cluster, desired: Desired) -> None:
+    plan = diff(
+        cluster, desired, {"head": seen("head", {"role": "server", "checks": [{"name": "it answers", "detail": "no"}]})}
+    )
+    change = plan.steps[0].changes["head"]
+    assert change.units[0].actions == ("restart",)
+    assert change.failed_checks == (("it answers", "no"),)
+    assert "check failed: it answers: no" in plan_text(plan)
+
+
+def test_opaque_work_runs_again_when_its_digest_changed(cluster: Cluster, desired: Desired) -> None:
+    plan = diff(cluster, desired, {"w1": seen("w1", {"role": "client", "opaque": {"digest": "old"}})})
+    change = plan.steps[0].changes["w1"]
+    assert change.opaque is not None
+    assert change.opaque.reason == "its code or inputs changed"
+
+
+def test_first_contact_wants_everything(cluster: Cluster, desired: Desired) -> None:
+    plan = diff(cluster, desired, {"w1": Observed("w1", FACTS, python=False)})
+    assert plan.first_contact == ("w1",)
+    assert plan.steps[0].changes["w1"].packages == ("clientd",)
+
+
+def test_unreachable_is_named_and_left_out(cluster: Cluster, desired: Desired) -> None:
+    plan = diff(cluster, desired, {"head": seen("head"), "w1": Observed("w1", unreachable="no route \x1b[2Jto host")})
+    assert plan.unreachable == {"w1": "no route \x1b[2Jto host"}
+    assert plan.touched == ()
+    assert "no route \\x1b[2Jto host" in plan_text(plan)
+
+
+def test_a_node_that_falls_short_is_drained_and_resumed(cluster: Cluster, desired: Desired) -> None:
+    small = {**FACTS, "memory_kib": 2 << 20}
+    idle = {SLURM_NODES: "w1|idle|none\nw2|idle|none\n"}
+    nodes = {"head": seen("head", answers=idle), "w1": Observed("w1", small), "w2": seen("w2")}
+    plan = diff(cluster, desired, nodes)
+    assert [(one.node, one.action) for one in plan.drains] == [("w1", "drain")]
+    assert plan.shortfalls[0].override == 'w1: {memory_gib: 2, reason: "has 2.0 GiB"}'
+    drained = {SLURM_NODES: f"w1|drained|{plan.drains[0].reason}\nw2|drained|by an operator\n"}
+    again = diff(cluster, desired, {**nodes, "head": seen("head", answers=drained)})
+    assert again.drains == ()
+    mended = diff(cluster, desired, {**nodes, "head": seen("head", answers=drained), "w1": seen("w1")})
+    assert [(one.node, one.action) for one in mended.drains] == [("w1", "resume")]
+
+
+def test_identical_changes_are_folded(cluster: Cluster, desired: Desired) -> None:
+    missing = {"role": "client", "packages": ["clientd"]}
+    plan = diff(cluster, desired, {"head": seen("head"), "w1": seen("w1", missing), "w2": seen("w2", missing)})
+    assert "client  w[1-2]\n  + packages clientd\n" in plan_text(plan)
+
+
+def test_a_changed_file_is_shown_as_a_diff(cluster: Cluster, desired: Desired) -> None:
+    old = {"path": "/etc/server.conf", "exists": True, "digest": "00", "mode": "0644", "owner": "root", "group": "root"}
+    text = "host head 10.0.0.1\nhost w1 10.0.0.9\nhost w2 10.0.0.3\nall w[1-2]\n"
+    plan = diff(cluster, desired, {"head": seen("head", {"role": "server", "files": [{**old, "text": text}]})})
+    shown = plan_text(plan)
+    assert "      -host w1 10.0.0.9\n      +host w1 10.0.0.2\n" in shown
