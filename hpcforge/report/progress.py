@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from types import TracebackType
-from typing import Any, TextIO
+from typing import TextIO
 
 from rich.console import Console
 from rich.status import Status
 
+from hpcforge.engines.tasks import Event
 from hpcforge.report.text import clean
 
 _EVERY_S = 10.0  # without a terminal, at most one line of detail in so many seconds
@@ -22,6 +25,7 @@ class Progress:
         self._console = Console(file=stream or sys.stderr, highlight=False, markup=False, emoji=False, soft_wrap=True)
         self._start = time.monotonic()
         self._last_detail = 0.0
+        self.phases: dict[str, float] = {}
         self._status: Status | None = self._console.status("") if self._console.is_terminal else None
 
     def __enter__(self) -> Progress:
@@ -47,14 +51,41 @@ class Progress:
         elif time.monotonic() - self._last_detail > _EVERY_S:
             self.say(text)
 
-    def event(self, node: str, kind: str, data: dict[str, Any]) -> None:
+    def block(self, text: str) -> None:
+        """Several lines as they are."""
+        self._console.print(text)
+
+    def event(self, event: Event) -> None:
         """An engine's event."""
+        data, node = event.data, event.node
         role, name = data.get("role") or "", data.get("name") or ""
-        if kind == "changed":
+        if event.kind == "changed":
             self.detail(f"{node}: {role}: {data.get('kind')} {name}")
-        elif kind == "progress":
+        elif event.kind == "progress":
             self.detail(f"{node}: {data.get('detail')}")
-        elif kind == "failed":
+        elif event.kind == "failed":
             self.say(f"{node}: {role}: FAILED {name}: {data.get('error')}")
-        elif kind == "role_done":
+        elif event.kind == "role_done":
             self.say(f"{node}: {role} done")
+        elif event.kind == "result" and not data.get("ok"):
+            self.say(f"{node}: {event.task.partition(':')[0]} failed: {data.get('error')}")
+
+    @contextmanager
+    def phase(self, name: str) -> Iterator[None]:
+        """Time what happens inside; `phases` has the seconds by name."""
+        start = time.monotonic()
+        try:
+            yield
+        finally:
+            self.phases[name] = self.phases.get(name, 0.0) + time.monotonic() - start
+
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """No status line meanwhile, so that a question can be asked."""
+        if self._status:
+            self._status.stop()
+        try:
+            yield
+        finally:
+            if self._status:
+                self._status.start()

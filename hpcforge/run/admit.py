@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from hpcforge.engines.tasks import Command, Runner
+from hpcforge.engines.tasks import Command, Engine
 from hpcforge.plan.admission import (
     SLURM_NODES_COMMAND,
     Drain,
@@ -31,11 +31,11 @@ class Admission:
     error: str | None
 
 
-def admit(runner: Runner, plan: Plan, facts: Mapping[str, Mapping[str, Any]]) -> Admission:
+def admit(engine: Engine, plan: Plan, facts: Mapping[str, Mapping[str, Any]]) -> Admission:
     """Judge the workers by their latest facts (by node) and tell Slurm; only the difference is sent."""
     workers = tuple(worker for worker in plan.declared if worker.node in facts)
     short = tuple(one for worker in workers for one in shortfalls(worker, facts[worker.node], gpus_ready=True))
-    before = _ask(runner, plan.controller, SLURM_NODES_COMMAND)
+    before = _ask(engine, plan.controller, SLURM_NODES_COMMAND)
     if not before.data["ok"]:
         return Admission(short, (), {}, before.data["error"] or before.data["stderr"])
     orders = drains(short, judged(workers, parse_slurm_nodes(before.data["stdout"])))
@@ -44,13 +44,13 @@ def admit(runner: Runner, plan: Plan, facts: Mapping[str, Mapping[str, Any]]) ->
         words = ["scontrol", "update", f"NodeName={one.node}", f"State={one.action.upper()}"]
         if one.action == "drain":
             words.append(f"Reason={one.reason}")
-        told = _ask(runner, plan.controller, words)
+        told = _ask(engine, plan.controller, words)
         if not told.data["ok"]:
             error = f"{one.action} {one.node}: {told.data['error'] or told.data['stderr']}"
-    after = parse_slurm_nodes(_ask(runner, plan.controller, SLURM_NODES_COMMAND).data["stdout"]) if orders else None
+    after = parse_slurm_nodes(_ask(engine, plan.controller, SLURM_NODES_COMMAND).data["stdout"]) if orders else None
     states = judged(workers, after or parse_slurm_nodes(before.data["stdout"]))
     return Admission(short, orders, {n: f"{s.lower()}: {r}" for n, (s, r) in states.items() if "DRAIN" in s}, error)
 
 
-def _ask(runner: Runner, node: str, argv: tuple[str, ...] | list[str]) -> Any:
-    return runner.run(Command(f"slurm:{' '.join(argv[:3])}", node, list(argv), "", "root", _TIMEOUT_S))
+def _ask(engine: Engine, node: str, argv: tuple[str, ...] | list[str]) -> Any:
+    return engine.run(Command(f"slurm:{argv[0]}:{argv[-1]}", node, tuple(argv), "", "root", _TIMEOUT_S))

@@ -6,8 +6,8 @@ import dataclasses
 from collections.abc import Sequence
 
 from hpcforge.cluster.model import Cluster
-from hpcforge.engines.tasks import Event, Program, Runner
-from hpcforge.plan.admission import SLURM_NODES_COMMAND
+from hpcforge.engines.tasks import Engine, Event, Program
+from hpcforge.plan.admission import SLURM_NODES_COMMAND, parse_slurm_nodes
 from hpcforge.plan.desired import Desired
 from hpcforge.plan.diff import SLURM_NODES
 from hpcforge.plan.observed import Observed
@@ -16,20 +16,36 @@ VERDICTS_PATH = "/var/lib/hpcforge/verdicts.json"  # on the head: what the last 
 _TIMEOUT_S = 120.0
 
 
-def observe(runner: Runner, cluster: Cluster, desired: Desired, nodes: Sequence[str]) -> dict[str, Observed]:
+def observe(engine: Engine, cluster: Cluster, desired: Desired, nodes: Sequence[str]) -> dict[str, Observed]:
     """Every node's answer, in the order of `nodes`; one that gives none is reported as unreachable, not left out."""
     waiting = {f"observe:{name}" for name in nodes}
     seen: dict[str, Observed] = {name: Observed(name) for name in nodes}
     for name in nodes:
-        runner.start(Program(f"observe:{name}", name, _request(cluster, desired, name), _TIMEOUT_S))
+        engine.start(Program(f"observe:{name}", name, _request(cluster, desired, name), _TIMEOUT_S))
     while waiting:
-        event = runner.next(_TIMEOUT_S)
+        event = engine.next(_TIMEOUT_S)
         if event is None or event.task not in waiting:
             continue
         seen[event.node] = _taken(seen[event.node], event)
         if event.kind == "result":
             waiting.discard(event.task)
     return seen
+
+
+def find_usable(engine: Engine, cluster: Cluster) -> dict[str, str]:
+    """Workers that jobs cannot use just now, and why: hpcforge cannot reach them, or Slurm does not schedule there."""
+    nodes = [node.name for node in cluster.nodes]
+    seen = observe(engine, cluster, Desired((), dict.fromkeys(nodes, ()), {}), nodes)
+    states = parse_slurm_nodes(seen[cluster.slurm.controller].answers.get(SLURM_NODES, ""))
+    out = {}
+    for worker in cluster.workers:
+        reason = seen[worker.name].unreachable
+        state, why = states.get(worker.name, ("", ""))
+        if reason is not None:
+            out[worker.name] = f"unreachable: {reason}"
+        elif "DRAIN" in state or "DOWN" in state:
+            out[worker.name] = f"{state.lower()}: {why}"
+    return out
 
 
 def _request(cluster: Cluster, desired: Desired, name: str) -> dict[str, object]:

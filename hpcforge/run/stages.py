@@ -104,8 +104,8 @@ def _finish(node: str, batch: list[str], changes: Mapping[str, Change]) -> Itera
     role = roles[0]
     if changes[role].units:
         yield _finish_stage(node, roles, after, changes, units=True, checks=False)
-    engine = Deploy if opaque.opaque.engine == "pyinfra" else Ansible
-    task = engine(
+    kind = Deploy if opaque.opaque.engine == "pyinfra" else Ansible
+    task = kind(
         f"opaque:{role}:{node}", node, Path(opaque.opaque.source), dict(opaque.opaque.inputs), _OPAQUE_TIMEOUT_S
     )
     yield Stage(role, roles, after, task, ())

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from hpcforge.engines.tasks import Event, Program, Runner
+from hpcforge.engines.tasks import Engine, Event, Program
 from hpcforge.plan.plan import Plan
 from hpcforge.run.stages import Stage, stages
 
@@ -55,15 +55,15 @@ class _Node:
 def walk(
     plan: Plan,
     secrets: Mapping[str, bytes],
-    runner: Runner,
+    engine: Engine,
     listen: Callable[[Event], None],
     stop: Callable[[], bool],
 ) -> Result:
     """Do everything in the plan. `stop()` turning true lets running stages finish and starts no more."""
-    walker = _Walker(plan, secrets, runner)
+    walker = _Walker(plan, secrets, engine)
     walker.start_what_can()
     while walker.busy():
-        event = runner.next(_WAIT_S)
+        event = engine.next(_WAIT_S)
         if event is not None:
             listen(event)
             walker.take(event)
@@ -76,8 +76,8 @@ def walk(
 class _Walker:
     """The state of a walk: what waits, what runs, how each role ended."""
 
-    def __init__(self, plan: Plan, secrets: Mapping[str, bytes], runner: Runner) -> None:
-        self.plan, self.runner = plan, runner
+    def __init__(self, plan: Plan, secrets: Mapping[str, bytes], engine: Engine) -> None:
+        self.plan, self.engine = plan, engine
         self.needs = {
             (node, role): [(other, need.role) for need in change.needs for other in need.nodes]
             for step in plan.steps
@@ -114,7 +114,7 @@ class _Walker:
                     else:
                         node.queue.popleft()
                         node.running, node.errors = stage, {}
-                        self.runner.start(stage.task)
+                        self.engine.start(stage.task)
 
     def _without_lost_roles(self, node: _Node) -> Stage | None:
         """The node's next stage less the roles that cannot be done; None if none is left."""

@@ -1,0 +1,60 @@
+"""The command line: one file a verb, no logic. Results go to stdout, everything for people to stderr."""
+
+from __future__ import annotations
+
+import sys
+from importlib import import_module
+
+import click
+import typer
+
+from hpcforge.cli.exit_codes import Exit
+from hpcforge.cli.failures import explain
+
+_EXIT_CODES = """
+Exit status: 0 done, or nothing to do; 1 error; 2 changes are pending; 3 blueprint, inventory or usage invalid;
+4 some nodes unreachable; 5 some nodes failed; 6 another run is at work; 7 verification below the line; 130 interrupted.
+"""
+
+app = typer.Typer(
+    name="hpcforge",
+    help="From a blueprint and an inventory to a GPU cluster that has proved it can train.",
+    epilog=_EXIT_CODES,
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+for _verb in ("validate", "show", "plan", "apply", "verify", "rehearse", "schema"):
+    import_module(f"hpcforge.cli.{_verb}").register(app)
+
+
+def main() -> None:
+    """Run one command and exit with its code."""
+    sys.exit(run(sys.argv[1:]))
+
+
+def run(arguments: list[str]) -> int:
+    """Run one command; every expected failure becomes a message on stderr and a code of the table."""
+    try:
+        code = app(arguments, standalone_mode=False)
+        return int(code or Exit.DONE)
+    except click.exceptions.NoArgsIsHelpError as error:
+        error.show()
+        return Exit.INVALID
+    except click.UsageError as error:
+        error.show()
+        return Exit.INVALID
+    except click.exceptions.Exit as error:
+        return error.exit_code
+    except (KeyboardInterrupt, click.Abort):
+        sys.stderr.write("interrupted\n")
+        return Exit.INTERRUPTED
+    except BrokenPipeError:
+        sys.stderr.close()
+        return Exit.ERROR
+    except Exception as error:
+        message, code = explain(error)
+        if message is None:
+            raise
+        sys.stderr.write(message)
+        return code

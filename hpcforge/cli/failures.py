@@ -1,0 +1,34 @@
+"""Every error that is expected, as what the person at the terminal reads and the code they get."""
+
+from __future__ import annotations
+
+from hpcforge.blueprint.diagnostics import InvalidInput, render_all
+from hpcforge.cli.exit_codes import Exit
+from hpcforge.engines.tasks import EngineError
+from hpcforge.lab.errors import LabError
+from hpcforge.plan.role import RoleError
+from hpcforge.run.secrets import SecretsError
+from hpcforge.run.wheels import FetchError
+
+
+class UsageError(Exception):
+    """What was asked for cannot be done as asked; `hint` says how."""
+
+    def __init__(self, message: str, hint: str) -> None:
+        super().__init__(message)
+        self.hint = hint
+
+
+def explain(error: Exception) -> tuple[str | None, Exit]:
+    """Message and exit code; no message for an error that nobody expected."""
+    if isinstance(error, InvalidInput):
+        return render_all(error.diagnostics), Exit.INVALID
+    if isinstance(error, UsageError):
+        return f"error: {error}\nhint: {error.hint}\n", Exit.INVALID
+    if isinstance(error, SecretsError | LabError | FetchError):
+        return f"error: {error}\n" + (f"hint: {error.hint}\n" if error.hint else ""), Exit.ERROR
+    if isinstance(error, RoleError):
+        return f"error: {error}\nhint: this is a fault in a role, not in the blueprint\n", Exit.ERROR
+    if isinstance(error, EngineError):
+        return f"error: {error}\n", Exit.ERROR
+    return None, Exit.ERROR

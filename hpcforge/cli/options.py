@@ -1,0 +1,34 @@
+"""Arguments and options that verbs share."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+Blueprint = Annotated[Path, typer.Argument(help="The blueprint, a YAML file.", show_default=False)]
+Inventory = Annotated[
+    Path | None,
+    typer.Option(help="Use this inventory instead of the one the blueprint names.", metavar="FILE", show_default=False),
+]
+LabName = Annotated[
+    str | None,
+    typer.Option(
+        "--lab",
+        help="The rehearsal's name. Default: from user and checkout.",
+        metavar="NAME",
+        show_default=False,
+        envvar="HPCFORGE_LAB",
+    ),
+]
+Identity = Annotated[
+    Path | None,
+    typer.Option(
+        help="The age key file that opens the secrets. Default: $HPCFORGE_IDENTITY, or age.key in the user's "
+        "configuration directory.",
+        metavar="FILE",
+        show_default=False,
+    ),
+]
+Json = Annotated[bool, typer.Option("--json", help="Machine-readable results on stdout, schema-versioned.")]

@@ -1,0 +1,108 @@
+"""`hpcforge rehearse`: the blueprint's nodes on this one machine."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from hpcforge.cli import options
+from hpcforge.cli.exit_codes import Exit
+from hpcforge.cli.failures import UsageError
+from hpcforge.cli.site import lab_name
+from hpcforge.cluster import load
+from hpcforge.cluster.model import Cluster
+from hpcforge.lab import lab as labs
+from hpcforge.report.apply_text import phases_line
+from hpcforge.report.progress import Progress
+from hpcforge.report.text import table
+
+rehearse = typer.Typer(help="Start, look at, enter and take down a rehearsal: nspawn nodes on this machine (as root).")
+
+
+def register(app: typer.Typer) -> None:
+    """Add the verb and its own."""
+    app.add_typer(rehearse, name="rehearse", no_args_is_help=True)
+
+
+@rehearse.command(epilog="Example: hpcforge rehearse up blueprints/rehearsal.yaml")
+def up(blueprint: options.Blueprint, lab: options.LabName = None) -> int:
+    """Start the nodes of a blueprint. What runs already is left running."""
+    cluster = load(blueprint, None).cluster
+    with Progress() as progress, progress.phase("nodes at ssh"):
+        made = labs.up(
+            _nodes(cluster),
+            name=lab or lab_name(blueprint),
+            cidr_wanted=cluster.network.cidr,
+            login_user=cluster.access.user,
+            release=cluster.os.release,
+            blueprint=blueprint.resolve(),
+            network=cluster.network.name,
+            progress=progress.say,
+        )
+    sys.stderr.write(phases_line(progress.phases))
+    sys.stdout.write(_table(labs.status(made.name)))
+    sys.stderr.write(f"Next: hpcforge apply {blueprint}\n")
+    return Exit.DONE
+
+
+@rehearse.command(epilog="Example: hpcforge rehearse status")
+def status(lab: options.LabName = None, as_json: options.Json = False) -> int:
+    """Show the nodes of a rehearsal, and whether they run."""
+    found = labs.status(lab or lab_name(Path.cwd() / "here"))
+    sys.stdout.write(
+        json.dumps({"schema_version": 1, **dataclasses.asdict(found)}) + "\n" if as_json else _table(found)
+    )
+    return Exit.DONE
+
+
+@rehearse.command(epilog="Example: hpcforge rehearse ssh head -- sinfo")
+def ssh(
+    node: Annotated[str, typer.Argument(help="The node.")],
+    command: Annotated[list[str] | None, typer.Argument(help="A command; none gives a shell.")] = None,
+    lab: options.LabName = None,
+) -> int:
+    """Log in to a node as the blueprint's access user, with its host key checked."""
+    name = lab or lab_name(Path.cwd() / "here")
+    found = labs.load(name)
+    if found is None:
+        raise UsageError(f"the rehearsal {name!r} is not up", "start it: hpcforge rehearse up BLUEPRINT")
+    argv = labs.ssh_argv(found, node, command or [])
+    sys.stdout.flush()
+    os.execvp(argv[0], argv)  # noqa: S606 - a list, no shell: ssh takes the terminal over
+
+
+@rehearse.command(epilog="Example: hpcforge rehearse down; or, to stop one node: hpcforge rehearse down w02")
+def down(
+    nodes: Annotated[
+        str | None,
+        typer.Argument(help="A hostlist: stop these, keep their disks. Default: remove the whole rehearsal."),
+    ] = None,
+    lab: options.LabName = None,
+) -> int:
+    """Take a rehearsal down: exactly what it made on this machine is removed, or single nodes are stopped."""
+    from hpcforge.blueprint.hostlist import HostlistError, expand  # noqa: PLC0415
+
+    try:
+        names = None if nodes is None else expand(nodes)
+    except HostlistError as error:
+        raise UsageError(f"{nodes!r} {error}", error.hint or "write it like w[01-03]") from error
+    with Progress() as progress:
+        labs.down(lab or lab_name(Path.cwd() / "here"), names, progress.say)
+    return Exit.DONE
+
+
+def _nodes(cluster: Cluster) -> list[labs.LabNode]:
+    """The last worker comes without Python 3, as some machines do: first contact brings it."""
+    bare = cluster.workers[-1].name if cluster.workers else None
+    return [labs.LabNode(node.name, node.address, python=node.name != bare) for node in cluster.nodes]
+
+
+def _table(found: labs.LabStatus) -> str:
+    rows = [[node.name, node.address, "running" if node.running else "stopped"] for node in found.nodes]
+    return f"rehearsal {found.name}\n" + table(("node", "address", "state"), rows)

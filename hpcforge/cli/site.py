@@ -1,0 +1,75 @@
+"""What most verbs begin with: the blueprint read and resolved, its roles compiled, the engines opened."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from hpcforge import shipped
+from hpcforge.cli.failures import UsageError
+from hpcforge.cluster import Loaded, load
+from hpcforge.cluster.model import Cluster
+from hpcforge.engines import Engines
+from hpcforge.engines.tasks import Target
+from hpcforge.lab import lab as labs
+from hpcforge.lab.names import default_lab_name
+from hpcforge.plan.compile import compile_desired
+from hpcforge.plan.desired import Desired
+from hpcforge.plan.role import load_roles, site_role_code
+from hpcforge.run.secrets import default_identity_path, digests
+
+
+@dataclass(frozen=True)
+class Site:
+    """A blueprint with the inventory it is meant for."""
+
+    loaded: Loaded
+    cluster: Cluster
+    identity: Path
+    lab: str | None  # the rehearsal whose nodes these are
+
+
+def open_site(blueprint: Path, inventory: Path | None, lab: str | None, identity: Path | None) -> Site:
+    """Read and resolve. A blueprint for the lab gets the inventory of the lab that is up."""
+    loaded = load(blueprint, inventory)
+    if inventory is None and (lab is not None or loaded.blueprint.wants_lab):
+        name = lab or lab_name(blueprint)
+        running = labs.load(name)
+        if running is None:
+            raise UsageError(f"the rehearsal {name!r} is not up", f"start it: hpcforge rehearse up {blueprint}")
+        return Site(load(blueprint, running.inventory), loaded.cluster, identity or default_identity_path(), name)
+    return Site(loaded, loaded.cluster, identity or default_identity_path(), None)
+
+
+def lab_name(blueprint: Path) -> str:
+    """The default name of the lab for a blueprint: from the user and the checkout that the blueprint lies in."""
+    folder = blueprint.resolve().parent
+    checkout = next((parent for parent in (folder, *folder.parents) if (parent / ".git").exists()), folder)
+    return default_lab_name(checkout)
+
+
+def compile_site(site: Site, secrets: Mapping[str, bytes]) -> Desired:
+    """What every node should have, by the shipped roles and the site's own."""
+    code = {role.name: site_role_code(role.path) for role in site.cluster.site_roles}
+    return compile_desired(site.cluster, load_roles(shipped.root() / "roles"), digests(secrets), code)
+
+
+def artifacts_path() -> Path:
+    """Where the operator host keeps what it fetched for nodes."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "hpcforge" / "wheels"
+
+
+@contextmanager
+def open_engines(site: Site) -> Iterator[Engines]:
+    """Connections to all nodes (made when first used), and a work folder that goes when they close."""
+    access = site.cluster.access
+    targets = [
+        Target(node.name, node.address, access.user, access.become, access.key, node.host_keys)
+        for node in site.cluster.nodes
+    ]
+    with tempfile.TemporaryDirectory(prefix="hpcforge-") as work, Engines(targets, Path(work), artifacts_path()) as up:
+        yield up

@@ -1,0 +1,43 @@
+"""`hpcforge validate`: are the files right?"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+
+import typer
+
+from hpcforge.blueprint.diagnostics import Diagnostic, InvalidInput, render_all, to_json
+from hpcforge.cli import options
+from hpcforge.cli.exit_codes import Exit
+from hpcforge.cluster import load
+
+
+def register(app: typer.Typer) -> None:
+    """Add the verb."""
+    app.command(
+        epilog="Example: hpcforge validate blueprints/rehearsal.yaml",
+    )(validate)
+
+
+def validate(blueprint: options.Blueprint, inventory: options.Inventory = None, as_json: options.Json = False) -> int:
+    """Check a blueprint and its inventory: every error at once, with place and hint. Looks at no node."""
+    try:
+        loaded = load(blueprint, inventory)
+    except InvalidInput as error:
+        if not as_json:
+            raise
+        sys.stdout.write(_json(error.diagnostics))
+        return Exit.INVALID
+    if as_json:
+        sys.stdout.write(_json(loaded.diagnostics))
+        return Exit.DONE
+    sys.stderr.write(render_all(loaded.diagnostics))
+    sys.stderr.write(f"{blueprint} is valid: {len(loaded.cluster.nodes)} nodes. Next: hpcforge plan {blueprint}\n")
+    return Exit.DONE
+
+
+def _json(diagnostics: Sequence[Diagnostic]) -> str:
+    entries = [to_json(diagnostic) for diagnostic in diagnostics]
+    return json.dumps({"schema_version": 1, "diagnostics": entries}, indent=2) + "\n"

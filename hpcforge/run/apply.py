@@ -1,0 +1,133 @@
+"""From a plan to a configured, admitted and verified cluster."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+from hpcforge.cluster.model import Cluster
+from hpcforge.engines.tasks import Command, Engine, Event
+from hpcforge.plan.observed import Observed
+from hpcforge.plan.plan import Plan
+from hpcforge.run.admit import Admission, admit
+from hpcforge.run.observe import VERDICTS_PATH
+from hpcforge.run.verdict_store import store_verdicts
+from hpcforge.run.walk import Result, walk
+from hpcforge.run.wheels import fetch
+from hpcforge.verify.head import Completed
+from hpcforge.verify.verdicts import Verdict, from_text
+from hpcforge.verify.verify import verify
+
+
+class Listener(Protocol):
+    """Who is told what goes on."""
+
+    def say(self, text: str) -> None:
+        """Something worth a line."""
+
+    def detail(self, text: str) -> None:
+        """What is being done just now."""
+
+    def event(self, event: Event) -> None:
+        """An engine's event."""
+
+    def phase(self, name: str) -> AbstractContextManager[None]:
+        """Time what happens inside, under a name."""
+
+
+@dataclass(frozen=True)
+class Applied:
+    """What an apply came to. `verdicts_age_s` is None where the tests ran just now."""
+
+    result: Result
+    admission: Admission | None
+    verdicts: tuple[Verdict, ...]
+    verdicts_age_s: float | None
+    note: str  # why there are no verdicts, or what became of them
+    error: str | None
+
+
+def apply_plan(
+    engine: Engine,
+    cluster: Cluster,
+    plan: Plan,
+    observed: Mapping[str, Observed],
+    secrets: Mapping[str, bytes],
+    artifacts: Path,
+    listener: Listener,
+    stop: Callable[[], bool],
+) -> Applied:
+    """Run the plan, admit workers, and verify if anything changed; else bring back the last verdicts."""
+    _fetch_artifacts(plan, artifacts, cluster, listener)
+    with listener.phase("configure"):
+        result = walk(plan, secrets, engine, listener.event, stop)
+    if result.interrupted:
+        return Applied(result, None, (), None, "interrupted before verification", None)
+    if cluster.slurm.controller in result.lost:
+        return Applied(result, None, (), None, f"not verified: {cluster.slurm.controller} is unreachable", None)
+    if "slurm_controller" in dict(result.failed().get(cluster.slurm.controller, ())):
+        return Applied(result, None, (), None, "not verified: Slurm's controller is not configured", None)
+    facts = {name: seen.facts for name, seen in observed.items() if seen.facts} | result.facts
+    with listener.phase("admit"):
+        admission = admit(engine, plan, {name: f for name, f in facts.items() if name not in result.lost})
+    if not (plan.pending or admission.ordered):
+        last = from_text(observed[cluster.slurm.controller].reads.get(VERDICTS_PATH) or "")
+        if last is not None:
+            age_s = max(0.0, time.time() - last.time_s)
+            return Applied(result, admission, last.verdicts, age_s, "", admission.error)
+    verdicts, note = run_tests(engine, cluster, left_out(result, admission), listener)
+    return Applied(result, admission, verdicts, None, note, admission.error)
+
+
+def run_tests(
+    engine: Engine, cluster: Cluster, out: Mapping[str, str], listener: Listener
+) -> tuple[tuple[Verdict, ...], str]:
+    """Verify on all workers but those left `out`, and keep the verdicts on the head."""
+    if cluster.acceptance is None:
+        return (), "not verified: the blueprint has no acceptance section"
+    head = EngineHead(engine, cluster.slurm.controller)
+    with listener.phase("verify"):
+        verdicts = verify(cluster, head, out, listener.say)
+        problem = store_verdicts(engine, cluster.slurm.controller, verdicts, time.time())
+    return verdicts, f"the verdicts could not be kept on the head: {problem}" if problem else ""
+
+
+def left_out(result: Result, admission: Admission) -> dict[str, str]:
+    """Workers that tests must not count on, and why."""
+    out = {node: f"unreachable: {reason}" for node, reason in result.lost.items()}
+    for node, roles in result.failed().items():
+        out.setdefault(node, f"{roles[0][0]} failed")
+    for node, outcomes in result.outcomes.items():
+        skipped = [role for role, outcome in outcomes.items() if outcome.status != "done"]
+        if skipped:
+            out.setdefault(node, f"{skipped[0]} not done")
+    for node, state in admission.not_scheduled.items():
+        out.setdefault(node, f"drained: {state}")
+    return out
+
+
+@dataclass(frozen=True)
+class EngineHead:
+    """The head as `verify` needs it, over hpcforge's own connection."""
+
+    engine: Engine
+    node: str
+
+    def run(self, argv: Any, *, stdin: str = "", user: str | None = None, timeout_s: float = 60.0) -> Completed:
+        """One command on the head."""
+        task = Command(f"verify:{time.monotonic_ns()}", self.node, tuple(argv), stdin, user, timeout_s)
+        data = self.engine.run(task).data
+        rc = data["rc"] if data["rc"] is not None else 255
+        return Completed(rc, data["stdout"], data["stderr"] or data["error"] or "")
+
+
+def _fetch_artifacts(plan: Plan, artifacts: Path, cluster: Cluster, listener: Listener) -> None:
+    """Fetch pinned wheels if a node will be handed some."""
+    wanted = any(c.opaque and "wheels" in c.opaque.opaque.inputs for s in plan.steps for c in s.changes.values())
+    if wanted and cluster.pytorch is not None and cluster.pytorch.wheels:
+        with listener.phase("fetch wheels"):
+            fetch(cluster.pytorch.wheels, artifacts, listener.detail)

@@ -1,0 +1,173 @@
+"""The walk over a plan, with an engine that answers from a table instead of nodes."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from hpcforge.engines.tasks import Event, Program, Task, result
+from hpcforge.plan.desired import Directory, File, Need, Opaque
+from hpcforge.plan.plan import Change, FileChange, OpaqueChange, Plan, Step, UnitChange
+from hpcforge.run.walk import Result, walk
+
+FACTS = {"memory_kib": 1, "cpus": 1}
+Answer = Callable[[Task], list[tuple[str, dict[str, Any]]]]
+
+
+class Engine:
+    """Answers tasks in the order they were started."""
+
+    def __init__(self, answer: Answer) -> None:
+        self.answer, self.started, self.events = answer, [], deque[Event]()
+
+    def start(self, task: Task) -> None:
+        self.started.append(task)
+        self.events.extend(Event(task.node, task.id, kind, data) for kind, data in self.answer(task))
+
+    def next(self, timeout_s: float | None = None) -> Event | None:
+        return self.events.popleft() if self.events else None
+
+    def run(self, task: Task) -> Event:
+        raise AssertionError(task)
+
+
+def all_well(task: Task) -> list[tuple[str, dict[str, Any]]]:
+    return [("done", {"facts": FACTS}), ("result", result(ok=True))]
+
+
+def unit(name: str) -> tuple[UnitChange, ...]:
+    return (UnitChange(f"{name}.service", ("start",), "inactive"),)
+
+
+def secret_file() -> FileChange:
+    return FileChange(File("/k", "0400", "root", "root", "d", "munge_key", False), False, False, None, None, None, None)
+
+
+def plan(steps: Mapping[str, Mapping[str, Change]], **more: Any) -> Plan:
+    nodes = tuple(dict.fromkeys(node for changes in steps.values() for node in changes))
+    return Plan(
+        **{
+            "cluster": "c",
+            "nodes": nodes,
+            "steps": tuple(Step(role, changes) for role, changes in steps.items()),
+            "first_contact": (),
+            "unreachable": {},
+            "controller": "head",
+            "declared": (),
+            "shortfalls": (),
+            "drains": (),
+            "texts": {},
+            **more,
+        }
+    )
+
+
+def run(a_plan: Plan, answer: Answer = all_well, stop: Callable[[], bool] = lambda: False) -> tuple[Result, list[str]]:
+    engine = Engine(answer)
+    ended = walk(a_plan, {"munge_key": b"\x00secret"}, engine, lambda event: None, stop)
+    return ended, [task.id for task in engine.started]
+
+
+def statuses(ended: Result) -> dict[str, dict[str, str]]:
+    return {node: {role: outcome.status for role, outcome in roles.items()} for node, roles in ended.outcomes.items()}
+
+
+SERVER_THEN_CLIENT = {
+    "server": {"head": Change(packages=("s",), units=unit("s"))},
+    "client": {
+        "w1": Change(packages=("c",), units=unit("c"), needs=(Need("server", ("head",)),)),
+        "w2": Change(packages=("c",), units=unit("c"), needs=(Need("server", ("head",)),)),
+    },
+}
+
+
+def test_only_the_last_phase_waits_for_other_nodes() -> None:
+    ended, started = run(plan(SERVER_THEN_CLIENT))
+    assert started[:3] == ["prepare:head", "prepare:w1", "prepare:w2"]
+    assert started.index("finish:server:units:head") < started.index("finish:client:units:w1")
+    assert statuses(ended) == {"head": {"server": "done"}, "w1": {"client": "done"}, "w2": {"client": "done"}}
+
+
+def test_a_failed_role_stops_only_what_needs_it() -> None:
+    def head_fails(task: Task) -> list[tuple[str, dict[str, Any]]]:
+        if task.id.startswith("finish:server"):
+            return [("failed", {"role": "server", "name": "s.service", "error": "no"}), ("result", result(error="x"))]
+        return all_well(task)
+
+    steps = {"base": {"w1": Change(units=unit("b"))}, **SERVER_THEN_CLIENT}
+    ended, _ = run(plan(steps), head_fails)
+    assert ended.failed() == {"head": [("server", "s.service: no")]}
+    assert statuses(ended)["w1"] == {"base": "done", "client": "skipped"}
+    assert ended.outcomes["w1"]["client"].detail == "server on head failed"
+
+
+def test_a_lost_node_does_not_hold_the_others() -> None:
+    def w1_dies(task: Task) -> list[tuple[str, dict[str, Any]]]:
+        return [("result", result(error="link lost", reason="link"))] if task.node == "w1" else all_well(task)
+
+    ended, _ = run(plan(SERVER_THEN_CLIENT), w1_dies)
+    assert ended.lost == {"w1": "link lost"}
+    assert statuses(ended)["w1"] == {"client": "unreachable"}
+    assert statuses(ended)["w2"] == {"client": "done"}
+
+
+def test_what_needs_an_unreachable_node_is_skipped_and_says_so() -> None:
+    steps = {"client": SERVER_THEN_CLIENT["client"]}
+    ended, started = run(plan(steps, unreachable={"head": "no route"}))
+    assert statuses(ended)["w1"] == {"client": "skipped"}
+    assert ended.outcomes["w1"]["client"].detail == "server on head: no route"
+    assert started == []
+
+
+def test_a_need_that_has_nothing_to_change_is_met() -> None:
+    ended, _ = run(plan({"client": SERVER_THEN_CLIENT["client"]}))
+    assert statuses(ended)["w2"] == {"client": "done"}
+
+
+def test_opaque_work_lies_between_units_and_checks_and_is_recorded() -> None:
+    change = Change(units=unit("d"), opaque=OpaqueChange(Opaque("pyinfra", "/r/deploy.py", {}, "d1"), "first run"))
+    ended, started = run(plan({"depot": {"head": change}}))
+    assert started == ["finish:depot:units:head", "opaque:depot:head", "record:depot:head"]
+    assert statuses(ended) == {"head": {"depot": "done"}}
+
+
+def test_failed_opaque_work_is_not_recorded() -> None:
+    def fails(task: Task) -> list[tuple[str, dict[str, Any]]]:
+        return [("result", result(error="pip said no"))] if task.id.startswith("opaque") else all_well(task)
+
+    change = Change(opaque=OpaqueChange(Opaque("pyinfra", "/r/deploy.py", {}, "d1"), "first run"))
+    ended, started = run(plan({"depot": {"head": change}}), fails)
+    assert started == ["opaque:depot:head"]
+    assert ended.failed() == {"head": [("depot", "pip said no")]}
+
+
+def test_first_contact_comes_first_and_its_failure_ends_the_node() -> None:
+    def no_sudo(task: Task) -> list[tuple[str, dict[str, Any]]]:
+        return [("result", result(error="sudo: a password is required"))]
+
+    ended, started = run(plan({"base": {"w1": Change(packages=("p",))}}, first_contact=("w1",)), no_sudo)
+    assert started == ["bootstrap:w1"]
+    assert ended.failed() == {"w1": [("base", "sudo: a password is required")]}
+
+
+def test_stop_lets_running_stages_finish_and_starts_no_more() -> None:
+    ended, started = run(plan(SERVER_THEN_CLIENT), stop=lambda: True)
+    assert started == ["prepare:head", "prepare:w1", "prepare:w2"]
+    assert ended.interrupted
+    assert statuses(ended)["w1"] == {"client": "interrupted"}
+
+
+def test_restarts_are_announced_before_files_change_and_secrets_travel_only_in_content() -> None:
+    change = Change(
+        files=(secret_file(),),
+        directories=(Directory("/d", "0755", "root", "root"),),
+        units=(UnitChange("munge.service", ("restart",), "x"),),
+    )
+    engine = Engine(all_well)
+    walk(plan({"munge": {"w1": change}}), {"munge_key": b"\x00secret"}, engine, lambda event: None, lambda: False)
+    prepare = engine.started[0]
+    assert isinstance(prepare, Program)
+    assert prepare.request["restarts"] == ["munge.service"]
+    assert prepare.request["work"][0]["files"][0]["content_base64"] == "AHNlY3JldA=="
+    assert "secret" not in prepare.id
