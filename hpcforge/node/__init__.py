@@ -1,10 +1,10 @@
 """The program that runs on a node: it compares what is wanted with what is there, or makes it so.
 
 Standard library only, Python 3.9 syntax; it imports nothing else of hpcforge, because it travels alone: the operator
-host sends one JSON document on standard input of `python3 -c LOADER` (as root), and reads JSON lines from standard
-output. Nothing is installed on the node for it.
+host runs `bundle.first_command`, sends one JSON document on its standard input, and reads JSON lines from its standard
+output. The program runs as root and nothing is installed on the node for it.
 
-    {"modules": {"name": "source", ...}, "request": {...}}
+    {"modules": {"hpcforge.node.NAME": "source", ...}, "request": {...}}
 
 Requests (resources are the JSON form of the types in `hpcforge.plan.desired`)::
 
@@ -13,29 +13,39 @@ Requests (resources are the JSON form of the types in `hpcforge.plan.desired`)::
     {"verb": "converge", "phase": "finish",  "work": [Work, ...]}
     {"verb": "record",   "role": "pytorch", "digest": "..."}
 
-`Work` holds what is to be changed for one role: `{"role", "needs": ["role on this node", ...], "packages", "directories",
-"files": [File + {"content": text}], "accounts", "units": [{"name", "actions": ["enable", "start" | "restart"]}],
-"checks": [Check]}`; keys may be absent.
+`Work` holds what is to be changed for one role: `{"role", "needs": ["role on this node", ...], "packages",
+"directories", "files": [File + {"content": text}], "accounts", "units": [{"name", "actions": ["enable",
+"start" | "restart"]}], "checks": [Check]}`; keys may be absent.
 
 *prepare* goes through all roles at once: accounts; early files; one package transaction with service starts held;
 directories; files. `restarts` are remembered on the node before a file changes, so that a run that is cut off between
 the file and the restart is seen by the next observe. *finish* goes role by role: units in order, each seen to be
-active, then checks, each repeated until it passes or its `wait_s` is over. A role that fails stops only the roles that
-need it. *record* remembers that opaque work was done.
+active, then checks, each repeated until it passes or its `wait_s` is over; at the end all units are looked at once
+more. A role that fails stops only the roles that need it. *record* remembers that opaque work was done.
 
-Answers, one JSON object a line::
+Answers, one JSON object a line, the last one always `done`::
 
     {"event": "observed", "facts": {...}, "differs": [Difference, ...], "reads": {"/path": text | null}}
     {"event": "changed",  "role", "kind": "package|directory|file|account|unit|opaque", "name", "detail"}
     {"event": "progress", "role", "detail"}
+    {"event": "warning",  "detail"}
     {"event": "failed",   "role", "kind", "name", "error"}
     {"event": "skipped",  "role", "because": "role"}
     {"event": "done",     "changed": 3, "failed": ["role", ...], "skipped": ["role", ...], "facts": {...}}
 
-A `Difference` has a role and only what differs from what is wanted of it: `{"role", "packages": [missing], "directories":
-[{"path", "exists", "mode", "owner", "group"}], "files": [{"path", "exists", "digest", "mode", "owner", "group", "text"}],
-"accounts": [{"name", "exists", "uid", "home", "shell"}], "units": [{"name", "enabled", "active", "restart_pending"}],
-"checks": [{"name", "detail"}], "opaque": {"digest": old | null} | null}`. `text` is the old content, null for a secret,
-for what is not UTF-8 and for more than 256 KiB. Facts: `{"hostname", "machine_id", "boot_id", "os_id", "os_release",
-"kernel", "arch", "virtualisation", "python", "memory_kib", "cpus", "gpus": {"fake": n, "nvidia": n}, "time_s"}`.
+`role` is null in `progress` for work that is done for several roles, and in `failed` when the request as a whole could
+not be done (another run holds the node's lock, for example): then `done` counts all its roles as failed. Errors and
+details are plain text without control characters. Instead of all this, one `no_python` or `no_root` line comes where
+the program cannot be started, see `hpcforge.node.contact`.
+
+A `Difference` has a role, of which something is not as wanted, and under each key only what differs:
+`{"role", "packages": [missing], "directories": [{"path", "exists", "kind", "mode", "owner", "group"}], "files":
+[{"path", "exists", "kind", "digest", "mode", "owner", "group", "text"}], "accounts": [{"name", "exists", "uid", "gid",
+"home", "shell"}], "units": [{"name", "enabled", "active", "restart_pending"}], "checks": [{"name", "detail"}],
+"opaque": {"digest": old | null} | null}`. All keys are there. `kind` is `file`, `directory`, `symlink`, `other`,
+`unsafe` (somebody other than root could redirect the path; converge refuses it) or null. `text` is the old content,
+null for a secret, for what is not UTF-8 and for more than 256 KiB.
+
+Facts: `{"hostname", "machine_id", "boot_id", "os_id", "os_release", "kernel", "arch", "virtualisation", "python",
+"memory_kib", "cpus", "gpus": {"fake": n, "nvidia": n}, "time_s"}`.
 """

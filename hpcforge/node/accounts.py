@@ -1,0 +1,106 @@
+"""Unix accounts: each with a group of its own name and number. Nothing is ever deleted or renumbered."""
+
+from __future__ import annotations
+
+import grp
+import pwd
+import time
+from collections.abc import Sequence
+
+from hpcforge.node import commands
+from hpcforge.node.events import Json, NodeError
+
+HOME_MODE = "0750"  # for others a home is closed; the group is the account's own
+_TIMEOUT_S = 60
+_TRIES = 10  # while somebody else edits /etc/passwd
+
+
+def compare(wanted: Json) -> Json | None:
+    """What there is of an account, when it is not what is wanted."""
+    user, gid = _user(wanted["name"]), _group(wanted["name"])
+    if user is None:
+        return {"name": wanted["name"], "exists": False, "uid": None, "gid": gid, "home": None, "shell": None}
+    found = (user.pw_uid, user.pw_gid, gid, user.pw_dir, user.pw_shell)
+    if found == (wanted["uid"], wanted["uid"], wanted["uid"], wanted["home"], wanted["shell"]):
+        return None
+    return {
+        "name": wanted["name"],
+        "exists": True,
+        "uid": user.pw_uid,
+        "gid": user.pw_gid,
+        "home": user.pw_dir,
+        "shell": user.pw_shell,
+    }
+
+
+def put(wanted: Json) -> str | None:
+    """Make an account so; what was changed, or None. NodeError where its name or number is somebody else's."""
+    name, number = wanted["name"], wanted["uid"]
+    user = _user(name)
+    _refuse_conflicts(name, number, user)
+    changes = []
+    if _group(name) is None:
+        _edit(["groupadd", "--gid", str(number), "--", name])
+        changes.append("group")
+    if user is None:
+        numbers = (f"--uid={number}", f"--gid={number}")
+        home = (f"--home-dir={wanted['home']}", "--create-home", "-K", f"HOME_MODE={HOME_MODE}")
+        _edit(["useradd", *numbers, *home, f"--shell={wanted['shell']}", "--", name])
+        return "created"
+    for option, old, new in (("shell", user.pw_shell, wanted["shell"]), ("home", user.pw_dir, wanted["home"])):
+        if old != new:
+            _edit(["usermod", f"--{option}", new, "--", name])
+            changes.append(f"{option} {old} -> {new}")
+    return ", ".join(changes) or None
+
+
+def _refuse_conflicts(name: str, number: int, user: pwd.struct_passwd | None) -> None:
+    if user is not None and (user.pw_uid, user.pw_gid) != (number, number):
+        raise NodeError(
+            f"account {name!r} has uid {user.pw_uid} and gid {user.pw_gid} on this node, the blueprint says {number}; "
+            "its files would change hands, so renumber it by hand or change the blueprint"
+        )
+    gid = _group(name)
+    if gid is not None and gid != number:
+        raise NodeError(f"group {name!r} has gid {gid} on this node, {number} is wanted; renumber it by hand")
+    for what, other in (("uid", _name_of_user(number)), ("gid", _name_of_group(number))):
+        if other is not None and other != name:
+            raise NodeError(f"{what} {number}, wanted for {name!r}, belongs to {other!r} on this node")
+
+
+def _edit(argv: Sequence[str]) -> None:
+    for attempt in range(_TRIES):
+        outcome = commands.run(argv, _TIMEOUT_S)
+        if outcome.rc == 0:
+            return
+        if "try again later" not in outcome.stderr or attempt == _TRIES - 1:
+            raise NodeError(f"{argv[0]} {argv[-1]}: {outcome.stderr.strip() or f'exit status {outcome.rc}'}")
+        time.sleep(1)
+
+
+def _user(name: str) -> pwd.struct_passwd | None:
+    try:
+        return pwd.getpwnam(name)
+    except KeyError:
+        return None
+
+
+def _group(name: str) -> int | None:
+    try:
+        return grp.getgrnam(name).gr_gid
+    except KeyError:
+        return None
+
+
+def _name_of_user(uid: int) -> str | None:
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except KeyError:
+        return None
+
+
+def _name_of_group(gid: int) -> str | None:
+    try:
+        return grp.getgrgid(gid).gr_name
+    except KeyError:
+        return None

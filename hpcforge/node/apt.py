@@ -1,0 +1,168 @@
+"""apt-get and dpkg as programs: run to their end, with progress, and their words understood."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from hpcforge.node import commands
+from hpcforge.node.events import Report, readable
+
+LOCK_WAIT_S = 300  # for another apt or dpkg to end; its lock is never broken
+_PROGRESS_S = 2.0
+_KEPT_LINES = 60
+_PAUSE_S = 2.0
+
+_ENVIRONMENT = {
+    "DEBIAN_FRONTEND": "noninteractive",
+    "DEBCONF_NONINTERACTIVE_SEEN": "true",
+    "APT_LISTCHANGES_FRONTEND": "none",
+    "NEEDRESTART_SUSPEND": "1",
+    "TERM": "dumb",
+}
+_OPTIONS = (
+    f"DPkg::Lock::Timeout={LOCK_WAIT_S}",
+    "DPkg::Options::=--force-confold",
+    "DPkg::Options::=--force-confdef",
+    "Dpkg::Use-Pty=0",
+    "Acquire::Retries=2",
+    "Acquire::http::Timeout=30",
+    "APT::Color=0",
+)
+_KINDS = (
+    # The order matters: an unsigned repository also "failed to fetch", and must never be tried until it works.
+    (
+        "signature",
+        r"NO_PUBKEY|BADSIG|EXPKEYSIG|REVKEYSIG|GPG error|is not signed|signature verification|unauthenticated",
+    ),
+    ("lock", r"Could not get lock|dpkg frontend lock was locked|Unable to acquire the dpkg frontend lock"),
+    ("unknown", r"Unable to locate package|has no installation candidate|Couldn't find any package"),
+    ("stale", r"404 +Not Found|Hash Sum mismatch|File has unexpected size"),
+    (
+        "network",
+        r"Failed to fetch|Could not (?:connect|resolve)|Temporary failure resolving|Connection (?:failed|timed out)",
+    ),
+)
+_UNKNOWN = re.compile(r"Unable to locate package (\S+)|Package '?([^\s']+)'? has no installation candidate")
+_INTERESTING = re.compile(
+    r"^(?:E:|W:|Err:|dpkg: error|dpkg: unrecoverable| *subprocess )|^Waiting for cache lock|No space left"
+)
+
+
+class End(NamedTuple):
+    """How a run ended; `output` are its last lines."""
+
+    rc: int
+    output: tuple[str, ...]
+
+
+def run(verb: str, arguments: Sequence[str], report: Report) -> End:
+    """Run apt-get VERB; where another process holds a lock, wait up to LOCK_WAIT_S for it and say who has it."""
+    options = [word for option in _OPTIONS for word in ("-o", option)]
+    return _patiently(lambda: _once(["apt-get", "-y", "-q", *options, verb, *arguments], report), report)
+
+
+def configure(report: Report) -> End:
+    """Run `dpkg --configure -a`."""
+    argv = ["dpkg", "--force-confold", "--force-confdef", "--configure", "-a"]
+    return _patiently(lambda: _once(argv, report, status=False), report)
+
+
+def kind(output: Sequence[str]) -> str:
+    """What sort of failure it was: signature, lock, unknown, stale, network or other."""
+    text = "\n".join(output)
+    return next((name for name, pattern in _KINDS if re.search(pattern, text)), "other")
+
+
+def unknown(output: Sequence[str]) -> frozenset[str]:
+    """Packages that apt says no source has."""
+    return frozenset(first or second for line in output for first, second in _UNKNOWN.findall(line))
+
+
+def essence(output: Sequence[str], lines: int = 8) -> str:
+    """The lines that say why, else the last ones."""
+    told = [line for line in dict.fromkeys(output) if _INTERESTING.search(line)]
+    return readable("\n".join((told or list(output))[-lines:]), 1500) or "it said nothing"
+
+
+def progress_text(line: str) -> str | None:
+    """A line of apt's status descriptor for people."""
+    parts = line.split(":", 3)
+    if len(parts) != 4 or parts[0] not in ("dlstatus", "pmstatus"):
+        return None
+    percent = parts[2].split(".")[0]
+    return f"{percent} % downloaded" if parts[0] == "dlstatus" else f"{percent} % installed: {parts[3]}"
+
+
+def _patiently(once: Callable[[], End], report: Report) -> End:
+    # apt waits by itself for dpkg's lock alone, not for those of its lists and archives
+    deadline = time.monotonic() + LOCK_WAIT_S
+    while True:
+        end = once()
+        if end.rc == 0 or kind(end.output) != "lock" or time.monotonic() > deadline:
+            return end
+        report.progress(None, essence(end.output, 1))
+        time.sleep(_PAUSE_S)
+
+
+def _once(argv: list[str], report: Report, status: bool = True) -> End:
+    lines: deque[str] = deque(maxlen=_KEPT_LINES)
+    say = _limited(report)
+
+    def said(line: str) -> None:
+        lines.append(line)
+        if line.startswith("Waiting for cache lock"):
+            say(line)
+
+    def step(line: str) -> None:
+        text = progress_text(line)
+        if text:
+            say(text)
+
+    reader, writer = os.pipe()
+    try:
+        if status:
+            argv = [argv[0], "-o", f"APT::Status-Fd={writer}", *argv[1:]]
+        process = commands.start(argv, subprocess.STDOUT, _ENVIRONMENT, (writer,))
+        os.close(writer)
+        writer = -1
+        assert process.stdout is not None
+        # No time limit: killing dpkg half way is worse than waiting; the operator host's patience is the limit.
+        commands.pump(process, {process.stdout.fileno(): _lines(said), reader: _lines(step)}, None)
+    finally:
+        os.close(reader)
+        if writer >= 0:
+            os.close(writer)
+    return End(process.returncode, tuple(lines))
+
+
+def _lines(use: Callable[[str], None]) -> Callable[[bytes], None]:
+    rest = bytearray()
+
+    def sink(data: bytes) -> None:
+        rest.extend(data)
+        *whole, last = bytes(rest).replace(b"\r", b"\n").split(b"\n")
+        rest[:] = last[-65536:]
+        for line in whole:
+            if line.strip():
+                use(readable(line, 500))
+
+    return sink
+
+
+def _limited(report: Report) -> Callable[[str], None]:
+    last_s, last_text = 0.0, ""
+
+    def say(text: str) -> None:
+        nonlocal last_s, last_text
+        now = time.monotonic()
+        if text != last_text and now - last_s >= _PROGRESS_S:
+            last_s, last_text = now, text
+            report.progress(None, text)
+
+    return say

@@ -1,0 +1,65 @@
+"""Checks: commands with an expected outcome."""
+
+from __future__ import annotations
+
+import re
+import threading
+import time
+from collections.abc import Sequence
+
+from hpcforge.node import commands
+from hpcforge.node.events import Json, NodeError, explain, readable
+
+_ONCE_S = (10.0, 30.0)  # least and most that one try may take where nothing is waited for
+_PAUSE_S = (0.2, 2.0)  # first and longest pause between tries
+
+
+def attempt(check: Json, timeout_s: float) -> str | None:
+    """Run a check once: None when it passes, else why not."""
+    try:
+        outcome = commands.run(check["command"], timeout_s, merge=True)
+    except NodeError as error:
+        return explain(error)
+    said = readable(outcome.stdout, 500)
+    if outcome.timed_out:
+        return f"no answer within {timeout_s:g} s" + (f"; so far: {said}" if said else "")
+    if outcome.rc != 0:
+        return f"exit status {outcome.rc}" + (f": {said}" if said else "")
+    if check.get("stdout") is not None and not re.search(check["stdout"], outcome.stdout, re.MULTILINE):
+        return f"output does not match /{check['stdout']}/: {said or 'it is empty'}"
+    return None
+
+
+def once(wanted: Sequence[Json]) -> list[str | None]:
+    """Run checks side by side, each once; answers in the same order."""
+    answers: list[str | None] = [None] * len(wanted)
+
+    def work(index: int) -> None:
+        check = wanted[index]
+        try:
+            answers[index] = attempt(check, min(_ONCE_S[1], max(_ONCE_S[0], check["wait_s"])))
+        except Exception as error:  # a check that cannot be run has not passed
+            answers[index] = explain(error)
+
+    threads = [threading.Thread(target=work, args=(index,)) for index in range(len(wanted))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return answers
+
+
+def until_passed(check: Json) -> None:
+    """Repeat a check until it passes; NodeError with its last words when its `wait_s` is over."""
+    deadline = time.monotonic() + check["wait_s"]
+    pause = _PAUSE_S[0]
+    while True:
+        detail = attempt(check, max(_ONCE_S[0], deadline - time.monotonic()))
+        if detail is None:
+            return
+        left = deadline - time.monotonic()
+        if left <= 0:
+            waited = f" (waited {check['wait_s']:g} s)" if check["wait_s"] else ""
+            raise NodeError(f"`{' '.join(check['command'])}`{waited}: {detail}")
+        time.sleep(min(pause, left))
+        pause = min(pause * 2, _PAUSE_S[1])

@@ -1,0 +1,128 @@
+"""Running programs: bounded in time and output, and never able to hold this program up through an inherited pipe."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
+
+from hpcforge.node.events import NodeError, readable
+
+OUTPUT_LIMIT = 4 * 1024 * 1024  # bytes kept of each stream; the rest is read and dropped
+_SLICE_S = 0.2  # how often a program that closed nothing is asked whether it has ended
+
+ENVIRONMENT = {
+    "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+    "HOME": "/root",
+    "LC_ALL": "C.UTF-8",
+    "LANG": "C.UTF-8",
+}
+
+
+class Outcome(NamedTuple):
+    """How a program ended. `rc` is negative for a signal; -9 where `timed_out`."""
+
+    rc: int
+    stdout: str
+    stderr: str
+    timed_out: bool
+
+
+def run(argv: Sequence[str], timeout_s: float, merge: bool = False) -> Outcome:
+    """Run a program to its end or for `timeout_s`, then kill it and what it started. `merge`: stderr into stdout.
+
+    Raises NodeError where the program is not there or may not be run.
+    """
+    streams = (bytearray(), bytearray())
+
+    def keep(stream: bytearray) -> Callable[[bytes], None]:
+        return lambda data: stream.extend(data[: max(0, OUTPUT_LIMIT - len(stream))])
+
+    process = start(argv, stderr=subprocess.STDOUT if merge else subprocess.PIPE)
+    sinks = {pipe.fileno(): keep(kept) for pipe, kept in zip((process.stdout, process.stderr), streams) if pipe}
+    timed_out = pump(process, sinks, timeout_s)
+    stdout, stderr = (kept.decode("utf-8", "replace") for kept in streams)
+    return Outcome(process.returncode, stdout, stderr, timed_out)
+
+
+def succeed(argv: Sequence[str], timeout_s: float) -> str:
+    """Run a program and return its output; NodeError with its own words when it fails."""
+    outcome = run(argv, timeout_s)
+    if outcome.rc != 0:
+        why = f"no end after {timeout_s:g} s" if outcome.timed_out else f"exit status {outcome.rc}"
+        words = readable(outcome.stderr or outcome.stdout)
+        raise NodeError(f"`{' '.join(argv)}`: {why}" + (f": {words}" if words else ""))
+    return outcome.stdout
+
+
+def start(
+    argv: Sequence[str], stderr: int, environment: Mapping[str, str] | None = None, keep_open: Sequence[int] = ()
+) -> subprocess.Popen[bytes]:
+    """Start a program in a process group of its own, with nothing to read and a known environment."""
+    try:
+        return subprocess.Popen(
+            list(argv),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=stderr,
+            start_new_session=True,
+            env={**ENVIRONMENT, **(environment or {})},
+            pass_fds=keep_open,
+        )
+    except FileNotFoundError:
+        raise NodeError(f"there is no program {argv[0]!r} on this node") from None
+    except PermissionError:
+        raise NodeError(f"{argv[0]!r} is not a program that can be run") from None
+
+
+def pump(
+    process: subprocess.Popen[bytes], sinks: Mapping[int, Callable[[bytes], None]], timeout_s: float | None
+) -> bool:
+    """Feed each descriptor's data to its sink until the program has ended; True when it had to be killed.
+
+    A daemon that inherited a descriptor may keep it open for ever, so the end of the program counts, not end of file.
+    """
+    deadline = None if timeout_s is None else time.monotonic() + timeout_s
+    waiting, killed = set(sinks), False
+    while True:
+        left = _SLICE_S if deadline is None else min(_SLICE_S, deadline - time.monotonic())
+        ended = process.poll() is not None
+        if left <= 0 and not ended:
+            _kill(process)
+            ended = killed = True
+        if waiting:
+            ready = select.select(list(waiting), [], [], 0 if ended else left)[0]
+            waiting -= {fd for fd in ready if not _feed(fd, sinks[fd])}
+            if ended and not ready:
+                break
+        elif ended:
+            break
+        else:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(max(0.0, left))
+    _close(process)
+    return killed
+
+
+def _feed(fd: int, sink: Callable[[bytes], None]) -> bool:
+    data = os.read(fd, 65536)
+    if data:
+        sink(data)
+    return bool(data)
+
+
+def _kill(process: subprocess.Popen[bytes]) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+
+
+def _close(process: subprocess.Popen[bytes]) -> None:
+    for pipe in (process.stdout, process.stderr):
+        if pipe:
+            pipe.close()

@@ -1,0 +1,111 @@
+"""First contact in POSIX sh, for nodes that may have neither Python nor the right to become root.
+
+FIRST_CONTACT starts the node program, or answers with one of these lines and exit status 0::
+
+    {"event": "no_python", "os_id", "os_release", "arch", "kernel", "hostname", "memory_kib": n, "cpus": n}
+    {"event": "no_root", "user", "error"}
+
+The script of `bootstrap_script` answers with `progress`, `changed`, `failed`, `no_root` and `done` as the node program.
+"""
+
+from __future__ import annotations
+
+_OS_RELEASE = "[ -r /etc/os-release ] && . /etc/os-release"
+# Text into a JSON string: ASCII, one line, no quotes or backslashes to trip over.
+_PLAIN = r"""plain() { LC_ALL=C tr '\n\t' '  ' | LC_ALL=C tr -cd ' -~' | LC_ALL=C tr '"\\' "'/" | cut -c1-1500; }"""
+_NO_ROOT = (
+    """no_root() { printf '{"event": "no_root", "user": "%s", "error": "%s"}\\n' """
+    """"$(id -un | plain)" "$(printf %s "$1" | plain)"; }"""
+)
+
+# $1: "sudo -n" or nothing, $2: the loader. One line, so that csh and fish pass it on as well.
+FIRST_CONTACT = "; ".join(
+    (
+        _PLAIN,
+        _NO_ROOT,
+        "if command -v python3 >/dev/null 2>&1",
+        'then if [ -z "$1" ]',
+        'then [ "$(id -u)" = 0 ] && exec python3 -IS -c "$2"',
+        'no_root "$(id -un) is not root, and the blueprint says become: none"',
+        "else command -v sudo >/dev/null 2>&1 || { cat >/dev/null; no_root 'there is no sudo on this node'; exit 0; }",
+        '$1 python3 -IS -c "$2"',
+        "rc=$?",
+        # Asked only after a failure, so that it costs nothing: was it sudo that said no?
+        '[ $rc = 0 ] || why=$($1 true 2>&1 >/dev/null) || { cat >/dev/null; no_root "$why"; exit 0; }',
+        "exit $rc",
+        "fi",
+        f"else {_OS_RELEASE}",
+        """memory=$(sed -n 's/^MemTotal: *\\([0-9]*\\).*/\\1/p' /proc/meminfo)""",
+        "cpus=$(getconf _NPROCESSORS_ONLN 2>/dev/null || grep -c ^processor /proc/cpuinfo)",
+        """printf '{"event": "no_python", "os_id": "%s", "os_release": "%s", "arch": "%s", "kernel": "%s", """
+        """"hostname": "%s", "memory_kib": %d, "cpus": %d}\\n' "$(printf %s "$ID" | plain)" """
+        """"$(printf %s "$VERSION_ID" | plain)" "$(uname -m | plain)" "$(uname -r | plain)" "$(uname -n | plain)" """
+        '"${memory:-0}" "${cpus:-0}"',
+        "fi",
+        "cat >/dev/null",
+    )
+)
+
+_BOOTSTRAP = r"""
+set -u
+PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
+LC_ALL=C DEBIAN_FRONTEND=noninteractive
+export PATH LC_ALL DEBIAN_FRONTEND
+@PLAIN@
+@NO_ROOT@
+
+progress() { printf '{"event": "progress", "role": null, "detail": "%s"}\n' "$(printf %s "$1" | plain)"; }
+done_() { printf '{"event": "done", "changed": %d, "failed": [], "skipped": [], "facts": {}}\n' "$1"; exit "$2"; }
+
+fail() {
+    printf '{"event": "failed", "role": null, "kind": "package", "name": "python3", "error": "%s"}\n' \
+        "$(printf %s "$1" | plain)"
+    done_ 0 1
+}
+
+as_root() { if [ "$(id -u)" = 0 ]; then "$@"; else sudo -n "$@"; fi; }
+
+# Runs a command; its output is shown only when it fails.
+attempt() {
+    progress "$*"
+    if said=$(as_root "$@" </dev/null 2>&1); then return 0; fi
+    said=$(printf '%s\n' "$said" | tail -n 8)
+    return 1
+}
+
+apt() {
+    wait_for_lock="-o DPkg::Lock::Timeout=300 -o Acquire::Retries=3 -o Dpkg::Use-Pty=0"
+    if [ -n "$(ls /var/lib/dpkg/updates 2>/dev/null)" ]; then attempt dpkg --force-confold --configure -a; fi
+    attempt apt-get $wait_for_lock -y -q --no-install-recommends install python3 && return 0
+    attempt apt-get $wait_for_lock -q update || fail "apt-get update: $said"
+    attempt apt-get $wait_for_lock -y -q --no-install-recommends install python3 || fail "apt-get install: $said"
+}
+
+main() {
+    if command -v python3 >/dev/null 2>&1; then done_ 0 0; fi
+    if [ "$(id -u)" != 0 ]; then
+        command -v sudo >/dev/null 2>&1 || { no_root "not root, and there is no sudo on this node"; exit 1; }
+        why=$(sudo -n true 2>&1) || { no_root "$why"; exit 1; }
+    fi
+    if command -v apt-get >/dev/null 2>&1; then apt
+    elif command -v dnf >/dev/null 2>&1; then attempt dnf -y -q install python3 || fail "dnf install: $said"
+    elif command -v zypper >/dev/null 2>&1; then
+        attempt zypper --non-interactive --quiet install --no-recommends python3 || fail "zypper install: $said"
+    else fail "none of apt-get, dnf and zypper is on this node: install python3 by hand"
+    fi
+    command -v python3 >/dev/null 2>&1 || fail "the package manager reports success and there is no python3 in $PATH"
+    printf '{"event": "changed", "role": null, "kind": "package", "name": "python3", "detail": "%s"}\n' \
+        "$(python3 -V 2>&1 | plain)"
+    done_ 1 0
+}
+
+main
+"""
+
+
+def bootstrap_script() -> str:
+    """POSIX sh that installs python3 by the distribution's package manager where it is missing; root or sudo needed.
+
+    Works as `sh -c SCRIPT` or on the standard input of `sh`. Proved with apt; dnf and zypper are written, not proved.
+    """
+    return _BOOTSTRAP.lstrip().replace("@PLAIN@", _PLAIN).replace("@NO_ROOT@", _NO_ROOT)

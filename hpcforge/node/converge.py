@@ -1,0 +1,143 @@
+"""The verbs converge and record: make it so, one phase at a time, under the node's lock."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Optional
+
+from hpcforge.node import accounts, checks, files, packages, starts, state, units
+from hpcforge.node.events import Json, Report
+
+Act = Callable[[Json], Optional[str]]
+
+
+def prepare(request: Json, report: Report) -> None:
+    """Accounts, early files, packages, directories, files: all roles, a phase at a time."""
+    work: list[Json] = request["work"]
+    with state.locked("converge, prepare"):
+        _remember_restarts(request.get("restarts", ()), report)
+        starts.release()  # what a killed run may have left
+        _each(work, "accounts", report)
+        sources = _each(work, "files", report, _early)
+        _install(work, any(path.startswith("/etc/apt/") for path in sources), report)
+        _each(work, "directories", report)
+        _each(work, "files", report, lambda file: not _early(file))
+
+
+def finish(request: Json, report: Report) -> None:
+    """Units and checks, role by role; at the end every unit is looked at once more."""
+    work: list[Json] = request["work"]
+    with state.locked("converge, finish"):
+        starts.release()
+        remembered = state.load_for_change()
+        if any(role.get("units") for role in work):
+            units.reload()
+        for role in work:
+            if report.goes_on(role):
+                remembered = _finish_role(role, remembered, report)
+        _still_running([role for role in work if role["role"] not in {**report.failures, **report.skips}], report)
+
+
+def record(request: Json, report: Report) -> None:
+    """Remember that a role's opaque work was done."""
+    with state.locked("record"):
+        remembered = state.load_for_change()
+        state.save(remembered._replace(opaque={**remembered.opaque, request["role"]: request["digest"]}, trouble=None))
+    report.changed(request["role"], "opaque", request["role"], f"digest {request['digest'][:12]}")
+
+
+def _remember_restarts(restarts: Sequence[str], report: Report) -> None:
+    remembered = state.load_for_change()
+    if remembered.trouble:
+        report.warning(f"{remembered.trouble}; put aside as state.json.damaged")
+    due = remembered.restarts | set(restarts)
+    if remembered.trouble or due != remembered.restarts:
+        state.save(remembered._replace(restarts=due, trouble=None))
+
+
+_KINDS: Mapping[str, tuple[str, Act]] = {
+    "accounts": ("account", accounts.put),
+    "directories": ("directory", files.put_directory),
+    "files": ("file", files.put_file),
+}
+
+
+def _each(work: Sequence[Json], key: str, report: Report, chosen: Callable[[Json], bool] = bool) -> list[str]:
+    """Act on one kind of resource of every role that may go on; names of those that changed."""
+    kind, act = _KINDS[key]
+    changed = []
+    for role in work:
+        for item in role.get(key, ()):
+            if not chosen(item) or not report.goes_on(role):
+                continue
+            name = item.get("path") or item["name"]
+            try:
+                detail = act(item)
+            except Exception as error:
+                report.failed(role["role"], kind, name, error)
+                break
+            if detail:
+                changed.append(name)
+                report.changed(role["role"], kind, name, detail)
+    return changed
+
+
+def _early(file: Json) -> bool:
+    return bool(file.get("early"))
+
+
+def _install(work: Sequence[Json], fresh_lists: bool, report: Report) -> None:
+    roles = [role for role in work if role.get("packages") and report.goes_on(role)]
+    if not roles:
+        return
+    try:
+        before = packages.missing([name for role in roles for name in role["packages"]])
+        result = packages.install(before, fresh_lists, report) if before else packages.Result(frozenset(), None)
+        after = set(packages.missing(before))
+    except Exception as error:
+        for role in roles:
+            report.failed(role["role"], "package", " ".join(role["packages"]), error)
+        return
+    told = set()
+    for role in roles:
+        for name in role["packages"]:
+            if name in after:
+                report.failed(role["role"], "package", name, _why_missing(name, result))
+            elif name in before and name not in told:
+                told.add(name)
+                report.changed(role["role"], "package", name, "installed")
+
+
+def _why_missing(name: str, result: packages.Result) -> str:
+    if name in result.unknown:
+        return f"no package source of this node has a package {name!r}" + (f": {result.error}" if result.error else "")
+    return result.error or f"apt-get succeeded and {name!r} is not installed: is it a virtual package? name a real one"
+
+
+def _finish_role(role: Json, remembered: state.State, report: Report) -> state.State:
+    kind = name = ""
+    try:
+        for unit in role.get("units", ()):
+            kind, name = "unit", unit["name"]
+            detail = units.bring_up(name, unit["actions"])
+            if detail:
+                report.changed(role["role"], kind, name, detail)
+            if name in remembered.restarts and detail and "start" in detail:
+                remembered = remembered._replace(restarts=remembered.restarts - {name})
+                state.save(remembered)
+        for check in role.get("checks", ()):
+            kind, name = "check", check["name"]
+            if check["wait_s"] > 2:
+                report.progress(role["role"], f"check: {name}")
+            checks.until_passed(check)
+    except Exception as error:
+        report.failed(role["role"], kind, name, error)
+    return remembered
+
+
+def _still_running(work: Sequence[Json], report: Report) -> None:
+    """A daemon may fall over after it was seen to run, for example when another one is restarted."""
+    owner = {unit["name"]: role["role"] for role in work for unit in role.get("units", ())}
+    for name, unit in units.query(list(owner)).items():
+        if not unit.runs:
+            report.failed(owner[name], "unit", name, "it ran and then stopped: " + units.why(name))

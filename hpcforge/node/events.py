@@ -1,0 +1,115 @@
+"""What the program says, one JSON object a line, and how a request's roles fare."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+from collections.abc import Callable, Iterable
+from typing import Any
+
+Json = dict[str, Any]
+
+TEXT_LIMIT = 4000  # characters of an error or detail; whole logs stay on the node
+_UNPRINTABLE = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]|[^\n\t\x20-\x7e\xa0-\ud7ff\ue000-\U0010ffff]")
+
+
+class NodeError(Exception):
+    """An expected failure; its text says what is wrong, where, and what to do."""
+
+
+def readable(data: bytes | str, limit: int = TEXT_LIMIT) -> str:
+    """Output of a program as text for people: UTF-8, no escapes or control characters, the last `limit` characters."""
+    text = data.decode("utf-8", "replace") if isinstance(data, bytes) else data
+    text = _UNPRINTABLE.sub("", text.replace("\r\n", "\n").replace("\r", "\n")).strip()
+    return text if len(text) <= limit else "[...] " + text[-limit:]
+
+
+def explain(error: BaseException) -> str:
+    """An exception as one text. Never a traceback: its source lines could show what a file is to contain."""
+    if isinstance(error, NodeError):
+        return readable(str(error))
+    if isinstance(error, OSError) and error.strerror:
+        where = " ".join(str(name) for name in (error.filename, error.filename2) if name is not None)
+        return readable(f"{error.strerror}: {where}" if where else error.strerror)
+    return readable(f"{type(error).__name__}: {error}")
+
+
+def standard_output() -> Callable[[Json], None]:
+    """A function that writes events to standard output, which nothing else in this process can write to any more."""
+    out = os.dup(1)
+    null = os.open(os.devnull, os.O_RDWR)
+    os.dup2(null, 1)
+    os.close(null)
+
+    def emit(event: Json) -> None:
+        line = (json.dumps(event) + "\n").encode("ascii")
+        try:
+            while line:
+                line = line[os.write(out, line) :]
+        except OSError:
+            return  # nobody listens any more; work that was begun is still finished, and the next observe sees it
+
+    return emit
+
+
+class Report:
+    """Emits events and keeps, for one request, what changed and which roles failed or were skipped."""
+
+    def __init__(self, emit: Callable[[Json], None]) -> None:
+        self.emit = emit
+        self.count = 0
+        self.failures: dict[str, str] = {}
+        self.skips: dict[str, str] = {}
+        self.stopped: str | None = None
+
+    def finish_what_runs(self) -> None:
+        """From now on a termination signal lets the resource at work end and stops before the next one."""
+
+        def stop(number: int, _frame: object) -> None:
+            self.stopped = signal.Signals(number).name
+
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+            signal.signal(number, stop)
+
+    def changed(self, role: str, kind: str, name: str, detail: str) -> None:
+        """Something was changed."""
+        self.count += 1
+        self.emit({"event": "changed", "role": role, "kind": kind, "name": name, "detail": readable(detail)})
+
+    def progress(self, role: str | None, detail: str) -> None:
+        """Something takes long; role None: it is done for several."""
+        self.emit({"event": "progress", "role": role, "detail": readable(detail, 200)})
+
+    def warning(self, detail: str) -> None:
+        """Something is odd, and work goes on."""
+        self.emit({"event": "warning", "detail": readable(detail)})
+
+    def failed(self, role: str | None, kind: str, name: str, error: BaseException | str) -> None:
+        """A role failed; role None: the request as a whole."""
+        text = readable(error) if isinstance(error, str) else explain(error)
+        if role is not None:
+            self.failures.setdefault(role, text)
+        self.emit({"event": "failed", "role": role, "kind": kind, "name": name, "error": text})
+
+    def goes_on(self, work: Json) -> bool:
+        """Whether a role may still be worked on; says so once when it may not because of another."""
+        role = str(work["role"])
+        if role in self.failures or role in self.skips:
+            return False
+        for need in work.get("needs", ()):
+            if need in self.failures or need in self.skips:
+                self.skips[role] = need
+                self.emit({"event": "skipped", "role": role, "because": need})
+                return False
+        if self.stopped:
+            self.failed(role, "node", self.stopped, f"stopped by {self.stopped} before its next resource")
+            return False
+        return True
+
+    def done(self, roles: Iterable[str], whole_failed: bool, facts: Json) -> None:
+        """The last event. `whole_failed`: none of `roles` was done."""
+        failed = list(roles) if whole_failed else list(self.failures)
+        event = {"event": "done", "changed": self.count, "failed": failed, "skipped": list(self.skips), "facts": facts}
+        self.emit(event)

@@ -1,0 +1,81 @@
+"""What a node is: read from /proc, /sys and /etc, a few milliseconds in all."""
+
+from __future__ import annotations
+
+import os
+import platform
+import stat
+import time
+from pathlib import Path
+
+from hpcforge.node import commands
+from hpcforge.node.events import Json, NodeError
+
+_NVIDIA = "0x10de"
+_DISPLAY_CLASSES = ("0x0300", "0x0302")  # VGA controller, 3D controller
+
+
+def collect() -> Json:
+    """Facts of this node, see `hpcforge.node`."""
+    system = os_release(_line("/etc/os-release", whole=True))
+    return {
+        "hostname": platform.node(),
+        "machine_id": _line("/etc/machine-id"),
+        "boot_id": _line("/proc/sys/kernel/random/boot_id"),
+        "os_id": system.get("ID", ""),
+        "os_release": system.get("VERSION_ID", ""),
+        "kernel": os.uname().release,
+        "arch": os.uname().machine,
+        "virtualisation": virtualisation(),
+        "python": platform.python_version(),
+        "memory_kib": memory_kib(_line("/proc/meminfo", whole=True)),
+        "cpus": os.cpu_count() or 0,
+        "gpus": {"fake": fake_gpus(Path("/dev")), "nvidia": nvidia_gpus(Path("/sys/bus/pci/devices"))},
+        "time_s": time.time(),
+    }
+
+
+def os_release(text: str) -> dict[str, str]:
+    """Keys and values of an os-release file."""
+    pairs = (line.partition("=") for line in text.splitlines() if "=" in line and not line.startswith("#"))
+    return {key.strip(): value.strip().strip("\"'") for key, _, value in pairs}
+
+
+def memory_kib(meminfo: str) -> int:
+    """MemTotal of /proc/meminfo."""
+    for line in meminfo.splitlines():
+        if line.startswith("MemTotal:"):
+            return int(line.split()[1])
+    return 0
+
+
+def nvidia_gpus(devices: Path) -> int:
+    """NVIDIA display controllers on the PCI bus, whether or not a driver is loaded."""
+    if not devices.is_dir():
+        return 0
+    vendors = (device for device in devices.iterdir() if _line(str(device / "vendor")) == _NVIDIA)
+    return sum(_line(str(device / "class")).startswith(_DISPLAY_CLASSES) for device in vendors)
+
+
+def fake_gpus(dev: Path) -> int:
+    """A rehearsal's stand-ins: character devices /dev/fakegpuN."""
+    return sum(path.name[7:].isdigit() and stat.S_ISCHR(path.lstat().st_mode) for path in dev.glob("fakegpu*"))
+
+
+def virtualisation() -> str:
+    """As systemd names it: `none` on metal, `systemd-nspawn`, `kvm`, ...; empty where nothing can tell."""
+    container = _line("/run/systemd/container")
+    if container:
+        return container
+    try:
+        return commands.run(["systemd-detect-virt"], 5).stdout.strip()
+    except NodeError:
+        return ""
+
+
+def _line(path: str, whole: bool = False) -> str:
+    try:
+        text = Path(path).read_text("utf-8", "replace")
+    except OSError:
+        return ""
+    return text if whole else text.strip()

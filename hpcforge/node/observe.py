@@ -1,0 +1,102 @@
+"""The verb observe: what differs from what is wanted. It changes nothing and takes no lock."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+
+from hpcforge.node import accounts, checks, facts, files, packages, state, units
+from hpcforge.node.events import Json, Report, explain
+
+
+def observe(request: Json, report: Report) -> Json:
+    """Answer with facts, differences and files that were asked for; the facts."""
+    wanted: list[Json] = request["wanted"]
+    answers = _Checks(wanted)
+    answers.start()  # most of them wait for other programs; what follows goes on meanwhile
+    remembered = state.load()
+    if remembered.trouble:
+        report.warning(f"{remembered.trouble}; every restart and all opaque work are taken as due")
+    lacking = _packages(wanted, report)
+    down = _units(wanted, remembered, report)
+    found = facts.collect()
+    reads = {path: files.read_text(path) for path in request.get("reads", ())}
+    differences = []
+    for index, role in enumerate(wanted):
+        difference = {
+            "role": role["role"],
+            "packages": [name for name in role.get("packages", ()) if name in lacking],
+            "directories": _compare(role, "directories", report),
+            "files": _compare(role, "files", report),
+            "accounts": _compare(role, "accounts", report),
+            "units": [down[unit["name"]] for unit in role.get("units", ()) if unit["name"] in down],
+            "checks": answers.of(index),
+            "opaque": _opaque(role, remembered),
+        }
+        if any(value for key, value in difference.items() if key != "role"):
+            differences.append(difference)
+    report.emit({"event": "observed", "facts": found, "differs": differences, "reads": reads})
+    return found
+
+
+class _Checks(threading.Thread):
+    """All checks of all roles, run beside the rest."""
+
+    def __init__(self, wanted: Sequence[Json]) -> None:
+        super().__init__()
+        self.places = [(index, check) for index, role in enumerate(wanted) for check in role.get("checks", ())]
+        self.details: list[str | None] = []
+
+    def run(self) -> None:
+        self.details = checks.once([check for _, check in self.places])
+
+    def of(self, role_index: int) -> list[Json]:
+        """Those of one role that did not pass."""
+        self.join()
+        pairs = ((place, detail) for place, detail in zip(self.places, self.details) if detail is not None)
+        return [{"name": check["name"], "detail": detail} for (index, check), detail in pairs if index == role_index]
+
+
+_COMPARE = {"directories": files.compare_directory, "files": files.compare_file, "accounts": accounts.compare}
+
+
+def _compare(role: Json, key: str, report: Report) -> list[Json]:
+    differences = []
+    for item in role.get(key, ()):
+        try:
+            difference = _COMPARE[key](item)
+        except Exception as error:  # one odd path must not hide what differs elsewhere
+            report.failed(role["role"], key, item.get("path") or item.get("name"), error)
+            continue
+        if difference:
+            differences.append(difference)
+    return differences
+
+
+def _packages(wanted: Sequence[Json], report: Report) -> frozenset[str]:
+    names = [name for role in wanted for name in role.get("packages", ())]
+    try:
+        return frozenset(packages.missing(names))
+    except Exception as error:
+        for role in wanted:
+            if role.get("packages"):
+                report.failed(role["role"], "package", "dpkg", error)
+        return frozenset(names)
+
+
+def _units(wanted: Sequence[Json], remembered: state.State, report: Report) -> dict[str, Json]:
+    names = list(dict.fromkeys(unit["name"] for role in wanted for unit in role.get("units", ())))
+    due = [name for name in names if remembered.restart_due(name)]
+    try:
+        return {unit["name"]: unit for unit in units.compare(names, due)}
+    except Exception as error:
+        report.warning(f"systemd does not answer: {explain(error)}")
+        return {name: {"name": name, "enabled": False, "active": False, "restart_pending": True} for name in names}
+
+
+def _opaque(role: Json, remembered: state.State) -> Json | None:
+    work = role.get("opaque")
+    if not work:
+        return None
+    old = remembered.opaque.get(role["role"])
+    return None if old == work["digest"] else {"digest": old}

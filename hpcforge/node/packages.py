@@ -1,0 +1,107 @@
+"""Packages: which are there, and one transaction for those that are not."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from hpcforge.node import apt, commands, starts
+from hpcforge.node.events import NodeError, Report, readable
+
+_NAME = re.compile(r"[a-z0-9][a-z0-9+.-]*[a-z0-9+.]")  # a name that ends in "-" would mean "remove" to apt
+_QUERY_S = 60
+_NETWORK_TRIES = 3
+_PAUSE_S = 5
+
+
+class Result(NamedTuple):
+    """How a transaction went: packages that no source has, and why the rest is not there (None: it is)."""
+
+    unknown: frozenset[str]
+    error: str | None
+
+
+def missing(names: Sequence[str]) -> list[str]:
+    """Those that are not installed and configured; NodeError on a system without dpkg or for what is no name."""
+    wanted = sorted(set(names))
+    for name in wanted:
+        if not _NAME.fullmatch(name):
+            raise NodeError(f"{name!r} is not a package name")
+    if not wanted:
+        return []
+    outcome = commands.run(["dpkg-query", "-W", "-f", "${Package}\\t${Status}\\n", *wanted], _QUERY_S)
+    if outcome.rc not in (0, 1):  # 1: some are not known
+        raise NodeError(f"dpkg-query: {readable(outcome.stderr)}")
+    there = installed(outcome.stdout)
+    return [name for name in wanted if name not in there]
+
+
+def installed(text: str) -> set[str]:
+    """Names of fully installed packages in `dpkg-query -W -f '${Package}\\t${Status}\\n'` output."""
+    pairs = (line.split("\t") for line in text.splitlines())
+    return {pair[0] for pair in pairs if len(pair) == 2 and pair[1].split()[1:] == ["ok", "installed"]}
+
+
+def install(names: Sequence[str], fresh_lists: bool, report: Report) -> Result:
+    """Install in one transaction, starting no service that does not run yet.
+
+    `fresh_lists`: sources changed, so read them again first. Network failures are tried again, bad signatures never.
+    """
+    with starts.held():
+        error = _mend(report)
+        if error:
+            return Result(frozenset(), error)
+        return _install(list(names), fresh_lists or not _lists_there(), report)
+
+
+def _install(names: list[str], refresh: bool, report: Report) -> Result:
+    unknown: frozenset[str] = frozenset()
+    failures, refreshed, trouble = 0, False, ""
+    while names:
+        if refresh:
+            trouble, refresh, refreshed = _update(report), False, True
+        end = apt.run("install", ["--no-install-recommends", "--", *names], report)
+        if end.rc == 0:
+            return Result(unknown, None)
+        kind = apt.kind(end.output)
+        lacking = apt.unknown(end.output) & set(names)
+        if kind in ("unknown", "stale") and not refreshed:
+            refresh = True
+        elif lacking:
+            unknown, names = unknown | lacking, [name for name in names if name not in lacking]
+        elif kind == "network" and failures < _NETWORK_TRIES - 1:
+            failures += 1
+            report.progress(None, f"packages cannot be fetched, trying again ({failures}/{_NETWORK_TRIES - 1})")
+            time.sleep(_PAUSE_S * failures)
+            refresh = True
+        else:
+            return Result(unknown, "apt-get install: " + apt.essence(end.output) + trouble)
+    return Result(unknown, f"apt knows none of these packages{trouble}" if trouble else None)
+
+
+def _update(report: Report) -> str:
+    """Read the package lists again; what went wrong (it may not matter), or nothing."""
+    for attempt in range(_NETWORK_TRIES):
+        end = apt.run("update", [], report)
+        kind = apt.kind(end.output)
+        if kind != "network" or attempt == _NETWORK_TRIES - 1:
+            break
+        time.sleep(_PAUSE_S)
+    bad = end.rc != 0 or kind in ("network", "signature")
+    return f"\nand before it, apt-get update: {apt.essence(end.output)}" if bad else ""
+
+
+def _mend(report: Report) -> str | None:
+    """Finish what an interrupted dpkg left; why that is not possible, or None."""
+    if not any(path.name.isdigit() for path in Path("/var/lib/dpkg/updates").iterdir()):
+        return None
+    report.progress(None, "dpkg was interrupted: dpkg --configure -a")
+    end = apt.configure(report)
+    return None if end.rc == 0 else "dpkg --configure -a: " + apt.essence(end.output)
+
+
+def _lists_there() -> bool:
+    return any(Path("/var/lib/apt/lists").glob("*_Packages*"))

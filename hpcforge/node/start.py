@@ -1,0 +1,50 @@
+"""What runs first on a node: makes the modules that came along importable, then answers the request.
+
+Every Python 3 must be able to read this file, if only to say that it is too old.
+"""
+
+import importlib.machinery
+import json
+import sys
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+OLDEST = (3, 9)
+
+
+class Sent:
+    """Finds modules among those that were sent, and compiles each when it is first imported."""
+
+    def __init__(self, sources: "dict[str, str]") -> None:
+        self.sources = sources
+
+    def find_spec(
+        self, name: str, _path: object = None, _target: object = None
+    ) -> "importlib.machinery.ModuleSpec | None":
+        """A spec for a module that was sent; the packages around them have no text of their own."""
+        if name in ("hpcforge", "hpcforge.node"):
+            return importlib.machinery.ModuleSpec(name, self, is_package=True)  # type: ignore[arg-type]
+        return importlib.machinery.ModuleSpec(name, self) if name in self.sources else None  # type: ignore[arg-type]
+
+    def create_module(self, _spec: object) -> None:
+        """Python's own kind of module will do."""
+
+    def exec_module(self, module: "Any") -> None:
+        """Run a module's source in it."""
+        exec(compile(self.sources.get(module.__name__, ""), module.__name__, "exec"), module.__dict__)  # noqa: S102
+
+
+def start(document: "Any") -> None:
+    """Answer the request of a document, see `hpcforge.node`."""
+    if sys.version_info[:2] < OLDEST:
+        too_old = "python3 on this node is {}.{}, and {}.{} is needed".format(*(tuple(sys.version_info[:2]) + OLDEST))
+        failed = {"event": "failed", "role": None, "kind": "node", "name": "python", "error": too_old}
+        done = {"event": "done", "changed": 0, "failed": [], "skipped": [], "facts": {}}
+        sys.stdout.write(json.dumps(failed) + "\n" + json.dumps(done) + "\n")
+        return
+    sys.meta_path.insert(0, Sent(document["modules"]))
+    from hpcforge.node.main import main  # noqa: PLC0415 - it came along and could not be imported before
+
+    main(document["request"])

@@ -1,0 +1,118 @@
+"""systemd units: enabled, running, and seen to be so. `systemctl restart` may succeed and leave nothing running."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from hpcforge.node import commands
+from hpcforge.node.events import Json, NodeError, readable
+
+_ENABLED = ("enabled", "enabled-runtime", "static", "generated", "alias", "indirect", "transient")
+_PROPERTIES = "LoadState,UnitFileState,ActiveState,SubState,Result,ConditionResult"
+_JOB_S = 150  # longer than systemd's own start time-out (90 s), so that its words are heard
+_ACTIVE_S = 30
+_QUERY_S = 20
+
+
+class Unit(NamedTuple):
+    """What systemd says of a unit."""
+
+    loaded: str  # loaded, not-found, masked, error
+    enabled: bool
+    active: str  # active, inactive, activating, failed, ...
+    sub: str
+    result: str
+    condition: bool
+
+    @property
+    def runs(self) -> bool:
+        """Active; a oneshot counts when it remains so after its exit."""
+        return self.active == "active"
+
+
+def query(names: Sequence[str]) -> dict[str, Unit]:
+    """State of units by the names asked for (which may be aliases), in one call."""
+    if not names:
+        return {}
+    outcome = commands.run(["systemctl", "show", f"--property={_PROPERTIES}", "--", *names], _QUERY_S)
+    units = parse(outcome.stdout)
+    if outcome.rc == 0 and len(units) == len(names):
+        return dict(zip(names, units))
+    if len(names) == 1:
+        raise NodeError(f"systemctl show {names[0]}: {readable(outcome.stderr) or f'exit status {outcome.rc}'}")
+    return {name: unit for one in names for name, unit in query([one]).items()}  # one bad name spoils the whole answer
+
+
+def parse(text: str) -> list[Unit]:
+    """Units in `systemctl show` output, in its order: blocks of KEY=VALUE with an empty line between."""
+    blocks = (dict(line.split("=", 1) for line in block.splitlines() if "=" in line) for block in text.split("\n\n"))
+    return [
+        Unit(
+            block.get("LoadState", ""),
+            block.get("UnitFileState", "") in _ENABLED,
+            block.get("ActiveState", ""),
+            block.get("SubState", ""),
+            block.get("Result", ""),
+            block.get("ConditionResult", "") == "yes",
+        )
+        for block in blocks
+        if block
+    ]
+
+
+def compare(names: Sequence[str], due: Sequence[str]) -> list[Json]:
+    """Units that are not enabled, not running, or have a restart due."""
+    found = query(names)
+    return [
+        {"name": name, "enabled": unit.enabled, "active": unit.runs, "restart_pending": name in due}
+        for name, unit in found.items()
+        if not (unit.enabled and unit.runs) or name in due
+    ]
+
+
+def reload() -> None:
+    """Let systemd read unit files and drop-ins again."""
+    commands.succeed(["systemctl", "daemon-reload"], _JOB_S)
+
+
+def bring_up(name: str, actions: Sequence[str]) -> str | None:
+    """Do the actions that are still needed and see the unit run; what was done, or None."""
+    unit, did = query([name])[name], []
+    if "enable" in actions and not unit.enabled:
+        commands.succeed(["systemctl", "enable", "--quiet", "--", name], _JOB_S)
+        did.append("enabled")
+    verb = "restart" if "restart" in actions else "start" if "start" in actions and not unit.runs else None
+    if verb:
+        if unit.active == "failed":
+            commands.run(["systemctl", "reset-failed", "--", name], _QUERY_S)  # else systemd may refuse to try again
+        outcome = commands.run(["systemctl", verb, "--", name], _JOB_S)
+        if outcome.rc != 0:
+            raise NodeError(f"`systemctl {verb} {name}`: {readable(outcome.stderr, 500)}\n{why(name)}")
+        did.append("restarted" if verb == "restart" and unit.runs else "started")
+    _wait(name)
+    return ", ".join(did) or None
+
+
+def why(name: str) -> str:
+    """Why a unit does not run, as far as systemd and its journal tell."""
+    unit = query([name])[name]
+    facts = [f"{name} is {unit.active} ({unit.sub})" + ("" if unit.result == "success" else f", result {unit.result}")]
+    status = commands.run(["systemctl", "status", "--no-pager", "--full", "--lines=0", "--", name], _QUERY_S).stdout
+    facts += [line.strip() for line in status.splitlines() if "was not met" in line or "start condition failed" in line]
+    journal = commands.run(["journalctl", "-u", name, "-b", "-n", "5", "-o", "cat", "--no-pager", "-q"], _QUERY_S)
+    return readable("\n".join(facts) + "\n" + journal.stdout, 2000)
+
+
+def _wait(name: str) -> None:
+    deadline = time.monotonic() + _ACTIVE_S
+    pause = 0.05
+    while True:
+        unit = query([name])[name]
+        if unit.runs:
+            return
+        if unit.active in ("inactive", "failed") or time.monotonic() > deadline:
+            raise NodeError(why(name))
+        time.sleep(pause)
+        pause = min(pause * 2, 1.0)
