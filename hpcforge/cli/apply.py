@@ -81,7 +81,7 @@ def _first_interrupt(progress: Progress) -> Iterator[Any]:
     """The first Ctrl-C lets running steps finish; the second is the usual one."""
     pressed: list[int] = []
 
-    def press(number: int, frame: object) -> None:
+    def press(number: int, _frame: object) -> None:
         if pressed:
             raise KeyboardInterrupt
         pressed.append(number)

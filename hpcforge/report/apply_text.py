@@ -67,7 +67,8 @@ def next_steps(blueprint: str, cluster: Cluster, lab: str | None) -> str:
     """How to log in, test again, and, for a rehearsal, take it down."""
     head = cluster.slurm.controller
     if lab is None:
-        return f"log in:       ssh {cluster.access.user}@{cluster.by_name[head].address}\ntest again:   hpcforge verify {blueprint}\n"
+        address = cluster.by_name[head].address
+        return f"log in:       ssh {cluster.access.user}@{address}\ntest again:   hpcforge verify {blueprint}\n"
     run_as = cluster.acceptance.run_as if cluster.acceptance else cluster.access.user
     return (
         f"log in:       hpcforge rehearse ssh {head}\n"

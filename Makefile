@@ -1,0 +1,37 @@
+# Two commands for newcomers: `make rehearse` and `make test`. Both install what they need first.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+BLUEPRINT ?= blueprints/rehearsal.yaml
+HOST_PACKAGES := python3-venv iproute2 openssh-client mmdebstrap systemd-container apt-cacher-ng
+
+.PHONY: rehearse test check install host bench
+
+rehearse: install
+	$(BIN)/hpcforge rehearse up $(BLUEPRINT)
+	$(BIN)/hpcforge apply $(BLUEPRINT) --yes
+
+test: install check
+	$(BIN)/python -m pytest
+
+check: install
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+install: host $(VENV)/.installed
+
+# Services of packages that are only now installed are not started: the rehearsal runs its own package proxy.
+host:
+	@missing=""; for package in $(HOST_PACKAGES); do \
+	  dpkg-query -Wf '$${Status}' $$package 2>/dev/null | grep -q 'ok installed' || missing="$$missing $$package"; done; \
+	if [ -n "$$missing" ]; then echo "installing on this machine:$$missing"; \
+	  apt-get update -q && \
+	  { systemctl mask apt-cacher-ng.service >/dev/null 2>&1; \
+	  DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends $$missing; }; fi
+
+$(VENV)/.installed: pyproject.toml setup.py
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install -q -e '.[dev]'
+	touch $@
