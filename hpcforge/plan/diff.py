@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Set
 from typing import Any
 
 from hpcforge.cluster.model import Cluster
@@ -19,11 +19,8 @@ def diff(cluster: Cluster, desired: Desired, observed: Mapping[str, Observed]) -
     reachable = {name: seen for name, seen in observed.items() if seen.unreachable is None}
     steps: dict[str, dict[str, Change]] = {role: {} for role in desired.roles}
     for name, seen in reachable.items():
-        for wanted in desired.nodes[name]:
-            difference = seen.differs.get(wanted.role) if seen.python else nothing_there(wanted)
-            change = _change(wanted, difference) if difference else Change()
-            if change:
-                steps[wanted.role][name] = change
+        for wanted, change in _node_changes(desired.nodes[name], seen):
+            steps[wanted.role][name] = change
     changed = tuple(Step(role, steps[role]) for role in desired.roles if steps[role])
     busy = {node for step in changed for node in step.changes}
     workers = tuple(worker for worker in declared(cluster) if worker.node in reachable)
@@ -51,9 +48,18 @@ def diff(cluster: Cluster, desired: Desired, observed: Mapping[str, Observed]) -
     )
 
 
-def _change(wanted: Wanted, difference: Difference) -> Change:
+def _node_changes(roles: Iterable[Wanted], seen: Observed) -> Iterator[tuple[Wanted, Change]]:
+    """The roles that have something to change. A unit may watch the files of another role on its node."""
+    differs = {w.role: seen.differs.get(w.role, {}) if seen.python else nothing_there(w) for w in roles}
+    changed_paths = {file["path"] for difference in differs.values() for file in difference.get("files", ())}
+    for wanted in roles:
+        change = _change(wanted, differs[wanted.role], changed_paths)
+        if change:
+            yield wanted, change
+
+
+def _change(wanted: Wanted, difference: Difference, changed_paths: Set[str]) -> Change:
     files = tuple(_files(wanted, difference))
-    paths = {change.file.path for change in files}
     found = {one["name"]: one for one in difference.get("units", ())}
     failed = tuple((one["name"], str(one["detail"])) for one in difference.get("checks", ()))
     packages = _named(wanted.packages, difference.get("packages", ()))
@@ -62,7 +68,8 @@ def _change(wanted: Wanted, difference: Difference) -> Change:
     opaque = _opaque(wanted, difference, failed)
     own_work = bool(packages or directories or files or accounts or found or opaque)
     units = [
-        _unit(unit, found.get(unit.name), paths, None if own_work or not failed else failed[0]) for unit in wanted.units
+        _unit(unit, found.get(unit.name), changed_paths, None if own_work or not failed else failed[0])
+        for unit in wanted.units
     ]
     return Change(
         needs=wanted.needs,
@@ -106,7 +113,7 @@ def _files(wanted: Wanted, difference: Difference) -> Iterable[FileChange]:
 
 
 def _unit(
-    unit: Unit, found: Mapping[str, Any] | None, changed_paths: set[str], failed: tuple[str, str] | None
+    unit: Unit, found: Mapping[str, Any] | None, changed_paths: Set[str], failed: tuple[str, str] | None
 ) -> UnitChange | None:
     actions, reasons = [], []
     if found is not None and not found["enabled"]:
