@@ -1,0 +1,52 @@
+"""How to get into a lab's nodes: keys, host keys, inventory, ssh."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+
+import yaml
+
+from hpcforge.lab.commands import run
+from hpcforge.lab.disks import host_key
+from hpcforge.lab.files import write_atomically
+from hpcforge.lab.state import Lab
+
+
+def make_key(lab: Lab) -> None:
+    """The lab's own key pair, once."""
+    if not (lab.key.exists() and lab.key.with_name("key.pub").exists()):
+        lab.key.unlink(missing_ok=True)
+        run("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", f"hpcforge lab {lab.name}", "-f", lab.key)
+
+
+def write_access_files(lab: Lab) -> None:
+    """known_hosts of all nodes; the inventory of those in the blueprint."""
+    lines = [f"{node.address},{node.name} {host_key(lab, node.name)}\n" for node in lab.nodes]
+    write_atomically(lab.known_hosts, "".join(lines))
+    inventory = {
+        "schema": 1,
+        "access": {"key": str(lab.key)},
+        "networks": {lab.network: {"cidr": lab.cidr}},
+        "nodes": {
+            name: {"address": lab.node(name).address, "host_keys": [host_key(lab, name)]} for name in lab.in_blueprint
+        },
+    }
+    heading = f"# Written by `hpcforge rehearse up` for lab {lab.name}.\n"
+    write_atomically(lab.inventory, heading + yaml.safe_dump(inventory, sort_keys=False, width=1000))
+
+
+def ssh_argv(lab: Lab, node: str, command: Sequence[str] = ()) -> list[str]:
+    """The ssh command line into a node: a login shell, or a command whose words arrive as they are given here."""
+    options = {
+        "StrictHostKeyChecking": "yes",
+        "UserKnownHostsFile": str(lab.known_hosts),
+        "GlobalKnownHostsFile": "/dev/null",
+        "IdentitiesOnly": "yes",
+        "BatchMode": "yes",
+        "ConnectTimeout": "5",
+        "LogLevel": "ERROR",
+    }
+    words = [word for key, value in options.items() for word in ("-o", f"{key}={value}")]
+    where = f"{lab.login_user}@{lab.node(node).address}"
+    return ["ssh", "-F", "/dev/null", "-i", str(lab.key), *words, where, *([shlex.join(command)] if command else [])]

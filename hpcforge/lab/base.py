@@ -1,0 +1,169 @@
+"""The trees that nodes are overlays of: a minimal Debian without Python, and layers above it.
+
+A node's file system is a stack, lowest first: *system* (mmdebstrap), *python* (left out for a node that comes without
+Python 3), *lists* (apt's package lists, when those of the system are older than a day), the node's own disk. Trees are
+built under a temporary name and renamed, once per release and content, and never changed afterwards: nodes that run
+hold them mounted. They hold no host keys, no machine id and no name.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import shutil
+import time
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+from hpcforge.lab.commands import run
+from hpcforge.lab.errors import LabError
+from hpcforge.lab.places import Progress, cache
+from hpcforge.lab.sources import codename, sources_for
+
+_PACKAGES = ("systemd", "systemd-sysv", "dbus", "openssh-server", "sudo", "iproute2", "ca-certificates")
+_LISTS_MAX_AGE_S = 24 * 3600
+_APT_KEYS = ("Acquire::Check-Valid-Until", "Acquire::Check-Date")  # the host's settings that nodes need as well
+
+# Run by mmdebstrap in the finished tree, which is $1. Downloads on a schedule would hold dpkg's lock in the midst of a
+# rehearsal, and a rehearsal's disk need not survive a power cut.
+_FINISH = r"""
+set -e
+rm -f "$1"/etc/ssh/ssh_host_* "$1"/etc/hostname "$1"/etc/resolv.conf "$1"/var/lib/dbus/machine-id
+: > "$1"/etc/machine-id
+: > "$1"/etc/resolv.conf
+for unit in apt-daily.timer apt-daily-upgrade.timer; do ln -sf /dev/null "$1"/etc/systemd/system/$unit; done
+echo force-unsafe-io > "$1"/etc/dpkg/dpkg.cfg.d/lab
+echo 'Acquire::Languages "none";' > "$1"/etc/apt/apt.conf.d/50lab
+"""
+
+# Run in a mount namespace of its own, so that nothing stays mounted whatever becomes of us.
+_IN_LAYER = r"""
+set -e
+mount -t overlay overlay -o "lowerdir=$1,upperdir=$2/tree,workdir=$2/work" "$2/root"
+mount --bind /etc/resolv.conf "$2/root/etc/resolv.conf"
+shift
+root=$1/root
+shift
+exec chroot "$root" "$@"
+"""
+
+
+def layers(release: str, python: bool) -> tuple[Path, ...]:
+    """The trees under a node's disk, highest first, as `ensure` left them."""
+    home = _home(release)
+    wanted = [*sorted(home.glob("lists-*"))[-1:], *([home / "python"] if python else []), home / "system"]
+    return tuple(path for path in wanted if path.is_dir())
+
+
+def ensure(release: str, in_use: Iterable[Path], progress: Progress) -> None:
+    """Build what is missing of the trees of a release, refresh old package lists, drop trees that no node uses.
+
+    Call under the host lock. `in_use` are the trees that nodes of any lab are overlays of.
+    """
+    home = _home(release)
+    home.mkdir(parents=True, exist_ok=True)
+    _sweep(home, set(in_use))
+    if not (home / "system").is_dir():
+        _timed(f"building a Debian {release} base tree", progress, lambda: _build_system(release, home))
+    if not (home / "python").is_dir():
+        install = ("apt-get", *_apt_options(), "-qq", "install", "--yes", "--no-install-recommends", "python3")
+        _timed("adding Python 3 as a layer", progress, lambda: _build_layer(home, "python", install))
+    if _lists_age_s(home) > _LISTS_MAX_AGE_S:
+        _refresh_lists(home, progress)
+
+
+def _home(release: str) -> Path:
+    """The directory of a release's trees, named by what they are made of."""
+    recipe = "\n".join([release, _sources(release), _FINISH, _IN_LAYER, *_PACKAGES, *_apt_options()])
+    return cache() / "base" / f"debian-{release}-{hashlib.sha256(recipe.encode()).hexdigest()[:12]}"
+
+
+def _sources(release: str) -> str:
+    directory = Path("/etc/apt/sources.list.d")
+    paths = [Path("/etc/apt/sources.list"), *sorted(directory.glob("*.sources")), *sorted(directory.glob("*.list"))]
+    return sources_for(codename(release), {str(path): path.read_text() for path in paths if path.is_file()})
+
+
+def _apt_options() -> tuple[str, ...]:
+    said = dict(re.findall(r'^(\S+) "(.*)";$', run("apt-config", "dump", *_APT_KEYS), flags=re.MULTILINE))
+    return tuple(f"-o{key}={said[key]}" for key in _APT_KEYS if said.get(key))
+
+
+def _build_system(release: str, home: Path) -> None:
+    building = _fresh(home / "building-system")
+    sources, finish = building / "sources.list", building / "finish"
+    sources.write_text(_sources(release))
+    finish.write_text(_FINISH)
+    run(
+        "mmdebstrap",
+        "--mode=root",
+        "--variant=minbase",
+        f"--include={','.join(_PACKAGES)}",
+        "--skip=cleanup/apt/lists",
+        *(f"--aptopt={option.removeprefix('-o').replace('=', ' ', 1)}" for option in _apt_options()),
+        f'--customize-hook=sh {finish} "$1"',
+        codename(release),
+        building / "tree",
+        sources,
+        cwd=Path("/"),
+    )
+    _finish(building, home / "system")
+
+
+def _build_layer(home: Path, name: str, command: Iterable[str]) -> None:
+    building = _fresh(home / "building-layer")
+    for part in ("tree", "work", "root"):
+        (building / part).mkdir(mode=0o755)
+    below = ":".join(str(path) for path in (home / "python", home / "system") if path.is_dir())
+    run("unshare", "--mount", "sh", "-c", _IN_LAYER, "sh", below, building, *command, cwd=Path("/"))
+    for leftover in (building / "tree" / "var/cache/apt").glob("**/*"):
+        if leftover.is_file() and leftover.suffix in (".deb", ".bin"):
+            leftover.unlink()
+    _finish(building, home / name)
+
+
+def _refresh_lists(home: Path, progress: Progress) -> None:
+    name = f"lists-{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime())}"
+    update = ("apt-get", *_apt_options(), "-qq", "-oAPT::Update::Error-Mode=any", "update")
+    try:
+        _timed("refreshing package lists older than a day", progress, lambda: _build_layer(home, name, update))
+    except LabError as error:  # old lists still serve what is cached
+        progress(f"package lists stay {_lists_age_s(home) / 86400:.0f} days old: {error.message.splitlines()[-1]}")
+
+
+def _lists_age_s(home: Path) -> float:
+    newest = [*sorted(home.glob("lists-*"))[-1:], home / "system"][0]
+    return time.time() - newest.stat().st_mtime
+
+
+def _fresh(building: Path) -> Path:
+    if building.exists():
+        shutil.rmtree(building)  # of a run that was cut off; its mounts went with it
+    building.mkdir(mode=0o755)
+    return building
+
+
+def _finish(building: Path, tree: Path) -> None:
+    os.utime(building / "tree")  # the age of its package lists
+    (building / "tree").chmod(0o755)
+    (building / "tree").rename(tree)
+    shutil.rmtree(building)
+
+
+def _sweep(home: Path, in_use: set[Path]) -> None:
+    """Remove trees of old recipes and old package lists, unless a node is an overlay of them."""
+    for other in home.parent.iterdir():
+        same_release = other.name.rpartition("-")[0] == home.name.rpartition("-")[0]
+        if other != home and same_release and not any(tree.is_relative_to(other) for tree in in_use):
+            shutil.rmtree(other)
+    for lists in sorted(home.glob("lists-*"))[:-1]:
+        if lists not in in_use:
+            shutil.rmtree(lists)
+
+
+def _timed(what: str, progress: Progress, work: Callable[[], None]) -> None:
+    progress(f"{what} ...")
+    started = time.monotonic()
+    work()
+    progress(f"{what}: {time.monotonic() - started:.0f} s")

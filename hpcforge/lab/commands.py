@@ -1,0 +1,52 @@
+"""Running the host's programs."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+from hpcforge.lab.errors import LabError
+
+PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+_KEPT = ("http_proxy", "https_proxy", "no_proxy")  # how this host reaches package archives
+
+
+def environment() -> dict[str, str]:
+    """What programs get to see: nothing of the caller's but its proxies."""
+    kept = {name: os.environ[name] for name in _KEPT if name in os.environ}
+    return {"PATH": PATH, "LC_ALL": "C.UTF-8", "DEBIAN_FRONTEND": "noninteractive", **kept}
+
+
+def run(*argv: str | Path, cwd: Path | None = None) -> str:
+    """Standard output of a program; `LabError` with the end of what it said if it fails."""
+    words = [str(word) for word in argv]
+    done = subprocess.run(
+        words,
+        env=environment(),
+        cwd=cwd,
+        umask=0o022,  # trees must not inherit a strict one
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        errors="replace",
+        check=False,
+    )
+    if done.returncode:
+        said = "\n".join((done.stderr.strip() or done.stdout.strip()).splitlines()[-15:])
+        raise LabError(f"`{' '.join(words)}` failed with exit code {done.returncode}\n{said}")
+    return done.stdout
+
+
+def daemon(argv: list[str], log: Path) -> None:
+    """Start a program that outlives us, in a session of its own, writing to `log`."""
+    with log.open("ab") as out:
+        subprocess.run(
+            ["setsid", "--fork", *argv],
+            env={"PATH": PATH, "LC_ALL": "C.UTF-8"},
+            stdin=subprocess.DEVNULL,
+            stdout=out,
+            stderr=out,
+            cwd="/",
+            check=True,
+        )

@@ -1,0 +1,10 @@
+"""What goes wrong with a lab."""
+
+
+class LabError(Exception):
+    """A lab cannot do what was asked. `message` says what and where, `hint` what to do about it."""
+
+    def __init__(self, message: str, hint: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint

@@ -1,0 +1,156 @@
+"""Starting and stopping nodes as nspawn machines."""
+
+from __future__ import annotations
+
+import signal
+import socket
+from pathlib import Path
+
+from hpcforge.lab import cgroups, disks, processes
+from hpcforge.lab.commands import daemon, run
+from hpcforge.lab.errors import LabError
+from hpcforge.lab.state import Lab, PlacedNode
+
+_POWER_OFF = signal.SIGRTMIN + 4  # systemd as process 1: an orderly power-off
+_POWER_OFF_S = 15
+_READY_S = 90
+
+# Enters its control groups, then runs nspawn, again for as long as it says that the node rebooted (exit code 133).
+_KEEPER = r"""
+while [ "$1" != -- ]; do echo $$ > "$1"; shift; done
+shift
+while "$@"; [ $? = 133 ]; do :; done
+"""
+
+
+def start(lab: Lab, node: PlacedNode) -> bool:
+    """Have a node running and answering on SSH; true if it was started now. `LabError` with its console if not."""
+    started = not running(lab.machine(node.name))
+    if started:
+        stop(lab, node.name, graceful=False)  # what a crash may have left of it
+        _launch(lab, node, disks.mount(lab, node))
+    _wait_ready(lab, node)
+    return started
+
+
+def stop(lab: Lab, node: str, *, graceful: bool) -> None:
+    """Stop a node if it runs, and free all it holds on the host but its disk."""
+    stop_machine(lab.machine(node), graceful=graceful)
+    disks.unmount(lab.node_directory(node))
+
+
+def stop_machine(machine: str, *, graceful: bool) -> None:
+    """Stop a machine, in order or at once, and remove its control groups."""
+    for pid in _spawners(machine):
+        _end(pid, machine, graceful=graceful)
+    cgroups.remove(machine)
+
+
+def running(machine: str) -> bool:
+    """Whether a machine has its process 1."""
+    return _init(machine) is not None
+
+
+def machines_of(directory: Path) -> set[str]:
+    """Machines whose root lies under a directory."""
+    found = set()
+    for pid in processes.find(lambda argv: Path(argv[0]).name == "systemd-nspawn"):
+        options = dict(word.split("=", 1) for word in processes.arguments(pid) if "=" in word)
+        if Path(options.get("--directory", "/")).is_relative_to(directory):
+            found.add(options.get("--machine", ""))
+    return found - {""}
+
+
+def _launch(lab: Lab, node: PlacedNode, root: Path) -> None:
+    machine = lab.machine(node.name)
+    nspawn = [
+        "systemd-nspawn",
+        "--quiet",
+        "--boot",
+        "--register=no",
+        "--keep-unit",
+        f"--directory={root}",
+        f"--machine={machine}",
+        f"--hostname={node.name}",
+        f"--network-bridge={lab.bridge}",
+        "--resolv-conf=off",
+        "--link-journal=no",
+    ]
+    console = _console(lab, node)
+    console.unlink(missing_ok=True)
+    if Path("/run/systemd/system").is_dir():
+        # A service has a cgroup of its own, with its controllers handed on, and outlives the session that starts it.
+        unit = [f"--unit=hpcforge-{machine}", "--collect", "--quiet", "--property=Delegate=yes"]
+        reboots = ["--property=RestartForceExitStatus=133", "--property=SuccessExitStatus=133"]
+        run("systemd-run", *unit, *reboots, f"--property=StandardOutput=append:{console}", *nspawn)
+    else:
+        groups = [str(group / "cgroup.procs") for group in cgroups.make(machine)]
+        daemon(["sh", "-c", _KEEPER, "sh", *groups, "--", *nspawn], console)
+
+
+def _end(pid: int, machine: str, *, graceful: bool) -> None:
+    """End one nspawn process and the node in it."""
+
+    def ours() -> bool:
+        return _is_spawner(processes.arguments(pid), machine)
+
+    init = processes.init_of(pid)
+    if init is not None:
+        # Twice: a node that is still booting does not hear the first.
+        power_off = ((_POWER_OFF, 2.0), (_POWER_OFF, _POWER_OFF_S)) if graceful else ()
+        processes.end(init, lambda: processes.init_of(pid) == init, *power_off, (signal.SIGKILL, 3.0))
+    if not processes.wait_until(lambda: not ours(), timeout_s=2):
+        processes.end(pid, ours, (signal.SIGKILL, 3.0))
+
+
+def _wait_ready(lab: Lab, node: PlacedNode) -> None:
+    machine = lab.machine(node.name)
+    if not processes.wait_until(lambda: running(machine) or _refused(lab, node), timeout_s=20) or _refused(lab, node):
+        raise _dead(lab, node, "does not start")
+    if not processes.wait_until(lambda: _greets(node.address) or not running(machine), _READY_S):
+        raise _dead(lab, node, f"does not answer on {node.address}:22 after {_READY_S} s")
+    # While a node boots, PAM lets only root in.
+    if not processes.wait_until(lambda: _lets_users_in(machine), _READY_S):
+        raise _dead(lab, node, "stopped while it was booting, or does not let users in")
+
+
+def _refused(lab: Lab, node: PlacedNode) -> bool:
+    """Whether nspawn has given up before process 1 was there."""
+    console = _console(lab, node)
+    return console.exists() and console.stat().st_size > 0 and not _spawners(lab.machine(node.name))
+
+
+def _lets_users_in(machine: str) -> bool:
+    init = _init(machine)
+    return init is not None and not Path(f"/proc/{init}/root/run/nologin").exists()
+
+
+def _greets(address: str) -> bool:
+    try:
+        with socket.create_connection((address, 22), timeout=1) as connection:
+            connection.settimeout(5)
+            return connection.recv(4) == b"SSH-"
+    except OSError:
+        return False
+
+
+def _dead(lab: Lab, node: PlacedNode, what: str) -> LabError:
+    console = _console(lab, node)
+    said = console.read_text(errors="replace").splitlines()[-10:] if console.exists() else []
+    return LabError("\n".join([f"node {node.name} {what}", *said]), f"its console is in {console}")
+
+
+def _console(lab: Lab, node: PlacedNode) -> Path:
+    return lab.node_directory(node.name) / "console.log"
+
+
+def _init(machine: str) -> int | None:
+    return next((init for pid in _spawners(machine) if (init := processes.init_of(pid)) is not None), None)
+
+
+def _spawners(machine: str) -> list[int]:
+    return processes.find(lambda argv: _is_spawner(argv, machine))
+
+
+def _is_spawner(argv: list[str], machine: str) -> bool:
+    return bool(argv) and Path(argv[0]).name == "systemd-nspawn" and f"--machine={machine}" in argv

@@ -1,0 +1,80 @@
+"""Names of labs, their nodes and what they make on the host.
+
+A lab is known by its name; its *tag* (`hf` and four hexadecimal digits) prefixes every bridge, machine and cgroup,
+since interface names end at 15 characters.
+"""
+
+from __future__ import annotations
+
+import getpass
+import hashlib
+import os
+import re
+from collections.abc import Collection, Iterator
+from pathlib import Path
+
+from hpcforge.lab.errors import LabError
+
+_LAB_NAME = re.compile(r"[a-z](?:-?[a-z0-9]){0,31}")
+_NODE_NAME = re.compile(r"[a-z](?:-?[a-z0-9]){0,62}")
+_USER_NAME = re.compile(r"[a-z_][a-z0-9_-]{0,31}")
+
+
+def default_lab_name(checkout: Path) -> str:
+    """The name that this user's lab of this checkout always has: USER-DIRECTORY-DIGEST, e.g. `root-main-3f2a`."""
+    user = os.environ.get("SUDO_USER") or getpass.getuser()
+    where = checkout.resolve()
+    digest = hashlib.sha256(f"{user}\0{where}".encode()).hexdigest()[:4]
+    words = [_slug(word)[:12].rstrip("-") for word in (user, where.name)]
+    return "-".join([*(word for word in words if word), digest]) if words[0] else f"lab-{digest}"
+
+
+def _slug(text: str) -> str:
+    """Lower case, letters and digits joined by single hyphens, beginning with a letter; may be empty."""
+    return re.sub(r"[^a-z0-9]+", "-", text.lower()).lstrip("-0123456789").rstrip("-")
+
+
+def check_lab_name(name: str) -> str:
+    """The name itself; `LabError` if it could not be used as it is for directories and processes."""
+    if not _LAB_NAME.fullmatch(name) or len(name) > 32:
+        raise LabError(
+            f"{name!r} is no name for a lab",
+            "use up to 32 of a-z, 0-9 and single hyphens, beginning with a letter, e.g. `my-lab`",
+        )
+    return name
+
+
+def check_node_name(name: str) -> str:
+    """The name itself; `LabError` if it is not a plain lower-case host name."""
+    if not _NODE_NAME.fullmatch(name) or len(name) > 63:
+        raise LabError(
+            f"{name!r} is no name for a node", "use up to 63 of a-z, 0-9 and hyphens, beginning with a letter"
+        )
+    return name
+
+
+def check_user_name(name: str) -> str:
+    """The name itself; `LabError` if it is not a plain login name or is root (a rehearsal logs in as in life)."""
+    if not _USER_NAME.fullmatch(name) or name == "root":
+        raise LabError(
+            f"{name!r} cannot be the login user of a lab", "use an ordinary name, e.g. `access: {user: ops, ...}`"
+        )
+    return name
+
+
+def tag_for(name: str, taken: Collection[str]) -> str:
+    """A lab's tag: from its name, and not one that another lab has."""
+    return next(tag for tag in _tags(name) if tag not in taken)
+
+
+def _tags(name: str) -> Iterator[str]:
+    if digest := re.search(r"-([0-9a-f]{4})$", name):  # a default name: the same digits, so that a person sees the link
+        yield f"hf{digest[1]}"
+    for attempt in range(1000):
+        yield f"hf{hashlib.sha256(f'{name}/{attempt}'.encode()).hexdigest()[:4]}"
+
+
+def machine_name(tag: str, node: str) -> str:
+    """The nspawn machine of a node. At most 12 characters: nspawn's interface on the host is `vb-` and this."""
+    plain = f"{tag}-{node}"
+    return plain if len(plain) <= 12 else f"{tag}-{hashlib.sha256(node.encode()).hexdigest()[:5]}"

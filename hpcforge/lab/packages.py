@@ -1,0 +1,124 @@
+"""The caching package proxy of a lab: apt-cacher-ng on the lab's bridge address, and nowhere else.
+
+Each running lab has a proxy and a cache directory of its own, since one directory does not bear two: the first lab on a
+host gets cache 0, a second at the same time cache 1. So the usual single lab always finds the warm one.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import signal
+import socket
+from collections.abc import Collection
+from functools import partial
+from pathlib import Path
+
+from hpcforge.lab import processes
+from hpcforge.lab.commands import daemon, run
+from hpcforge.lab.errors import LabError
+from hpcforge.lab.files import write_atomically
+from hpcforge.lab.places import RUN, cache
+from hpcforge.lab.state import Lab
+
+_USER = "apt-cacher-ng"  # comes with the package; the proxy has no business as root
+_PORTS = range(3177, 3200)  # not apt-cacher-ng's usual 3142, which a host may serve on all its addresses
+
+
+def choose_cache(taken: Collection[str]) -> str:
+    """The first cache directory that no other lab has."""
+    candidates = (str(cache() / "apt" / str(number)) for number in range(len(taken) + 1))
+    return next(path for path in candidates if path not in taken)
+
+
+def choose_port() -> int:
+    """A port that is free on all addresses of the host now."""
+    for port in _PORTS:
+        with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                probe.bind(("0.0.0.0", port))  # noqa: S104  (a probe: closed at once, never listens)
+            except OSError:
+                continue
+            return port
+    raise LabError(f"no free port for the package proxy between {_PORTS[0]} and {_PORTS[-1]}")
+
+
+def ensure_proxy(lab: Lab) -> bool:
+    """Have the lab's proxy running; true if it was started now."""
+    if _running(lab.name):
+        return False
+    configuration = _configure(lab)
+    log = lab.directory / "packages.log"
+    argv = ["setpriv", f"--reuid={_USER}", f"--regid={_USER}", "--clear-groups", "--no-new-privs"]
+    daemon([*argv, "apt-cacher-ng", "-c", str(configuration), "ForeGround=1"], log)
+    if not processes.wait_until(lambda: _answers(lab), timeout_s=15):
+        said = log.read_text(errors="replace").strip().splitlines()[-5:]
+        raise LabError(
+            f"the package proxy does not answer on {lab.gateway}:{lab.packages_port}", "\n".join(said) or f"see {log}"
+        )
+    return True
+
+
+def stop_proxy(name: str) -> None:
+    """End a lab's proxy and remove its configuration."""
+    for pid in _running(name):
+        processes.end(pid, partial(_still_proxy, pid, name), (signal.SIGTERM, 3), (signal.SIGKILL, 3))
+    shutil.rmtree(_configuration(name), ignore_errors=True)
+
+
+def _running(name: str) -> list[int]:
+    return processes.find(lambda argv: _is_proxy(argv, name))
+
+
+def _is_proxy(argv: list[str], name: str) -> bool:
+    return Path(argv[0]).name == "apt-cacher-ng" and str(_configuration(name)) in argv if argv else False
+
+
+def _still_proxy(pid: int, name: str) -> bool:
+    return _is_proxy(processes.arguments(pid), name)
+
+
+def _configuration(name: str) -> Path:
+    return RUN / f"packages-{name}"
+
+
+def _configure(lab: Lab) -> Path:
+    store = Path(lab.packages_cache)
+    for directory in (store, store / "log"):
+        directory.mkdir(parents=True, exist_ok=True)
+        shutil.chown(directory, _USER, _USER)
+    for directory in (store.parent, cache()):
+        directory.chmod(0o755)
+    upstream = _upstream_proxy()
+    lines = [
+        f"CacheDir: {store}",
+        f"LogDir: {store / 'log'}",
+        "SupportDir: /usr/lib/apt-cacher-ng",
+        f"SocketPath: {store / 'socket'}",
+        f"BindAddress: {lab.gateway}",
+        f"Port: {lab.packages_port}",
+        "ExThreshold: 30",
+        *([f"Proxy: {upstream}"] if upstream else []),
+    ]
+    configuration = _configuration(lab.name)
+    write_atomically(configuration / "acng.conf", "\n".join(lines) + "\n", mode=0o644)
+    configuration.chmod(0o755)
+    return configuration
+
+
+def _upstream_proxy() -> str:
+    """How this host itself reaches package archives, if by a proxy."""
+    said = re.search(
+        r'^Acquire::http::Proxy "(http.*)";$', run("apt-config", "dump", "Acquire::http::Proxy"), re.MULTILINE
+    )
+    return said[1] if said else os.environ.get("http_proxy", "")
+
+
+def _answers(lab: Lab) -> bool:
+    try:
+        with socket.create_connection((lab.gateway, lab.packages_port), timeout=1):
+            return True
+    except OSError:
+        return False

@@ -1,0 +1,59 @@
+"""Where labs keep things on the host, and the locks that keep two runs apart."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from hpcforge.lab.names import check_lab_name
+
+STATE = Path("/var/lib/hpcforge")
+RUN = Path("/run/hpcforge")
+
+Progress = Callable[[str], None]
+
+
+def cache() -> Path:
+    """Base trees and packages, kept between labs; HPCFORGE_CACHE_DIR moves it (to see a cold run, say)."""
+    return Path(os.environ.get("HPCFORGE_CACHE_DIR", "/var/cache/hpcforge"))
+
+
+def lab_directory(name: str) -> Path:
+    """All that a lab keeps: 0700, for it holds private keys."""
+    return STATE / "labs" / check_lab_name(name)
+
+
+def lab_names() -> tuple[str, ...]:
+    """The labs there are on this host, up or not, of any checkout."""
+    labs = STATE / "labs"
+    return tuple(sorted(path.name for path in labs.iterdir())) if labs.is_dir() else ()
+
+
+@contextmanager
+def lab_lock(name: str, progress: Progress) -> Iterator[None]:
+    """One run at a time on one lab."""
+    with _lock(f"lab-{check_lab_name(name)}", f"another run is at work on lab {name}", progress):
+        yield
+
+
+@contextmanager
+def host_lock(progress: Progress) -> Iterator[None]:
+    """One run at a time on what labs share: base trees, the choice of subnets, the inotify limit."""
+    with _lock("host", "another lab is changing what labs share on this host", progress):
+        yield
+
+
+@contextmanager
+def _lock(name: str, busy: str, progress: Progress) -> Iterator[None]:
+    # Locks live in /run and are never removed: removing a lock file that somebody waits for lets two in.
+    RUN.mkdir(mode=0o755, parents=True, exist_ok=True)
+    with (RUN / f"{name}.lock").open("a") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            progress(f"waiting: {busy}")
+            fcntl.flock(file, fcntl.LOCK_EX)
+        yield

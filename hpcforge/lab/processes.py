@@ -1,0 +1,85 @@
+"""Finding and ending our own daemons.
+
+No process ids are stored: a daemon is known by what stands on its command line, so nothing is left to be wrong after a
+crash, a reboot or a recycled id. Signals go through a pidfd that was checked after it was opened.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+Matches = Callable[[list[str]], bool]
+_PROC = Path("/proc")
+
+
+def arguments(pid: int) -> list[str]:
+    """The command line of a process; empty if it is gone, a zombie or the kernel's."""
+    try:
+        return (_PROC / str(pid) / "cmdline").read_bytes().decode(errors="replace").split("\0")[:-1]
+    except OSError:
+        return []
+
+
+def find(matches: Matches) -> list[int]:
+    """Processes whose command line matches."""
+    pids = (int(entry.name) for entry in _PROC.iterdir() if entry.name.isdigit())
+    return [pid for pid in pids if (argv := arguments(pid)) and matches(argv)]
+
+
+def children(pid: int) -> list[int]:
+    """The processes that a process started and that still run."""
+    try:
+        return [int(child) for child in (_PROC / str(pid) / "task" / str(pid) / "children").read_text().split()]
+    except OSError:
+        return []
+
+
+def init_of(pid: int) -> int | None:
+    """The child of `pid` that is process 1 of a pid namespace, by its id on the host."""
+    for child in children(pid):
+        try:
+            status = (_PROC / str(child) / "status").read_text()
+        except OSError:
+            continue
+        for line in status.splitlines():
+            if line.startswith("NSpid:") and len(line.split()) > 2 and line.split()[-1] == "1":
+                return child
+    return None
+
+
+def end(pid: int, still_ours: Callable[[], bool], *signals: tuple[int, float]) -> bool:
+    """Send each signal in turn, waiting its seconds for the process to go; true once it is gone."""
+    try:
+        handle = os.pidfd_open(pid)
+    except ProcessLookupError:
+        return True
+    try:
+        if not still_ours():  # asked after the handle was opened: the id may be somebody else's by now
+            return True
+        return any(_signal(handle, number, wait_s) for number, wait_s in signals)
+    finally:
+        os.close(handle)
+
+
+def _signal(handle: int, number: int, wait_s: float) -> bool:
+    try:
+        signal.pidfd_send_signal(handle, number)
+    except ProcessLookupError:
+        return True
+    readable, _, _ = select.select([handle], [], [], wait_s)
+    return bool(readable)
+
+
+def wait_until(condition: Callable[[], bool], timeout_s: float, every_s: float = 0.03) -> bool:
+    """Whether the condition came true in time."""
+    deadline = time.monotonic() + timeout_s
+    while not condition():
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(every_s)
+    return True

@@ -1,0 +1,120 @@
+"""What a lab is to be, given what is asked for and what there is already. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from ipaddress import IPv4Network
+from pathlib import Path
+
+from hpcforge.lab import subnets
+from hpcforge.lab.errors import LabError
+from hpcforge.lab.names import check_node_name, check_user_name
+from hpcforge.lab.state import Lab, LabNode, PlacedNode
+
+
+@dataclass(frozen=True)
+class Request:
+    """What `up` was asked for."""
+
+    name: str
+    nodes: tuple[LabNode, ...]
+    cidr: str
+    login_user: str
+    release: str
+    blueprint: Path
+    network: str
+
+
+@dataclass(frozen=True)
+class Trees:
+    """The base trees of nodes with and without Python, highest first."""
+
+    with_python: tuple[str, ...]
+    without_python: tuple[str, ...]
+
+
+def check(request: Request) -> None:
+    """`LabError` for what no lab could be."""
+    check_user_name(request.login_user)
+    names = [check_node_name(node.name) for node in request.nodes]
+    if not names:
+        raise LabError("a lab needs at least one node")
+    if twins := {name for name in names if names.count(name) > 1}:
+        raise LabError(f"node {min(twins)} is named twice")
+    wanted = subnets.parse_cidr(request.cidr)
+    subnets.place(wanted, wanted, _addresses(request.nodes))
+
+
+def new_lab(request: Request, trees: Trees, *, subnet: IPv4Network, tag: str, port: int, packages_cache: str) -> Lab:
+    """A lab that is not there yet."""
+    placed = subnets.place(subnets.parse_cidr(request.cidr), subnet, _addresses(request.nodes))
+    return Lab(
+        name=request.name,
+        tag=tag,
+        cidr=str(subnet),
+        gateway=str(subnets.gateway(subnet, placed.values())),
+        packages_port=port,
+        packages_cache=packages_cache,
+        login_user=request.login_user,
+        release=request.release,
+        blueprint=str(request.blueprint.absolute()),
+        network=request.network,
+        nodes=tuple(_placed(node, str(placed[node.name]), trees) for node in request.nodes),
+        in_blueprint=tuple(node.name for node in request.nodes),
+    )
+
+
+def grown_lab(lab: Lab, request: Request, trees: Trees) -> Lab:
+    """An existing lab with what is asked for: nodes it has keep their disk and address, new ones are added."""
+    _refuse_another_kind(lab, request)
+    have = {node.name: node for node in lab.nodes}
+    addresses: dict[str, str | None] = {node.name: node.address for node in lab.nodes}
+    wanted, subnet = subnets.parse_cidr(request.cidr), lab.network_address
+    for node in request.nodes:
+        here = _moved(wanted, subnet, node)
+        if node.name in have and here not in (None, have[node.name].address):
+            raise LabError(
+                f"node {node.name} has {have[node.name].address} in lab {lab.name} and would now have {here}",
+                _AGAIN,
+            )
+        addresses.setdefault(node.name, here)
+    placed = subnets.place(subnet, subnet, addresses)
+    if lab.gateway in map(str, placed.values()):
+        raise LabError(f"address {lab.gateway} is the host's own in lab {lab.name}", _AGAIN)
+    new = [_placed(node, str(placed[node.name]), trees) for node in request.nodes if node.name not in have]
+    return replace(
+        lab,
+        nodes=(*lab.nodes, *new),
+        blueprint=str(request.blueprint.absolute()),
+        network=request.network,
+        in_blueprint=tuple(node.name for node in request.nodes),
+    )
+
+
+_AGAIN = "take the lab down first (`hpcforge rehearse down`), or give the other one a name of its own"
+
+
+def _refuse_another_kind(lab: Lab, request: Request) -> None:
+    for what, has, asked in (
+        ("Debian", lab.release, request.release),
+        ("login user", lab.login_user, request.login_user),
+        ("prefix length", lab.network_address.prefixlen, subnets.parse_cidr(request.cidr).prefixlen),
+    ):
+        if has != asked:
+            raise LabError(f"lab {lab.name} was made with {what} {has}, and {asked} is asked for", _AGAIN)
+
+
+def _moved(wanted: IPv4Network, subnet: IPv4Network, node: LabNode) -> str | None:
+    """Where the blueprint's address lies in the lab's subnet."""
+    if node.address is None:
+        return None
+    return str(subnets.place(wanted, subnet, {node.name: node.address})[node.name])
+
+
+def _addresses(nodes: Sequence[LabNode]) -> dict[str, str | None]:
+    return {node.name: node.address for node in nodes}
+
+
+def _placed(node: LabNode, address: str, trees: Trees) -> PlacedNode:
+    return PlacedNode(node.name, address, node.python, trees.with_python if node.python else trees.without_python)

@@ -1,0 +1,88 @@
+"""The package sources of a lab's nodes: the operator host's own where they serve the release, else Debian's. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from hpcforge.lab.errors import LabError
+
+CODENAMES = {"12": "bookworm", "13": "trixie"}
+_KEYRING = "debian-archive"
+
+
+@dataclass(frozen=True)
+class Source:
+    """One line of sources.list."""
+
+    uri: str
+    suite: str
+    components: tuple[str, ...]
+    signed_by: str = ""
+
+    @property
+    def line(self) -> str:
+        """As apt reads it. Over http: signatures vouch for packages, and the lab's cache cannot see into TLS."""
+        uri = re.sub(r"^https:", "http:", self.uri).rstrip("/")
+        return f"deb {uri} {self.suite} {' '.join(self.components)}"
+
+
+def codename(release: str) -> str:
+    """Debian's code name of a release; `LabError` for one that labs do not know."""
+    if release not in CODENAMES:
+        raise LabError(
+            f"no lab can be built of Debian {release!r}", f"use one of {', '.join(CODENAMES)} in `software.os.release`"
+        )
+    return CODENAMES[release]
+
+
+def sources_for(name: str, files: Mapping[str, str]) -> str:
+    """sources.list for code name `name`; `files` are the host's source files by path."""
+    found = [source for path, text in files.items() for source in _parse(path, text) if _serves(source, name)]
+    if not any(source.suite == name for source in found):
+        found = _debian(name)
+    return "".join(f"{line}\n" for line in dict.fromkeys(source.line for source in found))
+
+
+def _parse(path: str, text: str) -> Iterable[Source]:
+    return _stanzas(text) if path.endswith(".sources") else _lines(text)
+
+
+def _stanzas(text: str) -> Iterable[Source]:
+    without_comments = re.sub(r"^#.*\n", "", text + "\n", flags=re.MULTILINE)
+    for stanza in re.split(r"\n\s*\n", re.sub(r"\n[ \t]+", " ", without_comments)):
+        fields = dict(re.findall(r"^([\w-]+):[ \t]*(.*?)[ \t]*$", stanza, flags=re.MULTILINE))
+        fields = {key.lower(): value for key, value in fields.items()}
+        if "deb" not in fields.get("types", "").split() or fields.get("enabled", "yes").lower() in ("no", "false"):
+            continue
+        for uri in fields.get("uris", "").split():
+            for suite in fields.get("suites", "").split():
+                yield Source(uri, suite, tuple(fields.get("components", "").split()), fields.get("signed-by", ""))
+
+
+def _lines(text: str) -> Iterable[Source]:
+    for line in text.splitlines():
+        if match := re.match(r"\s*deb\s+(?:\[([^]]*)\]\s*)?(\S+)\s+(\S+)\s*([^#]*)", line):
+            options, uri, suite, components = match.groups()
+            signed_by = re.search(r"signed-by=(\S+)", options or "")
+            yield Source(uri, suite, tuple(components.split()), signed_by[1] if signed_by else "")
+
+
+def _serves(source: Source, name: str) -> bool:
+    """Whether a source is Debian's own for this release, and one that a node behind an HTTP proxy can use."""
+    return (
+        source.suite in (name, f"{name}-updates", f"{name}-security")
+        and "main" in source.components
+        and source.uri.startswith(("http://", "https://"))
+        and (not source.signed_by or _KEYRING in source.signed_by)
+    )
+
+
+def _debian(name: str) -> list[Source]:
+    archive, security = "http://deb.debian.org/debian", "http://deb.debian.org/debian-security"
+    return [
+        Source(archive, name, ("main",)),
+        Source(archive, f"{name}-updates", ("main",)),
+        Source(security, f"{name}-security", ("main",)),
+    ]

@@ -1,0 +1,137 @@
+"""A lab as it is written down: `lab.json` in its directory."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from ipaddress import IPv4Network
+from pathlib import Path
+
+from hpcforge.lab.errors import LabError
+from hpcforge.lab.files import write_atomically
+from hpcforge.lab.names import machine_name
+from hpcforge.lab.places import lab_directory, lab_names
+
+SCHEMA = 1
+
+
+@dataclass(frozen=True)
+class LabNode:
+    """A node that is asked for. `address` None: the lab chooses; `python` False: built without Python 3."""
+
+    name: str
+    address: str | None = None
+    python: bool = True
+
+
+@dataclass(frozen=True)
+class PlacedNode:
+    """A node of a lab: its address on the lab's bridge, and the trees that its disk lies on, highest first."""
+
+    name: str
+    address: str
+    python: bool
+    layers: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Lab:
+    """A rehearsal cluster on this host. `in_blueprint` are the nodes that the last `up` asked for."""
+
+    name: str
+    tag: str  # prefixes all that the lab makes on the host
+    cidr: str
+    gateway: str  # the host's own address on the bridge
+    packages_port: int  # of the caching package proxy on that address
+    packages_cache: str
+    login_user: str
+    release: str
+    blueprint: str
+    network: str
+    nodes: tuple[PlacedNode, ...]
+    in_blueprint: tuple[str, ...]
+
+    @property
+    def directory(self) -> Path:
+        """All that the lab keeps on the host."""
+        return lab_directory(self.name)
+
+    @property
+    def key(self) -> Path:
+        """The private key that opens the login user's account on every node."""
+        return self.directory / "key"
+
+    @property
+    def known_hosts(self) -> Path:
+        """The nodes' host keys, for OpenSSH."""
+        return self.directory / "known_hosts"
+
+    @property
+    def inventory(self) -> Path:
+        """The inventory of this lab, for `--inventory`."""
+        return self.directory / "inventory.yaml"
+
+    @property
+    def bridge(self) -> str:
+        """The network interface that joins the nodes."""
+        return self.tag
+
+    @property
+    def network_address(self) -> IPv4Network:
+        """The lab's subnet."""
+        return IPv4Network(self.cidr)
+
+    def node(self, name: str) -> PlacedNode:
+        """A node by name; `LabError` if there is none."""
+        for node in self.nodes:
+            if node.name == name:
+                return node
+        raise LabError(
+            f"lab {self.name} has no node {name!r}", f"its nodes: {', '.join(node.name for node in self.nodes)}"
+        )
+
+    def node_directory(self, node: str) -> Path:
+        """Where a node's disk and console log are."""
+        return self.directory / "nodes" / node
+
+    def machine(self, node: str) -> str:
+        """The nspawn machine of a node."""
+        return machine_name(self.tag, node)
+
+
+def save(lab: Lab) -> None:
+    """Write a lab down; from here on `load` finds it and `down` can remove it."""
+    for directory in (lab.directory.parent.parent, lab.directory.parent, lab.directory):
+        directory.mkdir(exist_ok=True)
+        directory.chmod(0o700)
+    text = json.dumps({"schema": SCHEMA, **asdict(lab)}, indent=2)
+    write_atomically(lab.directory / "lab.json", text + "\n")
+
+
+def read(name: str) -> Lab | None:
+    """The lab of that name, or None; `LabError` if what is written down cannot be understood."""
+    path = lab_directory(name) / "lab.json"
+    try:
+        data = json.loads(path.read_text())
+        if data.pop("schema") != SCHEMA:
+            raise ValueError("it was written by another version of hpcforge")
+        nodes = tuple(PlacedNode(**{**node, "layers": tuple(node["layers"])}) for node in data.pop("nodes"))
+        return Lab(**{**data, "nodes": nodes, "in_blueprint": tuple(data["in_blueprint"])})
+    except FileNotFoundError:
+        return None
+    except (ValueError, TypeError, KeyError) as error:
+        raise LabError(
+            f"{path} cannot be read: {error}", f"remove the lab: `hpcforge rehearse down --lab {name}`"
+        ) from None
+
+
+def others(name: str) -> tuple[Lab, ...]:
+    """All other labs of this host that can be read."""
+    found = []
+    for other in lab_names():
+        if other != name:
+            try:
+                found.append(read(other))
+            except LabError:
+                continue  # its subnet still shows in the host's routes while it is up
+    return tuple(lab for lab in found if lab is not None)
