@@ -1,0 +1,160 @@
+"""The engine's child process: JSON lines in, JSON lines out, all ssh connections in between.
+
+The first line of input has the targets; then one task a line. It never asks anybody anything: it has no terminal, and
+what it reads and writes are file descriptors that roles and libraries do not see. It ends when its input ends, so it
+does not outlive hpcforge.
+"""
+
+from __future__ import annotations
+
+from gevent import monkey
+
+monkey.patch_all()
+
+import sys  # noqa: E402
+
+sys.modules["invoke"] = None  # type: ignore[assignment]  # paramiko's option for `Match exec`: 0.1 s of imports
+
+import json  # noqa: E402
+import os  # noqa: E402
+import traceback  # noqa: E402
+from collections.abc import Iterator  # noqa: E402
+from dataclasses import dataclass  # noqa: E402
+from pathlib import Path  # noqa: E402
+from typing import Any  # noqa: E402
+
+import gevent  # noqa: E402
+import gevent.os  # noqa: E402
+import paramiko  # noqa: E402
+from gevent.lock import BoundedSemaphore  # noqa: E402
+from gevent.queue import Queue  # noqa: E402
+
+from hpcforge.engines.commands import explain  # noqa: E402
+from hpcforge.engines.hostkeys import UnreachableError  # noqa: E402
+from hpcforge.engines.lines import LAST_EVENTS, Tail, complaint, parse_event  # noqa: E402
+from hpcforge.engines.ssh import MAX_OUTPUT_BYTES, alive, connect, execute  # noqa: E402
+from hpcforge.engines.tasks import EngineError, Target, result  # noqa: E402
+
+Json = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Site:
+    """What all nodes share here, and the way back to hpcforge."""
+
+    known_hosts: Path
+    artifacts: Path
+    events_fd: int
+    writing: BoundedSemaphore
+
+    def emit(self, node: str, task: str, kind: str, data: Json) -> None:
+        """One event to hpcforge."""
+        line = memoryview(json.dumps([node, task, kind, data]).encode() + b"\n")
+        with self.writing:
+            while line:
+                line = line[gevent.os.nb_write(self.events_fd, line) :]
+
+
+def main() -> None:
+    """Until standard input ends."""
+    tasks_fd, events_fd = _take_over(0, os.O_RDONLY), _take_over(1, os.O_WRONLY)
+    lines = _lines(tasks_fd)
+    first = json.loads(next(lines))
+    site = Site(Path(first["known_hosts"]), Path(first["artifacts"]), events_fd, BoundedSemaphore())
+    targets = {each["name"]: _target(each) for each in first["targets"]}
+    queues: dict[str, Queue[Json]] = {}
+    for line in lines:
+        task = json.loads(line)
+        node = task["node"]
+        if node not in queues:
+            queues[node] = Queue()
+            gevent.spawn(_serve, site, targets[node], queues[node])
+        queues[node].put(task)
+    os._exit(0)  # connections and greenlets have nothing left to say to anybody
+
+
+def _take_over(fd: int, flags: int) -> int:
+    """A private copy of a descriptor, non-blocking; what is left in its place is harmless to who uses it."""
+    private = os.dup(fd)
+    os.dup2(os.open(os.devnull, flags) if flags == os.O_RDONLY else 2, fd)
+    gevent.os.make_nonblocking(private)
+    return private
+
+
+def _lines(fd: int) -> Iterator[bytes]:
+    held: list[bytes] = []
+    while chunk := gevent.os.nb_read(fd, 2**20):
+        *complete, rest = chunk.split(b"\n")
+        for part in complete:
+            yield b"".join([*held, part])
+            held = []
+        held.append(rest)
+
+
+def _target(data: Json) -> Target:
+    key = Path(data["key"]) if data["key"] else None
+    return Target(**{**data, "key": key, "host_keys": tuple(data["host_keys"])})
+
+
+def _serve(site: Site, target: Target, tasks: Queue[Json]) -> None:
+    """One node: its tasks one after the other over one connection, made at the first, and again if it was lost."""
+    client: paramiko.SSHClient | None = None
+    for task in tasks:
+        try:
+            if client is None or not alive(client):
+                client = connect(target)
+            answer = _do(site, target, client, task)
+        except UnreachableError as error:
+            answer = result(error=str(error), reason=error.reason)
+        except EngineError as error:
+            answer = result(error=str(error))
+        except Exception as error:
+            traceback.print_exc()  # into the log
+            answer = result(error=f"hpcforge's own fault on {target.name}: {type(error).__name__}: {error}")
+        site.emit(target.name, task["id"], "result", answer)
+
+
+def _do(site: Site, target: Target, client: paramiko.SSHClient, task: Json) -> Json:
+    def emit(kind: str, data: Json) -> None:
+        site.emit(target.name, task["id"], kind, data)
+
+    if task["do"] == "exec":
+        return _exec(target, client, task, emit)
+    from hpcforge.engines.deploy import deploy  # noqa: PLC0415  pyinfra: only where a plan needs it
+
+    data = {**task["inputs"], "artifacts": str(site.artifacts)}
+    source, timeout_s = Path(task["source"]), task["timeout_s"]
+    return deploy(client, target, source, data=data, known_hosts=site.known_hosts, timeout_s=timeout_s, emit=emit)
+
+
+def _exec(target: Target, client: paramiko.SSHClient, task: Json, emit: Any) -> Json:
+    text = task["output"] == "lines"
+    out, changed = Tail(MAX_OUTPUT_BYTES if text else 64 * 1024), False
+    answered, against = text, None
+
+    def on_line(line: str) -> None:
+        nonlocal changed, answered, against
+        event = ("line", {"line": line}) if text else parse_event(line)
+        if event is None or text:
+            out.add(line)
+        if event is not None:
+            changed |= event[0] == "changed"
+            answered |= event[0] in LAST_EVENTS
+            against = against or complaint(*event)
+            emit(*event)
+
+    stdin = task["stdin"].encode()
+    ended = execute(client, target, task["command"], listen_s=task["listen_s"], stdin=stdin, on_line=on_line)
+    if ended.late:
+        error: str | None = f"not done within {task['listen_s']:g} s on {target.name}: it may still be at work there"
+    elif ended.flooded:
+        error = f"more than {MAX_OUTPUT_BYTES >> 20} MiB of output on {target.name}: stopped listening"
+    else:
+        error = explain(target, ended.rc, ended.stderr, task["timeout_s"], ended.wall_s) or against
+        error = error or (None if answered else f"the node program on {target.name} ended without an answer")
+    stdout = out.text()
+    return result(ok=error is None, rc=ended.rc, stdout=stdout, stderr=ended.stderr, error=error, changed=changed)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,73 @@
+"""What is sent over ssh for a task: one command line, what it reads, and how its output is to be understood. Pure."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from hpcforge.engines.lines import last_line
+from hpcforge.engines.tasks import Bootstrap, Command, Program, Target
+from hpcforge.node import bundle
+from hpcforge.node.contact import bootstrap_script
+
+KILL_AFTER_S = 5  # from SIGTERM to SIGKILL when time is up
+_GRACE_S = 20.0  # for a node to end an overdue command itself before we stop listening
+_IN_HOME = 'cd 2>/dev/null || cd /; exec "$@"'
+
+
+@dataclass(frozen=True)
+class Exec:
+    """A remote command. `output` "events": the node program's lines; "lines": text, passed on line by line."""
+
+    id: str
+    node: str
+    command: str
+    stdin: str
+    output: Literal["events", "lines"]
+    timeout_s: float  # how long it may take
+    listen_s: float  # how long we wait for its end
+
+
+def command_line(target: Target, argv: Sequence[str], user: str | None, timeout_s: float) -> str:
+    """`argv` as `user` in that user's home, quoted for the login shell; the node itself ends it when time is up."""
+    limited = ["timeout", "-k", str(KILL_AFTER_S), f"{timeout_s:.3f}", *argv]
+    if user is None or (target.become == "none" and user == target.user):
+        return shlex.join(limited)
+    in_home = ["sh", "-c", _IN_HOME, "sh", *limited]
+    if target.become == "sudo":
+        return shlex.join(["sudo", "-n", "-H", "-u", user, "--", *in_home])
+    group = f'--regid="$(id -g -- {shlex.quote(user)})"'  # root logs in here: sudo need not be installed
+    return f"setpriv --reuid={shlex.quote(user)} {group} --init-groups --reset-env -- {shlex.join(in_home)}"
+
+
+def order(task: Program | Bootstrap | Command, target: Target) -> Exec:
+    """The remote command of a task. Secrets are in what it reads, never in the command line."""
+    if isinstance(task, Command):
+        command = command_line(target, task.argv, task.user, task.timeout_s)
+        listen_s = task.timeout_s + KILL_AFTER_S + _GRACE_S
+        return Exec(task.id, task.node, command, task.stdin, "lines", task.timeout_s, listen_s)
+    if isinstance(task, Bootstrap):
+        command, stdin = "sh", bootstrap_script()
+    else:
+        command, stdin = bundle.first_command(target.become == "sudo"), bundle.payload(task.request)
+    return Exec(task.id, task.node, command, stdin, "events", task.timeout_s, task.timeout_s)
+
+
+def explain(target: Target, rc: int | None, stderr: str, timeout_s: float, wall_s: float) -> str | None:
+    """Why a command that came to an end did not succeed, in a sentence; None if it did."""
+    if rc == 0:
+        return None
+    if rc is None:
+        return f"ended by a signal on {target.name}" + _colon(last_line(stderr))
+    if rc in {124, 137} and wall_s >= timeout_s:
+        return f"not done within {timeout_s:g} s on {target.name}: stopped" + _colon(last_line(stderr))
+    first = stderr.lstrip().split("\n", 1)[0]
+    if rc == 1 and first.startswith("sudo:"):
+        return f"{first[:500]} (on {target.name}: let {target.user} use sudo without a password)"
+    return f"exit status {rc} on {target.name}" + _colon(last_line(stderr))
+
+
+def _colon(detail: str) -> str:
+    return f": {detail}" if detail else ""

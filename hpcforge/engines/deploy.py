@@ -1,0 +1,176 @@
+"""A role's deploy.py: pyinfra operations over the connection that is there, each acting at once.
+
+pyinfra keeps the current state and inventory in process-wide variables, so two nodes at a time would overwrite each
+other's. `prepare` moves all four of its context variables to where gevent keeps what belongs to one tree of greenlets
+(pyinfra spawns greenlets of its own, so a plain greenlet-local does not do). That uses private attributes of pyinfra;
+they are looked at first, and the minor version is pinned.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+import shlex
+import traceback
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import gevent
+import paramiko
+
+from hpcforge.engines.lines import last_line
+from hpcforge.engines.reach import HANDSHAKE_S
+from hpcforge.engines.ssh import alive, execute, lost
+from hpcforge.engines.tasks import EngineError, Target, result
+
+Emit = Callable[[str, dict[str, Any]], None]
+_ANSI = re.compile(r"\x1b\[[0-9;]*m")
+
+
+class _TreeLocal:
+    """Stands in for a pyinfra context's container: `module` belongs to the current tree of greenlets."""
+
+    def __getattr__(self, name: str) -> Any:
+        return _tree().get((id(self), name))
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        _tree()[(id(self), name)] = value
+
+
+def _tree() -> dict[Any, Any]:
+    return gevent.getcurrent().spawn_tree_locals  # type: ignore[no-any-return]
+
+
+class _Messages(logging.Handler):
+    """pyinfra says why something failed only in its log; this keeps it for the node it is about."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        kept = getattr(gevent.getcurrent(), "spawn_tree_locals", {}).get("messages")
+        if kept is not None:
+            kept.append(_ANSI.sub("", record.getMessage())[:2000])
+
+
+@cache
+def prepare() -> None:
+    """Import pyinfra and make it safe for many nodes in one process.
+
+    Raises:
+        EngineError: this pyinfra is not the one that this was written for.
+    """
+    import pyinfra  # noqa: PLC0415  0.15 s, and only plans with a deploy.py need it
+    import pyinfra.connectors.util as connector_util  # noqa: PLC0415
+    from pyinfra import context  # noqa: PLC0415
+
+    contexts = [getattr(context, f"ctx_{name}", None) for name in ("state", "inventory", "host", "config")]
+    objects: list[Any] = [getattr(each, "context", None) for each in contexts]
+    if not all(hasattr(each, "_container") for each in objects) or not hasattr(connector_util, "getpass"):
+        raise EngineError(
+            f"pyinfra {pyinfra.__version__} differs inside from 3.10, which hpcforge is written for: "
+            "install the version that hpcforge asks for"
+        )
+    for each in objects:
+        each._container = _TreeLocal()
+    connector_util.getpass = _no_password
+    logging.getLogger("pyinfra").addHandler(_Messages(level=logging.WARNING))
+
+
+def _no_password(prompt: str) -> str:
+    raise EngineError(f"{prompt.strip(': ')} is asked for: let the login user use sudo without one")
+
+
+def deploy(
+    client: paramiko.SSHClient,
+    target: Target,
+    source: Path,
+    *,
+    data: dict[str, Any],
+    known_hosts: Path,
+    timeout_s: float,
+    emit: Emit,
+) -> dict[str, Any]:
+    """Run `source` on a node. Gives the data of the "result" event; "changed" and "failed" events come before.
+
+    Raises:
+        UnreachableError: the connection died.
+        EngineError: pyinfra is not as expected.
+    """
+    prepare()
+    late = gevent.Timeout(timeout_s)
+    try:
+        with late, _staging(client, target) as staging:
+            from hpcforge.engines.pyinfra_state import attach  # noqa: PLC0415  it imports pyinfra
+
+            host = attach(client, target, data=data, known_hosts=known_hosts, staging=staging, folder=source.parent)
+            return _run(client, target, source, host, emit)
+    except gevent.Timeout as timeout:
+        if timeout is not late:
+            raise
+        return result(error=f"{source.parent.name}/{source.name} was not done within {timeout_s:g} s on {target.name}")
+
+
+@contextmanager
+def _staging(client: paramiko.SSHClient, target: Target) -> Iterator[str]:
+    """A folder of the login user for uploads: pyinfra's own names in /tmp can be guessed, and so planted."""
+    lines: list[str] = []
+    make = 'd=$(mktemp -d /tmp/hpcforge-XXXXXXXXXXXX) && chmod 0711 "$d" && echo "$d"'
+    ended = execute(client, target, make, listen_s=HANDSHAKE_S, on_line=lines.append)
+    if ended.rc != 0 or not lines:
+        raise EngineError(f"cannot make a temporary folder on {target.name}: {last_line(ended.stderr)}")
+    try:
+        yield lines[0]
+    finally:
+        if alive(client):
+            remove = f"rm -rf -- {shlex.quote(lines[0])}"
+            execute(client, target, remove, listen_s=HANDSHAKE_S, on_line=lines.append)
+
+
+def _run(client: paramiko.SSHClient, target: Target, source: Path, host: Any, emit: Emit) -> dict[str, Any]:
+    """Execute deploy.py in the context of a host; what its operations did becomes events."""
+    from hpcforge.engines.pyinfra_state import Progress  # noqa: PLC0415
+
+    role = source.parent.name
+    progress = Progress(role, emit)
+    host.state.add_callback_handler(progress)
+    messages = _enter(host)
+    error = None
+    try:
+        exec(compile(source.read_bytes(), str(source), "exec"), {"__name__": role, "__file__": str(source)})  # noqa: S102
+    except (Exception, SystemExit) as failure:
+        if not alive(client):
+            raise lost(target) from failure
+        error = _explain(failure, source, messages)
+    finally:
+        host.connector.close_file_transfer()
+    progress.flush(host.state, host)
+    changed = progress.changed > 0
+    if error is None:
+        return result(ok=True, rc=0, changed=changed)
+    operation, stderr = progress.failed()
+    said = last_line(stderr) or error
+    emit("failed", {"role": role, "kind": "opaque", "name": operation, "error": said})
+    text = f"{role}: {operation} failed on {target.name}: {said}" if operation else error
+    return result(error=text, stderr=stderr, changed=changed)
+
+
+def _enter(host: Any) -> list[str]:
+    """Make `host` what pyinfra's `host`, `state`, `inventory` and `config` mean here. Gives where its log goes."""
+    from pyinfra import context  # noqa: PLC0415
+
+    context.ctx_state.set(host.state)
+    context.ctx_inventory.set(host.state.inventory)
+    context.ctx_config.set(host.state.config.copy())
+    context.ctx_host.set(host)
+    messages: list[str] = []
+    _tree()["messages"] = messages
+    return messages
+
+
+def _explain(failure: BaseException, source: Path, messages: list[str]) -> str:
+    """One sentence with the line of deploy.py, and what pyinfra logged on the way."""
+    lines = [frame.lineno for frame in traceback.extract_tb(failure.__traceback__) if frame.filename == str(source)]
+    where = f"{source.parent.name}/{source.name}" + (f":{lines[-1]}" if lines else "")
+    said = "; ".join(messages[-3:])
+    return f"{where}: {type(failure).__name__}: {failure}" + (f" ({said})" if said else "")

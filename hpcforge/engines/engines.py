@@ -1,0 +1,184 @@
+"""The engines as one thing: tasks go in, one queue of events comes out."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import json
+import queue
+import subprocess
+import sys
+import threading
+import time
+from collections import deque
+from collections.abc import Iterable
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from hpcforge.engines.ansible import Playbooks
+from hpcforge.engines.commands import order
+from hpcforge.engines.hostkeys import known_hosts
+from hpcforge.engines.tasks import (
+    Ansible,
+    Bootstrap,
+    Command,
+    Deploy,
+    EngineError,
+    Event,
+    Program,
+    Target,
+    Task,
+    result,
+)
+
+
+class Engines:
+    """Runs tasks on nodes. A context manager; may be used from one thread at a time.
+
+    `work_dir` gets known_hosts, a log and, while they run, Ansible's files; it must be private to the operator.
+    `artifacts` is where files for the nodes lie on this host; deploy.py sees it as `host.data.artifacts`.
+    """
+
+    def __init__(self, targets: Iterable[Target], work_dir: Path, artifacts: Path) -> None:
+        self._targets = {target.name: target for target in targets}
+        self._work_dir = work_dir.absolute()
+        self._artifacts = artifacts.absolute()
+        self._events: queue.Queue[Event] = queue.Queue()
+        self._kept: deque[Event] = deque()  # seen by `run`, not yet by `next`
+        self._lock = threading.Lock()
+        self._pending: dict[str, str] = {}  # task -> node, of those the child has
+        self._child: subprocess.Popen[bytes] | None = None
+        self._playbooks = Playbooks(self._work_dir, self._known_hosts, self._events.put)
+
+    @property
+    def _known_hosts(self) -> Path:
+        return self._work_dir / "known_hosts"
+
+    @property
+    def _log(self) -> Path:
+        return self._work_dir / "engine.log"
+
+    def __enter__(self) -> Self:
+        self._work_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self._known_hosts.write_text(known_hosts(self._targets.values()))
+        with self._log.open("wb") as log:
+            self._log.chmod(0o600)
+            self._child = subprocess.Popen(
+                [sys.executable, "-P", "-m", "hpcforge.engines.child"],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                start_new_session=True,  # no terminal to ask on, and Ctrl-C is ours to handle
+            )
+        targets = [{**dataclasses.asdict(each), "key": each.key and str(each.key)} for each in self._targets.values()]
+        paths = {"known_hosts": str(self._known_hosts), "artifacts": str(self._artifacts)}
+        self._write({"targets": targets, **paths})
+        self._reader = threading.Thread(target=self._read, args=(self._child,), daemon=True, name="hpcforge-engines")
+        self._reader.start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
+        self.close()
+
+    def start(self, task: Task) -> None:
+        """Begin a task; tasks of one node run in the order they were started, nodes run side by side.
+
+        Raises:
+            EngineError: the node is unknown or the id is in use; what happens on nodes comes as events.
+        """
+        target = self._targets.get(task.node)
+        if target is None or task.id in self._pending:
+            raise EngineError(f"task {task.id!r} for {task.node!r}: no such node, or the id is in use")
+        if isinstance(task, Ansible):
+            self._playbooks.start(task, target)
+            return
+        with self._lock:
+            self._pending[task.id] = task.node
+        try:
+            self._write(_order(task, target))
+        except OSError:  # the child is gone
+            self._fail(task.id)
+
+    def next(self, timeout_s: float | None = None) -> Event | None:
+        """The next event of any task; None when none came in time (None waits for ever)."""
+        if self._kept:
+            return self._kept.popleft()
+        with contextlib.suppress(queue.Empty):
+            return self._events.get(timeout=timeout_s)
+        return None
+
+    def run(self, task: Task) -> Event:
+        """Start a task and wait for its result; all other events are kept for `next`."""
+        self.start(task)
+        while True:
+            event = self._events.get()
+            if event.task == task.id and event.kind == "result":
+                return event
+            self._kept.append(event)
+
+    def close(self) -> None:
+        """End everything here within 2 s. What already runs on nodes ends there when its own time is up."""
+        deadline = time.monotonic() + 1.5
+        self._playbooks.close(deadline)
+        child = self._child
+        if child is None or child.stdin is None:
+            return
+        with contextlib.suppress(OSError):
+            child.stdin.close()  # which is what it ends at
+        for end in (child.terminate, child.kill):
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                child.wait(max(0.2, deadline - time.monotonic()))
+                break
+            end()
+        child.wait()
+        self._reader.join(0.5)
+
+    def _write(self, message: dict[str, Any]) -> None:
+        child = self._child
+        if child is None or child.stdin is None or child.stdin.closed:
+            raise EngineError("the engines are not running: use them as a context manager")
+        child.stdin.write(json.dumps(message).encode() + b"\n")
+        child.stdin.flush()
+
+    def _read(self, child: subprocess.Popen[bytes]) -> None:
+        """In a thread: the child's events, and when it ends, an end for everything it was given."""
+        assert child.stdout is not None
+        for line in child.stdout:
+            node, task, kind, data = json.loads(line)
+            if kind == "result":
+                with self._lock:
+                    self._pending.pop(task, None)
+            self._events.put(Event(node, task, kind, data))
+        child.stdout.close()
+        with self._lock:
+            left = list(self._pending)
+        for task in left:
+            self._fail(task)
+
+    def _fail(self, task: str) -> None:
+        with self._lock:
+            node = self._pending.pop(task, None)
+        if node is not None:
+            self._events.put(Event(node, task, "result", result(error=self._obituary())))
+
+    def _obituary(self) -> str:
+        with contextlib.suppress(OSError):
+            text = self._log.read_bytes()[-4096:].decode(errors="replace").strip()
+            lines = text.splitlines()
+            return f"the engine's process ended ({lines[-1] if lines else 'without a word'}); its log is {self._log}"
+        return f"the engine's process ended; its log {self._log} cannot be read"
+
+
+def _order(task: Program | Bootstrap | Deploy | Command, target: Target) -> dict[str, Any]:
+    """What the child is told to do."""
+    if isinstance(task, Deploy):
+        return {
+            "do": "deploy",
+            "id": task.id,
+            "node": task.node,
+            "source": str(task.source.absolute()),
+            "inputs": dict(task.inputs),
+            "timeout_s": task.timeout_s,
+        }
+    return {"do": "exec", **dataclasses.asdict(order(task, target))}

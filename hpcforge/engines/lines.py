@@ -1,0 +1,99 @@
+"""Lines and events out of what a node writes. All of it is data from outside: any bytes, any length."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import deque
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+MAX_LINE_BYTES = 8 * 2**20  # an "observed" event carries old texts of up to 256 KiB each
+CUT = " [cut here: the line goes on]"
+LAST_EVENTS = frozenset({"observed", "done", "no_python", "no_root"})
+NODE_EVENTS = LAST_EVENTS | {"changed", "progress", "failed", "skipped", "role_done"}
+_SURROGATE = re.compile("[\ud800-\udfff]")
+
+
+def split_lines(chunks: Iterable[bytes], limit: int = MAX_LINE_BYTES) -> Iterator[str]:
+    """Lines without their ends, as soon as they are complete; one over `limit` bytes is cut there and marked."""
+    held: list[bytes] = []
+    size = 0
+    for chunk in chunks:
+        *complete, rest = chunk.split(b"\n")
+        for part in complete:
+            yield _text(held, part, size > limit, limit)
+            held, size = [], 0
+        if size <= limit and rest:
+            held.append(rest)
+        size += len(rest)
+    if held:
+        yield _text(held, b"", size > limit, limit)
+
+
+def _text(held: list[bytes], last: bytes, over: bool, limit: int) -> str:
+    line = b"".join([*held, last])
+    if over or len(line) > limit:
+        return line[:limit].decode(errors="replace") + CUT
+    return line.decode(errors="replace").removesuffix("\r")
+
+
+def parse_event(line: str) -> tuple[str, dict[str, Any]] | None:
+    """Kind and data of a line of the node program; None for anything else that happens to be on its output."""
+    if not line.startswith("{"):
+        return None
+    try:
+        data = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    kind = data.pop("event", None)
+    if not isinstance(kind, str) or kind not in NODE_EVENTS:
+        return None  # "result" and "line" are ours to say
+    return kind, _printable(data) if "\\u" in line else data
+
+
+def complaint(kind: str, data: dict[str, Any]) -> str | None:
+    """What an event says against the whole task; a role that failed is for who reads the events."""
+    if kind == "no_root":
+        return f"{data.get('user')} cannot become root: {data.get('error')}"
+    if kind == "failed" and data.get("role") is None:
+        return f"{data.get('name')}: {data.get('error')}"
+    return None
+
+
+def _printable(value: Any) -> Any:
+    """The same with half surrogate pairs replaced, which no terminal or file could be given."""
+    if isinstance(value, str):
+        return _SURROGATE.sub("\ufffd", value)
+    if isinstance(value, list):
+        return [_printable(item) for item in value]
+    if isinstance(value, dict):
+        return {_printable(key): _printable(item) for key, item in value.items()}
+    return value
+
+
+class Tail:
+    """The last `limit` characters, roughly, of a text that comes in lines."""
+
+    def __init__(self, limit: int = 64 * 1024) -> None:
+        self._lines: deque[str] = deque()
+        self._limit = limit
+        self._size = 0
+
+    def add(self, line: str) -> None:
+        """Append a line; forget the oldest beyond the limit."""
+        line = line[-self._limit :]
+        self._lines.append(line)
+        self._size += len(line) + 1
+        while self._size > self._limit and len(self._lines) > 1:
+            self._size -= len(self._lines.popleft()) + 1
+
+    def text(self) -> str:
+        """What is left, each line ended."""
+        return "".join(f"{line}\n" for line in self._lines)
+
+
+def last_line(text: str) -> str:
+    """The last line with something on it, at most 500 characters of it."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    return lines[-1][:500] if lines else ""

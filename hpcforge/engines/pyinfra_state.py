@@ -1,0 +1,114 @@
+"""A pyinfra `State` of one node around an open connection, and what its operations did.
+
+Importing this imports pyinfra: only `deploy` does so, when a plan has a deploy.py. A state a node and deploy, because
+pyinfra identifies operations by their place in the order: shared by nodes that run different roles it would merge
+operations that have nothing to do with each other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import paramiko
+from pyinfra.api import Config, Inventory, State
+from pyinfra.api.host import Host
+from pyinfra.api.state import BaseStateCallback, StateStage
+from pyinfra.connectors.ssh import SSHConnector
+
+from hpcforge.engines.reach import CONNECT_S
+from hpcforge.engines.tasks import Target
+
+
+class _Connector(SSHConnector):  # type: ignore[misc]
+    """pyinfra's own, but with a file transfer channel of its own: pyinfra caches those for the whole process."""
+
+    _transfer: paramiko.SFTPClient | None = None
+
+    def get_file_transfer_connection(self) -> paramiko.SFTPClient | None:
+        """The channel, opened when first used."""
+        if self._transfer is None:
+            self._transfer = paramiko.SFTPClient.from_transport(self.client.get_transport())
+        return self._transfer
+
+    def close_file_transfer(self) -> None:
+        """sshd allows ten sessions a connection; one left open by every role would use them up."""
+        if self._transfer is not None:
+            self._transfer.close()
+        self._transfer = None
+
+    def disconnect(self) -> None:
+        """What pyinfra calls before it connects again."""
+        self.close_file_transfer()
+
+
+def attach(
+    client: paramiko.SSHClient,
+    target: Target,
+    *,
+    data: dict[str, Any],
+    known_hosts: Path,
+    staging: str,
+    folder: Path,
+) -> Host:
+    """A host whose operations act at once, on the open connection; `data` is `host.data` there."""
+    ssh = {
+        "ssh_hostname": target.address,
+        "ssh_user": target.user,
+        "ssh_key": str(target.key) if target.key else None,
+        "ssh_known_hosts_file": str(known_hosts),
+        "ssh_strict_host_key_checking": "yes",
+        "ssh_config_file": "/dev/null",
+    }  # for an operation that reboots and connects again
+    config = Config(CONNECT_TIMEOUT=CONNECT_S, PARALLEL=1, SUDO=target.become == "sudo", TEMP_DIR=staging)
+    inventory = Inventory(([(target.name, {**data, **ssh})], {}))
+    state = State(inventory, config, check_for_changes=False)  # True would collect every fact twice
+    host = inventory.get_host(target.name)
+    host.connector = _Connector(state, host)
+    host.connector.client = client
+    host.connected = True
+    Host._get_temp_directory.cache.clear()  # cached by name for the whole process; every deploy has its own
+    state.activate_host(host)
+    state.cwd = str(folder)  # relative sources of files are the role's
+    state.set_stage(StateStage.Execute)
+    state.is_executing = True
+    return host
+
+
+class Progress(BaseStateCallback):  # type: ignore[misc]
+    """Turns a deploy's operations into events. pyinfra calls back before it has stored a result, hence the delay."""
+
+    def __init__(self, role: str, emit: Callable[[str, dict[str, Any]], None]) -> None:
+        self.changed = 0
+        self._role = role
+        self._emit = emit
+        self._told: set[str] = set()
+        self._failed: list[tuple[str, str]] = []  # name and what it said
+
+    def operation_host_start(self, state: State, host: Host, op_hash: str) -> None:
+        """pyinfra begins an operation: tell of those before it, and of this one."""
+        self.flush(state, host)
+        self._emit("progress", {"role": self._role, "detail": _name(state, op_hash)})
+
+    def flush(self, state: State, host: Host) -> None:
+        """Tell of what is complete and has not been told."""
+        for op_hash, operation in state.ops[host].items():
+            meta = operation.operation_meta
+            if op_hash in self._told or not meta.is_complete():
+                continue
+            self._told.add(op_hash)
+            if meta.did_change():
+                self.changed += 1
+                event = {"role": self._role, "kind": "opaque", "name": _name(state, op_hash), "detail": ""}
+                self._emit("changed", event)
+            if meta.did_error() and not operation.global_arguments.get("_ignore_errors"):
+                self._failed.append((_name(state, op_hash), meta.stderr or meta.stdout))
+
+    def failed(self) -> tuple[str, str]:
+        """Name and output of the operation that stopped the deploy; empty if it was not an operation."""
+        return self._failed[-1] if self._failed else ("", "")
+
+
+def _name(state: State, op_hash: str) -> str:
+    return next(iter(state.op_meta[op_hash].names), "operation")

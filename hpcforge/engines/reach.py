@@ -1,0 +1,49 @@
+"""Why a connection did not come about, told apart."""
+
+from __future__ import annotations
+
+import errno
+import socket
+
+import paramiko
+
+from hpcforge.engines.hostkeys import UnreachableError
+from hpcforge.engines.tasks import Target
+
+CONNECT_S = 5.0
+HANDSHAKE_S = 15.0  # banner, key exchange, login, each; a loaded node is slow here, a hung one never answers
+_NO_ROUTE = {errno.EHOSTUNREACH, errno.ENETUNREACH, errno.EHOSTDOWN, errno.ENETDOWN, errno.EADDRNOTAVAIL}
+
+
+def classify(target: Target, error: BaseException) -> UnreachableError:
+    """What went wrong while connecting, as a reason and a sentence that says what to do."""
+    where = f"{target.name} ({target.address})"
+    if isinstance(error, paramiko.BadHostKeyException):
+        return _host_key_changed(where, error)
+    if isinstance(error, paramiko.AuthenticationException):
+        with_what = f"the key {target.key}" if target.key else "the keys of your ssh agent"
+        return UnreachableError("login", f"{where} lets {target.user} not in with {with_what}: {error}")
+    if isinstance(error, OSError):
+        return _no_connection(where, error)
+    detail = str(error) or type(error).__name__
+    return UnreachableError("handshake", f"{where} answers on port 22 but ssh does not come about: {detail}")
+
+
+def _no_connection(where: str, error: OSError) -> UnreachableError:
+    if isinstance(error, ConnectionRefusedError):
+        return UnreachableError("refused", f"{where} refuses connections on port 22: is its sshd running?")
+    if isinstance(error, TimeoutError):
+        return UnreachableError("timeout", f"{where} does not answer on port 22 within {CONNECT_S:g} s")
+    if isinstance(error, socket.gaierror):
+        return UnreachableError("no-route", f"the address of {where} cannot be resolved: {error.strerror}")
+    if error.errno in _NO_ROUTE:
+        return UnreachableError("no-route", f"no route to {where}: {error.strerror}")
+    return UnreachableError("handshake", f"{where} cannot be connected to: {error}")
+
+
+def _host_key_changed(where: str, error: paramiko.BadHostKeyException) -> UnreachableError:
+    return UnreachableError(
+        "host-key",
+        f"the host key of {where} is {error.key.fingerprint}, the inventory says {error.expected_key.fingerprint}: "
+        "nothing was sent; if the node was reinstalled, put its new key into the inventory",
+    )

@@ -1,0 +1,212 @@
+"""One ssh connection a node: strict host keys, no waiting for ever, a remote command with its streams.
+
+Runs in the engine's child process, where gevent has patched sockets and threads: what looks blocking here only blocks
+this node's greenlet.
+"""
+
+from __future__ import annotations
+
+import base64
+import socket
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cache
+
+import gevent
+import paramiko
+
+from hpcforge.engines.hostkeys import UnreachableError, host_keys
+from hpcforge.engines.lines import Tail, split_lines
+from hpcforge.engines.reach import CONNECT_S, HANDSHAKE_S, classify
+from hpcforge.engines.tasks import Target
+
+KEEPALIVE_S = 10.0
+ANSWER_S = 20.0  # a node whose sshd has not answered a keep-alive by then is hung
+UNACKED_MS = 15_000  # the kernel gives up on what a node has not acknowledged: a cut link shows within 25 s
+POLL_S = 2.0  # how soon after its end a command is noticed whose output something else still holds open
+MAX_OUTPUT_BYTES = 64 * 2**20
+CHUNK_BYTES = 65536
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How a remote command ended. `rc` None: by a signal, or unknown because `late` or `flooded`."""
+
+    rc: int | None
+    stderr: str
+    wall_s: float
+    late: bool = False
+    flooded: bool = False
+
+
+def connect(target: Target) -> paramiko.SSHClient:
+    """A connection to a node whose host key is one of the inventory's.
+
+    Raises:
+        UnreachableError: with the reason.
+    """
+    keys = host_keys(target)
+    client = paramiko.SSHClient()  # its default policy rejects unknown keys
+    try:
+        for kind, text in keys:
+            key = paramiko.PKey.from_type_string(kind, base64.b64decode(text))
+            client.get_host_keys().add(target.address, kind, key)
+        client.connect(
+            target.address,
+            username=target.user,
+            pkey=_private_key(str(target.key)) if target.key else None,
+            allow_agent=target.key is None,
+            look_for_keys=target.key is None,
+            sock=_socket(target.address),
+            timeout=HANDSHAKE_S,
+            banner_timeout=HANDSHAKE_S,
+            auth_timeout=HANDSHAKE_S,
+        )
+    except (OSError, EOFError, ValueError, paramiko.SSHException) as error:
+        client.close()
+        raise classify(target, error) from error
+    transport = _transport(client)
+    transport.sock.settimeout(1.0)  # paramiko polls its socket at this pace; its own 0.1 s burns a core at 100 nodes
+    gevent.spawn(_watch, transport)
+    return client
+
+
+def _transport(client: paramiko.SSHClient) -> paramiko.Transport:
+    transport = client.get_transport()
+    if transport is None:
+        raise EOFError("not connected")
+    return transport
+
+
+@cache
+def _private_key(path: str) -> paramiko.PKey:
+    try:
+        return paramiko.PKey.from_path(path)
+    except paramiko.PasswordRequiredException as error:
+        raise paramiko.AuthenticationException(
+            "it is encrypted; load it into your ssh agent and leave `key` out"
+        ) from error
+    except (OSError, ValueError, TypeError, paramiko.SSHException, paramiko.pkey.UnknownKeyType) as error:
+        raise paramiko.AuthenticationException(f"it cannot be read: {error}") from error
+
+
+def _socket(address: str) -> socket.socket:
+    connection = socket.create_connection((address, 22), timeout=CONNECT_S)
+    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # paramiko leaves Nagle on: 40 ms a command
+    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, UNACKED_MS)
+    return connection
+
+
+def _watch(transport: paramiko.Transport) -> None:
+    """Ends a connection whose other end is there for TCP but not for ssh."""
+    while True:
+        gevent.sleep(KEEPALIVE_S)
+        if not transport.is_active():
+            return
+        answered = False
+        with gevent.Timeout(ANSWER_S, False):
+            transport.global_request("keepalive@openssh.com", wait=True)
+            answered = True
+        if not answered:
+            transport.close()
+
+
+def alive(client: paramiko.SSHClient) -> bool:
+    """Whether the connection was still up when last heard of."""
+    transport = client.get_transport()
+    return transport is not None and transport.is_active()
+
+
+def execute(
+    client: paramiko.SSHClient,
+    target: Target,
+    command: str,
+    *,
+    listen_s: float,
+    on_line: Callable[[str], None],
+    stdin: bytes = b"",
+) -> Ended:
+    """Run a command line; `on_line` gets standard output as it comes. After `listen_s` its end is not waited for.
+
+    Raises:
+        UnreachableError: the connection died.
+    """
+    start = time.monotonic()
+    stderr = Tail()
+    channel = None
+    try:
+        with gevent.Timeout(listen_s, _LateError):
+            channel = _transport(client).open_session(timeout=HANDSHAKE_S)
+            channel.settimeout(POLL_S)
+            channel.exec_command(command)
+            helpers = [gevent.spawn(_send, channel, stdin), gevent.spawn(_keep, channel, stderr)]
+            for line in split_lines(_received(channel, channel.recv)):
+                on_line(line)
+            rc = channel.recv_exit_status()
+            gevent.joinall(helpers, timeout=POLL_S)
+    except _LateError:
+        return Ended(None, stderr.text(), time.monotonic() - start, late=True)
+    except _FloodError:
+        return Ended(None, stderr.text(), time.monotonic() - start, flooded=True)
+    except (OSError, EOFError, paramiko.SSHException) as error:
+        raise lost(target) from error
+    finally:
+        if channel is not None:
+            channel.close()
+    if rc == -1 and not alive(client):
+        raise lost(target)
+    return Ended(None if rc == -1 else rc, stderr.text(), time.monotonic() - start)
+
+
+def lost(target: Target) -> UnreachableError:
+    """The connection died while the node was at work."""
+    return UnreachableError(
+        "link",
+        f"the connection to {target.name} ({target.address}) was lost while it was at work: "
+        "what it was doing may have gone on; look again",
+    )
+
+
+class _LateError(BaseException):  # so that no `except Exception` on the way swallows a time-out
+    pass
+
+
+class _FloodError(Exception):
+    pass
+
+
+def _send(channel: paramiko.Channel, data: bytes) -> None:
+    rest = memoryview(data)
+    try:
+        while rest:
+            try:
+                rest = rest[channel.send(bytes(rest[:CHUNK_BYTES])) :]
+            except TimeoutError:
+                continue  # the other end reads slowly; the task's own time-out ends this
+        channel.shutdown_write()
+    except (OSError, EOFError, paramiko.SSHException):
+        return  # it ended without reading everything; its exit status tells what that means
+
+
+def _keep(channel: paramiko.Channel, tail: Tail) -> None:
+    for line in split_lines(_received(channel, channel.recv_stderr), limit=8192):
+        tail.add(line)
+
+
+def _received(channel: paramiko.Channel, receive: Callable[[int], bytes]) -> Iterator[bytes]:
+    """Chunks until the end of a stream, or until the command has ended and nothing more came for a while."""
+    total = 0
+    while True:
+        try:
+            chunk = receive(CHUNK_BYTES)
+        except TimeoutError:
+            if channel.exit_status_ready():
+                return
+            continue
+        if not chunk:
+            return
+        total += len(chunk)
+        if total > MAX_OUTPUT_BYTES:
+            raise _FloodError
+        yield chunk

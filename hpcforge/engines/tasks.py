@@ -1,0 +1,132 @@
+"""What can be asked of a node, and what is answered."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, Protocol
+
+
+class EngineError(Exception):
+    """The engines themselves cannot work, whatever the nodes are like."""
+
+
+@dataclass(frozen=True)
+class Target:
+    """A node and how to get in. `host_keys` are OpenSSH public keys; without one the node is refused."""
+
+    name: str
+    address: str
+    user: str
+    become: Literal["sudo", "none"]
+    key: Path | None = None  # private key file; None: the ssh agent and default keys of who runs hpcforge
+    host_keys: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Program:
+    """The node program with one request (see `hpcforge.node`), as root; its answers are the events."""
+
+    id: str
+    node: str
+    request: Mapping[str, Any]
+    timeout_s: float
+
+
+@dataclass(frozen=True)
+class Bootstrap:
+    """First contact in POSIX sh, as root: afterwards the node has python3."""
+
+    id: str
+    node: str
+    timeout_s: float
+
+
+@dataclass(frozen=True)
+class Deploy:
+    """A role's deploy.py: pyinfra operations, as root, each acting at once. Inputs are `host.data.<key>` there."""
+
+    id: str
+    node: str
+    source: Path
+    inputs: Mapping[str, Any]
+    timeout_s: float
+
+
+@dataclass(frozen=True)
+class Command:
+    """One command as `user`, in that user's home (None: as who logs in, where ssh starts). No shell sees `argv`."""
+
+    id: str
+    node: str
+    argv: tuple[str, ...]
+    stdin: str = ""
+    user: str | None = None
+    timeout_s: float = 60.0
+
+
+@dataclass(frozen=True)
+class Ansible:
+    """One Ansible role (its folder) on one node, as root. Inputs are variables there, never templates."""
+
+    id: str
+    node: str
+    source: Path
+    inputs: Mapping[str, Any]
+    timeout_s: float
+
+
+Task = Program | Bootstrap | Deploy | Command | Ansible
+
+
+@dataclass(frozen=True)
+class Event:
+    """Something a node said, or the end of a task.
+
+    `kind` is one of the node program's, "line" (`{"line": text}`, one of a Command's standard output), or "result",
+    always a task's last: `{"ok", "rc", "stdout", "stderr", "error", "reason", "unreachable", "changed"}`. `error` is a
+    sentence for people, None if ok. `reason` tells kinds of unreachable apart: "no-host-key", "host-key", "login",
+    "no-route", "refused", "timeout", "handshake", "link"; it is None for a node that was reached.
+    """
+
+    node: str
+    task: str
+    kind: str
+    data: dict[str, Any]
+
+
+class Engine(Protocol):
+    """What running a plan needs of the engines; a fake of a few lines serves its tests."""
+
+    def start(self, task: Task) -> None:
+        """Begin a task; tasks of one node run in the order they were started, nodes run side by side."""
+
+    def next(self, timeout_s: float | None = None) -> Event | None:
+        """The next event of any task; None when none came in time (None waits for ever)."""
+
+    def run(self, task: Task) -> Event:
+        """Start a task and wait for its result; events of all tasks, this one's too, are kept for `next`."""
+
+
+def result(
+    *,
+    ok: bool = False,
+    rc: int | None = None,
+    stdout: str = "",
+    stderr: str = "",
+    error: str | None = None,
+    reason: str | None = None,
+    changed: bool = False,
+) -> dict[str, Any]:
+    """The data of a "result" event; with a `reason` the node counts as unreachable."""
+    return {
+        "ok": ok,
+        "rc": rc,
+        "stdout": stdout,
+        "stderr": stderr,
+        "error": error,
+        "reason": reason,
+        "unreachable": reason is not None,
+        "changed": changed,
+    }
