@@ -1,0 +1,160 @@
+"""Pinned wheels, fetched once by the operator host and kept for all clusters.
+
+pip does the fetching, with the operator's own configuration (index, proxy, find-links), by exact version and SHA-256,
+and for the nodes' Python and platform rather than the operator's. What is kept under its name is whole and was hashed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Sequence
+from itertools import product
+from pathlib import Path
+from typing import NamedTuple
+
+from hpcforge.cluster.model import Wheel
+
+# Builds for CPUs are called 2.13.0+cpu and are on no general index.
+_VENDOR_INDEX = "https://download.pytorch.org/whl/cpu"
+_ERROR_LINES = 6
+
+
+class FetchError(Exception):
+    """Wheels that nodes need could not be had; `hint` says what to do."""
+
+    def __init__(self, message: str, hint: str) -> None:
+        super().__init__(message)
+        self.hint = hint
+
+
+class _Name(NamedTuple):
+    """The parts of a wheel's file name (PEP 427), its compressed tag sets as they are written."""
+
+    distribution: str
+    version: str
+    pythons: str
+    abis: str
+    platforms: str
+
+
+def fetch(wheels: Sequence[Wheel], artifacts: Path, progress: Callable[[str], None]) -> None:
+    """Bring every wheel into `artifacts`; those that are there with the right SHA-256 are not fetched again.
+
+    Raises:
+        FetchError: pip could not get one, or what it got is not what is pinned.
+    """
+    try:
+        artifacts.mkdir(parents=True, exist_ok=True)
+        missing = [wheel for wheel in wheels if _sha256(artifacts / wheel.file) != wheel.sha256]
+        if not missing:
+            return
+        # Inside, so that moving to the final name is a rename.
+        with tempfile.TemporaryDirectory(prefix=".arriving-", dir=artifacts) as folder:
+            _download(missing, Path(folder), progress)
+            for wheel in missing:
+                _accept(wheel, Path(folder) / "wheels" / wheel.file, artifacts / wheel.file)
+    except OSError as error:
+        raise FetchError(
+            f"{artifacts}: {error.strerror}", "free some space, or set XDG_CACHE_HOME to another folder"
+        ) from error
+
+
+def _download(wheels: Sequence[Wheel], folder: Path, progress: Callable[[str], None]) -> None:
+    names = [_parse(wheel.file) for wheel in wheels]
+    requirements = folder / "requirements.txt"
+    pins = zip(names, wheels, strict=True)
+    requirements.write_text(
+        "".join(f"{name.distribution}=={name.version} --hash=sha256:{wheel.sha256}\n" for name, wheel in pins)
+    )
+    command = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--no-cache-dir", "--no-input"]
+    command += ["download", "--quiet", "--progress-bar", "off", "--no-deps", "--only-binary", ":all:"]
+    command += ["--require-hashes", *_for_nodes(names), "-r", str(requirements), "-d", str(folder / "wheels")]
+    first = _run_pip(command, folder, progress)
+    if first is None:
+        return
+    progress(f"not all wheels are where pip looks; trying {_VENDOR_INDEX} too")
+    if _run_pip([*command, "--extra-index-url", _VENDOR_INDEX], folder, progress) is not None:
+        raise FetchError(
+            f"pip could not fetch {', '.join(wheel.file for wheel in wheels)}:\n{first}",
+            "let pip reach an index that has them (pip config set global.index-url ...), or put the folder that holds "
+            "these files into pip's find-links (PIP_FIND_LINKS)",
+        )
+
+
+def _run_pip(command: Sequence[str], folder: Path, progress: Callable[[str], None]) -> str | None:
+    """Run pip to its end; None when it succeeded, else the last lines it said."""
+    # pip downloads into TMPDIR before it moves: there its progress can be seen, and the space is the caller's.
+    environment = {**os.environ, "TMPDIR": str(folder), "PIP_RETRIES": os.environ.get("PIP_RETRIES", "2")}
+    log = folder / "pip.log"
+    with (
+        log.open("w") as output,
+        subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, env=environment) as pip,
+    ):
+        try:
+            while True:
+                try:
+                    rc = pip.wait(timeout=1)
+                    break
+                except subprocess.TimeoutExpired:
+                    progress(f"fetching wheels: {_size(folder) / 1e6:.0f} MB so far")
+        except BaseException:
+            pip.kill()
+            raise
+    lines = log.read_text(errors="replace").strip().splitlines()
+    errors = [line for line in lines if line.startswith("ERROR")] or lines
+    return None if rc == 0 else "\n".join(errors[-_ERROR_LINES:])
+
+
+def _accept(wheel: Wheel, arrived: Path, final: Path) -> None:
+    found = _sha256(arrived)
+    if found != wheel.sha256:
+        said = "pip brought a file of another name" if found is None else f"its SHA-256 is {found}"
+        raise FetchError(f"{wheel.file} is not the wheel that is pinned: {said}", "look at what pip's index serves")
+    arrived.replace(final)
+
+
+def _parse(file: str) -> _Name:
+    parts = file.removesuffix(".whl").split("-")
+    if not file.endswith(".whl") or len(parts) not in (5, 6):
+        raise FetchError(f"{file!r} is not a wheel's file name", "correct the catalog")
+    return _Name(parts[0], parts[1], *parts[-3:])
+
+
+def _for_nodes(names: Sequence[_Name]) -> list[str]:
+    """pip's options for the Python and platform that the wheels are for; none where they run anywhere."""
+    tags = [
+        (python, abi, platform)
+        for name in names
+        for python, abi, platform in product(name.pythons.split("."), name.abis.split("."), name.platforms.split("."))
+        if (abi, platform) != ("none", "any")
+    ]
+    if not tags:
+        return []
+    versions = {match[1] for python, _, _ in tags if (match := re.fullmatch(r"cp([0-9]+)", python))}
+    options = ["--implementation", "cp", "--python-version", max(versions, key=int)] if versions else []
+    options += [word for abi in sorted({abi for _, abi, _ in tags}) for word in ("--abi", abi)]
+    return options + [word for platform in sorted({tag[2] for tag in tags}) for word in ("--platform", platform)]
+
+
+def _sha256(path: Path) -> str | None:
+    """SHA-256 of a file, None where there is none."""
+    try:
+        with path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except FileNotFoundError:
+        return None
+
+
+def _size(folder: Path) -> int:
+    total = 0
+    for path in folder.rglob("*"):
+        try:
+            total += path.stat().st_size
+        except FileNotFoundError:
+            continue  # pip has just moved it
+    return total
