@@ -8,14 +8,15 @@ output. The program runs as root and nothing is installed on the node for it.
 
 Requests (resources are the JSON form of the types in `hpcforge.plan.desired`)::
 
-    {"verb": "observe",  "wanted": [Wanted, ...], "reads": ["/path", ...]}
+    {"verb": "observe",  "wanted": [Wanted, ...], "reads": ["/path", ...],
+                 "asks": {"name": [command, ...]}}
     {"verb": "converge", "phase": "prepare", "work": [Work, ...], "restarts": ["unit", ...]}
     {"verb": "converge", "phase": "finish",  "work": [Work, ...]}
     {"verb": "record",   "role": "pytorch", "digest": "..."}
 
 `Work` holds what is to be changed for one role: `{"role", "needs": ["role on this node", ...], "packages",
-"directories", "files": [File + {"content": text}], "accounts", "units": [{"name", "actions": ["enable",
-"start" | "restart"]}], "checks": [Check]}`; keys may be absent.
+"directories", "files": [File + {"content_base64": text | null}], "accounts", "units": [{"name", "actions": ["enable",
+"start" | "restart"]}], "checks": [Check]}`; keys may be absent. Null content: only mode or owner are to be changed.
 
 *prepare* goes through all roles at once: accounts; early files; one package transaction with service starts held;
 directories; files. `restarts` are remembered on the node before a file changes, so that a run that is cut off between
@@ -25,12 +26,14 @@ more. A role that fails stops only the roles that need it. *record* remembers th
 
 Answers, one JSON object a line, the last one always `done`::
 
-    {"event": "observed", "facts": {...}, "differs": [Difference, ...], "reads": {"/path": text | null}}
+    {"event": "observed", "facts": {...}, "differs": [Difference, ...], "reads": {"/path": text | null},
+                 "answers": {"name": output of a command that was asked for and succeeded}}
     {"event": "changed",  "role", "kind": "package|directory|file|account|unit|opaque", "name", "detail"}
     {"event": "progress", "role", "detail"}
     {"event": "warning",  "detail"}
     {"event": "failed",   "role", "kind", "name", "error"}
     {"event": "skipped",  "role", "because": "role"}
+    {"event": "role_done", "role"}      in finish: its units run and its checks pass
     {"event": "done",     "changed": 3, "failed": ["role", ...], "skipped": ["role", ...], "facts": {...}}
 
 `role` is null in `progress` for work that is done for several roles, and in `failed` when the request as a whole could
@@ -44,7 +47,7 @@ A `Difference` has a role, of which something is not as wanted, and under each k
 "home", "shell"}], "units": [{"name", "enabled", "active", "restart_pending"}], "checks": [{"name", "detail"}],
 "opaque": {"digest": old | null} | null}`. All keys are there. `kind` is `file`, `directory`, `symlink`, `other`,
 `unsafe` (somebody other than root could redirect the path; converge refuses it) or null. `text` is the old content,
-null for a secret, for what is not UTF-8 and for more than 256 KiB.
+null for a secret, for what is not UTF-8 and for more than 256 KiB. `active` is the unit's state as systemd says it.
 
 Facts: `{"hostname", "machine_id", "boot_id", "os_id", "os_release", "kernel", "arch", "virtualisation", "python",
 "memory_kib", "cpus", "gpus": {"fake": n, "nvidia": n}, "time_s"}`.

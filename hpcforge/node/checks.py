@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from hpcforge.node import commands
 from hpcforge.node.events import Json, NodeError, explain, readable
@@ -30,23 +30,36 @@ def attempt(check: Json, timeout_s: float) -> str | None:
     return None
 
 
-def once(wanted: Sequence[Json]) -> list[str | None]:
-    """Run checks side by side, each once; answers in the same order."""
-    answers: list[str | None] = [None] * len(wanted)
+def once(check: Json) -> str | None:
+    """Run a check without waiting for it to pass: None when it does, else why not."""
+    return attempt(check, min(_ONCE_S[1], max(_ONCE_S[0], check["wait_s"])))
+
+
+def output(argv: Sequence[str]) -> str | None:
+    """What a command prints; None when it cannot be run, fails or takes long."""
+    try:
+        outcome = commands.run(argv, _ONCE_S[0])
+    except NodeError:
+        return None
+    return outcome.stdout if outcome.rc == 0 else None
+
+
+def side_by_side(tasks: Sequence[Callable[[], str | None]]) -> list[str | None]:
+    """Results of tasks that mostly wait, each in a thread; an exception's text stands for its result."""
+    results: list[str | None] = [None] * len(tasks)
 
     def work(index: int) -> None:
-        check = wanted[index]
         try:
-            answers[index] = attempt(check, min(_ONCE_S[1], max(_ONCE_S[0], check["wait_s"])))
+            results[index] = tasks[index]()
         except Exception as error:  # a check that cannot be run has not passed
-            answers[index] = explain(error)
+            results[index] = explain(error)
 
-    threads = [threading.Thread(target=work, args=(index,)) for index in range(len(wanted))]
+    threads = [threading.Thread(target=work, args=(index,)) for index in range(len(tasks))]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    return answers
+    return results
 
 
 def until_passed(check: Json) -> None:

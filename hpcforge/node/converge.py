@@ -130,6 +130,7 @@ def _finish_role(role: Json, remembered: state.State, report: Report) -> state.S
             if check["wait_s"] > 2:
                 report.progress(role["role"], f"check: {name}")
             checks.until_passed(check)
+        report.role_done(role["role"])
     except Exception as error:
         report.failed(role["role"], kind, name, error)
     return remembered

@@ -82,6 +82,10 @@ class Report:
         """Something takes long; role None: it is done for several."""
         self.emit({"event": "progress", "role": role, "detail": readable(detail, 200)})
 
+    def role_done(self, role: str) -> None:
+        """A role's units run and its checks pass."""
+        self.emit({"event": "role_done", "role": role})
+
     def warning(self, detail: str) -> None:
         """Something is odd, and work goes on."""
         self.emit({"event": "warning", "detail": readable(detail)})

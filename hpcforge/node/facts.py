@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-import platform
 import stat
+import sys
 import time
 from pathlib import Path
 
@@ -19,7 +19,7 @@ def collect() -> Json:
     """Facts of this node, see `hpcforge.node`."""
     system = os_release(_line("/etc/os-release", whole=True))
     return {
-        "hostname": platform.node(),
+        "hostname": os.uname().nodename,
         "machine_id": _line("/etc/machine-id"),
         "boot_id": _line("/proc/sys/kernel/random/boot_id"),
         "os_id": system.get("ID", ""),
@@ -27,7 +27,7 @@ def collect() -> Json:
         "kernel": os.uname().release,
         "arch": os.uname().machine,
         "virtualisation": virtualisation(),
-        "python": platform.python_version(),
+        "python": "{}.{}.{}".format(*sys.version_info[:3]),
         "memory_kib": memory_kib(_line("/proc/meminfo", whole=True)),
         "cpus": os.cpu_count() or 0,
         "gpus": {"fake": fake_gpus(Path("/dev")), "nvidia": nvidia_gpus(Path("/sys/bus/pci/devices"))},

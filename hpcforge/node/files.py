@@ -7,6 +7,7 @@ can make this program read or write somewhere else.
 
 from __future__ import annotations
 
+import base64
 import contextlib
 import grp
 import hashlib
@@ -57,7 +58,9 @@ def compare_file(wanted: Json) -> Json | None:
     if same_content and _same_rights(entry, wanted):
         return None
     text = None if wanted.get("secret") else _text(entry.data)
-    return {"path": path, "exists": True, "kind": entry.kind, "digest": entry.digest, "text": text, **_rights(entry)}
+    # One with a second hard link will be replaced, so its content has to be sent: no digest says that it is there.
+    digest = entry.digest if entry.links == 1 else None
+    return {"path": path, "exists": True, "kind": entry.kind, "digest": digest, "text": text, **_rights(entry)}
 
 
 def compare_directory(wanted: Json) -> Json | None:
@@ -76,9 +79,8 @@ def compare_directory(wanted: Json) -> Json | None:
 
 def put_file(wanted: Json) -> str | None:
     """Make a file so; what was changed, or None. The old content stays in place until the new one is on disk."""
-    path, data = wanted["path"], wanted["content"].encode("utf-8")
-    if wanted.get("digest") not in (None, hashlib.sha256(data).hexdigest()):
-        raise NodeError(f"{path}: the content that came is not the one that was planned (digest differs)")
+    path, data = wanted["path"], _sent_content(wanted)
+    digest = wanted["digest"] if data is None else hashlib.sha256(data).hexdigest()
     rights = _wanted_rights(wanted)
     parent, name = split(path)
     folder = open_directory(parent, create=True)
@@ -87,8 +89,10 @@ def put_file(wanted: Json) -> str | None:
         if entry and entry.kind not in ("file", "symlink"):
             raise NodeError(f"{path} is a {_KINDS[entry.kind]}, and a file is wanted there; move it away")
         # A second hard link may be somebody's way to get at another file: such a one is replaced, never chowned.
-        if entry and entry.digest == hashlib.sha256(data).hexdigest() and entry.links == 1:
+        if entry and entry.digest == digest and entry.links == 1:
             return _fix_rights(folder, name, entry, rights)
+        if data is None:
+            raise NodeError(f"{path} was to get another mode or owner, and its content changed meanwhile; run again")
         replace(folder, name, data, rights)
         return "created" if entry is None else "content" if entry.kind == "file" else "was a symbolic link"
     finally:
@@ -306,6 +310,15 @@ def _rights(entry: Entry) -> Json:
 
 def _rights_of(info: os.stat_result) -> Rights:
     return Rights(info.st_uid, info.st_gid, stat.S_IMODE(info.st_mode))
+
+
+def _sent_content(wanted: Json) -> bytes | None:
+    if wanted.get("content_base64") is None:
+        return None
+    data = base64.b64decode(wanted["content_base64"], validate=True)
+    if wanted.get("digest") not in (None, hashlib.sha256(data).hexdigest()):
+        raise NodeError(f"{wanted['path']}: the content that came is not the one that was planned (digest differs)")
+    return data
 
 
 def _wanted_rights(wanted: Json) -> Rights:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
+from functools import partial
 
 from hpcforge.node import accounts, checks, facts, files, packages, state, units
 from hpcforge.node.events import Json, Report, explain
@@ -12,8 +13,9 @@ from hpcforge.node.events import Json, Report, explain
 def observe(request: Json, report: Report) -> Json:
     """Answer with facts, differences and files that were asked for; the facts."""
     wanted: list[Json] = request["wanted"]
-    answers = _Checks(wanted)
-    answers.start()  # most of them wait for other programs; what follows goes on meanwhile
+    asks: Json = request.get("asks", {})
+    commands = _Commands(wanted, asks)
+    commands.start()  # most of them wait for other programs; what follows goes on meanwhile
     remembered = state.load()
     if remembered.trouble:
         report.warning(f"{remembered.trouble}; every restart and all opaque work are taken as due")
@@ -30,27 +32,38 @@ def observe(request: Json, report: Report) -> Json:
             "files": _compare(role, "files", report),
             "accounts": _compare(role, "accounts", report),
             "units": [down[unit["name"]] for unit in role.get("units", ()) if unit["name"] in down],
-            "checks": answers.of(index),
+            "checks": commands.failed_checks(index),
             "opaque": _opaque(role, remembered),
         }
         if any(value for key, value in difference.items() if key != "role"):
             differences.append(difference)
-    report.emit({"event": "observed", "facts": found, "differs": differences, "reads": reads})
+    answers = commands.answers()
+    report.emit({"event": "observed", "facts": found, "differs": differences, "reads": reads, "answers": answers})
     return found
 
 
-class _Checks(threading.Thread):
-    """All checks of all roles, run beside the rest."""
+class _Commands(threading.Thread):
+    """All checks of all roles and the commands that were asked for, run beside the rest."""
 
-    def __init__(self, wanted: Sequence[Json]) -> None:
+    def __init__(self, wanted: Sequence[Json], asks: Json) -> None:
         super().__init__()
         self.places = [(index, check) for index, role in enumerate(wanted) for check in role.get("checks", ())]
+        self.asks = asks
         self.details: list[str | None] = []
+        self.outputs: list[str | None] = []
 
     def run(self) -> None:
-        self.details = checks.once([check for _, check in self.places])
+        tasks = [partial(checks.once, check) for _, check in self.places]
+        tasks += [partial(checks.output, argv) for argv in self.asks.values()]
+        results = checks.side_by_side(tasks)
+        self.details, self.outputs = results[: len(self.places)], results[len(self.places) :]
 
-    def of(self, role_index: int) -> list[Json]:
+    def answers(self) -> Json:
+        """Output of the commands that were asked for and succeeded."""
+        self.join()
+        return {name: output for name, output in zip(self.asks, self.outputs) if output is not None}
+
+    def failed_checks(self, role_index: int) -> list[Json]:
         """Those of one role that did not pass."""
         self.join()
         pairs = ((place, detail) for place, detail in zip(self.places, self.details) if detail is not None)
@@ -91,7 +104,7 @@ def _units(wanted: Sequence[Json], remembered: state.State, report: Report) -> d
         return {unit["name"]: unit for unit in units.compare(names, due)}
     except Exception as error:
         report.warning(f"systemd does not answer: {explain(error)}")
-        return {name: {"name": name, "enabled": False, "active": False, "restart_pending": True} for name in names}
+        return {name: {"name": name, "enabled": False, "active": "unknown", "restart_pending": True} for name in names}
 
 
 def _opaque(role: Json, remembered: state.State) -> Json | None:

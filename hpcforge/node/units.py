@@ -66,7 +66,7 @@ def compare(names: Sequence[str], due: Sequence[str]) -> list[Json]:
     """Units that are not enabled, not running, or have a restart due."""
     found = query(names)
     return [
-        {"name": name, "enabled": unit.enabled, "active": unit.runs, "restart_pending": name in due}
+        {"name": name, "enabled": unit.enabled, "active": unit.active, "restart_pending": name in due}
         for name, unit in found.items()
         if not (unit.enabled and unit.runs) or name in due
     ]
@@ -78,19 +78,23 @@ def reload() -> None:
 
 
 def bring_up(name: str, actions: Sequence[str]) -> str | None:
-    """Do the actions that are still needed and see the unit run; what was done, or None."""
+    """Do the actions and see the unit run; what was done, or None.
+
+    `start` is asked for what did not run when it was observed. If it runs now, it came up meanwhile and perhaps before
+    its files were in place (a package may start it, another unit may pull it in): then it is restarted.
+    """
     unit, did = query([name])[name], []
     if "enable" in actions and not unit.enabled:
         commands.succeed(["systemctl", "enable", "--quiet", "--", name], _JOB_S)
         did.append("enabled")
-    verb = "restart" if "restart" in actions else "start" if "start" in actions and not unit.runs else None
-    if verb:
+    if "start" in actions or "restart" in actions:
+        verb = "restart" if unit.active != "inactive" else "start"
         if unit.active == "failed":
             commands.run(["systemctl", "reset-failed", "--", name], _QUERY_S)  # else systemd may refuse to try again
         outcome = commands.run(["systemctl", verb, "--", name], _JOB_S)
         if outcome.rc != 0:
             raise NodeError(f"`systemctl {verb} {name}`: {readable(outcome.stderr, 500)}\n{why(name)}")
-        did.append("restarted" if verb == "restart" and unit.runs else "started")
+        did.append("restarted" if unit.runs else "started")
     _wait(name)
     return ", ".join(did) or None
 
