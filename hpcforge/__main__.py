@@ -1,0 +1,5 @@
+"""`python -m hpcforge` is `hpcforge`."""
+
+from hpcforge.cli import main
+
+main()
