@@ -1,1 +1,5 @@
-"""The resolved model: every node named and addressed, every default applied. Pure."""
+"""The resolved model: every node named and addressed, every default applied. Pure but for reading the files named."""
+
+from hpcforge.cluster.load import Loaded, load
+
+__all__ = ["Loaded", "load"]

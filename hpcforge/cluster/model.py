@@ -9,9 +9,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Literal
+from typing import Literal, get_args
 
 Function = Literal["head", "login", "storage", "worker"]
+FUNCTIONS: tuple[Function, ...] = get_args(Function)
 
 
 @dataclass(frozen=True)
@@ -35,7 +36,10 @@ class Gpus:
 
 @dataclass(frozen=True)
 class Node:
-    """One machine as declared (overrides applied), and where to reach it."""
+    """One machine as declared (overrides applied), and where to reach it.
+
+    Sockets, cores, threads and memory are 0 where neither catalog nor override knows them; never so for a worker.
+    """
 
     name: str
     group: str  # the key under `nodes:` that names it, e.g. "w[01-03]"

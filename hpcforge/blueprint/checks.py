@@ -1,0 +1,298 @@
+"""What the parts of a blueprint say about each other: names, addresses, references. Pure.
+
+Each check yields findings. A check that depends on a part that could not be typed says nothing: a cause is reported,
+its consequences are not.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Callable, Iterable, Iterator
+from typing import get_args
+
+from hpcforge.blueprint import hostlist
+from hpcforge.blueprint import schema as s
+from hpcforge.blueprint.diagnostics import did_you_mean, quote
+from hpcforge.blueprint.reader import Loc
+from hpcforge.blueprint.validate import Draft, Finding
+
+Findings = Iterator[Finding]
+
+
+class Declared:
+    """The nodes that a blueprint names, seen past what is wrong with them."""
+
+    def __init__(self, draft: Draft) -> None:
+        self.group_of: dict[str, str] = {}  # node to its key under `nodes:`; the first one wins
+        self.twice: dict[str, list[str]] = {}  # key to names that an earlier key has
+        self.names_known = True
+        self.too_many = False
+        self.groups: dict[str, s.NodeGroup] = draft.sections["nodes"] or {}
+        for key in draft.keys("nodes"):
+            self._add(key)
+        self.names_known &= bool(self.group_of)
+
+    def _add(self, key: str) -> None:
+        self.too_many |= len(self.group_of) > hostlist.MAX_NAMES
+        try:
+            names = () if self.too_many else hostlist.expand(key)
+        except hostlist.HostlistError:
+            names = ()
+        self.names_known &= bool(names)
+        for name in names:
+            if name in self.group_of:
+                self.twice.setdefault(key, []).append(name)
+            else:
+                self.group_of[name] = key
+
+    def functions(self, name: str) -> tuple[s.Function, ...] | None:
+        """Functions of a node; None where they are not known."""
+        group = self.groups.get(self.group_of[name])
+        return group.functions if group else None
+
+    def with_function(self, function: str) -> tuple[str, ...]:
+        """Names of the nodes that are known to have a function."""
+        return tuple(name for name in self.group_of if function in (self.functions(name) or ()))
+
+    def unknown(self, names: Iterable[str]) -> list[str]:
+        """The names that no node has; none as long as not all names are known."""
+        return [name for name in names if name not in self.group_of] if self.names_known else []
+
+    def without_function(self, names: Iterable[str], function: str) -> list[str]:
+        """The known nodes among names that are known to lack a function."""
+        known = [name for name in names if name in self.group_of]
+        return [name for name in known if function not in (self.functions(name) or (function,))]
+
+
+def check(draft: Draft) -> Iterator[Finding]:
+    """Yield everything that parts of the blueprint say wrongly about each other."""
+    declared = Declared(draft)
+    checks: tuple[Callable[[Draft, Declared], Findings], ...] = (
+        _names,
+        _addresses,
+        _services,
+        _site_roles,
+        _controller,
+        _partitions,
+        _idle_workers,
+        _users,
+        _overrides,
+        _acceptance,
+    )
+    for one in checks:
+        yield from one(draft, declared)
+
+
+def select(text: str, everything: Iterable[str]) -> tuple[str, ...]:
+    """Return the names that a hostlist or `all` stands for."""
+    return tuple(everything) if text == "all" else hostlist.expand(text)
+
+
+def site_role_nodes(on: str, functions: Callable[[str], Iterable[str]]) -> tuple[str, ...]:
+    """Return the nodes of a site role: all with a function, or those of a hostlist."""
+    return tuple(functions(on)) or hostlist.expand(on)
+
+
+def _names(_: Draft, declared: Declared) -> Findings:
+    for key, names in declared.twice.items():
+        elsewhere = hostlist.fold({declared.group_of[name] for name in names} - {key})
+        yield Finding(("nodes", key), f"{hostlist.fold(names)} is named twice", f"also under `{elsewhere}`", key=True)
+    if declared.too_many:
+        yield Finding(("nodes",), f"more than {hostlist.MAX_NAMES:,} nodes", key=True)
+
+
+def _addresses(draft: Draft, declared: Declared) -> Findings:
+    networks: dict[str, s.Network] = draft.sections["networks"] or {}
+    owner: dict[str, str] = {}
+    for key, group in declared.groups.items():
+        if group.addresses is None:
+            continue
+        loc = ("nodes", key, "addresses")
+        names, addresses = hostlist.expand(key), hostlist.expand(group.addresses)
+        if len(names) != len(addresses):
+            yield Finding(loc, f"{len(names)} names but {len(addresses)} addresses")
+        yield from _taken(loc, zip(names, addresses, strict=False), owner)
+        if len(networks) == 1 and draft.intact("networks"):
+            name, network = next(iter(networks.items()))
+            yield from outside(loc, addresses, network.cidr, f"network `{name}`")
+
+
+def _taken(loc: Loc, pairs: Iterable[tuple[str, str]], owner: dict[str, str]) -> Findings:
+    for name, address in pairs:
+        if address in owner:
+            yield Finding(loc, f"{address} of {name} is taken by {owner[address]}")
+        owner.setdefault(address, name)
+
+
+def outside(loc: Loc, addresses: Iterable[str], cidr: str, network: str) -> Findings:
+    """Yield a finding for the addresses that no node on a network can have."""
+    subnet = ipaddress.IPv4Network(cidr)
+    parsed = [ipaddress.IPv4Address(address) for address in addresses]
+    strangers = [str(address) for address in parsed if address not in subnet]
+    if strangers:
+        yield Finding(loc, f"{hostlist.fold(strangers)} is outside {network}, {cidr}")
+    for address, what in ((subnet.network_address, "network"), (subnet.broadcast_address, "broadcast")):
+        if address in parsed:
+            yield Finding(loc, f"{address} is the {what} address of {network}, {cidr}")
+
+
+def _reference(declared: Declared, loc: Loc, names: Iterable[str], *, key: bool = False) -> Findings:
+    unknown = declared.unknown(names)
+    if unknown:
+        close = did_you_mean(unknown[0], declared.group_of) if len(unknown) == 1 else None
+        verb = "is not a node" if len(unknown) == 1 else "are not nodes"
+        yield Finding(
+            loc,
+            f"{quote(hostlist.fold(unknown))} {verb} of this blueprint",
+            close or f"its nodes: {hostlist.fold(declared.group_of)}",
+            key=key,
+        )
+
+
+def _services(draft: Draft, declared: Declared) -> Findings:
+    services: s.Services | None = draft.sections["services"]
+    if services is None:
+        return
+    for name, service in (("dns", services.dns), ("time", services.time), ("depot", services.depot)):
+        if service is None or not draft.intact("services", name):
+            continue
+        loc = ("services", name)
+        if service.on:
+            yield from _reference(declared, (*loc, "on"), (service.on,))
+        if not isinstance(service, s.Depot) and (service.on is None) == (not service.external):
+            yield Finding(
+                loc,
+                f"`{name}` needs one of `on` and `external`, not {'both' if service.on else 'neither'}",
+                "on: the node that serves it; external: what the site has",
+                key=True,
+            )
+        if isinstance(service, s.Dns) and service.forward and not service.on:
+            yield Finding((*loc, "forward"), "`forward` is for a name server of our own, with `on`", key=True)
+
+
+def _site_roles(draft: Draft, declared: Declared) -> Findings:
+    software: s.Software | None = draft.sections["software"]
+    if software is None or not draft.intact("software", "site_roles"):
+        return
+    seen: dict[str, str] = {}
+    for index, role in enumerate(software.site_roles):
+        loc = ("software", "site_roles", index)
+        name = role.path.rstrip("/").rpartition("/")[2]
+        if seen.setdefault(name, role.path) != role.path or name in list(seen)[:-1]:
+            yield Finding((*loc, "path"), f"a second site role called {quote(name)}", "rename its folder")
+        nodes = declared.with_function(role.on)
+        if nodes and role.on in declared.group_of and nodes != (role.on,) and draft.intact("nodes"):
+            yield Finding(
+                (*loc, "on"),
+                f"{quote(role.on)} is both a node and a function that other nodes have",
+                f"write the nodes: {hostlist.fold(nodes)}",
+            )
+        elif not nodes and role.on not in _FUNCTIONS:
+            yield from _reference(declared, (*loc, "on"), hostlist.expand(role.on))
+        elif not nodes and role.on not in declared.group_of and draft.intact("nodes"):
+            yield Finding((*loc, "on"), f"no node has the function {quote(role.on)}")
+
+
+_FUNCTIONS: tuple[s.Function, ...] = get_args(s.Function)
+
+
+def _controller(draft: Draft, declared: Declared) -> Findings:
+    slurm: s.Slurm | None = draft.sections["slurm"]
+    if slurm is None or not draft.intact("slurm", "controller"):
+        return
+    loc = ("slurm", "controller")
+    yield from _reference(declared, loc, (slurm.controller,))
+    if declared.without_function((slurm.controller,), "head"):
+        heads = hostlist.fold(declared.with_function("head"))
+        hint = f"heads: {heads}" if heads else "give it the function head"
+        yield Finding(loc, f"the controller {quote(slurm.controller)} is not a head", hint)
+
+
+def _partitions(draft: Draft, declared: Declared) -> Findings:
+    slurm: s.Slurm | None = draft.sections["slurm"]
+    defaults: list[str] = []
+    for name, partition in (slurm.partitions if slurm else {}).items():
+        loc = ("slurm", "partitions", name)
+        if draft.intact(*loc, "nodes"):
+            yield from _workers(declared, (*loc, "nodes"), partition.nodes)
+        if partition.default and defaults:
+            yield Finding(
+                (*loc, "default"), "a second default partition", f"the first is `{defaults[0]}`; a cluster has one"
+            )
+        if partition.default:
+            defaults.append(name)
+    if slurm and not defaults and draft.intact("slurm", "partitions"):
+        yield Finding(
+            ("slurm", "partitions"),
+            "no partition is the default",
+            "jobs that name none are refused; give one `default: true`",
+            severity="warning",
+            key=True,
+        )
+
+
+def _workers(declared: Declared, loc: Loc, text: str) -> Findings:
+    """Check a reference to workers: a hostlist or `all`."""
+    names = select(text, declared.with_function("worker"))
+    yield from _reference(declared, loc, names)
+    idle = declared.without_function(names, "worker")
+    if idle:
+        verb = "is not a worker" if len(idle) == 1 else "are not workers"
+        yield Finding(loc, f"{quote(hostlist.fold(idle))} {verb}", "only nodes with the function worker run jobs")
+
+
+def _idle_workers(draft: Draft, declared: Declared) -> Findings:
+    slurm: s.Slurm | None = draft.sections["slurm"]
+    workers = declared.with_function("worker")
+    if declared.names_known and draft.intact("nodes") and not workers:
+        yield Finding(("nodes",), "no node has the function worker", "a cluster needs one to run jobs", key=True)
+    if slurm is None or not (draft.intact("nodes") and draft.intact("slurm", "partitions")):
+        return
+    used = {name for partition in slurm.partitions.values() for name in select(partition.nodes, workers)}
+    for key in declared.groups:
+        idle = [name for name in workers if declared.group_of[name] == key and name not in used]
+        if idle:
+            yield Finding(
+                ("nodes", key),
+                f"{hostlist.fold(idle)} in no partition: no job will run there",
+                "name it in a partition under slurm.partitions",
+                severity="warning",
+                key=True,
+            )
+
+
+def _users(draft: Draft, _: Declared) -> Findings:
+    users: dict[str, s.User] = draft.sections["users"] or {}
+    owner: dict[int, str] = {}
+    for name, user in users.items():
+        first = owner.setdefault(user.uid, name)
+        if first != name:
+            yield Finding(("users", name, "uid"), f"uid {user.uid} is taken by `{first}`", "each user needs its own")
+
+
+def _overrides(draft: Draft, declared: Declared) -> Findings:
+    for name in draft.sections["overrides"] or {}:
+        yield from _reference(declared, ("overrides", name), (name,), key=True)
+
+
+def _acceptance(draft: Draft, declared: Declared) -> Findings:
+    acceptance: s.Acceptance | None = draft.sections["acceptance"]
+    if acceptance is None:
+        return
+    users = draft.keys("users")
+    if acceptance.run_as not in users and draft.intact("acceptance", "run_as"):
+        yield Finding(
+            ("acceptance", "run_as"),
+            f"{quote(acceptance.run_as)} is not a user of this blueprint",
+            did_you_mean(acceptance.run_as, users) or "add it under `users`",
+        )
+    given = [(name, test) for name, test in _tests(acceptance) if test is not None]
+    if not given and draft.intact("acceptance", "tests"):
+        yield Finding(("acceptance", "tests"), "no test is named", "name allreduce, train_ddp or both", key=True)
+    for name, test in given:
+        if draft.intact("acceptance", "tests", name):
+            yield from _workers(declared, ("acceptance", "tests", name, "nodes"), test.nodes)
+
+
+def _tests(acceptance: s.Acceptance) -> tuple[tuple[str, s.SmokeTest | None], ...]:
+    return ("allreduce", acceptance.tests.allreduce), ("train_ddp", acceptance.tests.train_ddp)

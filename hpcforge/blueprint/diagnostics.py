@@ -1,0 +1,158 @@
+"""What is wrong with an input file, where, and what to do: collected, then rendered in one place.
+
+blueprints/aurora.yaml:14:31: error: unknown hardware `dgx-h10`
+   14 |   gpu[001-032]: {functions: [worker], hardware: dgx-h10}
+      |                                                 ^^^^^^^
+hint: did you mean `dgx-h100`?
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+import unicodedata
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import Literal
+
+Severity = Literal["error", "warning"]
+
+_SHOWN_COLUMNS = 160  # of a source line
+_SHOWN_CHARACTERS = 80  # of a value inside a message
+_LINE_BREAK = re.compile("\r\n|[\n\r\x85\u2028\u2029]")  # what YAML 1.1 counts as one
+_SECRET = re.compile(r"(?i)((?:passw(?:or)?d|passphrase|secret(?!s\b)|token|private[_-]?key)\w*[\"']?\s*[:=]\s*)\S.*|"
+                     r"(-----BEGIN [A-Z ]*PRIVATE KEY-----).*|(AGE-SECRET-KEY-).*")  # fmt: skip
+
+
+@dataclass(frozen=True, eq=False)
+class Source:
+    """A file as it was read; `name` is the path as the user gave it."""
+
+    name: str
+    lines: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, name: str, text: str) -> Source:
+        """Split text into lines as the YAML parser counts them."""
+        return cls(name, tuple(_LINE_BREAK.split(text)))
+
+
+@dataclass(frozen=True)
+class Mark:
+    """A place in a file: line and column from 1, in characters, and how many characters are meant."""
+
+    line: int
+    column: int
+    width: int = 1
+
+
+@dataclass(frozen=True)
+class Diagnostic:
+    """One thing that is wrong. Without a mark it is about the whole file."""
+
+    severity: Severity
+    message: str
+    source: Source
+    mark: Mark | None = None
+    hint: str | None = None
+
+    @property
+    def line(self) -> int | None:
+        """Line from 1."""
+        return self.mark.line if self.mark else None
+
+    @property
+    def column(self) -> int | None:
+        """Column from 1, in characters."""
+        return self.mark.column if self.mark else None
+
+
+class InvalidInput(Exception):  # noqa: N818 - it reads as what it says
+    """A blueprint, an inventory or a file they name cannot be used; `diagnostics` says why, all of it."""
+
+    def __init__(self, diagnostics: Iterable[Diagnostic]) -> None:
+        self.diagnostics = tuple(diagnostics)
+        errors = [entry for entry in self.diagnostics if entry.severity == "error"]
+        super().__init__(f"{len(errors)} error{'s' * (len(errors) != 1)}: {errors[0].message if errors else ''}")
+
+
+def render(diagnostic: Diagnostic) -> str:
+    """Return the text for a terminal, several lines, without a line break at the end."""
+    mark = diagnostic.mark
+    place = f"{diagnostic.source.name}:{mark.line}:{mark.column}" if mark else diagnostic.source.name
+    lines = [f"{place}: {diagnostic.severity}: {diagnostic.message}"]
+    if mark and mark.line <= len(diagnostic.source.lines):
+        lines += _excerpt(diagnostic.source.lines[mark.line - 1], mark)
+    if diagnostic.hint:
+        lines.append(f"hint: {diagnostic.hint}")
+    return "\n".join(lines)
+
+
+def render_all(diagnostics: Iterable[Diagnostic]) -> str:
+    """Return all of them with an empty line between, ending in a line break; "" for none."""
+    return "".join(f"{text}\n" for text in "\n\n".join(render(entry) for entry in diagnostics).splitlines())
+
+
+def to_json(diagnostic: Diagnostic) -> dict[str, str | int | None]:
+    """Return the entry for `--json`; `line` and `column` from 1, null where the whole file is meant."""
+    return {
+        "severity": diagnostic.severity,
+        "message": diagnostic.message,
+        "file": diagnostic.source.name,
+        "line": diagnostic.line,
+        "column": diagnostic.column,
+        "hint": diagnostic.hint,
+    }
+
+
+def in_order(diagnostics: Iterable[Diagnostic]) -> tuple[Diagnostic, ...]:
+    """Sort by place, files in order of first mention, and drop what is said twice."""
+    entries = list(dict.fromkeys(diagnostics))
+    files = list(dict.fromkeys(entry.source.name for entry in entries))
+    return tuple(sorted(entries, key=lambda e: (files.index(e.source.name), e.line or 0, e.column or 0)))
+
+
+def quote(text: str) -> str:
+    """Return a value from a file as it may stand in a message: printable, and no longer than a line."""
+    shown = "".join(c if c.isprintable() else repr(c)[1:-1] for c in _mask(text[: 4 * _SHOWN_CHARACTERS]))
+    return f"`{shown if len(shown) <= _SHOWN_CHARACTERS else shown[:_SHOWN_CHARACTERS] + '...'}`"
+
+
+def did_you_mean(word: str, known: Iterable[str]) -> str | None:
+    """Return a hint that names the closest known word, or lists the known ones where they are few."""
+    candidates = list(known)
+    close = difflib.get_close_matches(word[:64].lower(), candidates[:4096], n=1, cutoff=0.6)
+    if close:
+        return f"did you mean `{close[0]}`?"
+    return f"known: {', '.join(candidates)}" if 0 < len(candidates) <= 12 else None
+
+
+def odd_characters(text: str) -> str | None:
+    """Name the characters outside ASCII, which may look like others; None where there are none."""
+    odd = dict.fromkeys(character for character in text if not character.isascii())
+    described = (f"`{c}` is U+{ord(c):04X} {unicodedata.name(c, '')}".rstrip() for c in odd if c.isprintable())
+    return "; ".join(islice(described, 3)) or None
+
+
+def _excerpt(line: str, mark: Mark) -> Sequence[str]:
+    """The source line and a caret line below it; a long line is shown around the caret, a secret not at all."""
+    start = 0 if mark.column <= _SHOWN_COLUMNS - 20 else mark.column - 20
+    text = _mask(line)[start : start + _SHOWN_COLUMNS]
+    shown = "".join(c if c.isprintable() or c == "\t" else "\N{REPLACEMENT CHARACTER}" for c in text)
+    before = shown[: mark.column - 1 - start]
+    marked = shown[mark.column - 1 - start :][: mark.width]
+    lead = "".join("\t" if c == "\t" else " " * _columns(c) for c in before)
+    carets = "^" * max(1, sum(_columns(c) for c in marked))
+    return [f"{mark.line:>5} | {shown}".rstrip(), f"      | {lead}{carets}"]
+
+
+def _mask(line: str) -> str:
+    return _SECRET.sub(lambda found: "".join(part or "" for part in found.groups()) + "(not shown)", line)
+
+
+def _columns(character: str) -> int:
+    """Terminal columns: 2 for wide characters, 0 for those drawn over the one before."""
+    if unicodedata.combining(character) or unicodedata.category(character) in ("Mn", "Me", "Cf"):
+        return 0
+    return 2 if unicodedata.east_asian_width(character) in "WF" else 1

@@ -1,0 +1,271 @@
+"""YAML to a tree of text with positions, by PyYAML's C parser.
+
+Scalars stay the text that was written, so `12.10`, `no`, `0640`, `01:00:00` and dates mean what they look like until
+the schema types them. Only what a mapping of plain values needs is accepted: no tags, anchors, aliases, merge keys or
+second documents. The tree is built from parser events, not by recursion: nesting in a file cannot exhaust the stack.
+"""
+
+from __future__ import annotations
+
+import stat
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from hpcforge.blueprint.diagnostics import Diagnostic, Mark, Source, quote
+
+MAX_BYTES = 16 << 20  # an inventory of 10,000 nodes with three host keys each has about 8 MiB
+MAX_DEPTH = 16
+
+Loc = tuple[str | int, ...]
+
+
+@dataclass(slots=True)
+class Scalar:
+    """Text; None where YAML says null, or where an alias stood (`broken`)."""
+
+    text: str | None
+    mark: Mark
+    broken: bool = False
+
+
+@dataclass(slots=True)
+class Sequence:
+    """A list."""
+
+    mark: Mark
+    items: list[Tree] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class Mapping:
+    """A mapping; `keys` has where each key stands."""
+
+    mark: Mark
+    entries: dict[str, Tree] = field(default_factory=dict)
+    keys: dict[str, Mark] = field(default_factory=dict)
+
+
+Tree = Scalar | Sequence | Mapping
+
+
+@dataclass(frozen=True)
+class Document:
+    """What was read: the root mapping (empty after errors that stop the parser) and what is wrong with the YAML."""
+
+    source: Source
+    root: Mapping
+    diagnostics: tuple[Diagnostic, ...] = ()
+    complete: bool = True  # False: the parser stopped, so that what is missing means nothing
+
+
+def read_file(path: Path) -> Document:
+    """Read a YAML file; everything that is wrong, down to its absence, is in the document's diagnostics."""
+    source = Source(str(path))
+    try:
+        if not stat.S_ISREG(path.stat().st_mode):
+            return _failed(source, "is not a regular file")
+        with path.open("rb") as stream:
+            content = stream.read(MAX_BYTES + 1)
+    except OSError as error:
+        return _failed(source, f"cannot be read: {error.strerror}")
+    return read_bytes(content, str(path))
+
+
+def read_bytes(content: bytes, name: str) -> Document:
+    """Read YAML from memory; `name` is how diagnostics call it."""
+    source = Source(name)
+    if len(content) > MAX_BYTES:
+        return _failed(source, f"is larger than {MAX_BYTES >> 20} MiB", hint="is this the file you meant?")
+    try:
+        text = content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        before = content[: error.start].decode("utf-8-sig", "replace")
+        mark = Mark(before.count("\n") + 1, len(before) - before.rfind("\n"))
+        message = f"is not UTF-8: byte 0x{content[error.start]:02x}"
+        return _failed(Source.of(name, before), message, mark, "save the file as UTF-8")
+    return _Builder(Source.of(name, text)).build(text)
+
+
+def plain(tree: Tree) -> Any:
+    """Return the tree as dicts, lists and text, without positions."""
+    if isinstance(tree, Mapping):
+        return {key: plain(value) for key, value in tree.entries.items()}
+    if isinstance(tree, Sequence):
+        return [plain(item) for item in tree.items]
+    return tree.text
+
+
+def find(tree: Tree, loc: Loc) -> Tree | None:
+    """Return the subtree at a location, None where there is none."""
+    found: Tree | None = tree
+    for step in loc:
+        if isinstance(found, Mapping) and isinstance(step, str):
+            found = found.entries.get(step)
+        elif isinstance(found, Sequence) and isinstance(step, int) and step < len(found.items):
+            found = found.items[step]
+        else:
+            return None
+    return found
+
+
+def mark_of(root: Mapping, loc: Loc, *, key: bool = False) -> Mark:
+    """Return where a location stands in the file: its value, or its key; the nearest enclosing one if it is absent."""
+    parent = find(root, loc[:-1])
+    step = loc[-1] if loc else None
+    if isinstance(parent, Mapping) and isinstance(step, str) and step in parent.keys:
+        value = parent.entries[step]
+        return parent.keys[step] if key or (isinstance(value, Scalar) and value.text is None) else value.mark
+    if isinstance(parent, Sequence) and isinstance(step, int) and step < len(parent.items):
+        return parent.items[step].mark
+    return mark_of(root, loc[:-1], key=True) if loc else root.mark
+
+
+def broken_locs(tree: Tree, at: Loc = ()) -> Iterator[Loc]:
+    """Yield where something stood that could not be read."""
+    if isinstance(tree, Scalar):
+        if tree.broken:
+            yield at
+        return
+    children: Iterator[tuple[str | int, Tree]] = (
+        iter(tree.entries.items()) if isinstance(tree, Mapping) else iter(enumerate(tree.items))
+    )
+    for step, child in children:
+        yield from broken_locs(child, (*at, step))
+
+
+def _failed(source: Source, message: str, mark: Mark | None = None, hint: str | None = None) -> Document:
+    diagnostic = Diagnostic("error", message, source, mark, hint)
+    return Document(source, Mapping(Mark(1, 1)), (diagnostic,), complete=False)
+
+
+class _Builder:
+    """Turns parser events into a tree; keeps going after everything but a syntax error."""
+
+    def __init__(self, source: Source) -> None:
+        self.source = source
+        self.diagnostics: list[Diagnostic] = []
+        self.open: list[Sequence | Mapping] = []
+        self.pending: list[tuple[str, Mark] | None] = []  # for each open mapping: a key that awaits its value
+        self.root: Tree | None = None
+        self.documents = 0
+
+    def build(self, text: str) -> Document:
+        complete = True
+        try:
+            for event in yaml.parse(text, Loader=yaml.CSafeLoader):
+                if not self._take(event):
+                    complete = False
+                    break
+        except yaml.YAMLError as error:
+            self._error(*_explain(error))
+            complete = False
+        if isinstance(self.root, Mapping):
+            return Document(self.source, self.root, tuple(self.diagnostics), complete)
+        if complete:
+            self._error("is empty" if self.root is None else "is not a mapping of keys to values", Mark(1, 1))
+        return Document(self.source, Mapping(Mark(1, 1)), tuple(self.diagnostics), complete=False)
+
+    def _take(self, event: Any) -> bool:
+        """Take one event; False ends reading."""
+        if isinstance(event, yaml.DocumentStartEvent):
+            self.documents += 1
+            if self.documents > 1:
+                self._error("has a second document", _mark(event), "keep what stands above `---` in one file")
+                return False
+        elif isinstance(event, yaml.AliasEvent):
+            self._error(f"aliases are not accepted: {quote(f'*{event.anchor}')}", _mark(event), "write the value out")
+            self._place(Scalar(None, _mark(event), broken=True))
+        elif isinstance(event, yaml.ScalarEvent):
+            self._check_properties(event)
+            self._place(Scalar(None if _is_null(event) else event.value, _mark(event)))
+        elif isinstance(event, yaml.MappingStartEvent | yaml.SequenceStartEvent):
+            return self._descend(event)
+        elif isinstance(event, yaml.MappingEndEvent | yaml.SequenceEndEvent):
+            self._ascend()
+        return True
+
+    def _descend(self, event: Any) -> bool:
+        self._check_properties(event)
+        if len(self.open) == MAX_DEPTH:
+            self._error(f"is nested more than {MAX_DEPTH} levels deep", _mark(event))
+            return False
+        tree = Mapping(_mark(event)) if isinstance(event, yaml.MappingStartEvent) else Sequence(_mark(event))
+        self._place(tree)
+        self.open.append(tree)
+        self.pending.append(None)
+        return True
+
+    def _ascend(self) -> None:
+        self.open.pop()
+        self.pending.pop()
+
+    def _place(self, tree: Tree) -> None:
+        """Put a value where it belongs: the root, a list, a key's value, or a key itself."""
+        if not self.open:
+            self.root = tree
+            return
+        parent = self.open[-1]
+        if isinstance(parent, Sequence):
+            parent.items.append(tree)
+        elif (waiting := self.pending[-1]) is None:
+            self.pending[-1] = (self._key(tree), tree.mark)
+        else:
+            self.pending[-1] = None
+            self._enter(parent, *waiting, tree)
+
+    def _key(self, tree: Tree) -> str:
+        """Return a key's text; one that is no text was said, and becomes a key that the schema need not see."""
+        if isinstance(tree, Scalar) and tree.text is not None:
+            if tree.text == "<<":
+                self._error("merge keys are not accepted: `<<`", tree.mark, "write the values out")
+            return tree.text
+        if not (isinstance(tree, Scalar) and tree.broken):
+            self._error("a key must be text", tree.mark)
+        return "<<"
+
+    def _enter(self, parent: Mapping, key: str, mark: Mark, value: Tree) -> None:
+        if key == "<<":
+            return
+        if key in parent.keys:
+            first = parent.keys[key]
+            self._error(f"duplicate key {quote(key)}", mark, f"it stands first in line {first.line}")
+            return
+        parent.entries[key] = value
+        parent.keys[key] = mark
+
+    def _check_properties(self, event: Any) -> None:
+        if event.anchor is not None:
+            self._error(f"anchors are not accepted: {quote('&' + event.anchor)}", _mark(event, 1 + len(event.anchor)))
+        if event.tag is not None:
+            self._error(f"tags are not accepted: {quote(event.tag)}", _mark(event), "write the plain value")
+
+    def _error(self, message: str, mark: Mark | None = None, hint: str | None = None) -> None:
+        self.diagnostics.append(Diagnostic("error", message, self.source, mark, hint))
+
+
+def _is_null(event: Any) -> bool:
+    return event.implicit[0] and event.value in ("", "~", "null", "Null", "NULL")
+
+
+def _mark(event: Any, width: int | None = None) -> Mark:
+    start, end = event.start_mark, event.end_mark
+    if width is None:
+        collection = isinstance(event, yaml.CollectionStartEvent)
+        width = 1 if collection or end.line != start.line else max(1, end.column - start.column)
+    return Mark(start.line + 1, start.column + 1, width)
+
+
+def _explain(error: yaml.YAMLError) -> tuple[str, Mark | None, str | None]:
+    """Return message, place and hint for what the parser refused."""
+    if isinstance(error, yaml.MarkedYAMLError):
+        place = error.problem_mark or error.context_mark
+        message = ", ".join(part for part in (error.context, error.problem) if part)
+        mark = Mark(place.line + 1, place.column + 1) if place else None
+        odd = "cannot start any token" in message
+        hint = "indent with spaces, and quote text with special characters" if odd else None
+        return f"not valid YAML: {message}", mark, hint
+    return f"not valid YAML: {' '.join(str(error).split())[:200]}", None, None

@@ -1,0 +1,247 @@
+"""The blueprint's schema: what may be written, typed and described. Sections of later versions are unknown keys.
+
+These types hold what one value can say for itself. What values say together (references, addresses, numbers against
+hardware) is checked in `checks`, and what they amount to is a `hpcforge.cluster.model.Cluster`.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Discriminator, Field, Tag, model_validator
+
+from hpcforge.blueprint import values as v
+
+
+class Section(BaseModel):
+    """A mapping with known keys. A key without a value counts as absent."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=False, str_strip_whitespace=False)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _drop_empty(cls, data: Any) -> Any:
+        if isinstance(data, dict) and None in data.values():
+            return {key: value for key, value in data.items() if value is not None}
+        return data
+
+
+Function = Literal["head", "login", "storage", "worker"]  # as in hpcforge.cluster.model
+Enforced = Literal["cores", "memory", "gpus"]
+
+
+class Lab(Section):
+    """A rehearsal on this machine."""
+
+    lab: Literal["nspawn"] = Field(description="What the rehearsal's nodes are: nspawn starts containers with systemd.")
+
+
+class Access(Section):
+    """How hpcforge gets in."""
+
+    user: v.LoginName = Field(description="The ssh user on every node; an ordinary one is enough.")
+    become: Literal["sudo", "none"] = Field("sudo", description="How that user becomes root; none: it is root already.")
+
+
+class Gpus(Section):
+    """The GPUs of one node."""
+
+    model: v.ModelName = Field(description="GPU model in the catalog; fake: character devices that compute nothing.")
+    count: v.Whole = Field(ge=1, le=16, description="GPUs in one node.")
+
+
+class OverrideGpus(Section):
+    """The GPUs that one node really has."""
+
+    model: v.ModelName = Field(description="GPU model in the catalog.")
+    count: v.Whole = Field(ge=0, le=16, description="GPUs in this node; 0: none.")
+
+
+class NodeGroup(Section):
+    """Machines that are alike."""
+
+    functions: tuple[Function, ...] = Field(min_length=1, description="What the nodes are for; one may have several.")
+    hardware: v.ModelName = Field(description="Server model in the catalog.")
+    gpus: Gpus | None = Field(None, description="GPUs of each node; default: those the server model comes with.")
+    addresses: v.Ipv4Hostlist | None = Field(
+        None, description="IPv4 addresses in the order of the names, as a hostlist; default: from the inventory."
+    )
+
+
+class Network(Section):
+    """A subnet."""
+
+    cidr: v.Cidr = Field(description="IPv4 subnet with prefix length, /8 to /30.")
+
+
+class Dns(Section):
+    """Who answers for the cluster's names: one of our nodes, or the site."""
+
+    on: v.NodeName | None = Field(None, description="The node that serves the cluster's names.")
+    forward: tuple[v.Ipv4, ...] = Field((), description="IPv4 addresses that are asked for all other names.")
+    external: tuple[v.Ipv4, ...] = Field((), description="IPv4 addresses of the site's name servers, instead of `on`.")
+
+
+class Time(Section):
+    """Where nodes get the time: one of our nodes, or the site."""
+
+    on: v.NodeName | None = Field(None, description="The node that serves time to the others.")
+    external: tuple[v.HostOrAddress, ...] = Field((), description="The site's NTP servers, instead of `on`.")
+
+
+class Depot(Section):
+    """Where nodes without internet fetch wheels."""
+
+    on: v.NodeName = Field(description="The node that serves wheels.")
+
+
+class Services(Section):
+    """What the cluster cannot do without."""
+
+    dns: Dns = Field(description="Name service.")
+    time: Time = Field(description="Time service.")
+    depot: Depot | None = Field(None, description="Wheels for the nodes; needed where frameworks come as wheels.")
+
+
+class OperatingSystem(Section):
+    """The distribution that is installed on the nodes."""
+
+    name: v.ModelName = Field(description="Distribution, as in ID of /etc/os-release.")
+    release: v.Version = Field(description="Release, as in VERSION_ID of /etc/os-release.")
+
+
+class Frameworks(Section):
+    """What jobs import."""
+
+    pytorch: v.Version | None = Field(None, description="PyTorch version in the catalog.")
+
+
+class SiteRole(Section):
+    """A site's own Ansible role."""
+
+    path: v.FilePath = Field(description="The role's folder, relative to the blueprint.")
+    on: v.NodeHostlist = Field(description="Nodes as a hostlist, or a function: all nodes that have it.")
+
+
+class Software(Section):
+    """What runs on the nodes."""
+
+    os: OperatingSystem = Field(description="Operating system of all nodes.")
+    frameworks: Frameworks = Field(Frameworks(pytorch=None), description="Frameworks on the workers.")
+    site_roles: tuple[SiteRole, ...] = Field((), description="The site's own Ansible roles, run after hpcforge's.")
+
+
+class Reserve(Section):
+    """What the operating system keeps of each worker."""
+
+    cores: v.Whole = Field(ge=0, le=64, description="Cores of each worker that jobs do not get.")
+    memory_gib: v.Whole = Field(ge=0, le=1024, description="Memory of each worker that jobs do not get, GiB.")
+
+
+class Partition(Section):
+    """A Slurm partition."""
+
+    nodes: v.WorkerHostlist = Field(description="Workers as a hostlist, or all.")
+    default: v.Truth = Field(False, description="Jobs that name no partition go here.")
+    max_time: v.MaxTime = Field(
+        "infinite", description="Time limit of a job, [days-]hours:minutes:seconds, or infinite."
+    )
+
+
+class Slurm(Section):
+    """The scheduler."""
+
+    controller: v.NodeName = Field(description="The head that runs slurmctld.")
+    reserve: Reserve = Field(description="What jobs do not get of each worker.")
+    enforce: tuple[Enforced, ...] = Field(("cores", "memory", "gpus"), description="What jobs are held to by cgroups.")
+    partitions: dict[v.SectionName, Partition] = Field(min_length=1, description="Partitions by name.")
+
+
+class User(Section):
+    """A person or a service account, the same on every node."""
+
+    uid: v.Whole = Field(ge=1000, le=59_999, description="User and group number, 1000 to 59999.")
+    admin: v.Truth = Field(False, description="May become root with sudo.")
+    keys: tuple[v.UserKey, ...] = Field(
+        (), description="OpenSSH public keys, or paths of .pub files relative to the blueprint."
+    )
+
+
+class Override(Section):
+    """What one node really has, and why."""
+
+    sockets: v.Whole | None = Field(None, ge=1, le=16, description="Processor sockets.")
+    cores_per_socket: v.Whole | None = Field(None, ge=1, le=512, description="Cores in one socket.")
+    threads_per_core: v.Whole | None = Field(None, ge=1, le=8, description="Hardware threads in one core.")
+    memory_gib: v.Whole | None = Field(None, ge=1, le=65_536, description="Memory, GiB.")
+    gpus: OverrideGpus | None = Field(None, description="GPUs.")
+    reason: v.Sentence = Field(description="Why this node differs; shown wherever the override matters.")
+
+
+class SmokeTest(Section):
+    """A test that must pass."""
+
+    nodes: v.WorkerHostlist = Field(description="Workers that the test spans, as a hostlist, or all.")
+
+
+class SmokeTests(Section):
+    """The tests that must pass."""
+
+    allreduce: SmokeTest | None = Field(None, description="All-reduce over all ranks: the sum is right, and how fast.")
+    train_ddp: SmokeTest | None = Field(
+        None, description="Data-parallel training of a small model: loss and gradients as in one process."
+    )
+
+
+class Acceptance(Section):
+    """What must be shown before the cluster counts as working."""
+
+    run_as: v.UserName = Field(description="The user, from `users`, that submits the tests.")
+    tests: SmokeTests = Field(description="The tests by name.")
+
+
+class Blueprint(Section):
+    """What a cluster should be."""
+
+    schema_: Annotated[Literal[1], BeforeValidator(v.whole)] = Field(
+        alias="schema", description="Version of the blueprint's schema."
+    )
+    name: v.ClusterName = Field(description="The cluster's name, Slurm's ClusterName: fixed after the first apply.")
+    domain: v.DomainName = Field(description="DNS domain of the nodes.")
+    inventory: (
+        Annotated[
+            Annotated[v.FilePath, Tag("<path>")] | Annotated[Lab, Tag("<lab>")],
+            Discriminator(lambda value: "<lab>" if isinstance(value, dict) else "<path>"),
+        ]
+        | None
+    ) = Field(
+        None, description="What there is: the path of an inventory relative to the blueprint, or a lab on this machine."
+    )
+    secrets: v.SecretsPath | None = Field(
+        None, description="age-encrypted file for generated secrets; default: beside the blueprint, ending in .age."
+    )
+    access: Access = Field(description="How hpcforge gets in.")
+    nodes: dict[v.NodeHostlist, NodeGroup] = Field(min_length=1, description="Nodes by hostlist.")
+    networks: dict[v.SectionName, Network] = Field(
+        min_length=1, max_length=1, description="The one subnet that all nodes are on, by name."
+    )
+    services: Services = Field(description="Services: a node hosts it (`on`), or the site has one (`external`).")
+    software: Software = Field(description="What runs on the nodes.")
+    slurm: Slurm = Field(description="The scheduler.")
+    users: dict[v.UserName, User] = Field({}, description="People and accounts, by name.")
+    overrides: dict[v.NodeName, Override] = Field({}, description="Nodes that differ from their hardware, by name.")
+    acceptance: Acceptance | None = Field(None, description="What must be shown before the cluster counts as working.")
+
+    @property
+    def wants_lab(self) -> bool:
+        """True if the nodes are those of a rehearsal on this machine."""
+        return isinstance(self.inventory, Lab)
+
+
+def json_schema() -> dict[str, Any]:
+    """Return the JSON Schema (2020-12) of a blueprint, for editors; every field has a description."""
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "hpcforge blueprint",
+        **{key: value for key, value in Blueprint.model_json_schema(by_alias=True).items() if key != "title"},
+    }

@@ -1,0 +1,213 @@
+"""From a tree of text to typed sections, with every error placed.
+
+Where some of a file is wrong, the rest is still typed: what is wrong is taken out, smallest part first, and remembered
+as *broken*. Checks that compare parts of a file run on what is left and say nothing that a broken part may have caused.
+"""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal, Union, cast, get_args, get_origin
+
+from pydantic import BaseModel, TypeAdapter, ValidationError
+from pydantic_core import ErrorDetails
+
+from hpcforge.blueprint.diagnostics import Diagnostic, Severity, Source, did_you_mean, quote
+from hpcforge.blueprint.reader import Document, Loc, Mapping, broken_locs, find, mark_of, plain
+
+Data = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Finding:
+    """Something wrong at a location of a file; `key`: the key is meant, not its value."""
+
+    loc: Loc
+    message: str
+    hint: str | None = None
+    severity: Severity = "error"
+    key: bool = False
+
+    def place(self, root: Mapping, source: Source) -> Diagnostic:
+        """Turn the location into line and column."""
+        return Diagnostic(self.severity, self.message, source, mark_of(root, self.loc, key=self.key), self.hint)
+
+
+@dataclass(frozen=True)
+class Draft:
+    """The sections of a file that could be typed; an absent or hopeless one is None."""
+
+    document: Document
+    model: BaseModel | None  # the whole, if nothing is wrong
+    sections: Data
+    broken: frozenset[Loc]
+
+    def intact(self, *loc: str | int) -> bool:
+        """Tell whether nothing at, above or below a location was taken out."""
+        return not any(loc[: len(wrong)] == wrong or wrong[: len(loc)] == loc for wrong in self.broken)
+
+    def keys(self, section: str) -> tuple[str, ...]:
+        """The keys of a section as written, whether or not their values are right."""
+        tree = find(self.document.root, (section,))
+        return tuple(tree.entries) if isinstance(tree, Mapping) else ()
+
+    def place(self, findings: Iterable[Finding]) -> list[Diagnostic]:
+        """Turn findings into diagnostics of this file."""
+        return [finding.place(self.document.root, self.document.source) for finding in findings]
+
+
+def validate(model: type[BaseModel], document: Document) -> tuple[Draft, list[Diagnostic]]:
+    """Type a document; return what could be typed, by field alias, and all that is wrong (the YAML's errors first)."""
+    data = cast("Data", plain(document.root))
+    unread = frozenset(broken_locs(document.root))
+    diagnostics = list(document.diagnostics)
+    try:
+        whole = model.model_validate(data)
+        sections = {alias: getattr(whole, name) for alias, name in _aliases(model).items()}
+        return Draft(document, whole, sections, unread), diagnostics
+    except ValidationError as error:
+        details = _causes(error.errors(include_url=False, include_input=True))
+    findings = [_explain(detail, model) for detail in details]
+    if document.complete:
+        told = [finding for finding in findings if not _under(finding.loc, unread)]  # the YAML's errors say why
+        diagnostics += [finding.place(document.root, document.source) for finding in told]
+    broken = unread | {_without_tags(detail["loc"]) for detail in details}
+    return Draft(document, None, dict(_salvage(model, data)), broken), diagnostics
+
+
+def _causes(details: list[ErrorDetails]) -> list[ErrorDetails]:
+    """Drop what follows from another error: a list whose wrong items were left out is said to be too short."""
+    around = {detail["loc"][:end] for detail in details for end in range(len(detail["loc"]))}
+    return [detail for detail in details if detail["type"] != "too_short" or detail["loc"] not in around]
+
+
+def _under(loc: Loc, places: frozenset[Loc]) -> bool:
+    return any(loc[:end] in places for end in range(len(loc) + 1))
+
+
+def _aliases(model: type[BaseModel]) -> dict[str, str]:
+    return {field.alias or name: name for name, field in model.model_fields.items()}
+
+
+def _salvage(model: type[BaseModel], data: Data) -> Iterator[tuple[str, Any]]:
+    """Yield each section with what is wrong in it taken out, None where nothing remains that is right."""
+    for alias, name in _aliases(model).items():
+        field = model.model_fields[name]
+        adapter: TypeAdapter[Any] = TypeAdapter(cast("Any", field.annotation))
+        holder = {alias: data[alias]} if data.get(alias) is not None else {}
+        if not holder and not field.is_required():
+            yield alias, field.get_default()
+        while holder:
+            try:
+                yield alias, adapter.validate_python(holder[alias])
+                break
+            except ValidationError as error:
+                for loc in {(alias, *_without_tags(detail["loc"])) for detail in error.errors(include_url=False)}:
+                    _take_out(holder, loc)
+        else:
+            yield alias, None
+
+
+def _take_out(holder: Data, loc: Loc) -> None:
+    """Remove the smallest part of the data around a location; lists go as a whole, as their indexes must not move."""
+    parent: Any = holder
+    removable: tuple[Data, str] | None = None
+    for step in loc:
+        if not isinstance(parent, dict) or step not in parent:
+            break  # missing: the part around it goes
+        removable = (parent, cast("str", step))
+        parent = parent[step]
+    if removable:
+        removable[0].pop(removable[1], None)
+
+
+def _without_tags(loc: tuple[str | int, ...]) -> Loc:
+    """Drop what pydantic adds to a location: union tags, and the mark of a key (which leaves the key itself)."""
+    return tuple(step for step in loc if step not in ("[key]", "<path>", "<lab>"))
+
+
+def _explain(detail: ErrorDetails, model: type[BaseModel]) -> Finding:
+    """Say in our words what pydantic found."""
+    loc = _without_tags(detail["loc"])
+    context = detail.get("ctx", {})
+    name = quote(str(loc[-1])) if loc else "the file"
+    kind = detail["type"]
+    key = "[key]" in detail["loc"]
+    if kind == "missing":
+        return Finding(loc, f"{name} is missing", _description(model, loc))
+    if kind == "extra_forbidden":
+        return Finding(loc, f"unknown key {name}", did_you_mean(str(loc[-1]), _fields(model, loc[:-1])), key=True)
+    if kind == "value":
+        return Finding(loc, context["message"], context["hint"], key=key)
+    if kind == "literal_error":
+        known = [part.strip("' ") for part in context["expected"].replace(" or ", ", ").split(", ")]
+        word = str(detail["input"])
+        return Finding(loc, f"{quote(word)} is not accepted here", did_you_mean(word, known))
+    message = _MESSAGES.get(kind, "{message}").format(**{"message": detail["msg"], **context})
+    got = _kind_of(detail["input"]) if kind.endswith("_type") else ""
+    return Finding(loc, f"{name} {message}{got}", _description(model, loc) if got else None, key=key)
+
+
+_MESSAGES = {
+    "greater_than_equal": "must be at least {ge}",
+    "less_than_equal": "must be at most {le}",
+    "too_short": "must have at least {min_length} entry",
+    "too_long": "must have at most {max_length} entry but has {actual_length}",
+    "string_too_long": "must have at most {max_length} characters",
+    "string_type": "must be text",
+    "int_type": "must be a whole number",
+    "bool_type": "must be true or false",
+    "tuple_type": "must be a list, [one, two]",
+    "dict_type": "must be a mapping of keys to values",
+    "model_type": "must be a mapping of keys to values",
+}
+
+
+def _kind_of(value: Any) -> str:
+    if value is None:
+        return ", but has no value"
+    return ", not a list" if isinstance(value, list) else ", not a mapping" if isinstance(value, dict) else ", not text"
+
+
+def _description(model: type[BaseModel], loc: Loc) -> str | None:
+    parent = _model_at(model, loc[:-1])
+    if not isinstance(parent, type) or not loc:
+        return None
+    name = _aliases(parent).get(str(loc[-1]))
+    return parent.model_fields[name].description if name else None
+
+
+def _fields(model: type[BaseModel], loc: Loc) -> list[str]:
+    parent = _model_at(model, loc)
+    return list(_aliases(parent)) if parent else []
+
+
+def _model_at(model: type[BaseModel], loc: Loc) -> type[BaseModel] | None:
+    """Walk the types along a location to the model that is there."""
+    annotation: Any = model
+    for step in loc:
+        annotation = _inner(_bare(annotation), step)
+    bare = _bare(annotation)
+    return bare if isinstance(bare, type) and issubclass(bare, BaseModel) else None
+
+
+def _inner(annotation: Any, step: str | int) -> Any:
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        name = _aliases(annotation).get(str(step))
+        return annotation.model_fields[name].annotation if name else None
+    arguments = get_args(annotation)
+    if get_origin(annotation) is dict:
+        return arguments[1]
+    return arguments[0] if get_origin(annotation) is tuple else None
+
+
+def _bare(annotation: Any) -> Any:
+    """Strip Annotated and unions down to the one part that is a model or a container."""
+    if get_origin(annotation) is Annotated:
+        return _bare(get_args(annotation)[0])
+    if get_origin(annotation) in (Union, types.UnionType):
+        parts = [_bare(part) for part in get_args(annotation)]
+        return next((part for part in parts if part not in (str, int, bool, types.NoneType)), None)
+    return None if get_origin(annotation) is Literal else annotation

@@ -1,0 +1,241 @@
+"""The types of single values in blueprints and inventories: text, typed and checked by strict patterns.
+
+Every scalar arrives as text (see `reader`), and every pattern allows only what can stand in a configuration file, a
+host name or a command line without quoting. Errors are `PydanticCustomError("value", ...)` with a hint in the context.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import ipaddress
+import re
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+from pydantic import BeforeValidator, Field, GetCoreSchemaHandler, GetJsonSchemaHandler
+from pydantic_core import PydanticCustomError, core_schema
+
+from hpcforge.blueprint import hostlist
+from hpcforge.blueprint.diagnostics import odd_characters, quote
+
+_LABEL = r"[a-z](?:[a-z0-9-]{0,61}[a-z0-9])?"  # RFC 1035, lower-case
+_DOMAIN_LABEL = r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?"
+_DOMAIN = rf"{_DOMAIN_LABEL}(?:\.{_DOMAIN_LABEL})*\.[a-z](?:[a-z0-9-]{{0,61}}[a-z0-9])?"
+_IPV4 = r"[0-9]{1,3}(?:\.[0-9]{1,3}){3}"
+_HOST_KEY_TYPES = r"ssh-ed25519|ssh-rsa|ecdsa-sha2-nistp(?:256|384|521)"
+_KEY_TYPES = rf"{_HOST_KEY_TYPES}|sk-(?:ssh-ed25519|ecdsa-sha2-nistp256)@openssh\.com"
+PUBLIC_KEY = rf"(?:{_KEY_TYPES}) [A-Za-z0-9+/]{{16,4096}}={{0,2}}(?: [A-Za-z0-9@._+:/ -]{{1,200}})?"
+_HOST_KEY = rf"(?:{_HOST_KEY_TYPES}) [A-Za-z0-9+/]{{16,4096}}={{0,2}}(?: [!-~]{{1,200}})?"
+
+_USER_NAME = r"[a-z](?:[a-z0-9_-]{0,30}[a-z0-9_])?"
+_A_USER_NAME = "a user name: up to 32 lower-case letters, digits, _ and -, a letter first"
+
+# Names that Slurm, the resolver or hpcforge itself reads as something else.
+_RESERVED_NODES = frozenset({"all", "default", "localhost", "none"})
+# Accounts of Debian and of the packages that hpcforge installs.
+_SYSTEM_ACCOUNTS = """
+root daemon bin sys sync games man lp mail news uucp proxy www-data backup list irc nobody sshd messagebus munge slurm
+chrony unbound dnsmasq polkitd systemd-network systemd-resolve systemd-timesync systemd-coredump
+"""
+_RESERVED_USERS = frozenset(_SYSTEM_ACCOUNTS.split())
+
+
+def refusal(message: str, hint: str | None = None) -> PydanticCustomError:
+    """Return the error to raise for a value; `message` follows the value in the diagnostic."""
+    return PydanticCustomError("value", "{message}", {"message": message, "hint": hint})
+
+
+@dataclass(frozen=True)
+class Matches:
+    """Text that matches a pattern as a whole; `what` completes "is not ..."."""
+
+    pattern: str
+    what: str
+    reserved: frozenset[str] = frozenset()
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> core_schema.CoreSchema:
+        """Check the pattern after the type."""
+        return core_schema.no_info_after_validator_function(self.check, handler(source))
+
+    def __get_pydantic_json_schema__(
+        self, schema: core_schema.CoreSchema, handler: GetJsonSchemaHandler
+    ) -> dict[str, Any]:
+        """Give editors the pattern."""
+        return {**handler(schema), "pattern": f"^(?:{self.pattern})$"}
+
+    def check(self, text: str) -> str:
+        """Return the text, or raise an error that says what is odd about it."""
+        if not re.fullmatch(self.pattern, text):
+            raise refusal(f"{quote(text)} is not {self.what}", odd_characters(text) or _lower_case(self.pattern, text))
+        if text in self.reserved:
+            raise refusal(f"{quote(text)} is a reserved name", "choose another")
+        return text
+
+
+def _lower_case(pattern: str, text: str) -> str | None:
+    return f"did you mean `{text.lower()}`?" if text.isascii() and re.fullmatch(pattern, text.lower()) else None
+
+
+def whole(value: Any) -> Any:
+    """Turn decimal digits into an int; anything else that is text is refused, leading zeros too."""
+    if not isinstance(value, str):
+        return value
+    if not re.fullmatch(r"0|[1-9][0-9]{0,17}", value):
+        plain = value.lstrip("0") or "0"
+        leading = re.fullmatch("[0-9]{1,18}", value) is not None
+        raise refusal(f"{quote(value)} is not a whole number", f"write {plain}" if leading else "digits only, no unit")
+    return int(value)
+
+
+def _truth(value: Any) -> Any:
+    if isinstance(value, str):
+        if value not in ("true", "false"):
+            raise refusal(f"{quote(value)} is neither true nor false", "write true or false")
+        return value == "true"
+    return value
+
+
+def _hostlist(text: str) -> str:
+    try:
+        hostlist.expand(text)
+    except hostlist.HostlistError as error:
+        raise refusal(f"{quote(text)} {error}", odd_characters(text) or error.hint) from None
+    return text
+
+
+def _node_names(text: str) -> str:
+    """Check every name a hostlist stands for; one wrong name is enough to show."""
+    for name in hostlist.expand(_hostlist(text)):
+        NODE_NAME.check(name)
+    return text
+
+
+def _worker_names(text: str) -> str:
+    return text if text == "all" else _node_names(text)
+
+
+def _ipv4(text: str) -> str:
+    try:
+        return str(ipaddress.IPv4Address(text))
+    except ValueError:
+        raise refusal(f"{quote(text)} is not an IPv4 address", "for example 10.20.0.11") from None
+
+
+def _ipv4_hostlist(text: str) -> str:
+    for address in hostlist.expand(_hostlist(text)):
+        _ipv4(address)
+    return text
+
+
+def _cidr(text: str) -> str:
+    try:
+        network = ipaddress.IPv4Network(text)
+    except ValueError:
+        raise refusal(f"{quote(text)} is not an IPv4 subnet", _closest_subnet(text)) from None
+    if "/" not in text or not 8 <= network.prefixlen <= 30:
+        raise refusal(f"{quote(text)} is not a subnet with a prefix from /8 to /30", "for example 10.20.0.0/22")
+    return text
+
+
+def _closest_subnet(text: str) -> str:
+    try:
+        return f"did you mean `{ipaddress.IPv4Network(text, strict=False)}`?"
+    except ValueError:
+        return "for example 10.20.0.0/22"
+
+
+def _public_key(text: str) -> str:
+    """Check that a key's body is base64 and begins with the type it claims (RFC 4253, section 6.6)."""
+    kind, body = text.split(" ")[:2]
+    try:
+        blob = base64.b64decode(body, validate=True)
+    except binascii.Error:
+        blob = b""
+    if blob[:4] != len(kind).to_bytes(4, "big") or blob[4 : 4 + len(kind)] != kind.encode():
+        raise refusal(f"{quote(text)} is cut off or damaged", "copy the whole line of the .pub file")
+    return text
+
+
+@dataclass(frozen=True)
+class Checked:
+    """Text that a function accepts."""
+
+    function: Any
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> core_schema.CoreSchema:
+        """Check after the type."""
+        return core_schema.no_info_after_validator_function(self.function, handler(source))
+
+
+NODE_NAME = Matches(
+    _LABEL,
+    "a node name: 1 to 63 lower-case letters, digits and hyphens, a letter first, no hyphen last",
+    _RESERVED_NODES,
+)
+_KEY_LINE = Matches(PUBLIC_KEY, "an OpenSSH public key: type, base64, comment; no options")
+_KEY_FILE = Matches(r"[\w ./~@+=,-]{1,1000}\.pub", "the path of a .pub file")
+
+
+def is_path(key: str) -> bool:
+    """Tell whether an entry of a user's keys is the path of a file, not a key."""
+    return key.endswith(".pub") and not re.match(_KEY_TYPES, key)
+
+
+def _user_key(text: str) -> str:
+    """Accept a public key, or the path of a file that holds some."""
+    if is_path(text):
+        return _KEY_FILE.check(text)
+    return _public_key(_KEY_LINE.check(text))
+
+
+def public_key(text: str) -> str:
+    """Return one line of a .pub file if it is a public key. Raises PydanticCustomError; never shows what is none."""
+    if not re.fullmatch(PUBLIC_KEY, text):
+        raise refusal("is not an OpenSSH public key", "one key a line: type, base64, comment; no options")
+    return _public_key(text)
+
+
+Whole = Annotated[int, BeforeValidator(whole)]
+Truth = Annotated[bool, BeforeValidator(_truth)]
+NodeName = Annotated[str, NODE_NAME]
+NodeHostlist = Annotated[str, Checked(_node_names)]
+WorkerHostlist = Annotated[str, Checked(_worker_names)]
+Ipv4 = Annotated[str, Checked(_ipv4), Field(json_schema_extra={"format": "ipv4"})]
+Ipv4Hostlist = Annotated[str, Checked(_ipv4_hostlist)]
+Cidr = Annotated[str, Checked(_cidr)]
+ClusterName = Annotated[
+    str, Matches(r"[a-z](?:[a-z0-9-]{0,38}[a-z0-9])?", "a cluster name: up to 40 lower-case letters, digits, hyphens")
+]
+DomainName = Annotated[str, Field(max_length=180), Matches(_DOMAIN, "a lower-case domain name such as hpc.example.org")]
+HostOrAddress = Annotated[
+    str, Field(max_length=253), Matches(rf"{_IPV4}|{_LABEL}(?:\.{_LABEL})*", "a host name or an IPv4 address")
+]
+LoginName = Annotated[str, Matches(_USER_NAME, _A_USER_NAME)]
+UserName = Annotated[str, Matches(_USER_NAME, _A_USER_NAME, _RESERVED_USERS)]
+SectionName = Annotated[
+    str,
+    Matches(
+        r"[a-z][a-z0-9_-]{0,31}",
+        "a name here: up to 32 lower-case letters, digits, _ and -, a letter first",
+        frozenset({"default"}),  # Slurm reads PartitionName=default as the defaults of all partitions
+    ),
+]
+ModelName = Annotated[str, Matches(r"[a-z0-9][a-z0-9.-]{0,63}", "a model name such as dgx-h100")]
+Version = Annotated[str, Matches(r"[0-9]{1,6}(?:\.[0-9]{1,6}){0,3}", "a version such as 12 or 2.13.0")]
+FilePath = Annotated[str, Matches(r"[\w ./~@+=,-]{1,1000}", "a path of letters, digits, spaces and ./_~@+=,-")]
+SecretsPath = Annotated[
+    str, Matches(r"[\w ./~@+=,-]{1,1000}\.age", "a path that ends in .age, of letters, digits, spaces and ./_~@+=,-")
+]
+Sentence = Annotated[str, Matches(r"[^\x00-\x1f\x7f-\x9f\u2028\u2029{}]{1,200}", "one line of up to 200 characters")]
+MaxTime = Annotated[
+    str,
+    Matches(
+        r"(?:[0-9]{1,4}-)?(?:[01]?[0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9]|infinite",
+        "a time limit: hours:minutes:seconds, days-hours:minutes:seconds, or infinite",
+    ),
+]
+UserKey = Annotated[str, Checked(_user_key)]
+HostKey = Annotated[
+    str, Matches(_HOST_KEY, "a host key: ssh-ed25519, ssh-rsa or ecdsa type, then base64"), Checked(_public_key)
+]

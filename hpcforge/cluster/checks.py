@@ -1,0 +1,241 @@
+"""What a blueprint says against the hardware catalog and against an inventory. Pure.
+
+The findings of `check_catalog` are about the blueprint, those of `check_inventory` about the inventory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from hpcforge.blueprint import hostlist
+from hpcforge.blueprint import schema as s
+from hpcforge.blueprint.checks import Declared, outside
+from hpcforge.blueprint.diagnostics import did_you_mean, quote
+from hpcforge.blueprint.validate import Draft, Finding
+from hpcforge.catalog import Catalog, System
+
+Findings = Iterator[Finding]
+
+_FACTS = ("sockets", "cores_per_socket", "threads_per_core", "memory_gib")
+
+
+@dataclass(frozen=True)
+class Shape:
+    """What is declared of one node, overrides applied; 0 where neither catalog nor override knows."""
+
+    sockets: int
+    cores_per_socket: int
+    threads_per_core: int
+    memory_gib: int
+    gpu_model: str | None
+    gpu_count: int
+
+
+def shape(group: s.NodeGroup, override: s.Override | None, catalog: Catalog) -> Shape:
+    """Return what is declared of a node whose hardware model is in the catalog."""
+    server = catalog.servers[group.hardware]
+    facts = {fact: getattr(override, fact, None) or getattr(server, fact) or 0 for fact in _FACTS}
+    gpus = (override and override.gpus) or group.gpus or server.gpus
+    count = gpus.count if gpus else 0
+    return Shape(**facts, gpu_model=gpus.model if gpus and count else None, gpu_count=count)
+
+
+def check_catalog(draft: Draft, catalog: Catalog) -> Findings:
+    """Yield what the catalog does not know, and what it knows to be impossible."""
+    yield from _models(draft, catalog)
+    yield from _facts(draft, catalog)
+    yield from _software(draft, catalog)
+
+
+def _models(draft: Draft, catalog: Catalog) -> Findings:
+    for key, group in (draft.sections["nodes"] or {}).items():
+        if group.hardware not in catalog.servers and draft.intact("nodes", key, "hardware"):
+            yield Finding(
+                ("nodes", key, "hardware"),
+                f"unknown hardware {quote(group.hardware)}",
+                did_you_mean(group.hardware, catalog.servers),
+            )
+        if group.gpus and group.gpus.model not in catalog.gpus:
+            yield _unknown_gpu(("nodes", key, "gpus", "model"), group.gpus.model, catalog)
+    for name, override in (draft.sections["overrides"] or {}).items():
+        if override.gpus and override.gpus.model not in catalog.gpus:
+            yield _unknown_gpu(("overrides", name, "gpus", "model"), override.gpus.model, catalog)
+
+
+def _unknown_gpu(loc: tuple[str, ...], model: str, catalog: Catalog) -> Finding:
+    return Finding(loc, f"unknown GPU model {quote(model)}", did_you_mean(model, catalog.gpus))
+
+
+def _facts(draft: Draft, catalog: Catalog) -> Findings:
+    """Check that workers are known well enough to be scheduled, and larger than what is reserved of them."""
+    if not draft.intact("overrides"):
+        return
+    overrides: dict[str, s.Override] = draft.sections["overrides"] or {}
+    slurm: s.Slurm | None = draft.sections["slurm"] if draft.intact("slurm", "reserve") else None
+    too_small: dict[str, list[str]] = {}
+    for key, group in (draft.sections["nodes"] or {}).items():
+        if "worker" not in group.functions or group.hardware not in catalog.servers or not draft.intact("nodes", key):
+            continue
+        unknown: dict[tuple[str, ...], list[str]] = {}
+        for name in hostlist.expand(key):
+            declared = shape(group, overrides.get(name), catalog)
+            missing = tuple(fact for fact in _FACTS if not getattr(declared, fact))
+            if missing:
+                unknown.setdefault(missing, []).append(name)
+            elif slurm:
+                for problem in _swallowed(declared, slurm.reserve):
+                    too_small.setdefault(problem, []).append(name)
+        for facts, names in unknown.items():
+            yield _unknown_facts(key, group.hardware, facts, names)
+    for problem, names in too_small.items():
+        fact = "cores" if "cores" in problem else "memory_gib"
+        yield Finding(("slurm", "reserve", fact), f"nothing is left for jobs on {hostlist.fold(names)}: {problem}")
+
+
+def _swallowed(declared: Shape, reserve: s.Reserve) -> Iterator[str]:
+    cores = declared.sockets * declared.cores_per_socket
+    if reserve.cores >= cores:
+        yield f"it has {cores} cores"
+    if reserve.memory_gib >= declared.memory_gib:
+        yield f"it has {declared.memory_gib} GiB"
+
+
+def _unknown_facts(key: str, hardware: str, facts: tuple[str, ...], names: list[str]) -> Finding:
+    values = ", ".join(f"{fact}: N" for fact in facts)
+    return Finding(
+        ("nodes", key, "hardware"),
+        f"the catalog does not know {', '.join(facts)} of {quote(hardware)}, which workers need",
+        f'say it under overrides, for each of {hostlist.fold(names)}: {names[0]}: {{{values}, reason: "..."}}',
+    )
+
+
+def _software(draft: Draft, catalog: Catalog) -> Findings:
+    software: s.Software | None = draft.sections["software"]
+    if software is None or not draft.intact("software", "os"):
+        return
+    system = catalog.system(software.os.name, software.os.release)
+    if system is None:
+        yield from _unknown_system(software.os, catalog)
+    if software.frameworks.pytorch and draft.intact("software", "frameworks"):
+        yield from _pytorch(draft, catalog, system, software.frameworks.pytorch)
+
+
+def _unknown_system(os: s.OperatingSystem, catalog: Catalog) -> Findings:
+    releases = [entry.release for entry in catalog.systems if entry.name == os.name]
+    if releases:
+        message = f"unknown release {quote(os.release)} of {os.name}"
+        yield Finding(("software", "os", "release"), message, f"known: {', '.join(releases)}")
+    else:
+        names = dict.fromkeys(entry.name for entry in catalog.systems)
+        yield Finding(
+            ("software", "os", "name"), f"unknown distribution {quote(os.name)}", did_you_mean(os.name, names)
+        )
+
+
+def _pytorch(draft: Draft, catalog: Catalog, system: System | None, version: str) -> Findings:
+    loc = ("software", "frameworks", "pytorch")
+    known = dict.fromkeys(build.version for build in catalog.pytorch)
+    if version not in known:
+        yield Finding(loc, f"unknown PyTorch version {quote(version)}", f"known: {', '.join(known)}")
+        return
+    real = sorted({model for model in _gpu_models(draft, catalog) if catalog.gpus[model].vendor != "none"})
+    if real:
+        yield Finding(
+            loc,
+            f"the catalog has no pinned CUDA build of PyTorch yet, which {', '.join(real)} needs",
+            "leave out `pytorch`; a CPU build would leave the GPUs idle",
+        )
+    elif system and not catalog.pytorch_build(version, "cpu", system):
+        yield Finding(
+            loc,
+            f"no pinned wheel of PyTorch {version} for Python {system.python}: nodes get {system.name} "
+            f"{system.release}'s own package" + (f", version {system.pytorch}" if system.pytorch else ""),
+            severity="warning",
+        )
+    elif system and draft.sections["services"] and not draft.sections["services"].depot and draft.intact("services"):
+        yield Finding(
+            ("services",), "`depot` is missing: PyTorch's wheels are served to the nodes", "depot: {on: NODE}", key=True
+        )
+
+
+def _gpu_models(draft: Draft, catalog: Catalog) -> Iterator[str]:
+    overrides: dict[str, s.Override] = draft.sections["overrides"] or {}
+    for key, group in (draft.sections["nodes"] or {}).items():
+        if group.hardware in catalog.servers:
+            kinds = {None, *(overrides.get(name) for name in hostlist.expand(key))} if overrides else {None}
+            models = (shape(group, kind, catalog).gpu_model for kind in kinds)
+            yield from (model for model in models if model in catalog.gpus)
+
+
+def check_addresses(draft: Draft, inventory: Draft | None) -> Findings:
+    """Yield the nodes of a blueprint that neither it nor the inventory gives an address."""
+    if inventory and not inventory.intact("nodes"):
+        return
+    machines = inventory.sections["nodes"] if inventory else {}
+    known = {name for name, machine in machines.items() if machine.address}
+    for key, group in (draft.sections["nodes"] or {}).items():
+        if group.addresses is None and draft.intact("nodes", key):
+            homeless = [name for name in hostlist.expand(key) if name not in known]
+            if homeless:
+                yield Finding(
+                    ("nodes", key),
+                    f"{hostlist.fold(homeless)} without an address",
+                    "give `addresses:` here, or name an inventory that has them",
+                    key=True,
+                )
+
+
+def check_inventory(inventory: Draft, blueprint: Draft) -> Findings:
+    """Yield what an inventory says wrongly about a blueprint's nodes and networks."""
+    declared = Declared(blueprint)
+    for name in inventory.keys("nodes"):
+        if declared.unknown([name]) and inventory.intact("nodes", name):
+            hint = did_you_mean(name, declared.group_of) or f"its nodes: {hostlist.fold(declared.group_of)}"
+            yield Finding(("nodes", name), f"{quote(name)} is not a node of the blueprint", hint, key=True)
+    networks = blueprint.keys("networks")
+    for name in inventory.sections["networks"] or {}:
+        if name not in networks:
+            hint = did_you_mean(name, networks)
+            yield Finding(("networks", name), f"{quote(name)} is not a network of the blueprint", hint, key=True)
+    yield from _effective_addresses(inventory, blueprint, declared)
+
+
+def _effective_addresses(inventory: Draft, blueprint: Draft, declared: Declared) -> Findings:
+    """Check the addresses that come out: the inventory's, and the blueprint's where it says nothing."""
+    subnets: dict[str, s.Network] = {
+        **(blueprint.sections["networks"] or {}),
+        **(inventory.sections["networks"] or {}),
+    }
+    if not (inventory.intact("networks") and blueprint.intact("networks")):
+        return
+    network, subnet = next(iter(subnets.items())) if len(subnets) == 1 else ("", None)
+    given = {name: node.address for name, node in (inventory.sections["nodes"] or {}).items() if node.address}
+    kept = {name: a for name, a in blueprint_addresses(declared).items() if name not in given}
+    owner = {address: name for name, address in kept.items()}
+    for name, address in given.items():
+        loc = ("nodes", name, "address")
+        if address in owner:
+            yield Finding(loc, f"{address} of {name} is taken by {owner[address]}")
+        owner.setdefault(address, name)
+        if subnet:
+            yield from outside(loc, (address,), subnet.cidr, f"network `{network}`")
+    if subnet and inventory.sections["networks"]:
+        stranded = [name for name, address in kept.items() if any(outside((), (address,), subnet.cidr, network))]
+        if stranded:
+            yield Finding(
+                ("networks", network),
+                f"{hostlist.fold(stranded)} keep addresses outside {subnet.cidr}",
+                "give their addresses here, under `nodes:`",
+                key=True,
+            )
+
+
+def blueprint_addresses(declared: Declared) -> dict[str, str]:
+    """Return the addresses that a blueprint gives, by node."""
+    return {
+        name: address
+        for key, group in declared.groups.items()
+        if group.addresses is not None
+        for name, address in zip(hostlist.expand(key), hostlist.expand(group.addresses), strict=False)
+    }

@@ -1,0 +1,159 @@
+"""From the paths of a blueprint and an inventory to a `Cluster`: reads the files, says everything that is wrong."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import chain, islice
+from pathlib import Path
+from typing import cast
+
+from pydantic_core import PydanticCustomError
+
+from hpcforge.blueprint import checks, reader, values
+from hpcforge.blueprint.diagnostics import Diagnostic, InvalidInput, in_order
+from hpcforge.blueprint.inventory import Inventory
+from hpcforge.blueprint.schema import Blueprint, User
+from hpcforge.blueprint.validate import Draft, Finding, validate
+from hpcforge.blueprint.values import is_path
+from hpcforge.catalog import load_catalog
+from hpcforge.cluster.checks import check_addresses, check_catalog, check_inventory
+from hpcforge.cluster.model import Cluster
+from hpcforge.cluster.resolve import resolve
+
+_MAX_KEY_FILE_BYTES = 64 << 10
+_MAX_ROLE_FILES = 10_000
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """A blueprint that is right, and what it resolves to. `diagnostics` are warnings."""
+
+    blueprint: Blueprint
+    cluster: Cluster
+    diagnostics: tuple[Diagnostic, ...]
+    blueprint_path: Path
+    secrets_path: Path
+    inventory_path: Path | None  # what was read beside the blueprint; None: nothing
+
+    @property
+    def wants_lab(self) -> bool:
+        """True if the nodes are those of a rehearsal on this machine."""
+        return self.blueprint.wants_lab
+
+
+def load(blueprint_path: Path, inventory_path: Path | None = None) -> Loaded:
+    """Read a blueprint, and the inventory given here or named in it. Raises InvalidInput with every error of both."""
+    folder = blueprint_path.absolute().parent
+    draft, diagnostics = validate(Blueprint, reader.read_file(blueprint_path))
+    inventory_path = inventory_path or _named_inventory(draft, blueprint_path.parent)
+    machines: Draft | None = None
+    if inventory_path:
+        machines, found = validate(Inventory, reader.read_file(inventory_path))
+        diagnostics += found
+    diagnostics += _compare(draft, machines)
+    diagnostics += draft.place(_unreadable(draft, folder))
+    if any(entry.severity == "error" for entry in diagnostics):
+        raise InvalidInput(in_order(diagnostics))
+    blueprint = cast("Blueprint", draft.model)
+    inventory = cast("Inventory", machines.model) if machines else None
+    return Loaded(
+        blueprint=blueprint,
+        cluster=resolve(
+            blueprint,
+            inventory,
+            load_catalog(),
+            {name: _keys(user, folder) for name, user in blueprint.users.items()},
+            folder,
+            _private_key(inventory, inventory_path),
+        ),
+        diagnostics=in_order(diagnostics),
+        blueprint_path=blueprint_path,
+        secrets_path=folder / (blueprint.secrets or f"{blueprint_path.stem}.age"),
+        inventory_path=inventory_path,
+    )
+
+
+def _compare(draft: Draft, machines: Draft | None) -> list[Diagnostic]:
+    """Check blueprint, catalog and inventory against each other, as far as they could be read."""
+    if not draft.document.complete:
+        return []
+    diagnostics = draft.place(chain(checks.check(draft), check_catalog(draft, load_catalog())))
+    if machines is None:
+        return diagnostics + draft.place(check_addresses(draft, None))
+    if not machines.document.complete:
+        return diagnostics
+    return (
+        diagnostics + machines.place(check_inventory(machines, draft)) + draft.place(check_addresses(draft, machines))
+    )
+
+
+def _named_inventory(draft: Draft, folder: Path) -> Path | None:
+    named = draft.sections["inventory"]
+    return folder / named if isinstance(named, str) and draft.intact("inventory") else None
+
+
+def _private_key(inventory: Inventory | None, inventory_path: Path | None) -> Path | None:
+    if inventory is None or inventory_path is None or inventory.access is None or inventory.access.key is None:
+        return None
+    return inventory_path.absolute().parent / Path(inventory.access.key).expanduser()
+
+
+def _unreadable(draft: Draft, folder: Path) -> Iterator[Finding]:
+    """Yield the files and folders that a blueprint names and that cannot be used."""
+    for name, user in (draft.sections["users"] or {}).items():
+        for index, key in enumerate(user.keys):
+            if is_path(key) and draft.intact("users", name, "keys"):
+                for message, hint in _key_file_problems(folder / key):
+                    yield Finding(("users", name, "keys", index), message, hint)
+    software = draft.sections["software"]
+    if software and draft.intact("software", "site_roles"):
+        for index, role in enumerate(software.site_roles):
+            for message, hint in _role_problems(folder / role.path):
+                yield Finding(("software", "site_roles", index, "path"), message, hint)
+
+
+def _keys(user: User, folder: Path) -> tuple[str, ...]:
+    """A user's public key lines, those of files in place of their paths."""
+    return tuple(line for key in user.keys for line in (_key_lines(folder / key) if is_path(key) else (key,)))
+
+
+def _key_lines(path: Path) -> list[str]:
+    lines = (line.strip() for line in path.read_text(encoding="utf-8").splitlines())
+    return [line for line in lines if line and not line.startswith("#")]
+
+
+def _key_file_problems(path: Path) -> Iterator[tuple[str, str | None]]:
+    """Yield what is wrong with a file of public keys; never its content, which may be a private key."""
+    try:
+        if not path.is_file() or path.stat().st_size > _MAX_KEY_FILE_BYTES:
+            yield "is not a file of public keys", "a path is relative to the blueprint; or write the key itself here"
+            return
+        lines = _key_lines(path)
+    except (OSError, UnicodeDecodeError) as error:
+        yield f"cannot be read: {error.strerror if isinstance(error, OSError) else 'it is not text'}", None
+        return
+    if not lines:
+        yield "has no key in it", None
+    for line in lines:
+        try:
+            values.public_key(line)
+        except PydanticCustomError as error:
+            yield f"a line of this file {error.message()}", (error.context or {}).get("hint")
+            return
+
+
+def _role_problems(path: Path) -> Iterator[tuple[str, str | None]]:
+    """Yield what is wrong with the folder of a site's Ansible role."""
+    if not path.is_dir():
+        yield "there is no such folder", "a path is relative to the blueprint"
+    elif not any((path / "tasks" / name).is_file() for name in ("main.yml", "main.yaml")):
+        yield "is not an Ansible role: it has no tasks/main.yml", None
+    elif not re.fullmatch("[A-Za-z0-9][A-Za-z0-9_-]{0,63}", path.name):
+        yield "its folder's name is not a role name", "letters, digits, _ and -"
+    else:
+        links = [entry for entry in islice(path.rglob("*"), _MAX_ROLE_FILES) if entry.is_symlink()]
+        if path.is_symlink() or links:
+            what = links[0].relative_to(path) if links else "the folder"
+            yield f"{what} is a symbolic link", "a role is planned by its content: copy what the link points to"

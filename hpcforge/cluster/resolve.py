@@ -1,0 +1,161 @@
+"""Blueprint, inventory and catalog become one `Cluster`, with every default applied. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from hpcforge.blueprint import hostlist
+from hpcforge.blueprint import schema as s
+from hpcforge.blueprint.checks import select, site_role_nodes
+from hpcforge.blueprint.inventory import Inventory, InventoryNode
+from hpcforge.catalog import Catalog
+from hpcforge.cluster import model as m
+from hpcforge.cluster.checks import shape
+
+# A test of a few seconds gets this long to start and finish on slow nodes.
+_TIME_LIMIT_S = 600
+_UNKNOWN_MACHINE = InventoryNode(address=None, host_keys=())
+
+
+def resolve(
+    blueprint: s.Blueprint,
+    inventory: Inventory | None,
+    catalog: Catalog,
+    keys: Mapping[str, tuple[str, ...]],
+    folder: Path,
+    private_key: Path | None = None,
+) -> m.Cluster:
+    """Return the cluster. Its parts must have passed `checks`: a KeyError from here is a hole in them.
+
+    `keys` has each user's public key lines, `folder` is what the blueprint's paths are relative to, `private_key` is
+    what the inventory's `access.key` stands for: files are read before, never here.
+    """
+    nodes = tuple(_nodes(blueprint, inventory, catalog))
+    names: dict[str, list[str]] = {
+        function: [node.name for node in nodes if function in node.functions] for function in m.FUNCTIONS
+    }
+    return m.Cluster(
+        name=blueprint.name,
+        domain=blueprint.domain,
+        access=_access(blueprint, inventory, private_key),
+        nodes=nodes,
+        network=_network(blueprint, inventory),
+        services=_services(blueprint.services),
+        os=_system(blueprint, catalog),
+        pytorch=_pytorch(blueprint, catalog),
+        site_roles=tuple(
+            m.SiteRole(Path(role.path).name, folder / role.path, site_role_nodes(role.on, lambda on: names.get(on, ())))
+            for role in blueprint.software.site_roles
+        ),
+        slurm=_slurm(blueprint.slurm, names["worker"]),
+        users=tuple(m.User(name, user.uid, user.admin, keys.get(name, ())) for name, user in blueprint.users.items()),
+        acceptance=_acceptance(blueprint.acceptance, names["worker"]),
+    )
+
+
+def _nodes(blueprint: s.Blueprint, inventory: Inventory | None, catalog: Catalog) -> list[m.Node]:
+    known = inventory.nodes if inventory else {}
+    nodes = []
+    for key, group in blueprint.nodes.items():
+        names = hostlist.expand(key)
+        addresses = hostlist.expand(group.addresses) if group.addresses else ("",) * len(names)
+        for name, address in zip(names, addresses, strict=True):
+            override = blueprint.overrides.get(name)
+            nodes.append(_node(name, key, group, override, known.get(name) or _UNKNOWN_MACHINE, address, catalog))
+    return nodes
+
+
+def _node(
+    name: str,
+    key: str,
+    group: s.NodeGroup,
+    override: s.Override | None,
+    machine: InventoryNode,
+    address: str,
+    catalog: Catalog,
+) -> m.Node:
+    declared = shape(group, override, catalog)
+    return m.Node(
+        name=name,
+        group=key,
+        functions=group.functions,
+        hardware=group.hardware,
+        sockets=declared.sockets,
+        cores_per_socket=declared.cores_per_socket,
+        threads_per_core=declared.threads_per_core,
+        memory_mib=declared.memory_gib * 1024,
+        gpus=m.Gpus(declared.gpu_model, declared.gpu_count) if declared.gpu_model else None,
+        address=machine.address or address,
+        host_keys=machine.host_keys,
+    )
+
+
+def _access(blueprint: s.Blueprint, inventory: Inventory | None, private_key: Path | None) -> m.Access:
+    access = inventory.access if inventory else None
+    return m.Access(
+        user=(access and access.user) or blueprint.access.user,
+        become=(access and access.become) or blueprint.access.become,
+        key=private_key,
+    )
+
+
+def _network(blueprint: s.Blueprint, inventory: Inventory | None) -> m.Network:
+    [(name, network)] = (blueprint.networks | (inventory.networks if inventory else {})).items()
+    return m.Network(name, network.cidr)
+
+
+def _services(services: s.Services) -> m.Services:
+    return m.Services(
+        dns_on=services.dns.on,
+        dns_external=services.dns.external,
+        dns_forward=services.dns.forward,
+        time_on=services.time.on,
+        time_external=services.time.external,
+        depot_on=services.depot.on if services.depot else None,
+    )
+
+
+def _system(blueprint: s.Blueprint, catalog: Catalog) -> m.OperatingSystem:
+    os = blueprint.software.os
+    system = catalog.system(os.name, os.release)
+    if system is None:
+        raise KeyError(f"{os.name} {os.release}")
+    return m.OperatingSystem(system.name, system.release, system.python, system.slurm, system.libc)
+
+
+def _pytorch(blueprint: s.Blueprint, catalog: Catalog) -> m.PyTorch | None:
+    version = blueprint.software.frameworks.pytorch
+    system = catalog.system(blueprint.software.os.name, blueprint.software.os.release)
+    if version is None or system is None:
+        return None
+    build = catalog.pytorch_build(version, "cpu", system)
+    if build is None:
+        return m.PyTorch(system.pytorch or "unknown", "distribution", ())
+    return m.PyTorch(version, "wheel", tuple(m.Wheel(wheel.file, wheel.sha256) for wheel in build.wheels))
+
+
+def _slurm(slurm: s.Slurm, workers: list[str]) -> m.Slurm:
+    return m.Slurm(
+        controller=slurm.controller,
+        reserve_cores=slurm.reserve.cores,
+        reserve_memory_mib=slurm.reserve.memory_gib * 1024,
+        enforce=slurm.enforce,
+        partitions=tuple(
+            m.Partition(name, select(partition.nodes, workers), partition.default, partition.max_time.upper())
+            for name, partition in slurm.partitions.items()
+        ),
+    )
+
+
+def _acceptance(acceptance: s.Acceptance | None, workers: list[str]) -> m.Acceptance | None:
+    if acceptance is None:
+        return None
+    tests = []
+    if acceptance.tests.allreduce:
+        nodes = select(acceptance.tests.allreduce.nodes, workers)
+        tests.append(m.SmokeTest("allreduce", nodes, _TIME_LIMIT_S))
+    if acceptance.tests.train_ddp:
+        nodes = select(acceptance.tests.train_ddp.nodes, workers)
+        tests.append(m.SmokeTest("train_ddp", nodes, _TIME_LIMIT_S))
+    return m.Acceptance(acceptance.run_as, tuple(tests))
