@@ -139,7 +139,10 @@ class _Compiler:
             needs=tuple(self._needs(placed)),
             packages=tuple(self._each(spec.packages, lambda p, c: render(p.name, c))),
             directories=tuple(
-                self._each(spec.directories, lambda d, c: Directory(render(d.path, c), d.mode, d.owner, d.group))
+                self._each(
+                    spec.directories,
+                    lambda d, c: Directory(render(d.path, c), d.mode, render(d.owner, c), render(d.group, c)),
+                )
             ),
             files=files,
             accounts=tuple(
