@@ -153,12 +153,14 @@ def _finish(building: Path, tree: Path) -> None:
 
 def _sweep(home: Path, in_use: set[Path]) -> None:
     """Remove trees of old recipes and old package lists, unless a node is an overlay of them."""
+    mounted = Path("/proc/self/mounts").read_text()  # also by a lab whose record cannot be read
     for other in home.parent.iterdir():
         same_release = other.name.rpartition("-")[0] == home.name.rpartition("-")[0]
-        if other != home and same_release and not any(tree.is_relative_to(other) for tree in in_use):
+        used = str(other) in mounted or any(tree.is_relative_to(other) for tree in in_use)
+        if other != home and same_release and not used:
             shutil.rmtree(other)
     for lists in sorted(home.glob("lists-*"))[:-1]:
-        if lists not in in_use:
+        if lists not in in_use and str(lists) not in mounted:
             shutil.rmtree(lists)
 
 

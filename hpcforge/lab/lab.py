@@ -182,12 +182,16 @@ def _each(nodes: Sequence[PlacedNode], work: Callable[[PlacedNode], str], progre
     errors = []
     with ThreadPoolExecutor(max_workers=_AT_ONCE) as pool:
         futures = {pool.submit(work, node): node for node in nodes}
-        for future in as_completed(futures):
-            error = future.exception()
-            if error is None:
-                progress(f"{futures[future].name}: {future.result()}")
-            else:
-                errors.append(error)
+        try:
+            for future in as_completed(futures):
+                error = future.exception()
+                if error is None:
+                    progress(f"{futures[future].name}: {future.result()}")
+                else:
+                    errors.append(error)
+        except KeyboardInterrupt:
+            pool.shutdown(wait=True, cancel_futures=True)  # what has begun ends, so that `down` finds nothing half done
+            raise
     if errors:
         raise errors[0]
 

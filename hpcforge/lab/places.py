@@ -18,7 +18,7 @@ Progress = Callable[[str], None]
 
 def cache() -> Path:
     """Base trees and packages, kept between labs; HPCFORGE_CACHE_DIR moves it (to see a cold run, say)."""
-    return Path(os.environ.get("HPCFORGE_CACHE_DIR", "/var/cache/hpcforge"))
+    return Path(os.environ.get("HPCFORGE_CACHE_DIR", "/var/cache/hpcforge")).absolute()
 
 
 def lab_directory(name: str) -> Path:

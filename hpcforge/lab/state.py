@@ -120,9 +120,7 @@ def read(name: str) -> Lab | None:
     except FileNotFoundError:
         return None
     except (ValueError, TypeError, KeyError) as error:
-        raise LabError(
-            f"{path} cannot be read: {error}", f"remove the lab: `hpcforge rehearse down --lab {name}`"
-        ) from None
+        raise LabError(f"{path} cannot be read: {error}", "remove the lab: `hpcforge rehearse down`") from None
 
 
 def others(name: str) -> tuple[Lab, ...]:

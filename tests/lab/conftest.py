@@ -1,0 +1,81 @@
+"""Fixtures of the lab tests: a two-node lab of a name that nobody else has."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from hpcforge.lab import lab as labs
+
+NODES = (labs.LabNode("head", "10.77.0.10"), labs.LabNode("w01", "10.77.0.11", python=False))
+
+
+@dataclass
+class Rehearsal:
+    """A lab under test, and what it said."""
+
+    name: str
+    lab: labs.Lab | None = None
+    said: list[str] = field(default_factory=list)
+
+    def up(self, nodes: tuple[labs.LabNode, ...] = NODES) -> labs.Lab:
+        self.said.clear()
+        self.lab = labs.up(
+            nodes,
+            name=self.name,
+            cidr_wanted="10.77.0.0/24",
+            login_user="ops",
+            release="12",
+            blueprint=Path("blueprints/rehearsal.yaml"),
+            progress=self.said.append,
+        )
+        return self.lab
+
+    def down(self, *nodes: str) -> None:
+        labs.down(self.name, nodes or None, self.said.append)
+
+    def ssh(self, node: str, *command: str) -> subprocess.CompletedProcess[str]:
+        assert self.lab is not None
+        argv = labs.ssh_argv(self.lab, node, command)
+        return subprocess.run(argv, capture_output=True, text=True, timeout=120, check=False)
+
+    def traces(self) -> list[str]:
+        """Everything on the host that bears this lab's name or tag."""
+        return traces(self.name, self.lab.tag if self.lab else "no tag")
+
+
+def traces(name: str, tag: str) -> list[str]:
+    marks = (f"/{name}/", f"-{name} ", f"hpcforge lab {name}", f"{tag}-", f"vb-{tag}", f" {tag}:")
+    seen = Path("/proc/self/mounts").read_text().splitlines()
+    seen += subprocess.run(["ip", "-o", "link"], capture_output=True, text=True, check=True).stdout.splitlines()
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit() and int(entry.name) != os.getpid():
+            try:
+                seen.append((entry / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace") + " ")
+            except OSError:
+                continue
+    seen += [f"{path}/" for top in Path("/sys/fs/cgroup").iterdir() if top.is_dir() for path in top.iterdir()]
+    seen += [
+        f"{path}/"
+        for path in (Path("/var/lib/hpcforge/labs") / name, Path(f"/run/hpcforge/packages-{name}"))
+        if path.exists()
+    ]
+    return [line for line in seen if any(mark in line for mark in marks)]
+
+
+def inotify_limit() -> int:
+    return int(Path("/proc/sys/fs/inotify/max_user_instances").read_text())
+
+
+@pytest.fixture(scope="module")
+def rehearsal() -> Iterator[Rehearsal]:
+    here = Rehearsal(f"test-{os.getpid()}")
+    try:
+        yield here
+    finally:
+        here.down()

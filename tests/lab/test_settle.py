@@ -1,0 +1,118 @@
+from __future__ import annotations
+
+from dataclasses import replace
+from ipaddress import IPv4Network
+from pathlib import Path
+
+import pytest
+
+from hpcforge.lab import settle, state
+from hpcforge.lab.errors import LabError
+from hpcforge.lab.lab import ssh_argv
+from hpcforge.lab.packages import choose_cache
+from hpcforge.lab.state import Lab, LabNode
+
+TREES = settle.Trees(("/c/python", "/c/system"), ("/c/system",))
+REQUEST = settle.Request(
+    name="lab-one",
+    nodes=(LabNode("head", "10.77.3.10"), LabNode("w01", "10.77.3.11", python=False)),
+    cidr="10.77.3.0/24",
+    login_user="ops",
+    release="12",
+    blueprint=Path("/b.yaml"),
+    network="cluster",
+)
+
+
+def lab() -> Lab:
+    return settle.new_lab(
+        REQUEST, TREES, subnet=IPv4Network("10.77.8.0/24"), tag="hf0001", port=3177, packages_cache="/c/apt/0"
+    )
+
+
+def test_a_new_lab_in_another_subnet() -> None:
+    made = lab()
+    assert [(node.name, node.address, node.layers) for node in made.nodes] == [
+        ("head", "10.77.8.10", ("/c/python", "/c/system")),
+        ("w01", "10.77.8.11", ("/c/system",)),
+    ]
+    assert made.gateway == "10.77.8.1"
+
+
+def test_a_lab_that_grows_keeps_its_nodes() -> None:
+    nodes = (*REQUEST.nodes[:1], LabNode("w01", "10.77.3.11"), LabNode("w02", "10.77.3.12", python=False))
+    grown = settle.grown_lab(lab(), replace(REQUEST, nodes=nodes), TREES)
+    assert grown.nodes[:2] == lab().nodes  # w01 keeps the disk that it was made with
+    assert (grown.node("w02").address, grown.node("w02").python) == ("10.77.8.12", False)
+
+
+def test_a_lab_that_shrinks_keeps_the_others_aside() -> None:
+    shrunk = settle.grown_lab(lab(), replace(REQUEST, nodes=REQUEST.nodes[:1]), TREES)
+    assert shrunk.nodes == lab().nodes
+    assert shrunk.in_blueprint == ("head",)
+
+
+@pytest.mark.parametrize(
+    ("request_", "complaint"),
+    [
+        (replace(REQUEST, release="13"), "Debian 12, and 13"),
+        (replace(REQUEST, login_user="eve"), "login user ops, and eve"),
+        (replace(REQUEST, cidr="10.77.3.0/25"), "prefix length 24, and 25"),
+        (replace(REQUEST, nodes=(LabNode("head", "10.77.3.20"),)), r"head has 10\.77\.8\.10 .* 10\.77\.8\.20"),
+        (replace(REQUEST, nodes=(LabNode("new", "10.77.3.11"),)), "w01 and new have the same"),
+        (replace(REQUEST, nodes=(LabNode("new", "10.77.3.1"),)), "is the host's own"),
+    ],
+)
+def test_changes_that_a_lab_cannot_follow(request_: settle.Request, complaint: str) -> None:
+    with pytest.raises(LabError, match=complaint):
+        settle.grown_lab(lab(), request_, TREES)
+
+
+@pytest.mark.parametrize(
+    ("nodes", "complaint"),
+    [
+        ((), "at least one node"),
+        ((LabNode("a"), LabNode("a")), "named twice"),
+        ((LabNode("a;b"),), "no name for a node"),
+        ((LabNode("a", "10.9.9.9"),), "not a host address"),
+    ],
+)
+def test_requests_that_are_refused(nodes: tuple[LabNode, ...], complaint: str) -> None:
+    with pytest.raises(LabError, match=complaint):
+        settle.check(replace(REQUEST, nodes=nodes))
+
+
+def test_what_is_written_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("hpcforge.lab.places.STATE", tmp_path / "state")
+    state.save(lab())
+    assert state.read("lab-one") == lab()
+    assert state.read("lab-two") is None
+    assert lab().directory.stat().st_mode & 0o777 == 0o700
+
+
+@pytest.mark.parametrize("text", ["", "{}", "[]", '{"schema": 99}', '{"schema": 1, "nodes": [{}]}', "\0"])
+def test_a_broken_record_is_said_to_be_broken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str) -> None:
+    monkeypatch.setattr("hpcforge.lab.places.STATE", tmp_path / "state")
+    state.save(lab())
+    (lab().directory / "lab.json").write_text(text)
+    with pytest.raises(LabError, match="cannot be read") as error:
+        state.read("lab-one")
+    assert "rehearse down" in error.value.hint
+    assert state.others("lab-two") == ()
+
+
+def test_ssh_checks_host_keys_and_quotes() -> None:
+    argv = ssh_argv(lab(), "w01", ["echo", "a b; $(id)"])
+    assert argv[:3] == ["ssh", "-F", "/dev/null"]
+    assert "StrictHostKeyChecking=yes" in argv
+    assert argv[-2:] == ["ops@10.77.8.11", "echo 'a b; $(id)'"]
+    assert ssh_argv(lab(), "head")[-1] == "ops@10.77.8.10"
+    with pytest.raises(LabError, match="has no node 'w09'"):
+        ssh_argv(lab(), "w09")
+
+
+def test_the_first_free_cache(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HPCFORGE_CACHE_DIR", "/c")
+    assert choose_cache([]) == "/c/apt/0"
+    assert choose_cache(["/c/apt/0", "/c/apt/2"]) == "/c/apt/1"
+    assert choose_cache(["/c/apt/1"]) == "/c/apt/0"
