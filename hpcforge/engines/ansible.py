@@ -25,7 +25,7 @@ from typing import IO, Any
 
 import yaml
 
-from hpcforge.engines.hostkeys import UnreachableError, host_keys
+from hpcforge.engines.hostkeys import UnreachableError, host_keys, known_hosts
 from hpcforge.engines.lines import Tail, last_line, split_lines
 from hpcforge.engines.tasks import Ansible, Event, Target, result
 
@@ -43,6 +43,14 @@ control_path_dir = {sockets}
 ssh_args = -o ControlMaster=auto -o ControlPersist=30s
 """
 _SETTINGS = {"pexpect_timeout": 0.2, "suppress_env_files": True}  # the first bounds how long an end takes to be heard
+_REASONS = {  # what OpenSSH says: our word for it
+    "Host key verification failed": "host-key",
+    "REMOTE HOST IDENTIFICATION HAS CHANGED": "host-key",
+    "Permission denied": "login",
+    "No route to host": "no-route",
+    "Connection refused": "refused",
+    "Connection timed out": "timeout",
+}
 
 
 class _Text(str):
@@ -71,9 +79,9 @@ def _marked(value: Any) -> Any:
     return value
 
 
-def inventory_yaml(target: Target, known_hosts: Path) -> str:
+def inventory_yaml(target: Target, known_hosts_file: Path) -> str:
     """An Ansible inventory of one node: strict host keys, nobody's ssh configuration."""
-    quoted = f'"{known_hosts}"'  # ssh splits the value at blanks
+    quoted = f'"{known_hosts_file}"'  # ssh splits the value at blanks
     options = ["StrictHostKeyChecking=yes", f"UserKnownHostsFile={quoted}", "GlobalKnownHostsFile=/dev/null"]
     options += ["BatchMode=yes", "ConnectTimeout=5", "ServerAliveInterval=10", "ServerAliveCountMax=2"]
     options += ["UpdateHostKeys=no", *(["IdentitiesOnly=yes"] if target.key else [])]
@@ -133,9 +141,8 @@ class _Seen:
 class Playbooks:
     """Runs Ansible tasks, each in a thread that waits for its process. `put` receives the events."""
 
-    def __init__(self, work_dir: Path, known_hosts: Path, put: Callable[[Event], None]) -> None:
+    def __init__(self, work_dir: Path, put: Callable[[Event], None]) -> None:
         self._work_dir = work_dir
-        self._known_hosts = known_hosts
         self._put = put
         self._running: dict[threading.Thread, subprocess.Popen[bytes] | None] = {}
         self._closed = False
@@ -174,7 +181,7 @@ class Playbooks:
     def _run(self, task: Ansible, target: Target) -> dict[str, Any]:
         # control sockets have paths of at most 108 bytes, so they live in the short temporary folder
         with _private(self._work_dir) as folder, _private(Path(tempfile.gettempdir())) as sockets:
-            _write(folder, task, target, self._known_hosts, sockets)
+            _write(folder, task, target, sockets)
             command = [sys.executable, "-P", "-m", "ansible_runner", "run", str(folder), "-p", "site.yml", "--json"]
             process = subprocess.Popen(
                 _ends_with_us(command),
@@ -211,9 +218,10 @@ class Playbooks:
         where = f"{task.source.name} on {task.node}"
         error = None
         if seen.unreachable is not None:
-            return result(rc=rc, error=f"{where}: {seen.unreachable}", reason="link", changed=seen.changed)
+            reason = next((word for text, word in _REASONS.items() if text in seen.unreachable), "link")
+            return result(rc=rc, error=f"{where}: {seen.unreachable}", reason=reason, changed=seen.changed)
         if rc == 254 and not seen.failures:
-            error = f"{where}: Ansible was not done within {task.timeout_s:g} s: stopped"
+            error = f"{where}: Ansible was not done within {task.timeout_s:g} s: stopped here, it may still be at work there"
         elif rc != 0:
             detail = seen.failures[-1] if seen.failures else last_line(seen.output.text()) or f"exit status {rc}"
             error = f"{where}: {detail}"
@@ -234,7 +242,6 @@ def _translate(role: str, event: dict[str, Any], seen: _Seen) -> Iterator[tuple[
     name = str(data.get("task") or data.get("name") or "")
     answer = data.get("res") if isinstance(data.get("res"), dict) else {}
     message = str(answer.get("stderr") or answer.get("msg") or "no message")[:2000]
-    seen.output.add(str(event.get("stdout", "")))
     match event.get("event"):
         case "playbook_on_task_start":
             yield "progress", {"role": role, "detail": name}
@@ -245,14 +252,15 @@ def _translate(role: str, event: dict[str, Any], seen: _Seen) -> Iterator[tuple[
             seen.failures.append(f"{name}: {last_line(message)}")
             yield "failed", {"role": role, "kind": "opaque", "name": name, "error": message}
         case "runner_on_unreachable":
-            seen.unreachable = last_line(message)
+            seen.unreachable = last_line(str(answer.get("msg")))
 
 
-def _write(folder: Path, task: Ansible, target: Target, known_hosts: Path, sockets: Path) -> None:
+def _write(folder: Path, task: Ansible, target: Target, sockets: Path) -> None:
     files = {
+        "known_hosts": known_hosts([target]),
         "project/site.yml": playbook(task.source.name, mentions_facts(task.source)),
         "project/inputs.yml": unsafe_yaml(task.inputs),
-        "inventory/hosts.yml": inventory_yaml(target, known_hosts),
+        "inventory/hosts.yml": inventory_yaml(target, folder / "known_hosts"),
         "env/settings": json.dumps({**_SETTINGS, "job_timeout": max(1, round(task.timeout_s))}),
         "ansible.cfg": _CONFIG.format(sockets=sockets),
     }

@@ -49,7 +49,7 @@ class Engines:
         self._lock = threading.Lock()
         self._pending: dict[str, str] = {}  # task -> node, of those the child has
         self._child: subprocess.Popen[bytes] | None = None
-        self._playbooks = Playbooks(self._work_dir, self._known_hosts, self._events.put)
+        self._playbooks = Playbooks(self._work_dir, self._events.put)
 
     @property
     def _known_hosts(self) -> Path:

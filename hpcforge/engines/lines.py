@@ -55,7 +55,7 @@ def parse_event(line: str) -> tuple[str, dict[str, Any]] | None:
 def complaint(kind: str, data: dict[str, Any]) -> str | None:
     """What an event says against the whole task; a role that failed is for who reads the events."""
     if kind == "no_root":
-        return f"{data.get('user')} cannot become root: {data.get('error')}"
+        return f"{str(data.get('user')).strip()} cannot become root: {data.get('error')}"
     if kind == "failed" and data.get("role") is None:
         return f"{data.get('name')}: {data.get('error')}"
     return None

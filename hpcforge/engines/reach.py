@@ -22,7 +22,7 @@ def classify(target: Target, error: BaseException) -> UnreachableError:
         return _host_key_changed(where, error)
     if isinstance(error, paramiko.AuthenticationException):
         with_what = f"the key {target.key}" if target.key else "the keys of your ssh agent"
-        return UnreachableError("login", f"{where} lets {target.user} not in with {with_what}: {error}")
+        return UnreachableError("login", f"{where} does not let {target.user} in with {with_what}: {error}")
     if isinstance(error, OSError):
         return _no_connection(where, error)
     detail = str(error) or type(error).__name__

@@ -46,11 +46,10 @@ def connect(target: Target) -> paramiko.SSHClient:
     Raises:
         UnreachableError: with the reason.
     """
-    keys = host_keys(target)
+    known = _known(target)
     client = paramiko.SSHClient()  # its default policy rejects unknown keys
     try:
-        for kind, text in keys:
-            key = paramiko.PKey.from_type_string(kind, base64.b64decode(text))
+        for kind, key in known:
             client.get_host_keys().add(target.address, kind, key)
         client.connect(
             target.address,
@@ -77,6 +76,16 @@ def _transport(client: paramiko.SSHClient) -> paramiko.Transport:
     if transport is None:
         raise EOFError("not connected")
     return transport
+
+
+def _known(target: Target) -> list[tuple[str, paramiko.PKey]]:
+    keys = host_keys(target)
+    try:
+        return [(kind, paramiko.PKey.from_type_string(kind, base64.b64decode(text))) for kind, text in keys]
+    except (ValueError, paramiko.SSHException) as error:
+        raise UnreachableError(
+            "no-host-key", f"a host key of {target.name} in the inventory is not a whole key"
+        ) from error
 
 
 @cache
