@@ -12,7 +12,7 @@ from __future__ import annotations
 
 _OS_RELEASE = "[ -r /etc/os-release ] && . /etc/os-release"
 # Text into a JSON string: ASCII, one line, no quotes or backslashes to trip over.
-_PLAIN = r"""plain() { LC_ALL=C tr '\n\t' '  ' | LC_ALL=C tr -cd ' -~' | LC_ALL=C tr '"\\' "'/" | cut -c1-1500; }"""
+_PLAIN = r"""plain() { LC_ALL=C tr '\n\t"\\' "  '/" | LC_ALL=C tr -cd ' -~' | cut -c1-1500 | sed 's/ *$//'; }"""
 _NO_ROOT = (
     """no_root() { printf '{"event": "no_root", "user": "%s", "error": "%s"}\\n' """
     """"$(id -un | plain)" "$(printf %s "$1" | plain)"; }"""
@@ -55,48 +55,58 @@ export PATH LC_ALL DEBIAN_FRONTEND
 @NO_ROOT@
 
 progress() { printf '{"event": "progress", "role": null, "detail": "%s"}\n' "$(printf %s "$1" | plain)"; }
-done_() { printf '{"event": "done", "changed": %d, "failed": [], "skipped": [], "facts": {}}\n' "$1"; exit "$2"; }
+end() { printf '{"event": "done", "changed": %d, "failed": [], "skipped": [], "facts": {}}\n' "$1"; exit "$2"; }
 
 fail() {
     printf '{"event": "failed", "role": null, "kind": "package", "name": "python3", "error": "%s"}\n' \
         "$(printf %s "$1" | plain)"
-    done_ 0 1
+    end 0 1
 }
 
 as_root() { if [ "$(id -u)" = 0 ]; then "$@"; else sudo -n "$@"; fi; }
 
-# Runs a command; its output is shown only when it fails.
+# Says what it does, then does it; the command's own words are kept for the case that it fails.
 attempt() {
-    progress "$*"
+    progress "$1"
+    shift
     if said=$(as_root "$@" </dev/null 2>&1); then return 0; fi
     said=$(printf '%s\n' "$said" | tail -n 8)
     return 1
 }
 
-apt() {
-    wait_for_lock="-o DPkg::Lock::Timeout=300 -o Acquire::Retries=3 -o Dpkg::Use-Pty=0"
-    if [ -n "$(ls /var/lib/dpkg/updates 2>/dev/null)" ]; then attempt dpkg --force-confold --configure -a; fi
-    attempt apt-get $wait_for_lock -y -q --no-install-recommends install python3 && return 0
-    attempt apt-get $wait_for_lock -q update || fail "apt-get update: $said"
-    attempt apt-get $wait_for_lock -y -q --no-install-recommends install python3 || fail "apt-get install: $said"
+with_apt() {
+    patient="-q -y -o DPkg::Lock::Timeout=300 -o Acquire::Retries=3 -o Dpkg::Use-Pty=0"
+    install="apt-get $patient --no-install-recommends install python3"
+    if [ -n "$(ls /var/lib/dpkg/updates 2>/dev/null)" ]; then
+        attempt "dpkg --configure -a" dpkg --force-confold --configure -a || fail "dpkg --configure -a: $said"
+    fi
+    attempt "apt-get install python3" $install && return 0
+    attempt "apt-get update" apt-get $patient update || fail "apt-get update: $said"
+    attempt "apt-get install python3" $install || fail "apt-get install: $said"
+}
+
+with_dnf() { attempt "dnf install python3" dnf -y -q install python3 || fail "dnf install: $said"; }
+
+with_zypper() {
+    attempt "zypper install python3" zypper --non-interactive --quiet install --no-recommends python3 ||
+        fail "zypper install: $said"
 }
 
 main() {
-    if command -v python3 >/dev/null 2>&1; then done_ 0 0; fi
+    if command -v python3 >/dev/null 2>&1; then end 0 0; fi
     if [ "$(id -u)" != 0 ]; then
         command -v sudo >/dev/null 2>&1 || { no_root "not root, and there is no sudo on this node"; exit 1; }
-        why=$(sudo -n true 2>&1) || { no_root "$why"; exit 1; }
+        why=$(sudo -n true 2>&1 </dev/null) || { no_root "$why"; exit 1; }
     fi
-    if command -v apt-get >/dev/null 2>&1; then apt
-    elif command -v dnf >/dev/null 2>&1; then attempt dnf -y -q install python3 || fail "dnf install: $said"
-    elif command -v zypper >/dev/null 2>&1; then
-        attempt zypper --non-interactive --quiet install --no-recommends python3 || fail "zypper install: $said"
+    if command -v apt-get >/dev/null 2>&1; then with_apt
+    elif command -v dnf >/dev/null 2>&1; then with_dnf
+    elif command -v zypper >/dev/null 2>&1; then with_zypper
     else fail "none of apt-get, dnf and zypper is on this node: install python3 by hand"
     fi
     command -v python3 >/dev/null 2>&1 || fail "the package manager reports success and there is no python3 in $PATH"
     printf '{"event": "changed", "role": null, "kind": "package", "name": "python3", "detail": "%s"}\n' \
         "$(python3 -V 2>&1 | plain)"
-    done_ 1 0
+    end 1 0
 }
 
 main

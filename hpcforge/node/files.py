@@ -165,14 +165,16 @@ def read_text(path: str) -> str | None:
         fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY)
     except OSError:
         return None
-    with os.fdopen(fd, "rb") as file:
+    try:
         if not stat.S_ISREG(os.fstat(fd).st_mode):
             return None
-        try:
+        with os.fdopen(fd, "rb", closefd=False) as file:
             data = file.read(TEXT_LIMIT + 1)
-        except OSError:
-            return None
         return _text(data) if len(data) <= TEXT_LIMIT else None
+    except OSError:
+        return None
+    finally:
+        os.close(fd)
 
 
 def split(path: str) -> tuple[str, str]:

@@ -70,6 +70,7 @@ class _Commands(threading.Thread):
         return [{"name": check["name"], "detail": detail} for (index, check), detail in pairs if index == role_index]
 
 
+_KINDS = {"directories": "directory", "files": "file", "accounts": "account"}
 _COMPARE = {"directories": files.compare_directory, "files": files.compare_file, "accounts": accounts.compare}
 
 
@@ -79,7 +80,7 @@ def _compare(role: Json, key: str, report: Report) -> list[Json]:
         try:
             difference = _COMPARE[key](item)
         except Exception as error:  # one odd path must not hide what differs elsewhere
-            report.failed(role["role"], key, item.get("path") or item.get("name"), error)
+            report.failed(role["role"], _KINDS[key], item.get("path") or item.get("name"), error)
             continue
         if difference:
             differences.append(difference)

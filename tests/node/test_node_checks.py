@@ -1,0 +1,64 @@
+"""Programs that hang, print without end, leave daemons behind or print what is no text."""
+
+import time
+
+import pytest
+
+from hpcforge.node import checks, commands
+from hpcforge.node.events import NodeError
+
+
+def test_outcomes(wanted):
+    assert checks.attempt(wanted.check("true"), 5) is None
+    assert checks.attempt(wanted.check("sh", "-c", "echo no >&2; exit 3"), 5) == "exit status 3: no"
+    assert "no program 'nosuch'" in checks.attempt(wanted.check("nosuch"), 5)
+    assert checks.attempt(wanted.check("echo", "a\nUP 3", stdout=r"^UP \d$"), 5) is None
+    assert checks.attempt(wanted.check("echo", "DOWN", stdout="UP"), 5) == "output does not match /UP/: DOWN"
+    assert "not a program" in checks.attempt(wanted.check("/etc/passwd"), 5)
+
+
+def test_output_is_plain_text_whatever_it_is(wanted):
+    detail = checks.attempt(wanted.check("printf", r"\033[31mred\033[0m \377\000\a\n\nEND", stdout="never"), 5)
+    assert detail == "output does not match /never/: red \ufffd\n\nEND"
+
+
+def test_hung_program_is_killed_with_what_it_started(wanted):
+    begin = time.monotonic()
+    assert "no answer within 0.3 s; so far: x" in checks.attempt(
+        wanted.check("sh", "-c", "echo x; sleep 60 & sleep 60"), 0.3
+    )
+    assert time.monotonic() - begin < 5
+
+
+def test_daemon_that_keeps_the_pipe_open_does_not_hold_us_up():
+    begin = time.monotonic()
+    outcome = commands.run(["sh", "-c", "setsid sleep 7 & echo done"], 30)
+    assert (outcome.rc, outcome.stdout, outcome.timed_out) == (0, "done\n", False)
+    assert time.monotonic() - begin < 5
+
+
+def test_endless_output_is_bounded():
+    outcome = commands.run(["yes"], 0.3)
+    assert outcome.timed_out
+    assert len(outcome.stdout) == commands.OUTPUT_LIMIT
+
+
+def test_waiting_until_it_passes(tmp_path, wanted):
+    flag = tmp_path / "flag"
+    script = f"test -e {flag} || {{ touch {flag}; exit 1; }}"
+    checks.until_passed(wanted.check("sh", "-c", script, wait_s=5))
+    with pytest.raises(NodeError, match=r"`false` \(waited 0.3 s\): exit status 1"):
+        checks.until_passed(wanted.check("false", wait_s=0.3))
+
+
+def test_side_by_side(wanted):
+    begin = time.monotonic()
+    tasks = [lambda: checks.once(wanted.check("sleep", "0.3"))] * 5 + [lambda: 1 / 0]
+    assert checks.side_by_side(tasks) == [None] * 5 + ["ZeroDivisionError: division by zero"]
+    assert time.monotonic() - begin < 1.4
+
+
+def test_asking():
+    assert checks.output(["echo", "yes"]) == "yes\n"
+    assert checks.output(["false"]) is None
+    assert checks.output(["nosuch"]) is None

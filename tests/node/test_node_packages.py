@@ -1,0 +1,137 @@
+"""apt's and dpkg's words, as recorded on Debian 12, and service starts held back."""
+
+import subprocess
+
+import pytest
+
+from hpcforge.node import apt, packages, starts
+from hpcforge.node.events import NodeError
+
+DPKG_QUERY = """\
+bash\tinstall ok installed
+munge\tinstall ok half-configured
+slurmd\tdeinstall ok config-files
+chrony\thold ok installed
+jq\tunknown ok not-installed
+"""
+
+RECORDED = {
+    "unknown": [
+        "Reading package lists...",
+        "Building dependency tree...",
+        "Reading state information...",
+        "E: Unable to locate package nonexistent-foo",
+        "E: Package 'slurm-llnl' has no installation candidate",
+    ],
+    "lock": [
+        "Waiting for cache lock: Could not get lock /var/lib/dpkg/lock-frontend. It is held by process 255 (python3)..",
+        "E: Unable to acquire the dpkg frontend lock (/var/lib/dpkg/lock-frontend), is another process using it?",
+    ],
+    "signature": [
+        "Get:1 http://deb.debian.org/debian bookworm InRelease [151 kB]",
+        "Err:1 http://deb.debian.org/debian bookworm InRelease",
+        "  The following signatures couldn't be verified because the public key is not available: NO_PUBKEY 0E98404D38",
+        "W: Failed to fetch http://deb.debian.org/debian/dists/bookworm/InRelease  The following signatures couldn't",
+        "E: The repository 'http://deb.debian.org/debian bookworm InRelease' is not signed.",
+    ],
+    "stale": [
+        "Err:1 http://deb.debian.org/debian bookworm/main amd64 jq amd64 1.6-2.1",
+        "  404  Not Found [IP: 10.0.0.1 3142]",
+        "E: Failed to fetch http://deb.debian.org/debian/pool/main/j/jq/jq_1.6-2.1_amd64.deb  404  Not Found",
+        "E: Unable to fetch some archives, maybe run apt-get update or try with --fix-missing?",
+    ],
+    "network": [
+        "Err:1 http://deb.debian.org/debian bookworm/main amd64 jq amd64 1.6-2.1",
+        "E: Failed to fetch http://deb.debian.org/debian/pool/main/j/jq/jq_1.6-2.1_amd64.deb  503  Service Unavailable",
+    ],
+    "other": [
+        "dpkg: error processing package slurmd (--configure):",
+        " installed slurmd package post-installation script subprocess returned error exit status 1",
+        "E: Sub-process /usr/bin/dpkg returned an error code (1)",
+    ],
+}
+
+
+def test_installed_means_configured():
+    assert packages.installed(DPKG_QUERY) == {"bash", "chrony"}
+
+
+@pytest.mark.parametrize("name", ["-o", "slurmd-", "Munge", "a b", "a;b", "", "../x", "x\n"])
+def test_what_is_no_package_name_is_refused(name):
+    with pytest.raises(NodeError, match="not a package name"):
+        packages.missing([name])
+
+
+@pytest.mark.parametrize("kind", RECORDED)
+def test_kinds_of_failure(kind):
+    assert apt.kind(RECORDED[kind]) == kind
+
+
+def test_names_of_unknown_packages():
+    assert apt.unknown(RECORDED["unknown"]) == {"nonexistent-foo", "slurm-llnl"}
+
+
+def test_essence_is_what_says_why():
+    assert apt.essence(RECORDED["unknown"]).splitlines() == RECORDED["unknown"][3:]
+    assert "process 255 (python3)" in apt.essence(RECORDED["lock"])
+    assert apt.essence(["just", "words"]) == "just\nwords"
+    assert apt.essence([]) == "it said nothing"
+
+
+def test_progress_of_the_status_descriptor():
+    assert apt.progress_text("dlstatus:2:13.5022:Retrieving file 2 of 5 (2s remaining)") == "13 % downloaded"
+    assert (
+        apt.progress_text("pmstatus:munge:58.3333:Installed munge (amd64)") == "58 % installed: Installed munge (amd64)"
+    )
+    assert apt.progress_text("media-change: x") is None
+
+
+def names(folder):
+    return sorted(path.name for path in folder.iterdir())
+
+
+def policy_says(policy, *arguments):
+    return subprocess.run([policy, *arguments], check=False).returncode
+
+
+def test_starts_are_held_and_let_go(tmp_path):
+    policy = tmp_path / "policy-rc.d"
+    with starts.held(policy):
+        assert policy_says(policy, "munge.service", "start") == 101
+        assert policy_says(policy, "--quiet", "munge", "start") == 101
+        assert policy_says(policy, "munge.service", "stop") == 0
+        assert policy_says(policy, "no-such-unit-here.service", "restart") == 101
+    assert names(tmp_path) == []
+
+
+@pytest.mark.parametrize("link", [False, True])
+def test_a_sites_own_policy_comes_back(tmp_path, link):
+    policy = tmp_path / "policy-rc.d"
+    if link:
+        policy.symlink_to("/nowhere/policy")
+    else:
+        policy.write_text("#!/bin/sh\nexit 104\n")
+    before = str(policy.readlink()) if link else policy.read_text()
+    with pytest.raises(RuntimeError, match="within"), starts.held(policy):
+        assert starts.MARK in policy.read_text()
+        raise RuntimeError("within")
+    assert (str(policy.readlink()) if link else policy.read_text()) == before
+    assert names(tmp_path) == ["policy-rc.d"]
+
+
+@pytest.mark.parametrize("own", [False, True])
+def test_what_a_killed_run_left_is_found(tmp_path, own):
+    policy = tmp_path / "policy-rc.d"
+    if own:
+        policy.write_text("#!/bin/sh\nexit 104\n")
+    left = starts.held(policy)
+    left.__enter__()  # and never left
+    with starts.held(policy):
+        assert starts.MARK in policy.read_text()
+    assert policy.exists() == own
+    if own:
+        assert "104" in policy.read_text()
+    starts.release(policy)
+    assert policy.exists() == own
+    left.__exit__(None, None, None)
+    assert names(tmp_path) == (["policy-rc.d"] if own else [])

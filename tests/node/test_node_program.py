@@ -1,0 +1,184 @@
+"""The program as it travels: what is sent, how it starts, and that `done` always comes."""
+
+import ast
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hpcforge import node
+from hpcforge.node import bundle, contact, events, facts, main
+
+FOLDER = Path(node.__file__).parent
+STAY = {"__init__", "bundle", "contact"}
+as_root = pytest.mark.skipif(os.geteuid() != 0, reason="the node program runs as root")
+
+
+def answers(request: dict[str, Any]) -> list[dict[str, Any]]:
+    end = subprocess.run(
+        ["python3", "-IS", "-c", bundle.LOADER],
+        input=bundle.payload(request),
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert (end.returncode, end.stderr) == (0, "")
+    return [json.loads(line) for line in end.stdout.splitlines()]
+
+
+def test_every_module_travels():
+    assert set(bundle.MODULES) | STAY == {path.stem for path in FOLDER.glob("*.py")}
+
+
+@pytest.mark.parametrize("name", bundle.MODULES)
+def test_python_3_9_and_standard_library_only(name):
+    tree = ast.parse((FOLDER / f"{name}.py").read_text(), feature_version=(3, 9))
+    imported = {alias.name for at in ast.walk(tree) if isinstance(at, ast.Import) for alias in at.names}
+    imported |= {str(at.module) for at in ast.walk(tree) if isinstance(at, ast.ImportFrom)}
+    for module in imported:
+        own = module == "hpcforge.node" or module.removeprefix("hpcforge.node.") in bundle.MODULES
+        assert own or module.split(".")[0] in sys.stdlib_module_names
+
+
+@as_root
+def test_observe_in_its_own_process(tmp_path, wanted):
+    file = wanted.file(tmp_path / "f")
+    del file["content_base64"]
+    role = {"role": "one", "files": [file], "checks": [wanted.check("false")]}
+    observed, done = answers(
+        {"verb": "observe", "wanted": [role], "reads": ["/proc/version"], "asks": {"who": ["echo", "me"]}}
+    )
+    assert observed["event"] == "observed"
+    assert observed["reads"]["/proc/version"].startswith("Linux version")
+    assert observed["answers"] == {"who": "me\n"}
+    [difference] = observed["differs"]
+    assert [one["path"] for one in difference["files"]] == [str(tmp_path / "f")]
+    assert difference["checks"] == [{"name": "check", "detail": "exit status 1"}]
+    assert observed["facts"]["memory_kib"] > 0
+    assert observed["facts"]["python"].startswith("3.")
+    assert (done["event"], done["changed"], done["failed"]) == ("done", 0, [])
+
+
+@as_root
+def test_a_request_that_cannot_be_understood_is_answered():
+    failed, done = answers({"verb": "destroy", "work": [{"role": "one"}]})
+    assert (failed["event"], failed["role"]) == ("failed", None)
+    assert "unknown request" in failed["error"]
+    assert (done["event"], done["failed"]) == ("done", ["one"])
+
+
+@as_root
+def test_an_unexpected_exception_shows_no_content(heard):
+    file = {"path": "/etc/hostname", "content": "S3CRET"}  # no digest
+    main.answer({"verb": "observe", "wanted": [{"role": "one", "files": [file]}]}, heard.append)
+    failed = next(one for one in heard if one["event"] == "failed")
+    assert (failed["role"], failed["name"], failed["error"]) == ("one", "/etc/hostname", "KeyError: 'digest'")
+    assert (heard[-1]["event"], heard[-1]["failed"]) == ("done", ["one"])
+    assert "S3CRET" not in str(heard)
+
+
+def test_a_python_that_is_too_old_says_so(capsys, monkeypatch):
+    scope: dict[str, Any] = {"__name__": "hpcforge.node.start"}
+    exec(bundle.sources()["hpcforge.node.start"], scope)
+    monkeypatch.setitem(scope, "OLDEST", (4, 0))
+    scope["start"]({"modules": {}, "request": {}})
+    failed, done = map(json.loads, capsys.readouterr().out.splitlines())
+    assert "and 4.0 is needed" in failed["error"]
+    assert done["event"] == "done"
+
+
+def test_texts_are_plain():
+    assert events.readable(b"\x1b[1;31mred\x1b[0m\r\nnext\x00\x07\xff\n") == "red\nnext\ufffd"
+    assert len(events.readable("x" * 10000)) < 5000
+    assert events.explain(FileNotFoundError(2, "No such file or directory", "/x")) == "No such file or directory: /x"
+
+
+def test_roles_that_need_a_failed_one_are_skipped(report, heard):
+    report.failed("a", "unit", "x.service", "no")
+    work = [{"role": "b", "needs": ["a"]}, {"role": "c", "needs": ["b"]}, {"role": "d", "needs": ["elsewhere"]}]
+    assert [report.goes_on(one) for one in work] == [False, False, True]
+    assert [(one["role"], one["because"]) for one in heard if one["event"] == "skipped"] == [("b", "a"), ("c", "b")]
+    report.done(["a", "b", "c", "d"], False, {})
+    assert (heard[-1]["failed"], heard[-1]["skipped"]) == (["a"], ["b", "c"])
+
+
+def test_facts_are_parsed(tmp_path):
+    release = facts.os_release("ID=debian\nVERSION_ID=\"12\"\n# comment\nNAME='Debian'\n")
+    assert (release["ID"], release["VERSION_ID"], release["NAME"]) == ("debian", "12", "Debian")
+    assert facts.memory_kib("MemFree: 1 kB\nMemTotal:       24684096 kB\n") == 24684096
+    for index, (vendor, kind) in enumerate([("0x10de", "0x030200"), ("0x10de", "0x040300"), ("0x8086", "0x030000")]):
+        device = tmp_path / f"0000:0{index}:00.0"
+        device.mkdir()
+        (device / "vendor").write_text(vendor + "\n")
+        (device / "class").write_text(kind + "\n")
+    assert facts.nvidia_gpus(tmp_path) == 1
+    assert facts.nvidia_gpus(tmp_path / "none") == 0
+    (tmp_path / "fakegpu0").touch()  # a plain file is no GPU
+    assert facts.fake_gpus(tmp_path) == 0
+
+
+def first_contact(path: str, argument: str, payload: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        ["/bin/sh", "-c", contact.FIRST_CONTACT, "hpcforge", argument, bundle.LOADER],
+        input=payload,
+        env={"PATH": path},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+@pytest.fixture
+def bare(tmp_path) -> Path:
+    """A PATH with what every Debian has and no Python."""
+    programs = "tr cut sed cat id uname getconf grep tail ls sh sudo true"
+    for program in programs.split():
+        where = shutil.which(program)
+        if where and program != "sudo":
+            (tmp_path / program).symlink_to(where)
+    return tmp_path
+
+
+def test_node_without_python_answers_and_reads_all(bare):
+    end = first_contact(str(bare), "", "x" * 1_000_000)
+    answer = json.loads(end.stdout)
+    assert answer["event"] == "no_python"
+    assert answer["memory_kib"] > 0
+    assert answer["cpus"] >= 1
+    assert answer["hostname"] == os.uname().nodename
+
+
+def test_node_without_sudo_answers(bare):
+    (bare / "python3").symlink_to("/bin/true")
+    answer = json.loads(first_contact(str(bare), "sudo -n", "x" * 1_000_000).stdout)
+    assert (answer["event"], answer["error"]) == ("no_root", "there is no sudo on this node")
+
+
+def test_sudo_that_says_no_is_quoted(bare):
+    (bare / "python3").symlink_to("/bin/true")
+    (bare / "sudo").write_text('#!/bin/sh\necho "sudo: a \\"password\\" is\nrequired" >&2\nexit 1\n')
+    (bare / "sudo").chmod(0o755)
+    answer = json.loads(first_contact(str(bare), "sudo -n", "x" * 1_000_000).stdout)
+    assert (answer["event"], answer["error"]) == ("no_root", "sudo: a 'password' is required")
+
+
+@pytest.mark.parametrize("become", [True, False])
+def test_first_command_survives_any_login_shell(become):
+    command = bundle.first_command(become)
+    assert "\n" not in command
+    assert "!" not in command  # csh expands it even between single quotes
+
+
+def test_bootstrap_is_idempotent_and_plain_sh():
+    end = subprocess.run(
+        ["sh"], input=contact.bootstrap_script(), capture_output=True, text=True, timeout=60, check=False
+    )
+    assert (end.returncode, end.stderr) == (0, "")
+    assert json.loads(end.stdout)["changed"] == 0
