@@ -1,0 +1,1 @@
+"""Smoke tests on a cluster: launched through Slurm as an ordinary user, watched, judged."""

@@ -1,0 +1,127 @@
+"""Slurm jobs, as seen from the head: submit, wait for their start, cancel; and nodes that take none."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from hpcforge.blueprint.hostlist import fold
+from hpcforge.verify.head import Completed, Head
+from hpcforge.verify.submit import Launch, sbatch, script
+from hpcforge.verify.transcript import clean
+
+QUERY_S = 30.0  # slurmctld answers at once or is in trouble
+WAITING = frozenset({"PENDING", "CONFIGURING", "REQUEUED", "RESIZING"})
+_UNUSABLE = ("down", "drain", "fail", "error", "inval", "unknown", "maint", "reboot", "future", "power")
+
+
+class RefusedError(Exception):
+    """Slurm did not take a job; says why, in Slurm's words."""
+
+
+@dataclass(frozen=True)
+class JobState:
+    """A job's state and Slurm's reason for it, as squeue spells them."""
+
+    state: str
+    reason: str
+
+    @property
+    def waiting(self) -> bool:
+        """True while the job may still start."""
+        return self.state in WAITING
+
+
+GONE = JobState("GONE", "squeue does not know the job any more")
+
+
+@contextmanager
+def allocation(head: Head, job: Launch) -> Iterator[str]:
+    """A job that holds the test's nodes, by its number; cancelled whatever happens. Raises RefusedError."""
+    job_id = None
+    try:
+        job_id = _submitted(head.run(sbatch(job), stdin=script(job), user=job.user, timeout_s=QUERY_S))
+        yield job_id
+    finally:
+        # Interrupted while sbatch was at work, the number is not known, but the name is ours alone.
+        which = [job_id] if job_id else [f"--name={job.job_name}"]
+        head.run(["scancel", *which], user=job.user, timeout_s=QUERY_S)
+
+
+def _submitted(answer: Completed) -> str:
+    job_id = answer.stdout.strip().split(";")[0]  # a cluster's name may follow
+    if answer.rc != 0 or not job_id.isdigit():
+        raise RefusedError(clean(answer.stderr or answer.stdout) or "sbatch gave no answer")
+    return job_id
+
+
+def states(head: Head, job_ids: Iterable[str]) -> dict[str, JobState]:
+    """The states of several jobs, by one query. Those that squeue does not know are GONE."""
+    ids = list(job_ids)
+    answer = head.run(
+        ["squeue", "--noheader", "--states=all", f"--jobs={','.join(ids)}", "--format=%i|%T|%r"], timeout_s=QUERY_S
+    )
+    if answer.rc != 0 and "Invalid job id" not in answer.stderr:
+        unknown = JobState("PENDING", f"squeue does not answer: {clean(answer.stderr)}")
+        return dict.fromkeys(ids, unknown)
+    rows = (line.strip().split("|", 2) for line in answer.stdout.splitlines())
+    seen = {row[0]: JobState(clean(row[1], 30), clean(row[2])) for row in rows if len(row) == 3}
+    return {job_id: seen.get(job_id, GONE) for job_id in ids}
+
+
+def wait_for_start(
+    head: Head,
+    job_ids: Iterable[str],
+    *,
+    limit_s: float,
+    progress: Callable[[str], None],
+    clock: Callable[[], float] = time.monotonic,
+    sleep: Callable[[float], None] = time.sleep,
+) -> dict[str, JobState]:
+    """Wait until any of the jobs does not wait any more, at most `limit_s` seconds; gives the states of all of them."""
+    ids = list(job_ids)
+    deadline, pause, told = clock() + limit_s, 0.25, ""
+    while True:
+        now = states(head, ids)
+        if any(not state.waiting for state in now.values()) or clock() >= deadline:
+            return now
+        reasons = ", ".join(sorted({state.reason for state in now.values()} - {"None"}))
+        if reasons and reasons != told:
+            progress(f"waiting: {reasons}")
+            told = reasons
+        sleep(max(0.0, min(pause, deadline - clock())))
+        pause = min(5.0, pause * 1.5)
+
+
+def unusable(head: Head, names: Iterable[str]) -> dict[str, str]:
+    """The nodes among these to which Slurm gives no jobs, with their state and the reason. Empty if Slurm is silent."""
+    wanted = list(names)
+    if not wanted:
+        return {}
+    answer = head.run(
+        ["sinfo", "--noheader", "--Node", f"--nodes={fold(wanted)}", "--format=%N|%T|%E"], timeout_s=QUERY_S
+    )
+    found = {}
+    for line in answer.stdout.splitlines():
+        row = line.strip().split("|", 2)
+        if len(row) == 3 and row[0] in wanted and (row[1].endswith("*") or row[1].startswith(_UNUSABLE)):
+            found[row[0]] = clean(f"{row[1].rstrip('*')}: {row[2]}" if row[2] != "none" else row[1])
+    return found
+
+
+def occupants(head: Head, names: Iterable[str], without: str) -> dict[str, str]:
+    """Jobs that hold some of these nodes, by number: "ada's train on w[1-2]". The job `without` is not counted."""
+    answer = head.run(
+        ["squeue", "--noheader", "--states=RUNNING,COMPLETING", f"--nodelist={fold(names)}", "--format=%i|%u|%j|%N"],
+        timeout_s=QUERY_S,
+    )
+    rows = (line.strip().split("|", 3) for line in answer.stdout.splitlines())
+    return {row[0]: clean(f"{row[1]}'s {row[2]} on {row[3]}") for row in rows if len(row) == 4 and row[0] != without}
+
+
+def describe(causes: Mapping[str, str], limit: int = 3) -> str:
+    """The first few of some named causes, on one line."""
+    shown = [f"{name} {why}" for name, why in list(causes.items())[:limit]]
+    return "; ".join(shown) + (f"; and {len(causes) - limit} more" if len(causes) > limit else "")

@@ -1,0 +1,232 @@
+"""Whom a step's output blames. Pure: the same output always gives the same verdict.
+
+When one rank fails, the others fail too, a moment later and often louder. So witnesses are heard in this order:
+
+1. a rank that says its result is wrong;
+2. a rank that says it failed by itself, outside of a collective;
+3. Slurm, that a node failed;
+4. torchrun, that a rank was ended by a signal, or went without a word;
+5. nobody, of a rank that started and never said how it ended, while others waited for it;
+6. a node on which no rank started;
+7. a rank that failed in a collective.
+
+A test passes only if everything ended well *and* rank 0 reported results from all ranks: a missing measurement is a
+failure.
+"""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from hpcforge.blueprint.hostlist import fold
+from hpcforge.verify.head import Completed
+from hpcforge.verify.submit import Launch
+from hpcforge.verify.transcript import Said, Transcript, clean, read
+from hpcforge.verify.verdicts import Status, Verdict
+
+TIMED_OUT = 124  # of timeout(1)
+NO_SUCH_PROGRAM = (126, 127)  # of a shell
+_ENDED_BY_LAUNCHER = -signal.SIGTERM  # torchrun ends the neighbours of a rank that failed
+_WAITED_IN_VAIN = ("timed out", "timeout", "time out")
+
+
+@dataclass(frozen=True)
+class Blame:
+    """What went wrong, and where, as far as can be told."""
+
+    status: Status
+    detail: str
+    rank: int | None = None
+    node: str | None = None
+
+
+def judge(job: Launch, ran: Completed) -> Verdict:
+    """The verdict on a step that was run."""
+    seen = read(ran)
+    verdict = Verdict(
+        test=job.test,
+        status="passed",
+        nodes=tuple(node.name for node in job.nodes),
+        ranks=job.ranks,
+        measurements=seen.measurements,
+        torch_build=_build(seen),
+        backend=_text(seen, "backend"),
+        device=_text(seen, "device"),
+    )
+    blame = _missing(job, seen) if ran.rc == 0 else _blame(job, seen, ran)
+    if blame is None:
+        return verdict
+    return replace(
+        verdict,
+        status=blame.status,
+        detail=blame.detail,
+        rank=blame.rank,
+        node=blame.node,
+        next_command=next_command(job, blame),
+    )
+
+
+def next_command(job: Launch, blame: Blame) -> str:
+    """What to type on the head to learn more."""
+    if blame.node is None:
+        return f"sinfo --Node --long --nodes={job.nodelist}"
+    return f"scontrol show node {blame.node}"
+
+
+def _missing(job: Launch, seen: Transcript) -> Blame | None:
+    """What a step that ended well did not report."""
+    if seen.result is None or not seen.measurements:
+        return Blame("failed", "ended without an error but reported no result: nothing was measured")
+    ranks = seen.result.get("world_size")
+    if ranks != job.ranks:
+        return Blame("failed", f"reported results of {clean(ranks, 20)} ranks, {job.ranks} were asked for")
+    silent = sorted(set(range(job.ranks)) - set(seen.started))
+    if silent:
+        return Blame("failed", f"rank {silent[0]} never reported", silent[0], _host(job, seen, silent[0]))
+    return None
+
+
+def _blame(job: Launch, seen: Transcript, ran: Completed) -> Blame:
+    witnesses: tuple[Callable[[Launch, Transcript, Completed], Blame | None], ...] = (
+        _wrong,
+        _failed_alone,
+        _node_failed,
+        _ended_by_signal,
+        _silent,
+        _never_started,
+        _failed_together,
+        _past_its_limit,
+    )
+    for witness in witnesses:
+        blame = witness(job, seen, ran)
+        if blame:
+            return blame
+    return Blame("failed", _last_words(seen, ran))
+
+
+def _wrong(job: Launch, seen: Transcript, _ran: Completed) -> Blame | None:
+    if not seen.wrong:
+        return None
+    first = seen.wrong[0]
+    ranks = {said.rank for said in seen.wrong}
+    if len(ranks) == 1:
+        return Blame("wrong", first.text, first.rank, first.host)
+    detail = (
+        f"{len(ranks)} of {job.ranks} ranks have a wrong result, e.g. rank {first.rank} on {first.host}, {first.text}"
+    )
+    hosts = {said.host for said in seen.wrong}
+    return Blame("wrong", detail, None, first.host if len(hosts) == 1 else None)
+
+
+def _failed_alone(_job: Launch, seen: Transcript, _ran: Completed) -> Blame | None:
+    return _say([said for said in seen.failed if said.own])
+
+
+def _node_failed(_job: Launch, seen: Transcript, _ran: Completed) -> Blame | None:
+    if not seen.failed_nodes:
+        return None
+    node = seen.failed_nodes[0]
+    return Blame("failed", next(line for line in seen.slurm_errors if node in line), None, node)
+
+
+def _ended_by_signal(job: Launch, seen: Transcript, _ran: Completed) -> Blame | None:
+    spoke = {said.rank for said in seen.failed}
+    ended = {rank: code for rank, code in seen.exits.items() if rank not in spoke and code != _ENDED_BY_LAUNCHER}
+    if not ended:
+        return None
+    rank, code = min(ended.items(), key=lambda item: (item[1] >= 0, item[0]))  # signals before plain exits
+    others = f"; so ended {len(ended) - 1} more ranks" if len(ended) > 1 else ""
+    return Blame("failed", _exit_text(code) + others, rank, _host(job, seen, rank))
+
+
+def _silent(job: Launch, seen: Transcript, ran: Completed) -> Blame | None:
+    """Ranks that started and said nothing, where others waited for them or the step ran past its limit."""
+    spoke = {said.rank for said in seen.failed}
+    silent = sorted(set(seen.started) - spoke)
+    if not silent or not spoke:
+        return None
+    waited = any(phrase in said.text.lower() for said in seen.failed for phrase in _WAITED_IN_VAIN)
+    status: Status = "timed_out" if waited or ran.rc in (TIMED_OUT, None) else "failed"
+    others = f" (nor {len(silent) - 1} more ranks)" if len(silent) > 1 else ""
+    detail = f"did not answer while other ranks waited for it{others}" if waited else f"ended without a word{others}"
+    return Blame(status, detail, silent[0], _host(job, seen, silent[0]))
+
+
+def _never_started(job: Launch, seen: Transcript, _ran: Completed) -> Blame | None:
+    reached = {host: task for task, host in seen.hosts.items()}
+    ran_on = set(seen.started.values())
+    for node in job.nodes:
+        if node.name in ran_on:
+            continue
+        words = _last_line(seen.stderr.get(reached[node.name], ())) if node.name in reached else ""
+        about = next((line for line in seen.slurm_errors if node.name in line), "")
+        heard = "; ".join(text for text in (words, about) if text) or "nothing was heard from it"
+        return Blame("failed", f"no rank started: {heard}", None, node.name)
+    return None
+
+
+def _failed_together(_job: Launch, seen: Transcript, _ran: Completed) -> Blame | None:
+    return _say(list(seen.failed))
+
+
+def _past_its_limit(job: Launch, seen: Transcript, ran: Completed) -> Blame | None:
+    if ran.rc not in (TIMED_OUT, None):
+        return None
+    if ran.rc is None and not seen.hosts:
+        return Blame("failed", f"lost contact with the head: {clean(ran.stderr) or 'no answer'}")
+    missing = sorted({node.name for node in job.nodes} - set(seen.started.values()))
+    where = f"; nothing was heard from {fold(missing)}" if missing else ""
+    return Blame(
+        "timed_out", f"not done after {job.time_limit_s} s{where}", None, missing[0] if len(missing) == 1 else None
+    )
+
+
+def _say(failures: list[Said]) -> Blame | None:
+    if not failures:
+        return None
+    first = failures[0]
+    return Blame("failed", first.text, first.rank, first.host)
+
+
+def _host(job: Launch, seen: Transcript, rank: int) -> str:
+    """Where a rank runs: as it said, else by its number, since ranks fill the nodes in order."""
+    said = seen.started.get(rank)
+    return clean(said, 64) if said else job.nodes[min(rank // job.ranks_per_node, len(job.nodes) - 1)].name
+
+
+def _exit_text(code: int) -> str:
+    if code >= 0:
+        return f"ended with exit code {code} and without a word"
+    try:
+        name = signal.Signals(-code).name
+    except ValueError:
+        name = f"signal {-code}"
+    return f"killed by {name}"
+
+
+def _last_line(lines: tuple[str, ...]) -> str:
+    return clean(next((line for line in reversed(lines) if line.strip(" =-")), ""))
+
+
+def _last_words(seen: Transcript, ran: Completed) -> str:
+    if seen.slurm_errors:
+        return f"srun ended with exit code {ran.rc}: {seen.slurm_errors[0]}"
+    lines = tuple(ran.stderr.splitlines())
+    return f"srun ended with exit code {ran.rc}: {_last_line(lines) or 'without a word'}"
+
+
+def _text(seen: Transcript, key: str) -> str | None:
+    value = seen.result.get(key) if seen.result else None
+    return clean(value, 60) if isinstance(value, str) else None
+
+
+def _build(seen: Transcript) -> str | None:
+    """Which PyTorch ran, by what it said of itself."""
+    version, path = _text(seen, "torch"), _text(seen, "torch_path")
+    if version is None or path is None:
+        return None
+    if path.startswith("/opt/hpcforge/"):
+        return f"{version} from wheel"
+    return f"{version} from the distribution" if path.startswith("/usr/lib/") else f"{version} from {path}"

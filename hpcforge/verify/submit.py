@@ -1,0 +1,221 @@
+"""What is handed to Slurm for a smoke test: an allocation that is only held, and a step from the head into it.
+
+No file system is shared, so a job's output on a node would be lost to the head. Therefore `sbatch` submits a script
+that does nothing but hold the allocation, and `srun`, started on the head, runs torchrun in it and brings standard
+output back. All of it is pure: it depends on the cluster alone.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from hpcforge.blueprint.hostlist import fold
+from hpcforge.cluster.model import Cluster, Node, Partition, SmokeTest
+
+SMOKE_TESTS = "/opt/hpcforge/smoke_tests"
+PATH = "/usr/local/bin:/usr/bin:/bin"
+MARGIN_S = 60  # the allocation outlives the step's time limit by this, so that Slurm never ends a step before we do
+GRACE_S = 20  # once one node's torchrun has ended, the others have this long to say what they saw
+MEMORY_MIB = {False: 2048, True: 16384}  # a rank's share, without and with real GPUs; torch alone needs about 300
+
+
+@dataclass(frozen=True)
+class Launch:
+    """One smoke test on the nodes that are left of it."""
+
+    test: str
+    nodes: tuple[Node, ...]  # node rank 0 first
+    user: str
+    partition: str
+    python: str
+    ranks_per_node: int
+    gpus_per_node: int
+    cpus_per_node: int  # that Slurm gives to jobs
+    memory_mib: int  # per node
+    time_limit_s: int
+    arguments: tuple[str, ...] = ()  # more arguments for the test program
+
+    @property
+    def ranks(self) -> int:
+        """Ranks in all."""
+        return len(self.nodes) * self.ranks_per_node
+
+    @property
+    def job_name(self) -> str:
+        """As squeue shows it."""
+        return f"hpcforge-{self.test}"
+
+    @property
+    def nodelist(self) -> str:
+        """The nodes in hostlist notation."""
+        return fold(node.name for node in self.nodes)
+
+
+class NotLaunchableError(Exception):
+    """A test cannot be submitted as the blueprint stands; says why."""
+
+
+def partition_for(cluster: Cluster, names: Sequence[str]) -> Partition:
+    """The partition that holds all the nodes, the default one if it does; NotLaunchableError if there is none."""
+    holding = [one for one in cluster.slurm.partitions if set(names) <= set(one.nodes)]
+    if not holding:
+        raise NotLaunchableError(f"no partition in slurm.partitions holds all of {fold(names)}")
+    return next((one for one in holding if one.default), holding[0])
+
+
+def launch(cluster: Cluster, test: SmokeTest, names: Sequence[str], arguments: Sequence[str] = ()) -> Launch:
+    """How a test is run on the named nodes, which are some or all of the test's.
+
+    Every node gets as many ranks as the node with the fewest GPUs has GPUs (at least one), and a like share of memory
+    within what Slurm has to give. Raises NotLaunchableError.
+    """
+    nodes = tuple(cluster.by_name[name] for name in names)
+    if cluster.pytorch is None or cluster.acceptance is None:
+        raise NotLaunchableError("smoke tests need software.frameworks.pytorch and an acceptance section")
+    gpus = min(node.gpus.count if node.gpus else 0 for node in nodes)
+    real = gpus > 0 and not any(node.gpus and node.gpus.fake for node in nodes)
+    ranks = max(1, gpus)
+    memory = min(node.memory_mib for node in nodes) - cluster.slurm.reserve_memory_mib
+    return Launch(
+        test=test.name,
+        nodes=nodes,
+        user=cluster.acceptance.run_as,
+        partition=partition_for(cluster, names).name,
+        python=cluster.pytorch.python,
+        ranks_per_node=ranks,
+        gpus_per_node=gpus,
+        cpus_per_node=max(1, min(_cpus_for_jobs(cluster, node) for node in nodes)),
+        memory_mib=max(1, min(memory, ranks * MEMORY_MIB[real])),
+        time_limit_s=test.time_limit_s,
+        arguments=tuple(arguments),
+    )
+
+
+def _cpus_for_jobs(cluster: Cluster, node: Node) -> int:
+    return node.cpus - cluster.slurm.reserve_cores * node.threads_per_core
+
+
+def script(job: Launch) -> str:
+    """The batch script: it holds the allocation and does nothing."""
+    return f"#!/bin/sh\nexec sleep {_held_s(job)}\n"
+
+
+def sbatch(job: Launch) -> list[str]:
+    """The command that submits the script, which it reads from standard input; prints the job's number."""
+    return [
+        "sbatch",
+        "--parsable",
+        f"--job-name={job.job_name}",
+        f"--partition={job.partition}",
+        f"--nodes={len(job.nodes)}",
+        f"--nodelist={job.nodelist}",
+        "--exclusive",
+        *_shares(job),
+        f"--time={math.ceil(_held_s(job) / 60)}",  # minutes
+        "--no-requeue",
+        "--chdir=/",  # the user's home need not be there
+        "--output=/dev/null",
+        f"--export=PATH={PATH}",
+    ]
+
+
+def srun(job: Launch, job_id: str) -> list[str]:
+    """The command that runs the test inside the allocation and brings its output back, each line with its task.
+
+    It is ended on the head after the test's time limit, with exit code 124. A task that ends does not end the others
+    at once: they are the witnesses of which rank failed first.
+    """
+    return [
+        "timeout",
+        "--kill-after=15",
+        str(job.time_limit_s),
+        "srun",
+        f"--jobid={job_id}",
+        "--overlap",
+        f"--nodes={len(job.nodes)}",
+        f"--ntasks={len(job.nodes)}",
+        "--ntasks-per-node=1",
+        f"--cpus-per-task={job.cpus_per_node}",
+        *_shares(job),
+        "--cpu-bind=none",  # the ranks share what the node's one task has
+        "--mpi=none",
+        "--kill-on-bad-exit=0",
+        f"--wait={GRACE_S}",
+        "--chdir=/",
+        "--label",
+        "--input=none",
+        "--export=" + ",".join(f"{name}={value}" for name, value in _environment(job).items()),
+        "/bin/sh",
+        "-c",
+        _ON_NODE,
+        "hpcforge",
+        str(len(job.nodes)),
+        *(node.name for node in job.nodes),
+        *torchrun(job, job_id),
+    ]
+
+
+def torchrun(job: Launch, job_id: str) -> list[str]:
+    """The launcher's command line, but for the node's rank, which is set on the node.
+
+    Rendezvous is static: nodes and ranks are known, and the first node is named by its address, never by its name,
+    which on the node itself resolves to a loopback address. Options are spelled as torch 1.13 knows them.
+    """
+    return [
+        job.python,
+        "-m",
+        "torch.distributed.run",
+        f"--nnodes={len(job.nodes)}",
+        f"--nproc_per_node={job.ranks_per_node}",
+        "--rdzv_backend=static",
+        f"--rdzv_id={job_id}",
+        f"--master_addr={job.nodes[0].address}",
+        f"--master_port={port(job_id)}",
+        "--monitor_interval=0.5",
+        f"{SMOKE_TESTS}/{job.test}.py",
+        "--json",
+        f"--timeout-s={max(10, job.time_limit_s // 2)}",  # so that ranks still report who is waiting, and why
+        *job.arguments,
+    ]
+
+
+def port(job_id: str) -> int:
+    """Where node rank 0 listens: below the ports that Linux hands out by itself (32768 and up), differing by job."""
+    return 20000 + int(job_id) % 10000
+
+
+# $1 nodes are named after it, in the order of their ranks; then comes the launcher's command line. torchrun takes any
+# option from the environment too, as PET_OPTION.
+_ON_NODE = """\
+count=$1; shift; rank=; index=0
+while [ "$index" -lt "$count" ]; do
+  if [ "$1" = "$SLURMD_NODENAME" ]; then rank=$index; fi
+  index=$((index + 1)); shift
+done
+echo "{\\"event\\": \\"node\\", \\"host\\": \\"$SLURMD_NODENAME\\", \\"node_rank\\": ${rank:-null}}"
+[ -n "$rank" ] || exit 64
+export PET_NODE_RANK="$rank"
+exec "$@"
+"""
+
+
+def _shares(job: Launch) -> list[str]:
+    gpus = [f"--gres=gpu:{job.gpus_per_node}"] if job.gpus_per_node else []
+    return [*gpus, f"--mem={job.memory_mib}M"]
+
+
+def _environment(job: Launch) -> dict[str, str]:
+    return {
+        "PATH": PATH,
+        "HOME": "/tmp",  # noqa: S108  where torch may look for caches; it writes none
+        "LANG": "C.UTF-8",
+        "OMP_NUM_THREADS": str(max(1, job.cpus_per_node // job.ranks_per_node)),
+        "PYTHONUNBUFFERED": "1",
+        "PYTHONWARNINGS": "ignore:Failed to initialize NumPy",  # the smoke tests do not use it
+    }
+
+
+def _held_s(job: Launch) -> int:
+    return job.time_limit_s + MARGIN_S

@@ -1,0 +1,149 @@
+"""What a step left behind, read line by line: events of the ranks, torchrun's reports, Slurm's complaints.
+
+Everything here comes from the nodes, so nothing is believed to have the right type, length or characters.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from hpcforge.verify.head import Completed
+
+_LABELLED = re.compile(r"^ *(\d+): ?(.*)$")  # srun --label pads the task number
+_SLURM = re.compile(r"^(?:srun|slurmstepd|slurmd)(?:-\S+)?: (?:error|fatal): (.*)$")
+_NODE_FAILED = re.compile(r"Node failure on ([\w.-]+)|task launch for \S+ failed on node ([\w.-]+)", re.IGNORECASE)
+_REPORTED = re.compile(r"^\s+(rank|exitcode)\s*: (-?\d+)")
+_MAX_EVENT = 1 << 20
+
+
+@dataclass(frozen=True)
+class Said:
+    """What one rank said of its own end."""
+
+    rank: int
+    host: str
+    text: str
+    own: bool = True  # False: it failed in a collective, perhaps because of another rank
+
+
+@dataclass(frozen=True)
+class Transcript:
+    """A step's output, sorted by what it is about. Tasks are torchruns, one a node, by Slurm's number."""
+
+    started: Mapping[int, str] = field(default_factory=dict)  # rank -> host
+    failed: tuple[Said, ...] = ()
+    wrong: tuple[Said, ...] = ()
+    measurements: tuple[Mapping[str, float | int | str], ...] = ()
+    result: Mapping[str, Any] | None = None
+    hosts: Mapping[int, str] = field(default_factory=dict)  # task -> host
+    exits: Mapping[int, int] = field(default_factory=dict)  # rank -> exit code, negative for a signal
+    stderr: Mapping[int, tuple[str, ...]] = field(default_factory=dict)  # task -> lines
+    slurm_errors: tuple[str, ...] = ()
+    failed_nodes: tuple[str, ...] = ()
+
+
+def clean(text: object, limit: int = 300) -> str:
+    """Text on one line, without control characters, of bounded length."""
+    flat = "".join(char if char.isprintable() else " " for char in str(text)[: 4 * limit])
+    flat = " ".join(flat.split())
+    return flat if len(flat) <= limit else flat[: limit - 3] + "..."
+
+
+def read(ran: Completed) -> Transcript:
+    """Sort a step's output."""
+    events = list(_events(ran.stdout))
+    stderr, slurm_errors = _split_stderr(ran.stderr)
+    return Transcript(
+        started={e["rank"]: e["host"] for _, e in events if e["event"] == "started" and _names_rank(e)},
+        failed=tuple(_failure(e) for _, e in events if e["event"] == "failed" and _names_rank(e)),
+        wrong=tuple(_mistake(e) for _, e in events if e["event"] == "wrong" and _names_rank(e)),
+        measurements=tuple(_measurement(e) for _, e in events if e["event"] == "measurement"),
+        result=next((e for _, e in reversed(events) if e["event"] == "result"), None),
+        hosts={task: clean(e["host"], 64) for task, e in events if e["event"] == "node" and "host" in e},
+        exits=_exits(line for lines in stderr.values() for line in lines),
+        stderr={task: tuple(lines) for task, lines in stderr.items()},
+        slurm_errors=tuple(slurm_errors),
+        failed_nodes=tuple(a or b for line in slurm_errors for a, b in _NODE_FAILED.findall(line)),
+    )
+
+
+def _events(stdout: str) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Events with their task. srun breaks lines of more than 1,024 bytes: pieces are put together again."""
+    pieces: dict[int, str] = {}
+    for line in stdout.splitlines():
+        labelled = _LABELLED.match(line)
+        if not labelled:
+            continue
+        task, text = int(labelled[1]), labelled[2]
+        whole = pieces.pop(task, "") + text if task in pieces else text
+        if not whole.startswith("{") or len(whole) > _MAX_EVENT:
+            continue
+        try:
+            event = json.loads(whole)
+        except ValueError:
+            pieces[task] = whole
+            continue
+        if isinstance(event, dict) and isinstance(event.get("event"), str):
+            yield task, event
+
+
+def _names_rank(event: Mapping[str, Any]) -> bool:
+    return isinstance(event.get("rank"), int) and isinstance(event.get("host"), str)
+
+
+def _failure(event: Mapping[str, Any]) -> Said:
+    own = event.get("during") != "collective"
+    return Said(event["rank"], clean(event["host"], 64), clean(event.get("error", "")), own)
+
+
+def _mistake(event: Mapping[str, Any]) -> Said:
+    where, expected, got = (clean(event.get(key, "?"), 100) for key in ("where", "expected", "got"))
+    return Said(event["rank"], clean(event["host"], 64), f"{where}: expected {expected}, got {got}")
+
+
+def _measurement(event: Mapping[str, Any]) -> dict[str, float | int | str]:
+    """Only finite numbers and short texts: what cannot be compared is as good as not measured."""
+    kept: dict[str, float | int | str] = {}
+    for key, value in list(event.items())[:50]:
+        if key == "event" or isinstance(value, bool):
+            continue
+        if isinstance(value, str):
+            kept[clean(key, 40)] = clean(value, 100)
+        elif isinstance(value, (int, float)) and math.isfinite(value):
+            kept[clean(key, 40)] = value
+    return kept
+
+
+def _split_stderr(text: str) -> tuple[dict[int, list[str]], list[str]]:
+    tasks: dict[int, list[str]] = defaultdict(list)
+    slurm = []
+    for line in text.splitlines():
+        labelled, complaint = _LABELLED.match(line), None
+        said = labelled[2] if labelled else line
+        complaint = _SLURM.match(said)
+        if complaint:
+            slurm.append(clean(complaint[1]))
+        elif labelled:
+            tasks[int(labelled[1])].append(said)
+    return tasks, slurm
+
+
+def _exits(lines: Iterable[str]) -> dict[int, int]:
+    """Exit codes by rank, from torchrun's reports: `  rank      : 2 (local_rank: 0)`, `  exitcode  : -9 (pid: 606)`."""
+    exits: dict[int, int] = {}
+    rank: int | None = None
+    for line in lines:
+        found = _REPORTED.match(line)
+        if not found:
+            continue
+        if found[1] == "rank":
+            rank = int(found[2])
+        elif rank is not None:
+            exits[rank], rank = int(found[2]), None
+    return exits

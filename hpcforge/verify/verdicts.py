@@ -1,0 +1,138 @@
+"""What a smoke test says of the cluster, and the form in which the last verdicts are kept on the head."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from pydantic import TypeAdapter, ValidationError
+
+from hpcforge.blueprint.hostlist import fold
+
+SCHEMA_VERSION = 1
+VERDICTS_PATH = "/var/lib/hpcforge/verdicts.json"  # on the head
+
+Status = Literal[
+    "passed",
+    "wrong",  # some rank computed a wrong result
+    "failed",  # a rank, a node or the launch broke, or a measurement is missing
+    "timed_out",  # it ran past its limit, or a rank stopped answering
+    "pending",  # Slurm did not start it in time
+    "not_run",  # it could not be handed to Slurm
+]
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """The outcome of one smoke test, with whom to blame and what to look at next."""
+
+    test: str
+    status: Status
+    nodes: tuple[str, ...]  # that the test ran on, or was to run on
+    left_out: Mapping[str, str] = field(default_factory=dict)  # nodes of the test that it did not span, and why
+    ranks: int = 0
+    rank: int | None = None  # the rank to blame, where one can be told
+    node: str | None = None  # the node to blame, where one can be told
+    detail: str = ""  # one line
+    measurements: tuple[Mapping[str, float | int | str], ...] = ()  # as the test reports them
+    backend: str | None = None  # "gloo" or "nccl"
+    device: str | None = None  # "cpu", or the GPU's name
+    torch_build: str | None = None  # "2.13.0+cpu from wheel": the one that really ran
+    seconds: float = 0.0  # from submission to the end
+    next_command: str | None = None  # what to type on the head to learn more
+
+    @property
+    def passed(self) -> bool:
+        """True only for a test that ran and was right."""
+        return self.status == "passed"
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """Verdicts as they were kept, with the time they were reached. `problem` says why there are none to be read."""
+
+    verdicts: tuple[Verdict, ...] = ()
+    time_s: float | None = None  # seconds since 1970, UTC
+    problem: str | None = None
+
+
+_VERDICTS = TypeAdapter(tuple[Verdict, ...])
+
+
+def dump(verdicts: Iterable[Verdict], time_s: float) -> str:
+    """Verdicts as JSON text to keep; `time_s` is when they were reached, in seconds since 1970."""
+    kept = [dataclasses.asdict(verdict) for verdict in verdicts]
+    return json.dumps({"schema_version": SCHEMA_VERSION, "time_s": time_s, "verdicts": kept}, indent=1) + "\n"
+
+
+def load(text: str) -> Recorded:
+    """Read what `dump` wrote. Text that cannot be read gives no verdicts and a `problem`, never an exception."""
+    try:
+        document = json.loads(text)
+        version, time_s = document["schema_version"], float(document["time_s"])
+        if version != SCHEMA_VERSION:
+            return Recorded(problem=f"written by another version of hpcforge (schema {version!r:.20})")
+        return Recorded(_VERDICTS.validate_python(document["verdicts"]), time_s)
+    except ValidationError as error:
+        first = error.errors()[0]
+        return Recorded(problem=f"damaged: {'.'.join(str(part) for part in first['loc'])}: {first['msg']}")
+    except (ValueError, TypeError, KeyError) as error:
+        return Recorded(problem=f"damaged: {type(error).__name__}: {error}")
+
+
+def summary_line(verdict: Verdict) -> str:
+    """One line for people, e.g. `allreduce  passed  6 ranks on w[01-03]  busbw 1.2 GB/s at 16 MiB  (...)`."""
+    status = verdict.status.replace("_", " ")
+    parts = [verdict.test, status, _middle(verdict)]
+    if verdict.passed:
+        parts += [headline(verdict), f"({_build(verdict)})"]
+    if verdict.left_out:
+        parts.append("left out: " + ", ".join(f"{nodes} ({why})" for why, nodes in _by_reason(verdict.left_out)))
+    return "  ".join(part for part in parts if part)
+
+
+def headline(verdict: Verdict) -> str:
+    """The number one would quote: bus bandwidth of the largest message, or samples a second; "" if there is none."""
+    if not verdict.measurements:
+        return ""
+    last = verdict.measurements[-1]
+    if "busbw_gb_per_s" in last:
+        return f"busbw {_number(last['busbw_gb_per_s'])} GB/s at {size_label(int(last['size_bytes']))}"
+    if "samples_per_s" in last:
+        loss = f"loss {_number(last['loss_first'])} -> {_number(last['loss_last'])}" if "loss_first" in last else ""
+        return f"{float(last['samples_per_s']):,.0f} samples/s" + (f", {loss}" if loss else "")
+    return ""
+
+
+def size_label(size_bytes: int) -> str:
+    """A size as people write it, e.g. `16 MiB`."""
+    for power, unit in ((30, "GiB"), (20, "MiB"), (10, "KiB")):
+        if size_bytes >= 1 << power and size_bytes % (1 << power) == 0:
+            return f"{size_bytes >> power} {unit}"
+    return f"{size_bytes} B"
+
+
+def _middle(verdict: Verdict) -> str:
+    where = fold(verdict.nodes) if verdict.nodes else "no node"
+    if verdict.passed:
+        return f"{verdict.ranks} ranks on {where}"
+    if verdict.rank is not None:
+        return f"rank {verdict.rank} on {verdict.node or 'an unknown node'}: {verdict.detail}"
+    return f"{verdict.node or where}: {verdict.detail}"
+
+
+def _build(verdict: Verdict) -> str:
+    device = "CPU" if verdict.device == "cpu" else str(verdict.device)
+    return f"{verdict.backend}, {device}; torch {verdict.torch_build}"
+
+
+def _by_reason(left_out: Mapping[str, str]) -> list[tuple[str, str]]:
+    reasons = dict.fromkeys(left_out.values())
+    return [(why, fold(name for name, other in left_out.items() if other == why)) for why in reasons]
+
+
+def _number(value: Any) -> str:
+    return f"{float(value):.3g}"

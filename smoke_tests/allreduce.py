@@ -1,0 +1,138 @@
+"""All-reduce over all ranks of a job: asserts every element of the sum and reports bandwidth per message size.
+
+    torchrun --standalone --nproc_per_node 2 smoke_tests/allreduce.py
+
+Contribution of rank r to element i, in float32: (r + 1) * (1 + i mod m). The sum over n ranks is
+n(n + 1)/2 * (1 + i mod m). Every rank contributes something distinct, and elements differ, so a lost, doubled or
+misplaced contribution shows. m is at most 8 and small enough that the sum stays below 2^24: float32 holds all integers
+up to there, so every partial sum is exact in whatever order a ring or tree adds, and equality is asserted without a
+tolerance.
+
+For a message of S bytes and the time t of the slowest rank (median of the repeats)::
+
+    algbw = S / t                       GB/s, 1 GB = 10^9 bytes
+    busbw = algbw * 2 (n - 1) / n       what each link must carry; comparable across n
+
+as in NVIDIA/nccl-tests, doc/PERFORMANCE.md.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import time
+
+import torch
+import torch.distributed as dist
+from ranks import Job, collective, main, options_parser
+
+KIB = 1024
+MIB = 1024 * KIB
+CPU_SIZES = (4 * KIB, 64 * KIB, MIB, 16 * MIB)
+GPU_SIZES = (*CPU_SIZES, 64 * MIB, 256 * MIB, 1024 * MIB)
+_EXACT = 2**24  # float32 holds every integer up to here
+
+
+def period(world_size: int) -> int:
+    """Number of distinct element values such that their sums are exact in float32."""
+    found = min(8, _EXACT // (world_size * (world_size + 1) // 2))
+    if found < 1:
+        raise ValueError(f"sums over {world_size} ranks are not exact in float32: use fewer than 5793 ranks")
+    return found
+
+
+def pattern(factor: int, elements: int, world_size: int, device: torch.device) -> torch.Tensor:
+    """A float32 tensor whose element i is factor * (1 + i mod m)."""
+    m = period(world_size)
+    cycle = torch.arange(1, m + 1, dtype=torch.float32, device=device) * factor
+    return cycle.repeat(-(-elements // m))[:elements].contiguous()
+
+
+def check(job: Job, size: int, got: torch.Tensor, expected: torch.Tensor) -> None:
+    """Say where the sum is wrong, if it is on this rank, and end on all ranks if it is on any."""
+    right = bool(torch.equal(got, expected))
+    if not right:
+        index = int((got != expected).nonzero()[0])  # a NaN differs from everything, so it is found too
+        job.wrong(f"element {index} of the sum over {label(size)}", float(expected[index]), float(got[index]))
+    job.agree(right)
+
+
+def measure(job: Job, size: int, warmup: int, repeats: int) -> float:
+    """Seconds of one all-reduce of `size` bytes: median of the repeats, each as long as its slowest rank."""
+    elements, n = size // 4, job.world_size
+    contribution = pattern(job.rank + 1, elements, n, job.device)
+    expected = pattern(n * (n + 1) // 2, elements, n, job.device)
+    buffer = contribution.clone()
+    seconds = []
+    for repeat in range(warmup + repeats):
+        buffer.copy_(contribution)
+        with collective():
+            dist.barrier()
+            job.synchronize()
+            start = time.perf_counter()
+            dist.all_reduce(buffer)
+            job.synchronize()
+            seconds.append(time.perf_counter() - start)
+        if job.fault.falsifies(job.rank) and repeat == warmup:
+            buffer[17] += 1
+        check(job, size, buffer, expected)
+    return statistics.median(job.slowest(seconds[warmup:]))
+
+
+def label(size: int) -> str:
+    """A size as people write it: 16 MiB."""
+    for unit, name in ((1024 * MIB, "GiB"), (MIB, "MiB"), (KIB, "KiB")):
+        if size >= unit and size % unit == 0:
+            return f"{size // unit} {name}"
+    return f"{size} B"
+
+
+def run(job: Job, options: argparse.Namespace) -> None:
+    """Measure every size and report them from rank 0."""
+    gpu = job.device.type == "cuda"
+    sizes = options.sizes or (GPU_SIZES if gpu else CPU_SIZES)
+    repeats = options.repeats or (20 if gpu else 5)
+    header, began = job.header("allreduce"), time.perf_counter()
+    lead = job.rank == 0
+    if lead:
+        where = f"{header['world_size']} ranks on {len(header['hosts'])} hosts, {job.backend} on {header['device']}"
+        job.say(f"all-reduce over {where}, torch {header['torch']}\n{'size':>10} {'ms':>10} {'algbw':>8} {'busbw':>8}")
+    for size in sizes:
+        job.fault.strike(job.rank)
+        seconds = measure(job, size, options.warmup, repeats)
+        algbw = size / seconds / 1e9
+        busbw = algbw * 2 * (job.world_size - 1) / job.world_size
+        if lead:
+            job.say(
+                f"{label(size):>10} {seconds * 1e3:10.3f} {algbw:8.3f} {busbw:8.3f}",
+                event="measurement",
+                test="allreduce",
+                size_bytes=size,
+                seconds=round(seconds, 9),
+                algbw_gb_per_s=round(algbw, 4),
+                busbw_gb_per_s=round(busbw, 4),
+            )
+    if lead:
+        elapsed = round(time.perf_counter() - began, 3)
+        job.say(f"every sum is exact ({elapsed} s)", event="result", **header, seconds=elapsed)
+
+
+def _sizes(text: str) -> tuple[int, ...]:
+    units = {"K": KIB, "M": MIB, "G": 1024 * MIB}
+    sizes = []
+    for part in text.split(","):
+        number, unit = (part[:-1], units[part[-1]]) if part[-1:] in units else (part, 1)
+        if not number.isdigit() or int(number) * unit < 128 or int(number) * unit % 4:
+            raise argparse.ArgumentTypeError(
+                f"{part!r} is not a number of bytes (K, M, G), a multiple of 4, 128 or more"
+            )
+        sizes.append(int(number) * unit)
+    return tuple(sizes)
+
+
+if __name__ == "__main__":
+    parser = options_parser("All-reduce: every sum exact, bandwidth per size.")
+    parser.add_argument("--sizes", type=_sizes, help="e.g. 4K,1M (default: 4 KiB to 16 MiB, with GPUs to 1 GiB)")
+    parser.add_argument("--warmup", type=int, default=2, help="repeats not counted (default: 2)")
+    parser.add_argument("--repeats", type=int, default=0, help="repeats counted (default: 5, with GPUs 20)")
+    main(parser.parse_args(), run)

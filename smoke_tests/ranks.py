@@ -1,0 +1,259 @@
+"""What the smoke tests share: a rank joins its job, says what happened to it, and goes wrong on demand.
+
+Plain Python and torch; runs with Python 3.9 and torch 1.13 or later, without numpy. Standard output carries one event
+a line. With `--json` each is one JSON object, written by a single write(2) so that lines of several ranks do not mix::
+
+    {"event": "started",     "rank": 3, "host": "w2"}                 # every rank, once torch is imported
+    {"event": "measurement", "test": "allreduce", ...}                # rank 0, numbers of the test
+    {"event": "result",      "schema_version": 1, "test": ..., ...}   # rank 0, once, if all ranks were right
+    {"event": "wrong",       "rank": 3, "host": "w2", "where": ..., "expected": x, "got": y}
+    {"event": "failed",      "rank": 3, "host": "w2", "during": "collective", "error": ...}
+
+`during: collective` marks a failure that another rank may have caused: its connection closed, or it never came.
+
+Exit codes: 0 right, 1 failed, 2 usage, 3 wrong result on some rank.
+"""
+
+from __future__ import annotations
+
+import argparse
+import fcntl
+import json
+import os
+import signal
+import socket
+import struct
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.distributed as dist
+
+SCHEMA_VERSION = 1
+FAILED = 1
+USAGE = 2
+WRONG = 3
+
+_HOST_BYTES = 64  # a Linux host name has at most 64 bytes (HOST_NAME_MAX)
+
+
+class WrongResultError(Exception):
+    """Some rank computed a wrong value; that rank has said so already."""
+
+
+class CollectiveError(Exception):
+    """A collective did not complete, perhaps because of another rank."""
+
+
+@dataclass(frozen=True)
+class Fault:
+    """A fault asked for with `--inject KIND:RANK`, to test whoever judges these tests.
+
+    wrong: the rank's result is altered; die: SIGKILL, as by the kernel's out-of-memory killer; raise: an exception;
+    hang: the rank stops for ever.
+    """
+
+    kind: str
+    rank: int
+
+    def strike(self, rank: int) -> None:
+        """Die, raise or hang, if that was asked of this rank."""
+        if rank != self.rank:
+            return
+        if self.kind == "die":
+            os.kill(os.getpid(), signal.SIGKILL)
+        if self.kind == "raise":
+            raise RuntimeError("injected failure")
+        while self.kind == "hang":
+            time.sleep(3600)
+
+    def falsifies(self, rank: int) -> bool:
+        """True if this rank is to alter its result."""
+        return self.kind == "wrong" and rank == self.rank
+
+
+NO_FAULT = Fault("none", -1)
+
+
+@dataclass(frozen=True)
+class Job:
+    """This rank's place in the job."""
+
+    rank: int
+    world_size: int
+    local_rank: int
+    host: str
+    backend: str
+    device: torch.device
+    json: bool
+    fault: Fault
+
+    def say(self, text: str, **event: Any) -> None:
+        """Write one event: with `--json` its JSON form, where it has one, else its text, where it has one."""
+        line = (json.dumps(event) if event else "") if self.json else text
+        if line:
+            os.write(1, (line + "\n").encode())
+
+    def wrong(self, where: str, expected: float, got: float) -> None:
+        """Say that this rank's result is wrong."""
+        text = f"rank {self.rank} on {self.host}: wrong result, {where}: expected {expected!r}, got {got!r}"
+        self.say(text, event="wrong", rank=self.rank, host=self.host, where=where, expected=str(expected), got=str(got))
+
+    def agree(self, right: bool) -> None:
+        """Raise WrongResultError on every rank if any rank is not right, so that all end alike."""
+        if self.slowest([0.0 if right else 1.0])[0] > 0:
+            raise WrongResultError
+
+    def slowest(self, values: Sequence[float]) -> list[float]:
+        """The maximum over all ranks of each value."""
+        tensor = torch.tensor(list(values), dtype=torch.float64, device=self.device)
+        with collective():
+            dist.all_reduce(tensor, op=dist.ReduceOp.MAX)
+            return [float(value) for value in tensor.tolist()]
+
+    def hosts(self) -> list[str]:
+        """The hosts of the job, in rank order, each once."""
+        name = self.host.encode()[:_HOST_BYTES].ljust(_HOST_BYTES, b"\0")
+        mine = torch.tensor(list(name), dtype=torch.uint8, device=self.device)
+        every = [torch.zeros_like(mine) for _ in range(self.world_size)]
+        with collective():
+            dist.all_gather(every, mine)
+        names = [bytes(one.tolist()).rstrip(b"\0").decode(errors="replace") for one in every]
+        return list(dict.fromkeys(names))
+
+    def synchronize(self) -> None:
+        """Wait for the device; on the CPU there is nothing to wait for."""
+        if self.device.type == "cuda":
+            torch.cuda.synchronize(self.device)
+
+    def header(self, test: str) -> dict[str, Any]:
+        """What every result says about the job: where it ran, and on which PyTorch."""
+        return {
+            "schema_version": SCHEMA_VERSION,
+            "test": test,
+            "world_size": self.world_size,
+            "hosts": self.hosts(),
+            "backend": self.backend,
+            "device": torch.cuda.get_device_name(self.device) if self.device.type == "cuda" else "cpu",
+            "torch": torch.__version__,
+            "torch_path": str(Path(torch.__file__).parent),
+        }
+
+
+@contextmanager
+def collective() -> Iterator[None]:
+    """Mark what fails inside as a collective's failure, unless the message says that it is this rank's own device."""
+    try:
+        yield
+    except Exception as error:
+        own = "CUDA error" in str(error) or "out of memory" in str(error)
+        if own:
+            raise
+        raise CollectiveError(str(error)) from error
+
+
+def interface_towards(address: str) -> str | None:
+    """The network interface from which this host reaches an address; None if it cannot be told.
+
+    gloo otherwise takes the address to which the host's own name resolves. On Debian that is 127.0.1.1 (/etc/hosts),
+    which other hosts cannot reach.
+    """
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        try:
+            probe.connect((address, 9))  # sends nothing: a datagram socket only looks up its route
+            source = socket.inet_aton(probe.getsockname()[0])
+        except OSError:
+            return None
+        for _, name in socket.if_nameindex():
+            try:
+                answer = fcntl.ioctl(probe, 0x8915, struct.pack("256s", name.encode()[:15]))  # SIOCGIFADDR
+            except OSError:  # an interface without an IPv4 address
+                continue
+            if answer[20:24] == source:
+                return name
+    return None
+
+
+def _host() -> str:
+    return os.environ.get("SLURMD_NODENAME") or socket.gethostname()
+
+
+def _join(options: argparse.Namespace) -> Job:
+    rank, local_rank = int(os.environ["RANK"]), int(os.environ["LOCAL_RANK"])
+    cuda = torch.cuda.is_available()
+    if cuda:
+        if local_rank >= torch.cuda.device_count():
+            raise RuntimeError(f"local rank {local_rank} has no GPU: torch sees {torch.cuda.device_count()} here")
+        torch.cuda.set_device(local_rank)
+    else:
+        interface = interface_towards(os.environ["MASTER_ADDR"])
+        if interface:
+            os.environ.setdefault("GLOO_SOCKET_IFNAME", interface)
+    backend = "nccl" if cuda else "gloo"
+    with collective():
+        dist.init_process_group(backend, timeout=timedelta(seconds=options.timeout_s))
+    return Job(
+        rank=rank,
+        world_size=dist.get_world_size(),
+        local_rank=local_rank,
+        host=_host(),
+        backend=backend,
+        device=torch.device("cuda", local_rank) if cuda else torch.device("cpu"),
+        json=options.json,
+        fault=options.inject,
+    )
+
+
+def _fault(text: str) -> Fault:
+    kind, _, rank = text.partition(":")
+    if kind not in ("wrong", "die", "raise", "hang") or not rank.isdigit():
+        raise argparse.ArgumentTypeError(f"{text!r} is not wrong:RANK, die:RANK, raise:RANK or hang:RANK")
+    return Fault(kind, int(rank))
+
+
+def options_parser(description: str) -> argparse.ArgumentParser:
+    """A parser with the options that every test has."""
+    parser = argparse.ArgumentParser(description=description)
+    parser.add_argument("--json", action="store_true", help="one JSON object a line instead of text")
+    parser.add_argument("--timeout-s", type=float, default=120.0, help="limit of one collective (default: 120)")
+    parser.add_argument(
+        "--inject",
+        type=_fault,
+        default=NO_FAULT,
+        metavar="KIND:RANK",
+        help="for testing whoever judges this test: make one rank compute wrong, die, raise or hang",
+    )
+    return parser
+
+
+def main(options: argparse.Namespace, test: Callable[[Job, argparse.Namespace], None]) -> None:
+    """Run a test as one rank of a job started by torchrun, and exit."""
+    if "RANK" not in os.environ:
+        sys.stderr.write(f"start it with torchrun: torchrun --standalone --nproc_per_node 2 {sys.argv[0]}\n")
+        sys.exit(USAGE)
+    rank, host = int(os.environ["RANK"]), _host()
+    said = Job(rank, int(os.environ["WORLD_SIZE"]), 0, host, "", None, options.json, options.inject)
+    said.say("", event="started", rank=rank, host=host)
+    code = 0
+    try:
+        test(_join(options), options)
+    except WrongResultError:
+        code = WRONG
+    except BaseException as error:  # whatever it was, it has to be told with rank and host
+        code = FAILED
+        during = "collective" if isinstance(error, CollectiveError) else "own"
+        what = f"{type(error).__name__}: {error}".strip().splitlines()[0][:300]
+        text = f"rank {rank} on {host} failed: {what}"
+        said.say(text, event="failed", rank=rank, host=host, during=during, error=what)
+    sys.stdout.flush()
+    sys.stderr.flush()
+    if code == 0:
+        dist.destroy_process_group()
+    # At once: with peers gone, destructors of process groups wait for them.
+    os._exit(code)
