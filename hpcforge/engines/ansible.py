@@ -35,12 +35,11 @@ _FACTS = re.compile(r"\bansible_[a-z]")  # a role that mentions one needs them g
 _CONFIG = """\
 [defaults]
 retry_files_enabled = False
-host_key_checking = True
 interpreter_python = /usr/bin/python3
 [ssh_connection]
 pipelining = True
 control_path_dir = {sockets}
-ssh_args = -o ControlMaster=auto -o ControlPersist=30s
+ssh_args = -o StrictHostKeyChecking=yes -o ControlMaster=auto -o ControlPersist=30s
 """
 _SETTINGS = {"pexpect_timeout": 0.2, "suppress_env_files": True}  # the first bounds how long an end takes to be heard
 _REASONS = {  # what OpenSSH says: our word for it
@@ -91,6 +90,7 @@ def inventory_yaml(target: Target, known_hosts_file: Path) -> str:
         "ansible_ssh_common_args": shlex.join(
             ["-F", "/dev/null", *(part for each in options for part in ("-o", each))]
         ),
+        "ansible_host_key_checking": True,  # ansible-runner turns it off, and ssh heeds the first option it sees
         "ansible_become": target.become == "sudo",
         "ansible_become_method": "sudo",
         "ansible_become_user": "root",
@@ -221,7 +221,7 @@ class Playbooks:
             reason = next((word for text, word in _REASONS.items() if text in seen.unreachable), "link")
             return result(rc=rc, error=f"{where}: {seen.unreachable}", reason=reason, changed=seen.changed)
         if rc == 254 and not seen.failures:
-            error = f"{where}: Ansible was not done within {task.timeout_s:g} s: stopped here, it may still be at work there"
+            error = f"{where}: not done within {task.timeout_s:g} s: stopped here, it may still be at work there"
         elif rc != 0:
             detail = seen.failures[-1] if seen.failures else last_line(seen.output.text()) or f"exit status {rc}"
             error = f"{where}: {detail}"
@@ -276,6 +276,7 @@ def _environment(folder: Path, roles: Path) -> dict[str, str]:
         "PATH": f"{ours}:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
         "HOME": str(folder),
         "LANG": "C.UTF-8",
+        "ANSIBLE_HOST_KEY_CHECKING": "True",
         "ANSIBLE_CONFIG": str(folder / "ansible.cfg"),
         "ANSIBLE_ROLES_PATH": str(roles.absolute()),
     }
