@@ -264,16 +264,18 @@ def _write(folder: Path, task: Ansible, target: Target, sockets: Path) -> None:
         "env/settings": json.dumps({**_SETTINGS, "job_timeout": max(1, round(task.timeout_s))}),
         "ansible.cfg": _CONFIG.format(sockets=sockets),
     }
+    ours = Path(sys.executable).parent / "ansible-playbook"
+    files["bin/ansible-playbook"] = f'#!/bin/sh\nexec {shlex.join(_ends_with_us([str(ours)]))} "$@"\n'
     for name, text in files.items():  # the folder is 0700 from its beginning
         path = folder / name
         path.parent.mkdir(exist_ok=True)
         path.write_text(text)
+    (folder / "bin/ansible-playbook").chmod(0o700)
 
 
 def _environment(folder: Path, roles: Path) -> dict[str, str]:
-    ours = Path(sys.executable).parent
     environment = {
-        "PATH": f"{ours}:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+        "PATH": f"{folder}/bin:{Path(sys.executable).parent}:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
         "HOME": str(folder),
         "LANG": "C.UTF-8",
         "ANSIBLE_HOST_KEY_CHECKING": "True",
@@ -285,7 +287,10 @@ def _environment(folder: Path, roles: Path) -> dict[str, str]:
 
 
 def _ends_with_us(command: list[str]) -> list[str]:
-    """The command, told to end when the thread that waits for it is gone, hpcforge being killed included."""
+    """The command, told to end when what started it is gone: here a thread that waits for it, or ansible-runner.
+
+    Each needs it, because ansible-runner gives ansible-playbook a session of its own; hpcforge may be killed.
+    """
     setpriv = shutil.which("setpriv")
     return [setpriv, "--pdeathsig", "TERM", *command] if setpriv else command
 
