@@ -77,8 +77,10 @@ def _download(wheels: Sequence[Wheel], folder: Path, progress: Callable[[str], N
     first = _run_pip(command, folder, progress)
     if first is None:
         return
-    progress(f"not all wheels are where pip looks; trying {_VENDOR_INDEX} too")
-    if _run_pip([*command, "--extra-index-url", _VENDOR_INDEX], folder, progress) is not None:
+    again = "DO NOT MATCH THE HASHES" not in first  # what is wrong does not get right by asking again
+    if again:
+        progress(f"not all wheels are where pip looks; trying {_VENDOR_INDEX} too")
+    if not again or _run_pip([*command, "--extra-index-url", _VENDOR_INDEX], folder, progress) is not None:
         raise FetchError(
             f"pip could not fetch {', '.join(wheel.file for wheel in wheels)}:\n{first}",
             "let pip reach an index that has them (pip config set global.index-url ...), or put the folder that holds "

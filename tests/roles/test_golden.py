@@ -1,0 +1,106 @@
+"""Everything the roles make of the shipped blueprints, compared whole.
+
+golden/BLUEPRINT/ROLE/resources.txt   packages, directories, accounts, units, checks and inputs, by node set
+golden/BLUEPRINT/ROLE/PATH.N.txt      a file's content, headed by its node set; slashes are __
+golden/BLUEPRINT/ROLE/PATH.each.txt   all contents of a file that has its own on (nearly) every node
+
+Refresh with `pytest tests/roles --refresh-golden`, then read the difference.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from hpcforge.blueprint.hostlist import fold
+from hpcforge.cluster.model import Cluster
+from hpcforge.plan.desired import Desired, File, Need, Wanted
+from hpcforge.plan.role import Role
+
+GOLDEN = Path(__file__).parent / "golden"
+_EACH = 4  # more contents than this go into one file
+
+
+def test_rendered_as_before(
+    blueprint: Path,
+    cluster: Cluster,
+    roles: tuple[Role, ...],
+    compiled: Callable[[Cluster], Desired],
+    golden: Callable[[Path, str], None],
+    request: pytest.FixtureRequest,
+) -> None:
+    desired = compiled(cluster)
+    folder = GOLDEN / blueprint.stem
+    verbatim = {hashlib.sha256(role.texts[name].encode()).hexdigest(): name for role, name in _sources(roles)}
+    shown = {
+        digest: f"<{verbatim[digest]}>\n" if digest in verbatim else text for digest, text in desired.texts.items()
+    }
+    expected = dict(_texts(dataclasses.replace(desired, texts=shown)))
+    stale = {path for path in folder.rglob("*.txt") if str(path.relative_to(folder)) not in expected}
+    if request.config.getoption("--refresh-golden"):
+        for path in stale:
+            path.unlink()
+        stale = set()
+    for name, text in expected.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        golden(folder / name, text)
+    assert not stale, "no role renders these any more"
+
+
+def _sources(roles: tuple[Role, ...]) -> Iterator[tuple[Role, str]]:
+    """Files that are handed on as they are: their text is in the repository already."""
+    for role in roles:
+        yield from ((role, file.source) for file in role.spec.files if file.source is not None)
+
+
+def _texts(desired: Desired) -> Iterator[tuple[str, str]]:
+    roles = dict.fromkeys(wanted.role for wanteds in desired.nodes.values() for wanted in wanteds)
+    for role in roles:
+        on = {node: wanted for node, wanteds in desired.nodes.items() for wanted in wanteds if wanted.role == role}
+        yield f"{role}/resources.txt", _by_nodes({node: _resources(node, wanted) for node, wanted in on.items()})
+        paths = dict.fromkeys(file.path for wanted in on.values() for file in wanted.files)
+        for path in paths:
+            files = {node: file for node, wanted in on.items() for file in wanted.files if file.path == path}
+            yield from _file_texts(f"{role}/{path.lstrip('/').replace('/', '__')}", files, desired)
+
+
+def _file_texts(stem: str, files: dict[str, File], desired: Desired) -> Iterator[tuple[str, str]]:
+    texts = {node: _file_text(file, desired) for node, file in files.items()}
+    kinds = list(dict.fromkeys(texts.values()))
+    if len(kinds) > _EACH:
+        yield f"{stem}.each.txt", _by_nodes(texts)
+        return
+    for number, text in enumerate(kinds, start=1):
+        yield f"{stem}.{number}.txt", _by_nodes({node: text for node, own in texts.items() if own == text})
+
+
+def _file_text(file: File, desired: Desired) -> str:
+    early = " early" if file.early else ""
+    content = f"<secret {file.secret}>\n" if file.secret else desired.texts[str(file.digest)]
+    return f"{file.path} {file.mode} {file.owner}:{file.group}{early}\n{'-' * 40}\n{content}"
+
+
+def _by_nodes(texts: dict[str, str]) -> str:
+    kinds = dict.fromkeys(texts.values())
+    parts = [f"nodes: {fold(node for node in texts if texts[node] == kind)}\n{kind}" for kind in kinds]
+    return f"\n{'=' * 40}\n".join(parts)
+
+
+def _resources(node: str, wanted: Wanted) -> str:
+    parts = dataclasses.asdict(dataclasses.replace(wanted, files=()))
+    parts["needs"] = [_need(node, need) for need in wanted.needs]
+    opaque = parts.pop("opaque")
+    if opaque is not None:  # neither where the checkout lies nor a digest of all code
+        parts["opaque"] = [{"engine": opaque["engine"], "inputs": opaque["inputs"]}]
+    del parts["role"], parts["files"]
+    items = [(name, item) for name, part in parts.items() for item in part]
+    return "".join(f"{name}: {json.dumps(item, ensure_ascii=False)}\n" for name, item in items)
+
+
+def _need(node: str, need: Need) -> str:
+    return need.role if need.nodes == (node,) else f"{need.role}@{fold(need.nodes)}"

@@ -1,0 +1,173 @@
+"""Every shipped role, on its own and on shipped blueprints."""
+
+from __future__ import annotations
+
+import dataclasses
+import subprocess
+from collections import Counter
+from collections.abc import Callable
+
+from hpcforge.blueprint.hostlist import expand
+from hpcforge.cluster.model import Cluster, OperatingSystem, PyTorch
+from hpcforge.plan.desired import Desired, Wanted
+from hpcforge.plan.role import Role
+
+Compiled = Callable[[Cluster], Desired]
+
+
+def wanted(desired: Desired, node: str, role: str) -> Wanted:
+    return next(one for one in desired.nodes[node] if one.role == role)
+
+
+def text(desired: Desired, node: str, path: str) -> str:
+    files = [file for one in desired.nodes[node] for file in one.files if file.path == path]
+    assert len(files) == 1, f"{path} is wanted {len(files)} times on {node}"
+    return desired.texts[str(files[0].digest)]
+
+
+def settings(line: str) -> dict[str, str]:
+    return dict(word.split("=", 1) for word in line.split())
+
+
+def slurm_conf(desired: Desired, cluster: Cluster) -> str:
+    return text(desired, cluster.slurm.controller, "/etc/slurm/slurm.conf")
+
+
+def node_lines(desired: Desired, cluster: Cluster) -> list[dict[str, str]]:
+    lines = slurm_conf(desired, cluster).splitlines()
+    return [settings(line) for line in lines if line.startswith("NodeName=")]
+
+
+def test_every_role_says_what_it_is_for(roles: tuple[Role, ...]) -> None:
+    assert roles
+    for role in roles:
+        assert role.spec.description.endswith("."), role.name
+
+
+def test_the_rehearsal_runs_every_role_but_that_of_login_nodes(
+    roles: tuple[Role, ...], rehearsal: Cluster, compiled: Compiled
+) -> None:
+    there = {one.role for wanteds in compiled(rehearsal).nodes.values() for one in wanteds}
+    assert {role.name for role in roles} - there == {"slurm_client"}
+
+
+def test_no_path_is_wanted_twice_on_a_node(cluster: Cluster, compiled: Compiled) -> None:
+    for node, wanteds in compiled(cluster).nodes.items():
+        paths = Counter(file.path for one in wanteds for file in one.files)
+        assert not [path for path, count in paths.items() if count > 1], node
+        assert all(path.startswith("/") for path in paths)
+
+
+def test_shell_in_checks_is_well_formed(cluster: Cluster, compiled: Compiled) -> None:
+    scripts = {
+        check.command[2]
+        for wanteds in compiled(cluster).nodes.values()
+        for one in wanteds
+        for check in one.checks
+        if check.command[:2] == ("sh", "-c")
+    }
+    assert scripts
+    for script in scripts:
+        subprocess.run(["sh", "-n", "-c", script], check=True)
+
+
+def test_only_secrets_and_private_folders_are_closed(cluster: Cluster, compiled: Compiled) -> None:
+    for wanteds in compiled(cluster).nodes.values():
+        for one in wanteds:
+            for file in one.files:
+                assert int(file.mode, 8) & 0o022 == 0, f"{file.path}: others may write"
+                assert (file.mode == "0400") == (file.secret is not None), file.path
+
+
+def test_slurm_counts_what_is_declared_less_the_reserve(cluster: Cluster, compiled: Compiled) -> None:
+    lines = node_lines(compiled(cluster), cluster)
+    seen = {}
+    for line in lines:
+        for name, address in zip(expand(line["NodeName"]), expand(line["NodeAddr"]), strict=True):
+            seen[name] = line
+            node = cluster.by_name[name]
+            assert address == node.address
+            assert int(line["RealMemory"]) == node.memory_mib - cluster.slurm.reserve_memory_mib
+            cpus = int(line["Sockets"]) * int(line["CoresPerSocket"]) * int(line["ThreadsPerCore"])
+            assert cpus == node.cpus
+            assert int(line["CoreSpecCount"]) == cluster.slurm.reserve_cores
+            gpus = node.gpus
+            assert line.get("Gres") == (f"gpu:{gpus.model}:{gpus.count}" if gpus else None)
+    assert set(seen) == {node.name for node in cluster.workers}
+
+
+def test_gres_names_as_many_devices_as_slurm_conf_counts(cluster: Cluster, compiled: Compiled) -> None:
+    conf = text(compiled(cluster), cluster.slurm.controller, "/etc/slurm/gres.conf")
+    lines = [settings(line) for line in conf.splitlines() if line.startswith("NodeName=")]
+    devices = {name: line["File"] for line in lines for name in expand(line["NodeName"])}
+    for node in cluster.workers:
+        assert node.gpus is not None
+        assert expand(devices[node.name].replace("/dev/", "")) == tuple(
+            device.replace("/dev/", "") for device in node.gpus.devices
+        )
+
+
+def test_one_gpu_needs_no_range(rehearsal: Cluster, compiled: Compiled) -> None:
+    nodes = tuple(
+        dataclasses.replace(node, gpus=node.gpus and dataclasses.replace(node.gpus, count=1))
+        for node in rehearsal.nodes
+    )
+    conf = text(compiled(dataclasses.replace(rehearsal, nodes=nodes)), "head", "/etc/slurm/gres.conf")
+    assert "File=/dev/fakegpu0\n" in conf
+
+
+def test_nodes_that_differ_get_lines_of_their_own(rehearsal: Cluster, compiled: Compiled) -> None:
+    nodes = tuple(
+        dataclasses.replace(node, memory_mib=node.memory_mib * 2) if node.name == "w02" else node
+        for node in rehearsal.nodes
+    )
+    changed = dataclasses.replace(rehearsal, nodes=nodes)
+    lines = node_lines(compiled(changed), changed)
+    assert [(line["NodeName"], line["NodeAddr"].rpartition(".")[2]) for line in lines] == [
+        ("w01", "11"),
+        ("w03", "13"),
+        ("w02", "12"),
+    ]
+
+
+def test_slurms_dialect_follows_its_version(rehearsal: Cluster, compiled: Compiled) -> None:
+    newer = dataclasses.replace(rehearsal, os=OperatingSystem("debian", "13", "3.13", "24.11", "2.41"))
+    old, new = slurm_conf(compiled(rehearsal), rehearsal), slurm_conf(compiled(newer), newer)
+    assert "CryptoType=crypto/munge" in old
+    assert "CredType" not in old
+    assert "CredType=cred/munge" in new
+    assert "CryptoType" not in new
+    assert "CgroupPlugin=disabled" in text(compiled(newer), "head", "/etc/slurm/cgroup.conf")
+    assert "CgroupPlugin" not in text(compiled(rehearsal), "head", "/etc/slurm/cgroup.conf")
+
+
+def test_what_is_declared_is_never_taken_on_trust(cluster: Cluster, compiled: Compiled) -> None:
+    assert "config_overrides" not in slurm_conf(compiled(cluster), cluster)
+
+
+def test_enforcement_is_what_the_blueprint_says(rehearsal: Cluster, compiled: Compiled) -> None:
+    assert "proctrack/linuxproc" in slurm_conf(compiled(rehearsal), rehearsal)
+    strict = dataclasses.replace(rehearsal, slurm=dataclasses.replace(rehearsal.slurm, enforce=("cores", "gpus")))
+    assert "TaskPlugin=task/cgroup,task/affinity" in slurm_conf(compiled(strict), strict)
+    cgroup = text(compiled(strict), "head", "/etc/slurm/cgroup.conf").splitlines()
+    assert cgroup[1:] == ["ConstrainCores=yes", "ConstrainRAMSpace=no", "ConstrainDevices=yes"]
+
+
+def test_a_python_without_wheels_gets_the_distributions_torch(rehearsal: Cluster, compiled: Compiled) -> None:
+    packaged = dataclasses.replace(rehearsal, pytorch=PyTorch("2.6.0", "distribution", ()))
+    role = wanted(compiled(packaged), "w01", "pytorch")
+    assert role.packages == ("python3-torch",)
+    assert role.files == ()
+    assert role.checks[0].command[0] == "/usr/bin/python3"
+    assert not wanted(compiled(packaged), "head", "depot").checks
+
+
+def test_services_that_the_site_has_run_on_no_node(rehearsal: Cluster, compiled: Compiled) -> None:
+    services = dataclasses.replace(
+        rehearsal.services, dns_on=None, dns_external=("192.0.2.2",), time_on=None, time_external=("ntp.example.org",)
+    )
+    desired = compiled(dataclasses.replace(rehearsal, services=services))
+    for node, wanteds in desired.nodes.items():
+        assert not {"dns_server", "time_server"} & {one.role for one in wanteds}
+        assert "nameserver 192.0.2.2\n" in text(desired, node, "/etc/resolv.conf")
+        assert "server ntp.example.org iburst\n" in text(desired, node, "/etc/chrony/chrony.conf")
