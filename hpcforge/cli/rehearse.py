@@ -42,7 +42,7 @@ def up(blueprint: options.Blueprint, lab: options.LabName = None) -> int:
             login_user=cluster.access.user,
             release=cluster.os.release,
             blueprint=blueprint.resolve(),
-            network=cluster.network.name,
+            network_name=cluster.network.name,
             progress=progress.say,
         )
     sys.stderr.write(phases_line(progress.phases))
@@ -55,9 +55,7 @@ def up(blueprint: options.Blueprint, lab: options.LabName = None) -> int:
 def status(lab: options.LabName = None, as_json: options.Json = False) -> int:
     """Show the nodes of a rehearsal, and whether they run."""
     found = labs.status(lab or lab_name(Path.cwd() / "here"))
-    sys.stdout.write(
-        json.dumps({"schema_version": 1, **dataclasses.asdict(found)}) + "\n" if as_json else _table(found)
-    )
+    sys.stdout.write(_json(found) if as_json else _table(found))
     return Exit.DONE
 
 
@@ -104,5 +102,10 @@ def _nodes(cluster: Cluster) -> list[labs.LabNode]:
 
 
 def _table(found: labs.LabStatus) -> str:
-    rows = [[node.name, node.address, "running" if node.running else "stopped"] for node in found.nodes]
-    return f"rehearsal {found.name}\n" + table(("node", "address", "state"), rows)
+    rows = [[node.name, node.address, node.state] for node in found.nodes]
+    return f"rehearsal {found.lab.name}\n" + table(("node", "address", "state"), rows)
+
+
+def _json(found: labs.LabStatus) -> str:
+    nodes = [dataclasses.asdict(node) for node in found.nodes]
+    return json.dumps({"schema_version": 1, "name": found.lab.name, "cidr": found.lab.cidr, "nodes": nodes}) + "\n"

@@ -41,8 +41,8 @@ def open_site(blueprint: Path, inventory: Path | None, lab: str | None, identity
         running = labs.load(name)
         if running is None:
             raise UsageError(f"the rehearsal {name!r} is not up", f"start it: hpcforge rehearse up {blueprint}")
-        return Site(load(blueprint, running.inventory), loaded.cluster, identity or default_identity_path(), name)
-    return Site(loaded, loaded.cluster, identity or default_identity_path(), None)
+        loaded, lab = load(blueprint, running.inventory), name
+    return Site(loaded, loaded.cluster, identity or default_identity_path(), lab)
 
 
 def lab_name(blueprint: Path) -> str:

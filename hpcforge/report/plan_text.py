@@ -86,7 +86,7 @@ def _notes(plan: Plan) -> Iterator[str]:
 def _summary(plan: Plan) -> str:
     untouched = [node for node in plan.nodes if node not in plan.touched and node not in plan.unreachable]
     if not plan.pending:
-        return f"Nothing to do on {plural(len(untouched), 'node')}."
+        return f"Nothing to do on {plural(len(untouched), 'node')}." if untouched else "No node answers."
     parts = []
     if plan.touched:
         parts.append(f"{plural(len(plan.touched), 'node')} to change: {fold(plan.touched)}")

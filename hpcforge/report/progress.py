@@ -63,12 +63,9 @@ class Progress:
             self.detail(f"{node}: {role}: {data.get('kind')} {name}")
         elif event.kind == "progress":
             self.detail(f"{node}: {data.get('detail')}")
-        elif event.kind == "failed":
-            self.say(f"{node}: {role}: FAILED {name}: {data.get('error')}")
-        elif event.kind == "role_done":
-            self.say(f"{node}: {role} done")
-        elif event.kind == "result" and not data.get("ok"):
-            self.say(f"{node}: {event.task.partition(':')[0]} failed: {data.get('error')}")
+        elif event.kind == "settled" and data["status"] != "interrupted":
+            detail = f": {data['detail']}" if data["detail"] else ""
+            self.say(f"{node}: {role} {data['status'] if data['status'] == 'done' else data['status'].upper()}{detail}")
 
     @contextmanager
     def phase(self, name: str) -> Iterator[None]:

@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 from hpcforge.cluster.model import Cluster
 from hpcforge.engines.tasks import Command, Engine, Event
 from hpcforge.plan.observed import Observed
 from hpcforge.plan.plan import Plan
 from hpcforge.run.admit import Admission, admit
-from hpcforge.run.observe import VERDICTS_PATH
 from hpcforge.run.verdict_store import store_verdicts
 from hpcforge.run.walk import Result, walk
 from hpcforge.run.wheels import fetch
 from hpcforge.verify.head import Completed
-from hpcforge.verify.verdicts import Verdict, from_text
+from hpcforge.verify.verdicts import VERDICTS_PATH, Verdict, load
 from hpcforge.verify.verify import verify
 
 
@@ -75,8 +74,11 @@ def apply_plan(
     with listener.phase("admit"):
         admission = admit(engine, plan, {name: f for name, f in facts.items() if name not in result.lost})
     if not (plan.pending or admission.ordered):
-        last = from_text(observed[cluster.slurm.controller].reads.get(VERDICTS_PATH) or "")
-        if last is not None:
+        text = observed[cluster.slurm.controller].reads.get(VERDICTS_PATH)
+        last = load(text) if text is not None else None
+        if last is not None and last.problem:
+            listener.say(f"the last verdicts cannot be read ({last.problem}): testing again")
+        elif last is not None and last.time_s is not None:
             age_s = max(0.0, time.time() - last.time_s)
             return Applied(result, admission, last.verdicts, age_s, "", admission.error)
     verdicts, note = run_tests(engine, cluster, left_out(result, admission), listener)
@@ -91,7 +93,7 @@ def run_tests(
         return (), "not verified: the blueprint has no acceptance section"
     head = EngineHead(engine, cluster.slurm.controller)
     with listener.phase("verify"):
-        verdicts = verify(cluster, head, out, listener.say)
+        verdicts = verify(cluster, head, out, lambda test, text: listener.say(f"{test}: {text}"))
         problem = store_verdicts(engine, cluster.slurm.controller, verdicts, time.time())
     return verdicts, f"the verdicts could not be kept on the head: {problem}" if problem else ""
 
@@ -117,12 +119,11 @@ class EngineHead:
     engine: Engine
     node: str
 
-    def run(self, argv: Any, *, stdin: str = "", user: str | None = None, timeout_s: float = 60.0) -> Completed:
-        """One command on the head."""
-        task = Command(f"verify:{time.monotonic_ns()}", self.node, tuple(argv), stdin, user, timeout_s)
+    def run(self, argv: Sequence[str], *, stdin: str = "", user: str | None = None, timeout_s: float) -> Completed:
+        """One command on the head, as root where no user is named."""
+        task = Command(f"verify:{time.monotonic_ns()}", self.node, tuple(argv), stdin, user or "root", timeout_s)
         data = self.engine.run(task).data
-        rc = data["rc"] if data["rc"] is not None else 255
-        return Completed(rc, data["stdout"], data["stderr"] or data["error"] or "")
+        return Completed(data["rc"], data["stdout"], data["stderr"] or data["error"] or "")
 
 
 def _fetch_artifacts(plan: Plan, artifacts: Path, cluster: Cluster, listener: Listener) -> None:

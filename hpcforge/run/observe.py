@@ -11,8 +11,8 @@ from hpcforge.plan.admission import SLURM_NODES_COMMAND, parse_slurm_nodes
 from hpcforge.plan.desired import Desired
 from hpcforge.plan.diff import SLURM_NODES
 from hpcforge.plan.observed import Observed
+from hpcforge.verify.verdicts import VERDICTS_PATH
 
-VERDICTS_PATH = "/var/lib/hpcforge/verdicts.json"  # on the head: what the last verify said
 _TIMEOUT_S = 120.0
 
 

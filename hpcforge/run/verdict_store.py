@@ -7,15 +7,14 @@ import hashlib
 from collections.abc import Sequence
 
 from hpcforge.engines.tasks import Engine, Program
-from hpcforge.run.observe import VERDICTS_PATH
-from hpcforge.verify.verdicts import Verdict, to_text
+from hpcforge.verify.verdicts import VERDICTS_PATH, Verdict, dump
 
 _TIMEOUT_S = 60.0
 
 
 def store_verdicts(engine: Engine, controller: str, verdicts: Sequence[Verdict], time_s: float) -> str | None:
     """Write them with their time (seconds since 1970). Returns why not, if that failed."""
-    content = to_text(verdicts, time_s).encode()
+    content = dump(verdicts, time_s).encode()
     file = {
         "path": VERDICTS_PATH,
         "mode": "0644",

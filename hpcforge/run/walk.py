@@ -59,8 +59,11 @@ def walk(
     listen: Callable[[Event], None],
     stop: Callable[[], bool],
 ) -> Result:
-    """Do everything in the plan. `stop()` turning true lets running stages finish and starts no more."""
-    walker = _Walker(plan, secrets, engine)
+    """Do everything in the plan. `stop()` turning true lets running stages finish and starts no more.
+
+    `listen` gets every event of the engines, and one of kind "settled" (role, status, detail) when a role has ended.
+    """
+    walker = _Walker(plan, secrets, engine, listen)
     walker.start_what_can()
     while walker.busy():
         event = engine.next(_WAIT_S)
@@ -76,8 +79,10 @@ def walk(
 class _Walker:
     """The state of a walk: what waits, what runs, how each role ended."""
 
-    def __init__(self, plan: Plan, secrets: Mapping[str, bytes], engine: Engine) -> None:
-        self.plan, self.engine = plan, engine
+    def __init__(
+        self, plan: Plan, secrets: Mapping[str, bytes], engine: Engine, listen: Callable[[Event], None]
+    ) -> None:
+        self.plan, self.engine, self.listen = plan, engine, listen
         self.needs = {
             (node, role): [(other, need.role) for need in change.needs for other in need.nodes]
             for step in plan.steps
@@ -170,18 +175,23 @@ class _Walker:
                 self._settle(node.name, role, Outcome("unreachable", error))
             node.queue.clear()
             return
+        stray = not data.get("ok") and not any(role in node.errors for role in stage.roles)
         for role in stage.roles:
             if role in node.errors:
                 self._settle(node.name, role, Outcome("failed", node.errors[role]))
-            elif not data.get("ok") and not node.errors:
-                self._settle(node.name, role, Outcome("failed", error))
+            elif stray:
+                self._settle(node.name, role, Outcome("failed", error or "; ".join(node.errors.values())))
             elif role in stage.completes:
                 skipped = [r for r in node.errors if (node.name, r) in self.needs[node.name, role]]
                 done = Outcome("skipped", f"{skipped[0]} on {node.name} failed") if skipped else Outcome("done")
                 self._settle(node.name, role, done)
 
     def _settle(self, node: str, role: str, outcome: Outcome) -> None:
-        self.result.outcomes[node].setdefault(role, outcome)
+        """The first word on a role stands, but for a failure that shows after it was done."""
+        known = self.result.outcomes[node].get(role)
+        if known is None or (known.status == "done" and outcome.status == "failed"):
+            self.result.outcomes[node][role] = outcome
+            self.listen(Event(node, "", "settled", {"role": role, **dataclasses.asdict(outcome)}))
 
 
 def _narrowed(stage: Stage, roles: tuple[str, ...]) -> Stage:
