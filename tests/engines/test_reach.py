@@ -1,0 +1,88 @@
+"""Host keys from the inventory, and failures to connect told apart."""
+
+import base64
+import errno
+import os
+import socket
+from dataclasses import replace
+from pathlib import Path
+
+import paramiko
+import pytest
+
+from hpcforge.engines.hostkeys import UnreachableError, host_keys, known_hosts
+from hpcforge.engines.reach import classify
+from hpcforge.engines.tasks import Target
+
+KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIK6Yas2OaBo2NdCsmAoKeiavCSvKFdPM4KLFwdh0EHLq"
+TARGET = Target("n1", "192.0.2.1", "ops", "sudo", Path("/key"), (KEY + " root@n1", "ecdsa-sha2-nistp256 AAAA"))
+
+
+def test_known_hosts_has_every_key_of_every_node_without_comments() -> None:
+    other = replace(TARGET, name="n2", address="2001:db8::2", host_keys=(KEY,))
+    assert known_hosts([TARGET, other]) == (f"192.0.2.1 {KEY}\n192.0.2.1 ecdsa-sha2-nistp256 AAAA\n2001:db8::2 {KEY}\n")
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "",
+        "AAAA",
+        "ssh-ed25519",
+        "ssh-dss AAAA",
+        f"* {KEY}",
+        f"@cert-authority {KEY}",
+        f"{KEY}\n* {KEY}",
+        "ssh-rsa A A\nB C",
+    ],
+)
+def test_what_is_no_key_is_refused_and_not_written(line: str) -> None:
+    target = replace(TARGET, host_keys=(line,))
+    with pytest.raises(UnreachableError, match="expected") as caught:
+        host_keys(target)
+    assert caught.value.reason == "no-host-key"
+    assert known_hosts([target]) == ""
+
+
+def test_an_address_cannot_smuggle_in_a_line() -> None:
+    assert known_hosts([replace(TARGET, address="192.0.2.1 ssh-rsa AAAA\n*")]) == ""
+
+
+def test_no_key_says_what_is_missing() -> None:
+    with pytest.raises(UnreachableError, match=r"no host key for n1.*ssh-keyscan 192\.0\.2\.1"):
+        host_keys(replace(TARGET, host_keys=()))
+
+
+def _system(number: int) -> OSError:
+    return OSError(number, os.strerror(number))  # which picks the subclass, as the system's own do
+
+
+@pytest.mark.parametrize(
+    ("error", "reason"),
+    [
+        (TimeoutError("timed out"), "timeout"),
+        (_system(errno.ETIMEDOUT), "timeout"),
+        (_system(errno.ECONNREFUSED), "refused"),
+        (_system(errno.EHOSTUNREACH), "no-route"),
+        (_system(errno.ENETUNREACH), "no-route"),
+        (socket.gaierror(-2, "Name or service not known"), "no-route"),
+        (_system(errno.ECONNRESET), "handshake"),
+        (paramiko.AuthenticationException("Authentication failed."), "login"),
+        (paramiko.BadAuthenticationType("no", ["password"]), "login"),
+        (paramiko.SSHException("Error reading SSH protocol banner"), "handshake"),
+        (EOFError(), "handshake"),
+    ],
+)
+def test_failures_to_connect_are_told_apart(error: BaseException, reason: str) -> None:
+    known = classify(TARGET, error)
+    assert known.reason == reason
+    assert "n1 (192.0.2.1)" in str(known)
+
+
+def test_a_changed_host_key_is_named_by_both_fingerprints() -> None:
+    expected, found = (paramiko.Ed25519Key(data=base64.b64decode(KEY.split()[1])), paramiko.ECDSAKey.generate())
+    known = classify(TARGET, paramiko.BadHostKeyException("192.0.2.1", found, expected))
+    assert known.reason == "host-key"
+    assert expected.fingerprint in str(known)
+    assert found.fingerprint in str(known)
+    assert "nothing was sent" in str(known)
