@@ -30,7 +30,7 @@ class Declared:
         self.groups: dict[str, s.NodeGroup] = draft.sections["nodes"] or {}
         for key in draft.keys("nodes"):
             self._add(key)
-        self.names_known &= bool(self.group_of)
+        self.names_known &= bool(self.group_of) and draft.keys_intact("nodes")
 
     def _add(self, key: str) -> None:
         self.too_many |= len(self.group_of) > hostlist.MAX_NAMES
@@ -249,16 +249,18 @@ def _idle_workers(draft: Draft, declared: Declared) -> Findings:
     if slurm is None or not (draft.intact("nodes") and draft.intact("slurm", "partitions")):
         return
     used = {name for partition in slurm.partitions.values() for name in select(partition.nodes, workers)}
-    for key in declared.groups:
-        idle = [name for name in workers if declared.group_of[name] == key and name not in used]
-        if idle:
-            yield Finding(
-                ("nodes", key),
-                f"{hostlist.fold(idle)} in no partition: no job will run there",
-                "name it in a partition under slurm.partitions",
-                severity="warning",
-                key=True,
-            )
+    idle: dict[str, list[str]] = {}
+    for name in workers:
+        if name not in used:
+            idle.setdefault(declared.group_of[name], []).append(name)
+    for key, names in idle.items():
+        yield Finding(
+            ("nodes", key),
+            f"{hostlist.fold(names)} in no partition: no job will run there",
+            "name it in a partition under slurm.partitions",
+            severity="warning",
+            key=True,
+        )
 
 
 def _users(draft: Draft, _: Declared) -> Findings:
@@ -280,7 +282,7 @@ def _acceptance(draft: Draft, declared: Declared) -> Findings:
     if acceptance is None:
         return
     users = draft.keys("users")
-    if acceptance.run_as not in users and draft.intact("acceptance", "run_as"):
+    if acceptance.run_as not in users and draft.intact("acceptance", "run_as") and draft.keys_intact("users"):
         yield Finding(
             ("acceptance", "run_as"),
             f"{quote(acceptance.run_as)} is not a user of this blueprint",

@@ -106,11 +106,10 @@ def to_json(diagnostic: Diagnostic) -> dict[str, str | int | None]:
     }
 
 
-def in_order(diagnostics: Iterable[Diagnostic]) -> tuple[Diagnostic, ...]:
-    """Sort by place, files in order of first mention, and drop what is said twice."""
-    entries = list(dict.fromkeys(diagnostics))
-    files = list(dict.fromkeys(entry.source.name for entry in entries))
-    return tuple(sorted(entries, key=lambda e: (files.index(e.source.name), e.line or 0, e.column or 0)))
+def in_order(first: Source, diagnostics: Iterable[Diagnostic]) -> tuple[Diagnostic, ...]:
+    """Sort by place, one file before all others, and drop what is said twice."""
+    entries = dict.fromkeys(diagnostics)
+    return tuple(sorted(entries, key=lambda e: (e.source is not first, e.source.name, e.line or 0, e.column or 0)))
 
 
 def quote(text: str) -> str:
@@ -119,12 +118,16 @@ def quote(text: str) -> str:
     return f"`{shown if len(shown) <= _SHOWN_CHARACTERS else shown[:_SHOWN_CHARACTERS] + '...'}`"
 
 
+def closest(word: str, known: Sequence[str]) -> str | None:
+    """Return the known word that is most like a word, None if none is."""
+    return next(iter(difflib.get_close_matches(word[:64].lower(), known[:4096], n=1, cutoff=0.6)), None)
+
+
 def did_you_mean(word: str, known: Iterable[str]) -> str | None:
     """Return a hint that names the closest known word, or lists the known ones where they are few."""
     candidates = list(known)
-    close = difflib.get_close_matches(word[:64].lower(), candidates[:4096], n=1, cutoff=0.6)
-    if close:
-        return f"did you mean `{close[0]}`?"
+    if close := closest(word, candidates):
+        return f"did you mean `{close}`?"
     return f"known: {', '.join(candidates)}" if 0 < len(candidates) <= 12 else None
 
 

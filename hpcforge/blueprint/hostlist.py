@@ -16,6 +16,7 @@ from ClusterShell.NodeSet import RESOLVER_NOGROUP, NodeSet
 MAX_NAMES = 16_384  # several times the largest cluster this project is for
 
 _RANGE = r"[0-9]{1,18}(?:-[0-9]{1,18})?"
+_PLAIN = re.compile(r"[a-z0-9.-]+")
 _PART = re.compile(rf"(?:[a-z0-9.-]+|\[{_RANGE}(?:,{_RANGE})*\])+")
 _BRACKETS = re.compile(r"\[([^\]]*)\]")
 _COMMA_OUTSIDE_BRACKETS = re.compile(r",(?![^\[]*\])")
@@ -31,6 +32,8 @@ class HostlistError(ValueError):
 
 def expand(text: str) -> tuple[str, ...]:
     """Return the names in the order written. Raises `HostlistError`; never runs or reads anything."""
+    if _PLAIN.fullmatch(text):  # by far the most frequent: one name
+        return (text,)
     parts = _COMMA_OUTSIDE_BRACKETS.split(text)
     for part in parts:
         _check_characters(part, text)
@@ -59,7 +62,7 @@ def _check_characters(part: str, text: str) -> None:
     if "@" in part:
         raise HostlistError("uses `@`", "groups have no `@` here: write the names, or the name of a group alone")
     raise HostlistError(
-        "is not a hostlist",
+        "is neither a name nor a hostlist",
         "write names of lower-case letters, digits and hyphens, and ranges like gpu[001-032], separated by commas",
     )
 

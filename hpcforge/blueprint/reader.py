@@ -37,14 +37,16 @@ class Sequence:
     """A list."""
 
     mark: Mark
+    broken: bool = False
     items: list[Tree] = field(default_factory=list)
 
 
 @dataclass(slots=True)
 class Mapping:
-    """A mapping; `keys` has where each key stands."""
+    """A mapping; `keys` has where each key stands. `broken`: something in it could not be read."""
 
     mark: Mark
+    broken: bool = False
     entries: dict[str, Tree] = field(default_factory=dict)
     keys: dict[str, Mark] = field(default_factory=dict)
 
@@ -67,11 +69,11 @@ def read_file(path: Path) -> Document:
     source = Source(str(path))
     try:
         if not stat.S_ISREG(path.stat().st_mode):
-            return _failed(source, "is not a regular file")
+            return _failed(source, "the file is not a regular one")
         with path.open("rb") as stream:
             content = stream.read(MAX_BYTES + 1)
     except OSError as error:
-        return _failed(source, f"cannot be read: {error.strerror}")
+        return _failed(source, f"the file cannot be read: {error.strerror}")
     return read_bytes(content, str(path))
 
 
@@ -79,13 +81,13 @@ def read_bytes(content: bytes, name: str) -> Document:
     """Read YAML from memory; `name` is how diagnostics call it."""
     source = Source(name)
     if len(content) > MAX_BYTES:
-        return _failed(source, f"is larger than {MAX_BYTES >> 20} MiB", hint="is this the file you meant?")
+        return _failed(source, f"the file is larger than {MAX_BYTES >> 20} MiB", hint="is this the file you meant?")
     try:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         before = content[: error.start].decode("utf-8-sig", "replace")
         mark = Mark(before.count("\n") + 1, len(before) - before.rfind("\n"))
-        message = f"is not UTF-8: byte 0x{content[error.start]:02x}"
+        message = f"the file is not UTF-8: byte 0x{content[error.start]:02x}"
         return _failed(Source.of(name, before), message, mark, "save the file as UTF-8")
     return _Builder(Source.of(name, text)).build(text)
 
@@ -126,9 +128,9 @@ def mark_of(root: Mapping, loc: Loc, *, key: bool = False) -> Mark:
 
 def broken_locs(tree: Tree, at: Loc = ()) -> Iterator[Loc]:
     """Yield where something stood that could not be read."""
+    if tree.broken:
+        yield at
     if isinstance(tree, Scalar):
-        if tree.broken:
-            yield at
         return
     children: Iterator[tuple[str | int, Tree]] = (
         iter(tree.entries.items()) if isinstance(tree, Mapping) else iter(enumerate(tree.items))
@@ -152,6 +154,7 @@ class _Builder:
         self.pending: list[tuple[str, Mark] | None] = []  # for each open mapping: a key that awaits its value
         self.root: Tree | None = None
         self.documents = 0
+        self.aliases: set[str | None] = set()
 
     def build(self, text: str) -> Document:
         complete = True
@@ -166,7 +169,9 @@ class _Builder:
         if isinstance(self.root, Mapping):
             return Document(self.source, self.root, tuple(self.diagnostics), complete)
         if complete:
-            self._error("is empty" if self.root is None else "is not a mapping of keys to values", Mark(1, 1))
+            self._error(
+                f"the file is {'empty' if self.root is None else 'not a mapping of keys to values'}", Mark(1, 1)
+            )
         return Document(self.source, Mapping(Mark(1, 1)), tuple(self.diagnostics), complete=False)
 
     def _take(self, event: Any) -> bool:
@@ -174,14 +179,18 @@ class _Builder:
         if isinstance(event, yaml.DocumentStartEvent):
             self.documents += 1
             if self.documents > 1:
-                self._error("has a second document", _mark(event), "keep what stands above `---` in one file")
+                self._error("a second document", _mark(event), "keep what stands above `---` in one file")
                 return False
         elif isinstance(event, yaml.AliasEvent):
-            self._error(f"aliases are not accepted: {quote(f'*{event.anchor}')}", _mark(event), "write the value out")
+            if event.anchor not in self.aliases:  # once each: a bomb has thousands
+                self._error(
+                    f"aliases are not accepted: {quote(f'*{event.anchor}')}", _mark(event), "write the value out"
+                )
+            self.aliases.add(event.anchor)
             self._place(Scalar(None, _mark(event), broken=True))
         elif isinstance(event, yaml.ScalarEvent):
             self._check_properties(event)
-            self._place(Scalar(None if _is_null(event) else event.value, _mark(event)))
+            self._place(Scalar(None if _is_null(event) else event.value, _mark(event), event.tag is not None))
         elif isinstance(event, yaml.MappingStartEvent | yaml.SequenceStartEvent):
             return self._descend(event)
         elif isinstance(event, yaml.MappingEndEvent | yaml.SequenceEndEvent):
@@ -191,9 +200,10 @@ class _Builder:
     def _descend(self, event: Any) -> bool:
         self._check_properties(event)
         if len(self.open) == MAX_DEPTH:
-            self._error(f"is nested more than {MAX_DEPTH} levels deep", _mark(event))
+            self._error(f"nested more than {MAX_DEPTH} levels deep", _mark(event))
             return False
-        tree = Mapping(_mark(event)) if isinstance(event, yaml.MappingStartEvent) else Sequence(_mark(event))
+        kind = Mapping if isinstance(event, yaml.MappingStartEvent) else Sequence
+        tree = kind(_mark(event), broken=event.tag is not None)
         self._place(tree)
         self.open.append(tree)
         self.pending.append(None)
@@ -229,6 +239,7 @@ class _Builder:
 
     def _enter(self, parent: Mapping, key: str, mark: Mark, value: Tree) -> None:
         if key == "<<":
+            parent.broken = True
             return
         if key in parent.keys:
             first = parent.keys[key]
@@ -241,7 +252,8 @@ class _Builder:
         if event.anchor is not None:
             self._error(f"anchors are not accepted: {quote('&' + event.anchor)}", _mark(event, 1 + len(event.anchor)))
         if event.tag is not None:
-            self._error(f"tags are not accepted: {quote(event.tag)}", _mark(event), "write the plain value")
+            tag = event.tag.replace("tag:yaml.org,2002:", "!!")
+            self._error(f"tags are not accepted: {quote(tag)}", _mark(event), "write the plain value")
 
     def _error(self, message: str, mark: Mark | None = None, hint: str | None = None) -> None:
         self.diagnostics.append(Diagnostic("error", message, self.source, mark, hint))
@@ -267,5 +279,7 @@ def _explain(error: yaml.YAMLError) -> tuple[str, Mark | None, str | None]:
         mark = Mark(place.line + 1, place.column + 1) if place else None
         odd = "cannot start any token" in message
         hint = "indent with spaces, and quote text with special characters" if odd else None
+        if place and error.context_mark and error.context_mark.line < place.line:
+            hint = f"it begins in line {error.context_mark.line + 1}"
         return f"not valid YAML: {message}", mark, hint
     return f"not valid YAML: {' '.join(str(error).split())[:200]}", None, None

@@ -37,7 +37,7 @@ class Lab(Section):
 
 
 class Access(Section):
-    """How hpcforge gets in."""
+    """A way into the nodes."""
 
     user: v.LoginName = Field(description="The ssh user on every node; an ordinary one is enough.")
     become: Literal["sudo", "none"] = Field("sudo", description="How that user becomes root; none: it is root already.")
@@ -124,7 +124,7 @@ class SiteRole(Section):
 
 
 class Software(Section):
-    """What runs on the nodes."""
+    """Operating system, frameworks, and a site's own roles."""
 
     os: OperatingSystem = Field(description="Operating system of all nodes.")
     frameworks: Frameworks = Field(Frameworks(pytorch=None), description="Frameworks on the workers.")
@@ -149,7 +149,7 @@ class Partition(Section):
 
 
 class Slurm(Section):
-    """The scheduler."""
+    """Controller and partitions of the scheduler."""
 
     controller: v.NodeName = Field(description="The head that runs slurmctld.")
     reserve: Reserve = Field(description="What jobs do not get of each worker.")
@@ -194,7 +194,7 @@ class SmokeTests(Section):
 
 
 class Acceptance(Section):
-    """What must be shown before the cluster counts as working."""
+    """Tests, and who runs them."""
 
     run_as: v.UserName = Field(description="The user, from `users`, that submits the tests.")
     tests: SmokeTests = Field(description="The tests by name.")

@@ -9,12 +9,13 @@ from __future__ import annotations
 import types
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Annotated, Any, Literal, Union, cast, get_args, get_origin
 
 from pydantic import BaseModel, TypeAdapter, ValidationError
 from pydantic_core import ErrorDetails
 
-from hpcforge.blueprint.diagnostics import Diagnostic, Severity, Source, did_you_mean, quote
+from hpcforge.blueprint.diagnostics import Diagnostic, Severity, Source, closest, did_you_mean, quote
 from hpcforge.blueprint.reader import Document, Loc, Mapping, broken_locs, find, mark_of, plain
 
 Data = dict[str, Any]
@@ -29,6 +30,7 @@ class Finding:
     hint: str | None = None
     severity: Severity = "error"
     key: bool = False
+    meant: str | None = None  # the key that an unknown one was probably meant to be
 
     def place(self, root: Mapping, source: Source) -> Diagnostic:
         """Turn the location into line and column."""
@@ -44,9 +46,20 @@ class Draft:
     sections: Data
     broken: frozenset[Loc]
 
+    @cached_property
+    def _around(self) -> set[Loc]:
+        """Every location that something broken lies in."""
+        return {wrong[:end] for wrong in self.broken for end in range(len(wrong))}
+
     def intact(self, *loc: str | int) -> bool:
         """Tell whether nothing at, above or below a location was taken out."""
-        return not any(loc[: len(wrong)] == wrong or wrong[: len(loc)] == loc for wrong in self.broken)
+        return loc not in self._around and not _under(loc, self.broken)
+
+    def keys_intact(self, section: str) -> bool:
+        """Tell whether the keys of a section are all that was meant: what is wrong is only in their values."""
+        if (section,) in self.broken:
+            return False
+        return self.intact(section) or not any(loc[0] == section and len(loc) == 2 for loc in self.broken)
 
     def keys(self, section: str) -> tuple[str, ...]:
         """The keys of a section as written, whether or not their values are right."""
@@ -69,7 +82,7 @@ def validate(model: type[BaseModel], document: Document) -> tuple[Draft, list[Di
         return Draft(document, whole, sections, unread), diagnostics
     except ValidationError as error:
         details = _causes(error.errors(include_url=False, include_input=True))
-    findings = [_explain(detail, model) for detail in details]
+    findings = _without_consequences([_explain(detail, model) for detail in details])
     if document.complete:
         told = [finding for finding in findings if not _under(finding.loc, unread)]  # the YAML's errors say why
         diagnostics += [finding.place(document.root, document.source) for finding in told]
@@ -81,6 +94,12 @@ def _causes(details: list[ErrorDetails]) -> list[ErrorDetails]:
     """Drop what follows from another error: a list whose wrong items were left out is said to be too short."""
     around = {detail["loc"][:end] for detail in details for end in range(len(detail["loc"]))}
     return [detail for detail in details if detail["type"] != "too_short" or detail["loc"] not in around]
+
+
+def _without_consequences(findings: list[Finding]) -> list[Finding]:
+    """Drop that a key is missing where the same mapping has a key that was probably meant to be it."""
+    meant = {(*finding.loc[:-1], finding.meant) for finding in findings if finding.meant}
+    return [finding for finding in findings if finding.meant or finding.loc not in meant]
 
 
 def _under(loc: Loc, places: frozenset[Loc]) -> bool:
@@ -138,7 +157,9 @@ def _explain(detail: ErrorDetails, model: type[BaseModel]) -> Finding:
     if kind == "missing":
         return Finding(loc, f"{name} is missing", _description(model, loc))
     if kind == "extra_forbidden":
-        return Finding(loc, f"unknown key {name}", did_you_mean(str(loc[-1]), _fields(model, loc[:-1])), key=True)
+        known = _fields(model, loc[:-1])
+        hint, meant = did_you_mean(str(loc[-1]), known), closest(str(loc[-1]), known)
+        return Finding(loc, f"unknown key {name}", hint, key=True, meant=meant)
     if kind == "value":
         return Finding(loc, context["message"], context["hint"], key=key)
     if kind == "literal_error":
@@ -147,14 +168,16 @@ def _explain(detail: ErrorDetails, model: type[BaseModel]) -> Finding:
         return Finding(loc, f"{quote(word)} is not accepted here", did_you_mean(word, known))
     message = _MESSAGES.get(kind, "{message}").format(**{"message": detail["msg"], **context})
     got = _kind_of(detail["input"]) if kind.endswith("_type") else ""
-    return Finding(loc, f"{name} {message}{got}", _description(model, loc) if got else None, key=key)
+    return Finding(
+        loc, f"{name} {message}{got}", _description(model, loc) if got or kind.startswith("too_") else None, key=key
+    )
 
 
 _MESSAGES = {
     "greater_than_equal": "must be at least {ge}",
     "less_than_equal": "must be at most {le}",
     "too_short": "must have at least {min_length} entry",
-    "too_long": "must have at most {max_length} entry but has {actual_length}",
+    "too_long": "must have at most {max_length} entry",
     "string_too_long": "must have at most {max_length} characters",
     "string_type": "must be text",
     "int_type": "must be a whole number",

@@ -10,6 +10,7 @@ import base64
 import binascii
 import ipaddress
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Annotated, Any
 
@@ -123,6 +124,8 @@ def _ipv4(text: str) -> str:
 
 
 def _ipv4_hostlist(text: str) -> str:
+    if re.search(r"[^0-9.,\[\]-]", text):
+        raise refusal(f"{quote(text)} is not a list of IPv4 addresses", odd_characters(text) or "as in 10.20.0.[11-42]")
     for address in hostlist.expand(_hostlist(text)):
         _ipv4(address)
     return text
@@ -152,9 +155,22 @@ def _public_key(text: str) -> str:
         blob = base64.b64decode(body, validate=True)
     except binascii.Error:
         blob = b""
-    if blob[:4] != len(kind).to_bytes(4, "big") or blob[4 : 4 + len(kind)] != kind.encode():
+    fields = list(_fields(blob))
+    if len(fields) < 2 or fields[0] != kind.encode() or (kind == "ssh-ed25519" and len(fields[1]) != 32):
         raise refusal(f"{quote(text)} is cut off or damaged", "copy the whole line of the .pub file")
     return text
+
+
+def _fields(blob: bytes) -> Iterator[bytes]:
+    """Split a key's body at its 32-bit lengths; nothing if they do not add up (RFC 4251, section 5: string)."""
+    fields = []
+    while blob:
+        end = 4 + int.from_bytes(blob[:4], "big")
+        if len(blob) < end or end == 4:
+            return
+        fields.append(blob[4:end])
+        blob = blob[end:]
+    yield from fields
 
 
 @dataclass(frozen=True)
@@ -217,7 +233,7 @@ SectionName = Annotated[
     str,
     Matches(
         r"[a-z][a-z0-9_-]{0,31}",
-        "a name here: up to 32 lower-case letters, digits, _ and -, a letter first",
+        "a short name: up to 32 lower-case letters, digits, _ and -, a letter first",
         frozenset({"default"}),  # Slurm reads PartitionName=default as the defaults of all partitions
     ),
 ]

@@ -12,8 +12,8 @@ from typing import cast
 from pydantic_core import PydanticCustomError
 
 from hpcforge.blueprint import checks, reader, values
-from hpcforge.blueprint.diagnostics import Diagnostic, InvalidInput, in_order
-from hpcforge.blueprint.inventory import Inventory
+from hpcforge.blueprint.diagnostics import Diagnostic, InvalidInput, in_order, quote
+from hpcforge.blueprint.inventory import Inventory, InventoryAccess
 from hpcforge.blueprint.schema import Blueprint, User
 from hpcforge.blueprint.validate import Draft, Finding, validate
 from hpcforge.blueprint.values import is_path
@@ -47,15 +47,19 @@ def load(blueprint_path: Path, inventory_path: Path | None = None) -> Loaded:
     """Read a blueprint, and the inventory given here or named in it. Raises InvalidInput with every error of both."""
     folder = blueprint_path.absolute().parent
     draft, diagnostics = validate(Blueprint, reader.read_file(blueprint_path))
-    inventory_path = inventory_path or _named_inventory(draft, blueprint_path.parent)
+    named = None if inventory_path else _named_inventory(draft, blueprint_path.parent)
+    inventory_path = inventory_path or named
     machines: Draft | None = None
     if inventory_path:
         machines, found = validate(Inventory, reader.read_file(inventory_path))
-        diagnostics += found
+        if named and not named.exists():
+            hint = "a path is relative to the blueprint"
+            found = draft.place([Finding(("inventory",), f"there is no inventory {quote(named.name)} there", hint)])
+        diagnostics += found + machines.place(_unreadable_key(machines, inventory_path))
     diagnostics += _compare(draft, machines)
     diagnostics += draft.place(_unreadable(draft, folder))
     if any(entry.severity == "error" for entry in diagnostics):
-        raise InvalidInput(in_order(diagnostics))
+        raise InvalidInput(in_order(draft.document.source, diagnostics))
     blueprint = cast("Blueprint", draft.model)
     inventory = cast("Inventory", machines.model) if machines else None
     return Loaded(
@@ -66,9 +70,9 @@ def load(blueprint_path: Path, inventory_path: Path | None = None) -> Loaded:
             load_catalog(),
             {name: _keys(user, folder) for name, user in blueprint.users.items()},
             folder,
-            _private_key(inventory, inventory_path),
+            _private_key(inventory.access if inventory else None, inventory_path),
         ),
-        diagnostics=in_order(diagnostics),
+        diagnostics=in_order(draft.document.source, diagnostics),
         blueprint_path=blueprint_path,
         secrets_path=folder / (blueprint.secrets or f"{blueprint_path.stem}.age"),
         inventory_path=inventory_path,
@@ -94,10 +98,19 @@ def _named_inventory(draft: Draft, folder: Path) -> Path | None:
     return folder / named if isinstance(named, str) and draft.intact("inventory") else None
 
 
-def _private_key(inventory: Inventory | None, inventory_path: Path | None) -> Path | None:
-    if inventory is None or inventory_path is None or inventory.access is None or inventory.access.key is None:
+def _private_key(access: InventoryAccess | None, inventory_path: Path | None) -> Path | None:
+    if inventory_path is None or access is None or access.key is None:
         return None
-    return inventory_path.absolute().parent / Path(inventory.access.key).expanduser()
+    return inventory_path.absolute().parent / Path(access.key).expanduser()
+
+
+def _unreadable_key(machines: Draft, inventory_path: Path) -> Iterator[Finding]:
+    """Yield that the private key an inventory names is not there."""
+    key = _private_key(machines.sections["access"], inventory_path)
+    if key and not key.is_file() and machines.intact("access", "key"):
+        yield Finding(
+            ("access", "key"), f"there is no key {quote(key.name)} there", "a path is relative to the inventory"
+        )
 
 
 def _unreadable(draft: Draft, folder: Path) -> Iterator[Finding]:
@@ -126,32 +139,33 @@ def _key_lines(path: Path) -> list[str]:
 
 def _key_file_problems(path: Path) -> Iterator[tuple[str, str | None]]:
     """Yield what is wrong with a file of public keys; never its content, which may be a private key."""
+    name = quote(path.name)
     try:
         if not path.is_file() or path.stat().st_size > _MAX_KEY_FILE_BYTES:
-            yield "is not a file of public keys", "a path is relative to the blueprint; or write the key itself here"
+            yield f"{name} is not a file of public keys", "a path is relative to the blueprint; or write the key here"
             return
         lines = _key_lines(path)
     except (OSError, UnicodeDecodeError) as error:
-        yield f"cannot be read: {error.strerror if isinstance(error, OSError) else 'it is not text'}", None
+        yield f"{name} cannot be read: {error.strerror if isinstance(error, OSError) else 'it is not text'}", None
         return
     if not lines:
-        yield "has no key in it", None
+        yield f"{name} has no key in it", None
     for line in lines:
         try:
             values.public_key(line)
         except PydanticCustomError as error:
-            yield f"a line of this file {error.message()}", (error.context or {}).get("hint")
+            yield f"a line of {name} {error.message()}", (error.context or {}).get("hint")
             return
 
 
 def _role_problems(path: Path) -> Iterator[tuple[str, str | None]]:
     """Yield what is wrong with the folder of a site's Ansible role."""
     if not path.is_dir():
-        yield "there is no such folder", "a path is relative to the blueprint"
+        yield f"there is no folder {quote(path.name)} at this path", "a path is relative to the blueprint"
     elif not any((path / "tasks" / name).is_file() for name in ("main.yml", "main.yaml")):
-        yield "is not an Ansible role: it has no tasks/main.yml", None
+        yield f"{quote(path.name)} is not an Ansible role: it has no tasks/main.yml", None
     elif not re.fullmatch("[A-Za-z0-9][A-Za-z0-9_-]{0,63}", path.name):
-        yield "its folder's name is not a role name", "letters, digits, _ and -"
+        yield f"{quote(path.name)} is not a role name", "letters, digits, _ and -"
     else:
         links = [entry for entry in islice(path.rglob("*"), _MAX_ROLE_FILES) if entry.is_symlink()]
         if path.is_symlink() or links:

@@ -1,0 +1,71 @@
+"""The shipped blueprints, resolved: golden files in golden/, compared as a whole."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from hpcforge.cluster import load
+from hpcforge.cluster.model import Cluster
+
+ROOT = Path(__file__).parents[2]
+SHIPPED = sorted((ROOT / "blueprints").glob("*.yaml"))
+
+
+@pytest.mark.parametrize("path", SHIPPED, ids=lambda path: path.stem)
+def test_shipped_blueprint_resolves_as_recorded(path: Path, golden: Callable[[Path, str], None]) -> None:
+    loaded = load(path)
+    assert loaded.diagnostics == ()
+    assert path.read_text().splitlines()[0] == "# yaml-language-server: $schema=./blueprint.schema.json"
+    golden(Path(__file__).parent / "golden" / path.name, text(loaded.cluster))
+
+
+def test_secrets_lie_beside_the_blueprint() -> None:
+    loaded = load(ROOT / "blueprints" / "rehearsal.yaml")
+    assert loaded.secrets_path == ROOT / "blueprints" / "rehearsal.age"
+    assert loaded.blueprint.wants_lab
+    assert loaded.inventory_path is None
+
+
+def test_override_counts_only_for_its_node() -> None:
+    nodes = load(ROOT / "blueprints" / "dgx-h100-32.yaml").cluster.by_name
+    assert nodes["gpu017"].memory_mib == 1536 * 1024
+    assert nodes["gpu016"].memory_mib == 2048 * 1024
+    assert nodes["gpu017"].cpus == nodes["gpu016"].cpus == 224
+    assert nodes["gpu017"].gpus == nodes["gpu016"].gpus
+
+
+def test_inserting_a_node_moves_no_other(tmp_path: Path) -> None:
+    before = ROOT / "tests" / "blueprint" / "cases" / "valid.yaml"
+    after = tmp_path / "more.yaml"
+    more = "  a01: {functions: [worker], hardware: rehearsal-node, addresses: 10.1.0.99}\n"
+    after.write_text(before.read_text().replace("nodes:\n", f"nodes:\n{more}", 1))
+    old, new = load(before).cluster.by_name, load(after).cluster.by_name
+    assert {name: new[name] for name in old} == old
+
+
+def test_keys_are_read_from_files_beside_the_blueprint(tmp_path: Path) -> None:
+    key = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIJdD7y3aLq454yWBdwLWbieU1ebz9/cu7/QEXn9OIeZJ"
+    (tmp_path / "ada.pub").write_text(f"# laptop\n{key} ada@laptop\n\n")
+    cases = ROOT / "tests" / "blueprint" / "cases"
+    blueprint = tmp_path / "small.yaml"
+    blueprint.write_text((cases / "valid.yaml").read_text().replace("uid: 2001", f"uid: 2001, keys: [ada.pub, {key}]"))
+    assert load(blueprint).cluster.users[0].keys == (f"{key} ada@laptop", key)
+
+
+def text(cluster: Cluster) -> str:
+    data = plain(dataclasses.asdict(cluster))
+    return str(yaml.safe_dump(data, sort_keys=False, default_flow_style=None, width=120))
+
+
+def plain(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(item) for item in value]
+    return str(value.relative_to(ROOT)) if isinstance(value, Path) else value
