@@ -26,15 +26,22 @@ _LISTS_MAX_AGE_S = 24 * 3600
 _APT_KEYS = ("Acquire::Check-Valid-Until", "Acquire::Check-Date")  # the host's settings that nodes need as well
 
 # Run by mmdebstrap in the finished tree, which is $1. Downloads on a schedule would hold dpkg's lock in the midst of a
-# rehearsal, and a rehearsal's disk need not survive a power cut.
+# rehearsal.
 _FINISH = r"""
 set -e
 rm -f "$1"/etc/ssh/ssh_host_* "$1"/etc/hostname "$1"/etc/resolv.conf "$1"/var/lib/dbus/machine-id
 : > "$1"/etc/machine-id
 : > "$1"/etc/resolv.conf
 for unit in apt-daily.timer apt-daily-upgrade.timer; do ln -sf /dev/null "$1"/etc/systemd/system/$unit; done
-echo force-unsafe-io > "$1"/etc/dpkg/dpkg.cfg.d/lab
 echo 'Acquire::Languages "none";' > "$1"/etc/apt/apt.conf.d/50lab
+"""
+
+# apt's index of all packages, which every node would otherwise compute for itself, goes into the layer.
+_ADD_PYTHON = r"""
+set -e
+apt-get "$@" -qq install --yes --no-install-recommends python3
+apt-get clean
+apt-cache "$@" gencaches -qq
 """
 
 # Run in a mount namespace of its own, so that nothing stays mounted whatever becomes of us.
@@ -63,19 +70,19 @@ def ensure(release: str, in_use: Iterable[Path], progress: Progress) -> None:
     """
     home = _home(release)
     home.mkdir(parents=True, exist_ok=True)
-    _sweep(home, set(in_use))
+    _sweep(home, set(in_use), progress)
     if not (home / "system").is_dir():
         _timed(f"building a Debian {release} base tree", progress, lambda: _build_system(release, home))
     if not (home / "python").is_dir():
-        install = ("apt-get", *_apt_options(), "-qq", "install", "--yes", "--no-install-recommends", "python3")
-        _timed("adding Python 3 as a layer", progress, lambda: _build_layer(home, "python", install))
+        add = ("sh", "-c", _ADD_PYTHON, "sh", *_apt_options())
+        _timed("adding Python 3 as a layer", progress, lambda: _build_layer(home, "python", add))
     if _lists_age_s(home) > _LISTS_MAX_AGE_S:
         _refresh_lists(home, progress)
 
 
 def _home(release: str) -> Path:
     """The directory of a release's trees, named by what they are made of."""
-    recipe = "\n".join([release, _sources(release), _FINISH, _IN_LAYER, *_PACKAGES, *_apt_options()])
+    recipe = "\n".join([release, _sources(release), _FINISH, _ADD_PYTHON, _IN_LAYER, *_PACKAGES, *_apt_options()])
     return cache() / "base" / f"debian-{release}-{hashlib.sha256(recipe.encode()).hexdigest()[:12]}"
 
 
@@ -101,6 +108,7 @@ def _build_system(release: str, home: Path) -> None:
         "--variant=minbase",
         f"--include={','.join(_PACKAGES)}",
         "--skip=cleanup/apt/lists",
+        "--dpkgopt=force-unsafe-io",  # stays in the tree: a rehearsal's disk need not survive a power cut
         *(f"--aptopt={option.removeprefix('-o').replace('=', ' ', 1)}" for option in _apt_options()),
         f'--customize-hook=sh {finish} "$1"',
         codename(release),
@@ -117,9 +125,6 @@ def _build_layer(home: Path, name: str, command: Iterable[str]) -> None:
         (building / part).mkdir(mode=0o755)
     below = ":".join(str(path) for path in (home / "python", home / "system") if path.is_dir())
     run("unshare", "--mount", "sh", "-c", _IN_LAYER, "sh", below, building, *command, cwd=Path("/"))
-    for leftover in (building / "tree" / "var/cache/apt").glob("**/*"):
-        if leftover.is_file() and leftover.suffix in (".deb", ".bin"):
-            leftover.unlink()
     _finish(building, home / name)
 
 
@@ -151,13 +156,14 @@ def _finish(building: Path, tree: Path) -> None:
     shutil.rmtree(building)
 
 
-def _sweep(home: Path, in_use: set[Path]) -> None:
+def _sweep(home: Path, in_use: set[Path], progress: Progress) -> None:
     """Remove trees of old recipes and old package lists, unless a node is an overlay of them."""
     mounted = Path("/proc/self/mounts").read_text()  # also by a lab whose record cannot be read
     for other in home.parent.iterdir():
         same_release = other.name.rpartition("-")[0] == home.name.rpartition("-")[0]
         used = str(other) in mounted or any(tree.is_relative_to(other) for tree in in_use)
         if other != home and same_release and not used:
+            progress(f"removing {other}, of an older recipe")
             shutil.rmtree(other)
     for lists in sorted(home.glob("lists-*"))[:-1]:
         if lists not in in_use and str(lists) not in mounted:

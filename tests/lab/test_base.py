@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from hpcforge.lab import base
+from hpcforge.lab.errors import LabError
 
 
 @pytest.fixture
@@ -31,7 +32,8 @@ def test_layers_lie_in_order(home: Path) -> None:
     assert names(base.layers("12", python=False)) == ["lists-20260103T000000Z", "system"]
 
 
-def test_what_is_there_is_not_built_again(home: Path) -> None:
+@pytest.mark.usefixtures("home")
+def test_what_is_there_is_not_built_again() -> None:
     said: list[str] = []
     base.ensure("12", [], said.append)
     assert said == []
@@ -43,7 +45,9 @@ def test_old_trees_go_unless_a_node_lies_on_them(home: Path) -> None:
     lists = [home / f"lists-2026010{day}T000000Z" for day in (1, 2, 3)]
     for tree in (used / "system", unused / "system", another_release / "system", *lists):
         tree.mkdir(parents=True)
-    base.ensure("12", [used / "system", lists[0]], lambda line: pytest.fail(line))
+    said: list[str] = []
+    base.ensure("12", [used / "system", lists[0]], said.append)
+    assert said == [f"removing {unused}, of an older recipe"]
     assert used.exists()
     assert another_release.exists()
     assert not unused.exists()
@@ -52,7 +56,7 @@ def test_old_trees_go_unless_a_node_lies_on_them(home: Path) -> None:
 
 def test_lists_that_cannot_be_refreshed_stay(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def offline(*_: object) -> None:
-        raise base.LabError("`apt-get update` failed\nCould not resolve host")
+        raise LabError("`apt-get update` failed\nCould not resolve host")
 
     monkeypatch.setattr(base, "_build_layer", offline)
     os.utime(home / "system", (0, 0))
