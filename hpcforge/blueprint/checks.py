@@ -249,6 +249,8 @@ def _idle_workers(draft: Draft, declared: Declared) -> Findings:
     if slurm is None or not (draft.intact("nodes") and draft.intact("slurm", "partitions")):
         return
     used = {name for partition in slurm.partitions.values() for name in select(partition.nodes, workers)}
+    if declared.unknown(used):
+        return  # a name that is wrong there may be why
     idle: dict[str, list[str]] = {}
     for name in workers:
         if name not in used:

@@ -22,7 +22,8 @@ class Section(BaseModel):
     @classmethod
     def _drop_empty(cls, data: Any) -> Any:
         if isinstance(data, dict) and None in data.values():
-            return {key: value for key, value in data.items() if value is not None}
+            known = {field.alias or name for name, field in cls.model_fields.items()}
+            return {key: value for key, value in data.items() if value is not None or key not in known}
         return data
 
 

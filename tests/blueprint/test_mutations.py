@@ -1,0 +1,78 @@
+"""Every part of a right blueprint, replaced by something else: an answer is given, never a crash."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hpcforge.blueprint.diagnostics import InvalidInput, render_all
+from hpcforge.blueprint.reader import plain, read_file
+from hpcforge.cluster import load
+
+ROOT = Path(__file__).parents[2]
+WHOLE = plain(read_file(ROOT / "blueprints" / "rehearsal.yaml").root)
+INSTEAD: list[Any] = [
+    None,
+    "",
+    "x",
+    "0",
+    "all",
+    "w[01-03]",
+    "w[1",
+    [],
+    ["x"],
+    [None],
+    {},
+    {"x": None},
+    {"w[": "y"},
+    [[]],
+]
+
+
+def replaced(data: Any, at: tuple[Any, ...], value: Any) -> Any:
+    if not at:
+        return value
+    copy = dict(data) if isinstance(data, dict) else list(data)
+    copy[at[0]] = replaced(data[at[0]], at[1:], value)
+    return copy
+
+
+def places(data: Any, at: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    yield at
+    items = data.items() if isinstance(data, dict) else enumerate(data) if isinstance(data, list) else ()
+    for step, child in items:
+        yield from places(child, (*at, step))
+
+
+def without(data: Any, at: tuple[Any, ...]) -> Any:
+    copy = dict(data) if isinstance(data, dict) else list(data)
+    if len(at) == 1:
+        del copy[at[0]]
+    else:
+        copy[at[0]] = without(data[at[0]], at[1:])
+    return copy
+
+
+@pytest.mark.parametrize("at", list(places(WHOLE)), ids=lambda at: ".".join(map(str, at)) or "whole")
+def test_any_part_replaced(at: tuple[Any, ...], tmp_path: Path) -> None:
+    path = tmp_path / "mutant.yaml"
+    for mutant in [*(replaced(WHOLE, at, value) for value in INSTEAD), *([without(WHOLE, at)] if at else [])]:
+        path.write_text(json.dumps(mutant, indent=1))
+        try:
+            load(path)
+        except InvalidInput as error:
+            text = render_all(error.diagnostics)
+            assert text.startswith(str(path)) and ": error: " in text
+            assert len(error.diagnostics) < 12, text
+
+
+def test_every_length_of_a_blueprint(tmp_path: Path) -> None:
+    text = (ROOT / "blueprints" / "rehearsal.yaml").read_text()
+    for end in range(0, len(text), 7):
+        (tmp_path / "cut.yaml").write_text(text[:end])
+        with pytest.raises(InvalidInput):
+            load(tmp_path / "cut.yaml")
