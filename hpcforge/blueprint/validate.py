@@ -123,23 +123,23 @@ def _salvage(model: type[BaseModel], data: Data) -> Iterator[tuple[str, Any]]:
                 yield alias, adapter.validate_python(holder[alias])
                 break
             except ValidationError as error:
-                for loc in {(alias, *_without_tags(detail["loc"])) for detail in error.errors(include_url=False)}:
-                    _take_out(holder, loc)
+                locs = [(alias, *_without_tags(detail["loc"])) for detail in error.errors(include_url=False)]
+                for parent, key in [_around(holder, loc) for loc in locs]:  # all are found before the first goes
+                    parent.pop(key, None)
         else:
             yield alias, None
 
 
-def _take_out(holder: Data, loc: Loc) -> None:
-    """Remove the smallest part of the data around a location; lists go as a whole, as their indexes must not move."""
+def _around(holder: Data, loc: Loc) -> tuple[Data, str]:
+    """Return the smallest entry around a location; a list goes as a whole, as its indexes must not move."""
     parent: Any = holder
-    removable: tuple[Data, str] | None = None
+    smallest = (holder, str(loc[0]))
     for step in loc:
         if not isinstance(parent, dict) or step not in parent:
-            break  # missing: the part around it goes
-        removable = (parent, cast("str", step))
+            break  # missing: the entry around it goes
+        smallest = (parent, cast("str", step))
         parent = parent[step]
-    if removable:
-        removable[0].pop(removable[1], None)
+    return smallest
 
 
 def _without_tags(loc: tuple[str | int, ...]) -> Loc:
