@@ -17,7 +17,7 @@ from hpcforge.lab import base, cgroups, disks, host, machines, network, packages
 from hpcforge.lab.access import make_key, ssh_argv, write_access_files
 from hpcforge.lab.errors import LabError
 from hpcforge.lab.names import check_lab_name, default_lab_name, tag_for
-from hpcforge.lab.places import Progress, host_lock, lab_directory, lab_lock, lab_names
+from hpcforge.lab.places import Progress, forget_lab_lock, host_lock, lab_directory, lab_lock, lab_names
 from hpcforge.lab.state import Lab, LabNode, PlacedNode
 from hpcforge.lab.subnets import choose_subnet, parse_cidr
 
@@ -105,6 +105,7 @@ def down(name: str, nodes: Sequence[str] | None, progress: Progress) -> None:
     with lab_lock(name, progress):
         if nodes is None:
             _remove(name, progress)
+            forget_lab_lock(name)
         else:
             lab = _existing(name)
             _each([lab.node(node) for node in dict.fromkeys(nodes)], lambda node: _stop(lab, node), progress)

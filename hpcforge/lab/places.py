@@ -46,14 +46,30 @@ def host_lock(progress: Progress) -> Iterator[None]:
         yield
 
 
+def forget_lab_lock(name: str) -> None:
+    """Remove a lab's lock file; for its holder, when the lab is gone."""
+    (RUN / f"lab-{check_lab_name(name)}.lock").unlink(missing_ok=True)
+
+
 @contextmanager
 def _lock(name: str, busy: str, progress: Progress) -> Iterator[None]:
-    # Locks live in /run and are never removed: removing a lock file that somebody waits for lets two in.
     RUN.mkdir(mode=0o755, parents=True, exist_ok=True)
-    with (RUN / f"{name}.lock").open("a") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            progress(f"waiting: {busy}")
-            fcntl.flock(file, fcntl.LOCK_EX)
-        yield
+    path = RUN / f"{name}.lock"
+    while True:
+        with path.open("a") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                progress(f"waiting: {busy}")
+                fcntl.flock(file, fcntl.LOCK_EX)
+            if _is_at(path, file.fileno()):
+                yield
+                return
+
+
+def _is_at(path: Path, handle: int) -> bool:
+    """Whether an open file still has its name: its last holder may have removed it while we waited."""
+    try:
+        return path.stat().st_ino == os.fstat(handle).st_ino
+    except FileNotFoundError:
+        return False

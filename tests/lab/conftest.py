@@ -50,7 +50,16 @@ class Rehearsal:
 
 
 def traces(name: str, tag: str) -> list[str]:
-    marks = (f"/{name}/", f"-{name} ", f"hpcforge lab {name}", f"{tag}-", f"vb-{tag}", f" {tag}:")
+    marks = (
+        f"/{name}/",
+        f"-{name}.lock/",
+        f"-{name}/",
+        f"-{name} ",
+        f"hpcforge lab {name}",
+        f"{tag}-",
+        f"vb-{tag}",
+        f" {tag}:",
+    )
     seen = Path("/proc/self/mounts").read_text().splitlines()
     seen += subprocess.run(["ip", "-o", "link"], capture_output=True, text=True, check=True).stdout.splitlines()
     for entry in Path("/proc").iterdir():
@@ -62,7 +71,11 @@ def traces(name: str, tag: str) -> list[str]:
     seen += [f"{path}/" for top in Path("/sys/fs/cgroup").iterdir() if top.is_dir() for path in top.iterdir()]
     seen += [
         f"{path}/"
-        for path in (Path("/var/lib/hpcforge/labs") / name, Path(f"/run/hpcforge/packages-{name}"))
+        for path in (
+            Path("/var/lib/hpcforge/labs") / name,
+            Path(f"/run/hpcforge/packages-{name}"),
+            Path(f"/run/hpcforge/lab-{name}.lock"),
+        )
         if path.exists()
     ]
     return [line for line in seen if any(mark in line for mark in marks)]
