@@ -1,0 +1,70 @@
+"""Links that die and nodes that hang, while work is under way."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pytest
+
+from hpcforge.engines import Engines
+from hpcforge.engines.tasks import Command, Deploy
+
+from .conftest import Nodes
+
+pytestmark = pytest.mark.lab
+
+WORK = ("sh", "-c", "echo begun; sleep 60; echo ended")
+
+
+def _wait(engines: Engines, wanted: tuple[str, str]) -> dict[str, object]:
+    while (event := engines.next(60.0)) is not None:
+        if (event.task, event.kind) == wanted:
+            return event.data
+    raise AssertionError(f"no {wanted} within a minute")
+
+
+def test_a_cut_link_is_noticed_others_go_on_and_it_can_come_back(engines: Engines, nodes: Nodes) -> None:
+    engines.start(Command("cut", "n1", WORK, timeout_s=90.0))
+    engines.start(Command("good", "n2", ("sleep", "3")))
+    _wait(engines, ("cut", "line"))
+    nodes.link("n1", "down")
+    try:
+        start = time.monotonic()
+        assert _wait(engines, ("good", "result"))["ok"]
+        answer = _wait(engines, ("cut", "result"))
+        assert time.monotonic() - start < 32
+        assert (answer["unreachable"], answer["reason"]) == (True, "link")
+        assert "n1" in str(answer["error"])
+    finally:
+        nodes.link("n1", "up")
+    assert engines.run(Command("back", "n1", ("true",))).data["ok"]
+
+
+def test_a_hung_sshd_is_noticed(engines: Engines, nodes: Nodes, tmp_path: Path) -> None:
+    source = tmp_path / "slow" / "deploy.py"
+    source.parent.mkdir()
+    source.write_text("from pyinfra.operations import server\nserver.shell(name='Sleep', commands=['sleep 60'])\n")
+    engines.start(Deploy("hung", "n1", source, {}, 90.0))
+    _wait(engines, ("hung", "progress"))
+    time.sleep(0.5)
+    stopped = nodes.inside("n1", "pgrep -f 'sshd: ops@notty' | sort -n | head -n 1").strip()
+    nodes.inside("n1", f"kill -STOP {stopped}")
+    try:
+        start = time.monotonic()
+        answer = _wait(engines, ("hung", "result"))
+        assert time.monotonic() - start < 35
+        assert (answer["unreachable"], answer["reason"]) == (True, "link")
+    finally:
+        nodes.inside("n1", f"kill -CONT {stopped}; pkill -f 'sleep 6[0]' || true")
+
+
+def test_a_connection_that_the_node_ends_is_noticed_at_once(engines: Engines, nodes: Nodes) -> None:
+    engines.start(Command("t", "n2", WORK, timeout_s=90.0))
+    _wait(engines, ("t", "line"))
+    start = time.monotonic()
+    nodes.inside("n2", "kill $(pgrep -f 'sshd: ops@notty' | sort -n | head -n 1)")
+    answer = _wait(engines, ("t", "result"))
+    assert time.monotonic() - start < 3
+    assert answer["reason"] == "link"
+    assert engines.run(Command("again", "n2", ("true",))).data["ok"]

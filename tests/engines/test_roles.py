@@ -1,0 +1,185 @@
+"""deploy.py and Ansible roles on real nodes."""
+
+from __future__ import annotations
+
+import json
+import textwrap
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hpcforge.engines import Engines
+from hpcforge.engines.tasks import Ansible, Deploy, Event
+
+from .conftest import Nodes, finish
+
+pytestmark = pytest.mark.lab
+
+DEPLOY = """
+    from io import StringIO
+
+    from pyinfra import host
+    from pyinfra.operations import files, server
+
+    text = files.put(name="Write greeting", src=StringIO(host.data.greeting + "\\n"), dest=host.data.dest, mode="600")
+    files.put(name="Own file", src="own.txt", dest="/etc/engines-own.txt")
+    files.put(name="Artifact", src=f"{host.data.artifacts}/wheel.whl", dest="/etc/engines-wheel")
+    if text.did_change():
+        server.shell(name="Count", commands=["echo $(whoami) >> /root/engines-count"])
+    if host.data.breaks:
+        server.shell(name="Break", commands=["echo on purpose >&2; exit 3"])
+        server.shell(name="Never", commands=["touch /root/engines-never"])
+"""
+ROLE = """
+    - name: Write text
+      ansible.builtin.copy:
+        content: "{{ text }}\\n"
+        dest: /etc/engines-text
+        mode: "0644"
+    - name: Write deep
+      ansible.builtin.copy:
+        content: "{{ deep | to_json }}"
+        dest: /etc/engines-deep
+        mode: "0644"
+    - name: Break
+      ansible.builtin.shell: echo on purpose >&2; exit 3
+      when: breaks
+"""
+
+
+@pytest.fixture
+def deploy(tmp_path: Path) -> Path:
+    folder = tmp_path / "greeting"
+    folder.mkdir()
+    (folder / "deploy.py").write_text(textwrap.dedent(DEPLOY))
+    (folder / "own.txt").write_text("own\n")
+    (tmp_path / "artifacts").mkdir()
+    (tmp_path / "artifacts" / "wheel.whl").write_bytes(bytes(range(256)) * 100)
+    return folder / "deploy.py"
+
+
+@pytest.fixture
+def role(tmp_path: Path) -> Path:
+    folder = tmp_path / "site-motd"
+    (folder / "tasks").mkdir(parents=True)
+    (folder / "tasks" / "main.yml").write_text(textwrap.dedent(ROLE))
+    return folder
+
+
+def _named(events: list[Event], kind: str) -> list[str]:
+    return [event.data["name"] for event in events if event.kind == kind]
+
+
+def _inputs(node: str, **more: Any) -> dict[str, Any]:
+    return {"greeting": f"{{{{ 7 * 6 }}}} {node}", "dest": "/etc/engines-greeting", "breaks": False, **more}
+
+
+def test_operations_act_on_each_node_at_once_and_the_second_time_not_at_all(
+    engines: Engines, nodes: Nodes, deploy: Path
+) -> None:
+    before = {node: nodes.inside(node, "ls -d /tmp/hpcforge-* 2>/dev/null || true") for node in ("n1", "n2")}
+    for names in (["Write greeting", "Own file", "Artifact", "Count"], []):
+        seen = finish(engines, *(Deploy(node, node, deploy, _inputs(node), 60.0) for node in ("n1", "n2")))
+        for node, events in seen.items():
+            assert events[-1].data["ok"], events[-1].data
+            assert (_named(events, "changed"), events[-1].data["changed"]) == (names, bool(names))
+            assert {event.data["role"] for event in events[:-1]} == {"greeting"}
+            text = nodes.inside(node, "cat /etc/engines-greeting /etc/engines-own.txt /root/engines-count")
+            assert text == f"{{{{ 7 * 6 }}}} {node}\nown\nroot\n"
+            assert nodes.inside(node, "stat -c %a /etc/engines-greeting") == "600\n"
+            assert nodes.inside(node, "ls -d /tmp/hpcforge-* 2>/dev/null || true") == before[node]
+
+
+def test_a_failing_operation_stops_the_deploy_with_what_it_said(engines: Engines, nodes: Nodes, deploy: Path) -> None:
+    events = finish(engines, Deploy("t", "n1", deploy, _inputs("n1", breaks=True), 60.0))["t"]
+    assert events[-1].data["error"] == "greeting: Break failed on n1: on purpose"
+    assert not events[-1].data["ok"]
+    assert _named(events, "failed") == ["Break"]
+    assert nodes.inside("n1", "ls /root/engines-never 2>/dev/null || true") == ""
+
+
+@pytest.mark.parametrize(
+    ("line", "error"),
+    [
+        ("host.data.missing", "deploy.py:2: AttributeError: Host `n1` has no data `missing`"),
+        ("raise SystemExit(3)", "deploy.py:2: SystemExit: 3"),
+        ("input()", "deploy.py:2: EOFError"),
+        ("def", "deploy.py: SyntaxError"),
+    ],
+)
+def test_a_deploy_that_is_wrong_is_told_by_line(engines: Engines, tmp_path: Path, line: str, error: str) -> None:
+    source = tmp_path / "wrong" / "deploy.py"
+    source.parent.mkdir()
+    source.write_text(f"from pyinfra import host\n{line}\nprint('not among the events')\n")
+    answer = engines.run(Deploy("t", "n1", source, {}, 60.0)).data
+    assert not answer["ok"]
+    assert error in answer["error"]
+
+
+def test_a_deploy_that_is_late_ends_and_the_node_goes_on(engines: Engines, tmp_path: Path) -> None:
+    source = tmp_path / "late" / "deploy.py"
+    source.parent.mkdir()
+    source.write_text("from pyinfra.operations import server\nserver.shell(name='Sleep', commands=['sleep 5'])\n")
+    answer = engines.run(Deploy("t", "n1", source, {}, 1.0)).data
+    assert "not done within 1 s on n1" in answer["error"]
+    source.write_text("from pyinfra.operations import server\nserver.shell(name='True', commands=['true'])\n")
+    assert engines.run(Deploy("t", "n1", source, {}, 30.0)).data["ok"]
+
+
+def test_an_ansible_role_gets_values_as_they_are(engines: Engines, nodes: Nodes, role: Path, tmp_path: Path) -> None:
+    text = "{{ 7 * 6 }} {% raw %} {# no #} ' \" # $(id) é"
+    deep = {"{{ 1 + 1 }}": ["{{ lookup('pipe', 'id') }}", 1, None, True], "x": {"y": "%}"}}
+    inputs = {"text": text, "deep": deep, "breaks": False}
+    first = finish(engines, Ansible("t", "n1", role, inputs, 120.0))["t"]
+    assert first[-1].data["ok"], first[-1].data
+    assert _named(first, "changed") == ["Write text", "Write deep"]
+    assert nodes.inside("n1", "cat /etc/engines-text") == text + "\n"
+    assert json.loads(nodes.inside("n1", "cat /etc/engines-deep")) == deep
+    again = finish(engines, Ansible("t", "n1", role, inputs, 120.0))["t"]
+    assert (again[-1].data["ok"], again[-1].data["changed"], _named(again, "changed")) == (True, False, [])
+    assert sorted(path.name for path in (tmp_path / "work").iterdir()) == ["engine.log", "known_hosts"]
+
+
+def test_a_failing_ansible_task_is_named(engines: Engines, role: Path) -> None:
+    inputs = {"text": "a", "deep": [], "breaks": True}
+    events = finish(engines, Ansible("t", "n2", role, inputs, 120.0))["t"]
+    assert _named(events, "failed") == ["Break"]
+    assert events[-1].data["error"] == "site-motd on n2: Break: on purpose"
+    assert not events[-1].data["ok"]
+    assert events[-1].data["changed"]
+
+
+def test_ansible_too_refuses_a_changed_host_key(nodes: Nodes, role: Path, tmp_path: Path) -> None:
+    wrong = replace(nodes.targets["n1"], host_keys=nodes.targets["n2"].host_keys)
+    with Engines([wrong], tmp_path / "work", tmp_path) as engines:
+        answer = engines.run(Ansible("t", "n1", role, {"text": "a", "deep": [], "breaks": False}, 60.0)).data
+    assert (answer["ok"], answer["unreachable"], answer["reason"]) == (False, True, "host-key")
+
+
+def test_closing_ends_ansible(nodes: Nodes, role: Path, tmp_path: Path) -> None:
+    (role / "tasks" / "main.yml").write_text("- name: Sleep\n  ansible.builtin.command: sleep 8153\n")
+    with Engines(nodes.targets.values(), tmp_path / "work", tmp_path) as engines:
+        engines.start(Ansible("t", "n1", role, {}, 60.0))
+        while (event := engines.next(30.0)) is not None and event.kind != "progress":
+            pass
+        time.sleep(1.5)
+        start = time.monotonic()
+    assert time.monotonic() - start < 2.5
+    assert _processes_with(str(tmp_path)) == []
+    nodes.inside("n1", "pkill -f 'sleep 815[3]' || true")
+
+
+def _processes_with(text: str) -> list[str]:
+    time.sleep(0.3)
+    found = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            line = path.read_bytes().replace(b"\0", b" ").decode(errors="replace")
+        except OSError:
+            continue
+        if text in line and "pytest" not in line:
+            found.append(line)
+    return found
