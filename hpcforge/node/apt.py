@@ -30,7 +30,7 @@ _OPTIONS = (
     "DPkg::Options::=--force-confold",
     "DPkg::Options::=--force-confdef",
     "Dpkg::Use-Pty=0",
-    "Acquire::Retries=2",
+    "Acquire::Retries=1",
     "Acquire::http::Timeout=30",
     "APT::Color=0",
 )
@@ -48,9 +48,10 @@ _KINDS = (
         r"Failed to fetch|Could not (?:connect|resolve)|Temporary failure resolving|Connection (?:failed|timed out)",
     ),
 )
+_WAITING = "Waiting for cache lock"
 _UNKNOWN = re.compile(r"Unable to locate package (\S+)|Package '?([^\s']+)'? has no installation candidate")
 _INTERESTING = re.compile(
-    r"^(?:E:|W:|Err:|dpkg: error|dpkg: unrecoverable| *subprocess )|^Waiting for cache lock|No space left"
+    r"^(?:E:|W:|dpkg: error|dpkg: unrecoverable| *subprocess )|^Waiting for cache lock|No space left"
 )
 
 
@@ -75,7 +76,7 @@ def configure(report: Report) -> End:
 
 def kind(output: Sequence[str]) -> str:
     """What sort of failure it was: signature, lock, unknown, stale, network or other."""
-    text = "\n".join(output)
+    text = "\n".join(line for line in output if not line.startswith(_WAITING))  # what was waited for is over
     return next((name for name, pattern in _KINDS if re.search(pattern, text)), "other")
 
 
@@ -116,7 +117,7 @@ def _once(argv: list[str], report: Report, status: bool = True) -> End:
 
     def said(line: str) -> None:
         lines.append(line)
-        if line.startswith("Waiting for cache lock"):
+        if line.startswith(_WAITING):
             say(line)
 
     def step(line: str) -> None:

@@ -76,10 +76,10 @@ def _install(names: list[str], refresh: bool, report: Report) -> Result:
             failures += 1
             report.progress(None, f"packages cannot be fetched, trying again ({failures}/{_NETWORK_TRIES - 1})")
             time.sleep(_PAUSE_S * failures)
-            refresh = True
         else:
-            return Result(unknown, "apt-get install: " + apt.essence(end.output) + trouble)
-    return Result(unknown, f"apt knows none of these packages{trouble}" if trouble else None)
+            error = f"apt-get install: {apt.essence(end.output)}"
+            return Result(unknown, f"{error}\nand before it, {trouble}" if trouble else error)
+    return Result(unknown, trouble or None)
 
 
 def _update(report: Report) -> str:
@@ -90,8 +90,8 @@ def _update(report: Report) -> str:
         if kind != "network" or attempt == _NETWORK_TRIES - 1:
             break
         time.sleep(_PAUSE_S)
-    bad = end.rc != 0 or kind in ("network", "signature")
-    return f"\nand before it, apt-get update: {apt.essence(end.output)}" if bad else ""
+    bad = end.rc != 0 or kind in ("network", "signature")  # apt calls some failures warnings and returns 0
+    return f"apt-get update: {apt.essence(end.output)}" if bad else ""
 
 
 def _mend(report: Report) -> str | None:

@@ -67,6 +67,10 @@ def test_kinds_of_failure(kind):
     assert apt.kind(RECORDED[kind]) == kind
 
 
+def test_a_lock_that_was_waited_for_is_not_the_failure():
+    assert apt.kind([*RECORDED["lock"][:1], *RECORDED["network"]]) == "network"
+
+
 def test_names_of_unknown_packages():
     assert apt.unknown(RECORDED["unknown"]) == {"nonexistent-foo", "slurm-llnl"}
 

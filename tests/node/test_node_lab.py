@@ -1,0 +1,345 @@
+"""The node program on real nodes: systemd, apt, sudo and sshd as a cluster has them."""
+
+import json
+import secrets
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hpcforge.lab import lab as rehearsal
+from hpcforge.node import bundle, contact
+
+pytestmark = pytest.mark.lab
+
+Events = list[dict[str, Any]]
+KEY = secrets.token_hex(1024)
+CHRONY_IN_A_CONTAINER = """\
+[Unit]
+ConditionCapability=
+[Service]
+ExecStart=
+ExecStart=!/usr/sbin/chronyd -x -F 1
+"""
+
+
+@pytest.fixture(scope="module")
+def lab() -> Iterator[rehearsal.Lab]:
+    name = f"node-{secrets.token_hex(3)}"
+
+    def quiet(_line: str) -> None: ...
+
+    try:
+        yield rehearsal.up(
+            [rehearsal.LabNode("full"), rehearsal.LabNode("bare", python=False)],
+            name=name,
+            cidr_wanted="10.192.0.0/24",
+            login_user="ops",
+            release="12",
+            blueprint=Path("/nowhere/blueprint.yaml"),
+            progress=quiet,
+        )
+    finally:
+        rehearsal.down(name, None, quiet)
+
+
+Send = Callable[..., Events]
+Shell = Callable[..., str]
+
+
+@pytest.fixture
+def shell(lab) -> Shell:
+    def run(command: str, *, node: str = "full", stdin: str = "", check: bool = True) -> str:
+        argv = rehearsal.ssh_argv(lab, node, ["sh", "-c", command])
+        end = subprocess.run(argv, input=stdin, capture_output=True, text=True, timeout=300, check=False)
+        assert not check or end.returncode == 0, end.stderr
+        return end.stdout
+
+    return run
+
+
+@pytest.fixture
+def send(shell) -> Send:
+    def ask(request: dict[str, Any], node: str = "full") -> Events:
+        output = shell(bundle.first_command(become=True), node=node, stdin=bundle.payload(request))
+        return [json.loads(line) for line in output.splitlines()]
+
+    return ask
+
+
+@pytest.fixture
+def started(lab) -> Callable[[dict[str, Any]], AbstractContextManager[Any]]:
+    """The program with a request, and the test going on while it works."""
+
+    @contextmanager
+    def start(request: dict[str, Any]) -> Iterator[Any]:
+        argv = rehearsal.ssh_argv(lab, "full", ["sh", "-c", bundle.first_command(become=True)])
+        with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as program:
+            assert program.stdin
+            program.stdin.write(bundle.payload(request))
+            program.stdin.close()
+            yield program
+
+    return start
+
+
+KILL = r"sudo kill -9 $(sudo sed 's/.*process \([0-9]*\).*/\1/' /var/lib/hpcforge/lock)"
+
+
+def root_file(wanted, path: str, content: str, **more: Any) -> dict[str, Any]:
+    return wanted.file(path, content, **{"owner": "root", "group": "root", **more})
+
+
+def of(events: Events, kind: str) -> Events:
+    return [one for one in events if one["event"] == kind]
+
+
+def observe(send: Send, roles: list[dict[str, Any]]) -> Events:
+    """Differences from what converge was asked for."""
+    wanted = [
+        {
+            **role,
+            "files": [{**file, "content_base64": None} for file in role.get("files", ())],
+            "units": [{"name": unit["name"], "watches": []} for unit in role.get("units", ())],
+        }
+        for role in roles
+    ]
+    events = send({"verb": "observe", "wanted": wanted})
+    assert not of(events, "failed"), events
+    [observed] = of(events, "observed")
+    return observed["differs"]
+
+
+def converge(send: Send, roles: list[dict[str, Any]], *phases: str) -> Events:
+    restarts = [unit["name"] for role in roles for unit in role.get("units", ()) if "restart" in unit["actions"]]
+    requests = {
+        "prepare": {"verb": "converge", "phase": "prepare", "work": roles, "restarts": restarts},
+        "finish": {"verb": "converge", "phase": "finish", "work": roles},
+    }
+    return [event for phase in phases or requests for event in send(requests[phase])]
+
+
+@pytest.fixture
+def roles(wanted) -> list[dict[str, Any]]:
+    """Three roles with about thirty resources."""
+    up = ["enable", "restart"]
+    ada = {"name": "ada", "uid": 2001, "home": "/home/ada", "shell": "/bin/bash"}
+    return [
+        {
+            "role": "base",
+            "packages": ["less", "rsync"],
+            "accounts": [ada, {"name": "tests", "uid": 2002, "home": "/home/tests", "shell": "/bin/sh"}],
+            "directories": [wanted.directory("/home/ada/.ssh", "0700", "ada", "ada")],
+            "files": [
+                root_file(wanted, "/etc/apt/apt.conf.d/99early", "// early\n", early=True),
+                root_file(wanted, "/home/ada/.ssh/authorized_keys", "# none\n", mode="0600", owner="ada", group="ada"),
+                *(root_file(wanted, f"/etc/hpcforge-test/{n}.conf", f"number {n}\n" * 50) for n in range(15)),
+            ],
+        },
+        {
+            "role": "munge",
+            "needs": ["base"],
+            "packages": ["munge", "libmunge2"],
+            "files": [
+                wanted.file("/etc/munge/munge.key", KEY, mode="0400", owner="munge", group="munge", secret="munge_key")
+            ],
+            "units": [{"name": "munge.service", "actions": up}],
+            "checks": [wanted.check("sh", "-c", "munge -n | unmunge", stdout=r"STATUS: +Success", wait_s=10)],
+        },
+        {
+            "role": "time",
+            "packages": ["chrony"],
+            "files": [root_file(wanted, "/etc/systemd/system/chrony.service.d/hpcforge.conf", CHRONY_IN_A_CONTAINER)],
+            "units": [{"name": "chrony.service", "actions": up}],
+            "checks": [wanted.check("chronyc", "-n", "tracking", stdout="Leap status", wait_s=10)],
+        },
+    ]
+
+
+def test_fresh_node_to_nothing_to_do(send, shell, roles):
+    everything = observe(send, roles)
+    assert [one["role"] for one in everything] == ["base", "munge", "time"]
+    assert all(unit["active"] != "active" for one in everything for unit in one["units"])
+
+    prepared = converge(send, roles, "prepare")
+    assert (prepared[-1]["event"], prepared[-1]["failed"]) == ("done", [])
+    assert shell("systemctl is-active munge chrony", check=False).split() == ["inactive", "inactive"]
+    assert shell("ls /usr/sbin/policy-rc.d*", check=False) == ""
+    assert {unit["restart_pending"] for one in observe(send, roles) for unit in one["units"]} == {True}
+
+    finished = converge(send, roles, "finish")
+    assert (finished[-1]["event"], finished[-1]["failed"]) == ("done", [])
+    assert [one["role"] for one in of(finished, "role_done")] == ["base", "munge", "time"]
+    assert observe(send, roles) == []
+
+    again = converge(send, roles, "prepare")
+    assert again[-1]["changed"] == 0
+    assert KEY not in json.dumps([*everything, *prepared, *finished, *again])
+    assert shell("sudo stat -c '%a %U' /etc/munge/munge.key /home/ada /var/lib/hpcforge").split("\n")[:3] == [
+        "400 munge",
+        "750 ada",
+        "700 root",
+    ]
+
+
+def test_drift_is_seen_and_mended_alone(send, shell, roles):
+    converge(send, roles)
+    shell("echo by hand | sudo tee /etc/hpcforge-test/3.conf; sudo chmod 0600 /etc/hpcforge-test/4.conf")
+    shell("sudo dpkg --force-depends -r rsync; sudo usermod -s /bin/sh ada; sudo systemctl stop munge")
+    base, munge = observe(send, roles)
+    assert (base["packages"], base["accounts"][0]["shell"]) == (["rsync"], "/bin/sh")
+    assert [(one["path"], one["mode"]) for one in base["files"]] == [
+        ("/etc/hpcforge-test/3.conf", "0644"),
+        ("/etc/hpcforge-test/4.conf", "0600"),
+    ]
+    assert base["files"][0]["text"] == "by hand\n"
+    assert munge["units"][0]["active"] == "inactive"
+    assert "STATUS" not in munge["checks"][0]["detail"]
+    for role in roles:
+        for unit in role.get("units", ()):
+            unit["actions"] = ["start"]
+    changed = {(one["kind"], one["name"]) for one in of(converge(send, roles), "changed")}
+    assert {
+        ("package", "rsync"),
+        ("account", "ada"),
+        ("file", "/etc/hpcforge-test/3.conf"),
+        ("file", "/etc/hpcforge-test/4.conf"),
+        ("unit", "munge.service"),
+    } <= changed
+    assert observe(send, roles) == []
+
+
+def test_killed_between_file_and_restart(send, shell, started, roles, wanted):
+    converge(send, roles)
+    many = [root_file(wanted, f"/etc/hpcforge-test/many/{n}", "x") for n in range(3000)]
+    role = {**roles[1], "files": [root_file(wanted, "/etc/default/munge", "# changed\n"), *many]}
+    request = {"verb": "converge", "phase": "prepare", "work": [role], "restarts": ["munge.service"]}
+    with started(request) as program:
+        assert json.loads(program.stdout.readline())["name"] == "/etc/default/munge"
+        refused = send({"verb": "record", "role": "other", "digest": "00"})
+        assert "another hpcforge run is at work on this node: converge, prepare" in refused[0]["error"]
+        assert "started by ops" in refused[0]["error"]
+        assert refused[-1]["failed"] == ["other"]
+        shell(KILL)
+        assert '"done"' not in program.stdout.read()
+    [difference] = observe(send, [{**role, "files": []}])
+    assert difference["units"] == [
+        {"name": "munge.service", "enabled": True, "active": "active", "restart_pending": True}
+    ]
+    assert of(converge(send, [{**roles[1], "files": []}]), "changed")[0]["detail"] == "restarted"
+    assert observe(send, [{**role, "files": []}]) == []
+
+
+def test_killed_within_dpkg(send, shell, started, roles):
+    converge(send, roles)
+    shell("sudo dpkg --force-depends --purge chrony munge rsync")
+    with started({"verb": "converge", "phase": "prepare", "work": roles}):
+        shell(f"until pgrep -x dpkg >/dev/null; do sleep 0.02; done; {KILL} $(pgrep -x 'apt-get|dpkg')")
+    assert "policy-rc.d" in shell("ls /usr/sbin")
+    events = converge(send, roles)
+    assert events[-1]["failed"] == []
+    assert observe(send, roles) == []
+    assert "policy-rc.d" not in shell("ls /usr/sbin")
+    assert shell("dpkg --audit") == ""
+
+
+def test_dpkg_lock_is_waited_for_and_its_holder_named(lab, shell, started):
+    shell("sudo apt-get update; sudo dpkg --force-depends --purge less")
+    hold = "f = open('/var/lib/dpkg/lock-frontend', 'w'); fcntl.lockf(f, 2); print(1, flush=True); sys.stdin.read()"
+    argv = rehearsal.ssh_argv(lab, "full", ["sudo", "python3", "-c", f"import fcntl, sys; {hold}"])
+    with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as holder:
+        assert holder.stdin
+        assert holder.stdout
+        assert holder.stdout.readline() == "1\n"
+        work = [{"role": "base", "packages": ["less"]}]
+        with started({"verb": "converge", "phase": "prepare", "work": work}) as program:
+            assert "held by process" in json.loads(program.stdout.readline())["detail"]
+            holder.stdin.close()
+            events = [json.loads(line) for line in program.stdout]
+    assert (events[-1]["event"], events[-1]["changed"], events[-1]["failed"]) == ("done", 1, [])
+
+
+def test_failures_say_why_and_stop_only_who_needs_them(send, shell, wanted):
+    unit = "[Unit]\nConditionPathExists=/nowhere\n[Service]\nExecStart=/bin/sleep 1000\n"
+    crash = "[Service]\nExecStart=/bin/sh -c 'echo my last words; exit 7'\n[Install]\nWantedBy=multi-user.target\n"
+    start = {"actions": ["start"]}
+    shell("sudo useradd -u 2100 taken")
+    work = [
+        {"role": "no_package", "packages": ["no-such-package", "less"]},
+        {"role": "no_owner", "files": [root_file(wanted, "/etc/x", "", owner="nosuchuser")]},
+        {"role": "uid", "accounts": [{"name": "bob", "uid": 2100, "home": "/home/bob", "shell": "/bin/sh"}]},
+        {"role": "renumber", "accounts": [{"name": "taken", "uid": 2101, "home": "/home/taken", "shell": "/bin/sh"}]},
+        {
+            "role": "units",
+            "files": [
+                root_file(wanted, "/etc/systemd/system/unmet.service", unit),
+                root_file(wanted, "/etc/systemd/system/crash.service", crash),
+            ],
+        },
+        {"role": "after", "needs": ["no_package"], "files": [root_file(wanted, "/etc/after", "")]},
+    ]
+    errors = {one["role"]: one["error"] for one in of(converge(send, work, "prepare"), "failed")}
+    assert set(errors) == {"no_package", "no_owner", "uid", "renumber"}
+    assert "no package source of this node has a package 'no-such-package'" in errors["no_package"]
+    assert "no user 'nosuchuser'" in errors["no_owner"]
+    assert "uid 2100, wanted for 'bob', belongs to 'taken'" in errors["uid"]
+    assert "has uid 2100" in errors["renumber"]
+    assert "installed" in shell("dpkg-query -W -f '${Status}' less")
+
+    work = [
+        {"role": "unmet", "units": [{"name": "unmet.service", **start}]},
+        {"role": "crash", "units": [{"name": "crash.service", "actions": ["enable", "start"]}]},
+        {"role": "absent", "units": [{"name": "absent.service", **start}]},
+        {"role": "unmet_too", "needs": ["unmet"], "checks": [wanted.check("true")]},
+        {"role": "free", "checks": [wanted.check("true")]},
+    ]
+    events = converge(send, work, "finish")
+    errors = {one["role"]: one["error"] for one in of(events, "failed")}
+    assert set(errors) == {"unmet", "crash", "absent"}
+    assert "ConditionPathExists=/nowhere" in errors["unmet"]
+    assert "my last words" in errors["crash"]
+    assert "absent.service" in errors["absent"]
+    assert of(events, "skipped") == [{"event": "skipped", "role": "unmet_too", "because": "unmet"}]
+    assert [one["role"] for one in of(events, "role_done")] == ["free"]
+
+
+def test_damaged_memory_makes_everything_due(send, shell, roles):
+    converge(send, roles)
+    send({"verb": "record", "role": "munge", "digest": "d1"})
+    opaque = {"engine": "pyinfra", "source": "deploy.py", "inputs": {}, "digest": "d1"}
+    wanted = [roles[0], {**roles[1], "opaque": opaque}]
+    assert observe(send, wanted) == []
+    shell("sudo truncate -s -20 /var/lib/hpcforge/state.json")
+    [difference] = observe(send, wanted)
+    assert difference["opaque"] == {"digest": None}
+    assert difference["units"][0]["restart_pending"]
+    converge(send, roles)
+    send({"verb": "record", "role": "munge", "digest": "d1"})
+    assert observe(send, wanted) == []
+    assert "damaged" in shell("sudo ls /var/lib/hpcforge")
+
+
+def test_node_without_python(send, shell):
+    [answer] = send({"verb": "observe", "wanted": []}, node="bare")
+    assert (answer["event"], answer["os_id"], answer["hostname"]) == ("no_python", "debian", "bare")
+    lines = [json.loads(line) for line in shell("sh", node="bare", stdin=contact.bootstrap_script()).splitlines()]
+    assert [one["event"] for one in lines if one["event"] != "progress"] == ["changed", "done"]
+    assert lines[-2]["detail"].startswith("Python 3.")
+    observed, _done = send({"verb": "observe", "wanted": []}, node="bare")
+    assert observed["facts"]["hostname"] == "bare"
+    again = shell("sh", node="bare", stdin=contact.bootstrap_script())
+    assert json.loads(again)["changed"] == 0
+
+
+def test_observe_is_quick(send, roles):
+    converge(send, roles)
+    walls = []
+    for _ in range(5):
+        begin = time.monotonic()
+        assert observe(send, roles) == []
+        walls.append(time.monotonic() - begin)
+    assert min(walls) < 1.5  # about 0.3 s with its ssh connection on two idle cores
