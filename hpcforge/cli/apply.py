@@ -66,6 +66,7 @@ def exit_code(done: Applied) -> Exit:
     codes += [Exit.FAILED] * bool(done.result.failed() or done.error)
     codes += [Exit.UNREACHABLE] * bool(done.result.lost)
     codes += [Exit.BELOW] * any(not verdict.passed for verdict in done.verdicts)
+    codes += [Exit.BELOW] * bool(done.admission and done.admission.shortfalls)
     return worst(codes)
 
 

@@ -62,7 +62,9 @@ def status(lab: options.LabName = None, as_json: options.Json = False) -> int:
 @rehearse.command(epilog="Example: hpcforge rehearse ssh head -- sinfo")
 def ssh(
     node: Annotated[str, typer.Argument(help="The node.")],
-    command: Annotated[list[str] | None, typer.Argument(help="A command; none gives a shell.")] = None,
+    command: Annotated[
+        list[str] | None, typer.Argument(help="A command and its arguments, or one shell text; none gives a shell.")
+    ] = None,
     lab: options.LabName = None,
 ) -> int:
     """Log in to a node as the blueprint's access user, with its host key checked."""
@@ -70,7 +72,8 @@ def ssh(
     found = labs.load(name)
     if found is None:
         raise UsageError(f"the rehearsal {name!r} is not up", "start it: hpcforge rehearse up BLUEPRINT")
-    argv = labs.ssh_argv(found, node, command or [])
+    words = command or []
+    argv = labs.ssh_argv(found, node, ["sh", "-c", words[0]] if len(words) == 1 else words)
     sys.stdout.flush()
     os.execvp(argv[0], argv)  # noqa: S606 - a list, no shell: ssh takes the terminal over
 

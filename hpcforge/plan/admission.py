@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -120,18 +121,30 @@ def drains(found: Iterable[Shortfall], slurm_nodes: Mapping[str, tuple[str, str]
     return tuple(orders)
 
 
-SLURM_NODES_COMMAND = ("sinfo", "--noheader", "--Node", "--format=%N|%T|%E")
+SLURM_NODES_COMMAND = ("scontrol", "--oneliner", "show", "node")
+_NAME = re.compile(r"NodeName=(\S+) ")
+_STATE = re.compile(r" State=(\S+)")
+_REASON = re.compile(r" Reason=(.*?)(?: \[\S+@\S+\])?\s*$")
+_NOT_SCHEDULED = ("DRAIN", "DOWN", "INVALID_REG", "FAIL", "NOT_RESPONDING", "UNKNOWN", "FUTURE")
 
 
 def parse_slurm_nodes(output: str) -> dict[str, tuple[str, str]]:
-    """State (upper case) and reason by node, from the output of `SLURM_NODES_COMMAND`; other lines are ignored."""
+    """State (flags joined by +) and reason by node, from the output of `SLURM_NODES_COMMAND`; skips other lines."""
     nodes = {}
     for line in output.splitlines():
-        name, bar, rest = line.partition("|")
-        state, bar2, reason = rest.partition("|")
-        if bar and bar2:
-            nodes[name.strip()] = (state.strip().upper(), reason.strip())
+        name, state, reason = _NAME.match(line), _STATE.search(line), _REASON.search(line)
+        if name and state:
+            nodes[name[1]] = (state[1], reason[1] if reason else "")
     return nodes
+
+
+def not_scheduled(slurm_nodes: Mapping[str, tuple[str, str]]) -> dict[str, str]:
+    """The nodes that get no jobs as things are, with state and reason."""
+    return {
+        node: f"{state.lower()}: {reason}" if reason else state.lower()
+        for node, (state, reason) in slurm_nodes.items()
+        if any(flag in state for flag in _NOT_SCHEDULED)
+    }
 
 
 def judged(workers: Sequence[Declared], slurm_nodes: Mapping[str, tuple[str, str]]) -> dict[str, tuple[str, str]]:

@@ -63,6 +63,8 @@ class Progress:
             self.detail(f"{node}: {role}: {data.get('kind')} {name}")
         elif event.kind == "progress":
             self.detail(f"{node}: {data.get('detail')}")
+        elif event.kind == "warning":
+            self.say(f"{node}: {data.get('detail') or data}")
         elif event.kind == "settled" and data["status"] != "interrupted":
             detail = f": {data['detail']}" if data["detail"] else ""
             self.say(f"{node}: {role} {data['status'] if data['status'] == 'done' else data['status'].upper()}{detail}")

@@ -13,6 +13,7 @@ from hpcforge.plan.admission import (
     Shortfall,
     drains,
     judged,
+    not_scheduled,
     parse_slurm_nodes,
     shortfalls,
 )
@@ -49,7 +50,7 @@ def admit(engine: Engine, plan: Plan, facts: Mapping[str, Mapping[str, Any]]) ->
             error = f"{one.action} {one.node}: {told.data['error'] or told.data['stderr']}"
     after = parse_slurm_nodes(_ask(engine, plan.controller, SLURM_NODES_COMMAND).data["stdout"]) if orders else None
     states = judged(workers, after or parse_slurm_nodes(before.data["stdout"]))
-    return Admission(short, orders, {n: f"{s.lower()}: {r}" for n, (s, r) in states.items() if "DRAIN" in s}, error)
+    return Admission(short, orders, not_scheduled(states), error)
 
 
 def _ask(engine: Engine, node: str, argv: tuple[str, ...] | list[str]) -> Any:

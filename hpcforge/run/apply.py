@@ -107,8 +107,10 @@ def left_out(result: Result, admission: Admission) -> dict[str, str]:
         skipped = [role for role, outcome in outcomes.items() if outcome.status != "done"]
         if skipped:
             out.setdefault(node, f"{skipped[0]} not done")
+    for one in admission.shortfalls:
+        out.setdefault(one.node, f"{one.what} {one.observed}, declared {one.declared}")
     for node, state in admission.not_scheduled.items():
-        out.setdefault(node, f"drained: {state}")
+        out.setdefault(node, f"Slurm: {state}")
     return out
 
 

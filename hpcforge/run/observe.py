@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from hpcforge.cluster.model import Cluster
 from hpcforge.engines.tasks import Engine, Event, Program
-from hpcforge.plan.admission import SLURM_NODES_COMMAND, parse_slurm_nodes
+from hpcforge.plan.admission import SLURM_NODES_COMMAND, not_scheduled, parse_slurm_nodes
 from hpcforge.plan.desired import Desired
 from hpcforge.plan.diff import SLURM_NODES
 from hpcforge.plan.observed import Observed
@@ -36,16 +36,10 @@ def find_usable(engine: Engine, cluster: Cluster) -> dict[str, str]:
     """Workers that jobs cannot use just now, and why: hpcforge cannot reach them, or Slurm does not schedule there."""
     nodes = [node.name for node in cluster.nodes]
     seen = observe(engine, cluster, Desired((), dict.fromkeys(nodes, ()), {}), nodes)
-    states = parse_slurm_nodes(seen[cluster.slurm.controller].answers.get(SLURM_NODES, ""))
-    out = {}
-    for worker in cluster.workers:
-        reason = seen[worker.name].unreachable
-        state, why = states.get(worker.name, ("", ""))
-        if reason is not None:
-            out[worker.name] = f"unreachable: {reason}"
-        elif "DRAIN" in state or "DOWN" in state:
-            out[worker.name] = f"{state.lower()}: {why}"
-    return out
+    states = not_scheduled(parse_slurm_nodes(seen[cluster.slurm.controller].answers.get(SLURM_NODES, "")))
+    out = {worker.name: states[worker.name] for worker in cluster.workers if worker.name in states}
+    lost = {name: f"unreachable: {one.unreachable}" for name, one in seen.items() if one.unreachable is not None}
+    return out | lost
 
 
 def _request(cluster: Cluster, desired: Desired, name: str) -> dict[str, object]:

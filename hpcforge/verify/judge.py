@@ -149,22 +149,26 @@ def _silent(job: Launch, seen: Transcript, ran: Completed) -> Blame | None:
         return None
     waited = any(phrase in said.text.lower() for said in seen.failed for phrase in _WAITED_IN_VAIN)
     status: Status = "timed_out" if waited or ran.rc in (TIMED_OUT, None) else "failed"
-    others = f" (nor {len(silent) - 1} more ranks)" if len(silent) > 1 else ""
-    detail = f"did not answer while other ranks waited for it{others}" if waited else f"ended without a word{others}"
-    return Blame(status, detail, silent[0], _host(job, seen, silent[0]))
+    did = "did not answer while other ranks waited" if waited else "ended without a word"
+    nodes = {_host(job, seen, rank) for rank in silent}
+    if len(silent) == 1:
+        return Blame(status, did, silent[0], nodes.pop())
+    detail = f"{len(silent)} ranks {did}: {fold(map(str, silent))}"
+    return Blame(status, detail, None, nodes.pop() if len(nodes) == 1 else None)
 
 
 def _never_started(job: Launch, seen: Transcript, _ran: Completed) -> Blame | None:
-    reached = {host: task for task, host in seen.hosts.items()}
+    """A node without ranks. Of several, the one whose launcher ended by itself: the others may have waited for it."""
     ran_on = set(seen.started.values())
-    for node in job.nodes:
-        if node.name in ran_on:
-            continue
-        words = _last_line(seen.stderr.get(reached[node.name], ())) if node.name in reached else ""
-        about = next((line for line in seen.slurm_errors if node.name in line), "")
-        heard = "; ".join(text for text in (words, about) if text) or "nothing was heard from it"
-        return Blame("failed", f"no rank started: {heard}", None, node.name)
-    return None
+    without = [node.name for node in job.nodes if node.name not in ran_on]
+    if not without:
+        return None
+    node = next((name for name in seen.task_exits if name in without), without[0])
+    tasks = {host: task for task, host in seen.hosts.items()}
+    words = _last_line(seen.stderr.get(tasks[node], ())) if node in tasks else ""
+    code = f"exit code {seen.task_exits[node]}" if node in seen.task_exits else ""
+    heard = "; ".join(text for text in (words, code) if text) or "nothing was heard from it"
+    return Blame("failed", f"no rank started: {heard}", None, node)
 
 
 def _failed_together(_job: Launch, seen: Transcript, _ran: Completed) -> Blame | None:

@@ -35,6 +35,7 @@ class Launch:
     cpus_per_node: int  # that Slurm gives to jobs
     memory_mib: int  # per node
     time_limit_s: int
+    launcher_options: tuple[str, ...] = ()  # more options for torchrun
     arguments: tuple[str, ...] = ()  # more arguments for the test program
 
     @property
@@ -89,6 +90,7 @@ def launch(cluster: Cluster, test: SmokeTest, names: Sequence[str], arguments: S
         cpus_per_node=max(1, min(_cpus_for_jobs(cluster, node) for node in nodes)),
         memory_mib=max(1, min(memory, ranks * MEMORY_MIB[real])),
         time_limit_s=test.time_limit_s,
+        launcher_options=_QUIRKS if cluster.pytorch.build == "distribution" else (),
         arguments=tuple(arguments),
     )
 
@@ -174,6 +176,7 @@ def torchrun(job: Launch, job_id: str) -> list[str]:
         f"--master_addr={job.nodes[0].address}",
         f"--master_port={port(job_id)}",
         "--monitor_interval=0.5",
+        *job.launcher_options,
         f"{SMOKE_TESTS}/{job.test}.py",
         "--json",
         f"--timeout-s={max(10, job.time_limit_s // 2)}",  # so that ranks still report who is waiting, and why
@@ -185,6 +188,10 @@ def port(job_id: str) -> int:
     """Where node rank 0 listens: below the ports that Linux hands out by itself (32768 and up), differing by job."""
     return 20000 + int(job_id) % 10000
 
+
+# torch 1.13 under Python 3.11 (Debian 12) misreads its own default of these two, and dies: iterating over a Flag no
+# longer gives the member that is zero. A mapping for a local rank that is not there means the same: nothing redirected.
+_QUIRKS = ("--redirects=9:1", "--tee=9:1")
 
 # $1 nodes are named after it, in the order of their ranks; then comes the launcher's command line. torchrun takes any
 # option from the environment too, as PET_OPTION.

@@ -13,11 +13,13 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from hpcforge.blueprint.hostlist import HostlistError, expand
 from hpcforge.verify.head import Completed
 
 _LABELLED = re.compile(r"^ *(\d+): ?(.*)$")  # srun --label pads the task number
 _SLURM = re.compile(r"^(?:srun|slurmstepd|slurmd)(?:-\S+)?: (?:error|fatal): (.*)$")
 _NODE_FAILED = re.compile(r"Node failure on ([\w.-]+)|task launch for \S+ failed on node ([\w.-]+)", re.IGNORECASE)
+_TASK_EXIT = re.compile(r"^(\S+): tasks? [\d,-]+: Exited with exit code (\d+)$")  # "w[1-2]: tasks 0-1: ..."
 _REPORTED = re.compile(r"^\s+(rank|exitcode)\s*: (-?\d+)")
 _MAX_EVENT = 1 << 20
 
@@ -45,6 +47,7 @@ class Transcript:
     exits: Mapping[int, int] = field(default_factory=dict)  # rank -> exit code, negative for a signal
     stderr: Mapping[int, tuple[str, ...]] = field(default_factory=dict)  # task -> lines
     slurm_errors: tuple[str, ...] = ()
+    task_exits: Mapping[str, int] = field(default_factory=dict)  # host -> exit code of its torchrun, first to end first
     failed_nodes: tuple[str, ...] = ()
 
 
@@ -69,6 +72,7 @@ def read(ran: Completed) -> Transcript:
         exits=_exits(line for lines in stderr.values() for line in lines),
         stderr={task: tuple(lines) for task, lines in stderr.items()},
         slurm_errors=tuple(slurm_errors),
+        task_exits=_task_exits(slurm_errors),
         failed_nodes=tuple(a or b for line in slurm_errors for a, b in _NODE_FAILED.findall(line)),
     )
 
@@ -132,6 +136,18 @@ def _split_stderr(text: str) -> tuple[dict[int, list[str]], list[str]]:
         elif labelled:
             tasks[int(labelled[1])].append(said)
     return tasks, slurm
+
+
+def _task_exits(slurm_errors: Iterable[str]) -> dict[str, int]:
+    exits: dict[str, int] = {}
+    for found in filter(None, map(_TASK_EXIT.match, slurm_errors)):
+        try:
+            hosts = expand(found[1])
+        except HostlistError:
+            continue
+        for host in hosts:
+            exits.setdefault(host, int(found[2]))
+    return exits
 
 
 def _exits(lines: Iterable[str]) -> dict[int, int]:

@@ -16,6 +16,7 @@ from hpcforge.verify.submit import Launch, NotLaunchableError, launch, srun
 from hpcforge.verify.verdicts import Verdict
 
 PENDING_S = 60.0  # how long a job may wait before that is the verdict
+PENDING_AGAIN_S = 5.0  # the same for tests after one that stayed pending: most likely for the same reason
 CUT_OFF_S = 45.0  # after its time limit a step is killed on the head; the connection waits this much longer
 
 Progress = Callable[[str, str], None]  # the test, what it is doing
@@ -37,10 +38,12 @@ def verify(
     """
     tests = cluster.acceptance.tests if cluster.acceptance else ()
     extra = extra_args or {}
-    return tuple(
-        _run(cluster, head, test, nodes_left_out, partial(progress, test.name), pending_s, extra.get(test.name, ()))
-        for test in tests
-    )
+    verdicts: list[Verdict] = []
+    for test in tests:
+        patience_s = PENDING_AGAIN_S if any(one.status == "pending" for one in verdicts) else pending_s
+        tell = partial(progress, test.name)
+        verdicts.append(_run(cluster, head, test, nodes_left_out, tell, patience_s, extra.get(test.name, ())))
+    return tuple(verdicts)
 
 
 def _run(

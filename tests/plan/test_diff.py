@@ -19,6 +19,11 @@ def desired(cluster: Cluster, roles_folder: Path) -> Desired:
     return compile_desired(cluster, load_roles(roles_folder), {"munge_key": "ab" * 32})
 
 
+def slurm(name: str, state: str, reason: str = "") -> str:
+    said = f" Reason={reason} [root@2026-11-20T14:42:46]" if reason else ""
+    return f"NodeName={name} Arch=x86_64 Gres=gpu:fake:2 State={state} ThreadsPerCore=1 AllocTRES={said}\n"
+
+
 def seen(name: str, *differs: dict[str, Any], **more: Any) -> Observed:
     return Observed(name, FACTS, {one["role"]: one for one in differs}, **more)
 
@@ -34,7 +39,11 @@ def test_a_changed_file_restarts_what_watches_it_on_that_node_alone(cluster: Clu
     plan = diff(
         cluster,
         desired,
-        {"head": seen("head"), "w1": seen("w1"), "w2": seen("w2", {"role": "client", "files": [{**key, "text": None}]})},
+        {
+            "head": seen("head"),
+            "w1": seen("w1"),
+            "w2": seen("w2", {"role": "client", "files": [{**key, "text": None}]}),
+        },
     )
     assert plan.touched == ("w2",)
     change = plan.steps[0].changes["w2"]
@@ -82,12 +91,13 @@ def test_unreachable_is_named_and_left_out(cluster: Cluster, desired: Desired) -
 
 def test_a_node_that_falls_short_is_drained_and_resumed(cluster: Cluster, desired: Desired) -> None:
     small = {**FACTS, "memory_kib": 2 << 20}
-    idle = {SLURM_NODES: "w1|idle|none\nw2|idle|none\n"}
+    idle = {SLURM_NODES: slurm("w1", "IDLE") + slurm("w2", "IDLE")}
     nodes = {"head": seen("head", answers=idle), "w1": Observed("w1", small), "w2": seen("w2")}
     plan = diff(cluster, desired, nodes)
     assert [(one.node, one.action) for one in plan.drains] == [("w1", "drain")]
     assert plan.shortfalls[0].override == 'w1: {memory_gib: 2, reason: "has 2.0 GiB"}'
-    drained = {SLURM_NODES: f"w1|drained|{plan.drains[0].reason}\nw2|drained|by an operator\n"}
+    ours = slurm("w1", "IDLE+DRAIN", plan.drains[0].reason)
+    drained = {SLURM_NODES: ours + slurm("w2", "IDLE+DRAIN", "by an operator")}
     again = diff(cluster, desired, {**nodes, "head": seen("head", answers=drained)})
     assert again.drains == ()
     mended = diff(cluster, desired, {**nodes, "head": seen("head", answers=drained), "w1": seen("w1")})

@@ -1,0 +1,60 @@
+"""A site of its own for the end-to-end tests: a copy of the shipped rehearsal, a lab of a name nobody else has."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+REPOSITORY = Path(__file__).parents[2]
+
+
+@dataclass(frozen=True)
+class Site:
+    """The real command line on a copy of the blueprint."""
+
+    folder: Path
+    lab: str
+
+    @property
+    def blueprint(self) -> Path:
+        return self.folder / "blueprints" / "rehearsal.yaml"
+
+    def cli(self, *arguments: str, blueprint: Path | None = None) -> subprocess.CompletedProcess[str]:
+        """Run hpcforge; output is echoed, so that a failing test shows what was seen."""
+        words = [str(blueprint or self.blueprint) if word == "BLUEPRINT" else word for word in arguments]
+        environment = {**os.environ, "HPCFORGE_LAB": self.lab, "HPCFORGE_IDENTITY": str(self.folder / "age.key")}
+        done = subprocess.run(
+            [sys.executable, "-m", "hpcforge", *words],
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=900,
+            check=False,
+        )
+        print(f"$ hpcforge {' '.join(words)}\n{done.stderr}{done.stdout}exit status {done.returncode}\n")
+        return done
+
+    def ssh(self, node: str, script: str) -> str:
+        """A shell script on a node; it must succeed."""
+        done = self.cli("rehearse", "ssh", node, "--", "sh", "-c", script)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    folder = tmp_path_factory.mktemp("site")
+    shutil.copytree(REPOSITORY / "blueprints", folder / "blueprints", ignore=shutil.ignore_patterns("*.age"))
+    here = Site(folder, f"test-e2e-{os.getpid()}")
+    try:
+        yield here
+    finally:
+        here.cli("rehearse", "down")

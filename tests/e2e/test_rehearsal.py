@@ -1,0 +1,154 @@
+"""From nothing to a verified cluster, and what an operator does with it next: one story, told in order.
+
+Each test goes on where the one before it ended, since a cluster takes a minute to build.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.conftest import Site
+
+pytestmark = pytest.mark.lab
+
+STARTS = """
+for unit in slurmctld slurmd munge chrony dnsmasq lighttpd hpcforge-fakegpu; do
+  echo "$unit $(systemctl show -P ExecMainStartTimestampMonotonic $unit)"
+done
+"""
+
+
+def starts(site: Site) -> dict[str, str]:
+    """When each service was started, by node: equal before and after means that nothing was restarted."""
+    return {node: site.ssh(node, STARTS) for node in ("head", "w01", "w02", "w03")}
+
+
+def passed(output: str) -> list[str]:
+    return [line.split()[0] for line in output.splitlines() if "  passed  " in line]
+
+
+def test_without_a_lab_the_way_to_one_is_named(site: Site) -> None:
+    done = site.cli("plan", "BLUEPRINT")
+    assert done.returncode == 3
+    assert "hint: start it: hpcforge rehearse up" in done.stderr
+
+
+def test_a_node_that_is_off_does_not_hold_the_rest(site: Site) -> None:
+    assert site.cli("rehearse", "up", "BLUEPRINT").returncode == 0
+    assert site.cli("rehearse", "down", "w02").returncode == 0
+    done = site.cli("apply", "BLUEPRINT", "--yes")
+    assert done.returncode == 4
+    assert "w02 is unreachable and left out" in done.stderr
+    assert passed(done.stdout) == ["allreduce", "train_ddp"]
+    assert "4 ranks on w[01,03]" in done.stdout
+    assert "torch 2.13.0+cpu from wheel" in done.stdout
+    assert "left out: w02 (unreachable" in done.stdout
+
+
+def test_the_node_that_came_without_python_was_brought_to_it(site: Site) -> None:
+    assert site.ssh("w03", "python3 --version").startswith("Python 3.11")
+
+
+def test_when_it_is_back_only_it_is_worked_on(site: Site) -> None:
+    others = {node: site.ssh(node, STARTS) for node in ("head", "w01", "w03")}
+    assert site.cli("rehearse", "up", "BLUEPRINT").returncode == 0
+    done = site.cli("apply", "BLUEPRINT", "--yes")
+    assert done.returncode == 0
+    assert "1 node to change: w02; unchanged: head,w[01,03]." in done.stderr
+    assert passed(done.stdout) == ["allreduce", "train_ddp"]
+    assert "6 ranks on w[01-03]" in done.stdout
+    assert {node: site.ssh(node, STARTS) for node in others} == others
+
+
+def test_users_can_work(site: Site) -> None:
+    assert site.ssh("head", "sinfo -h -o '%D %T %G'") == "3 idle gpu:fake:2\n"
+    hosts = site.ssh("head", "sudo -iu ada srun -N3 hostname")
+    assert sorted(hosts.split()) == ["w01", "w02", "w03"]
+    environment = site.ssh("head", "sudo -iu ada srun --gres=gpu:1 env")
+    assert "CUDA_VISIBLE_DEVICES=0\n" in environment
+    assert "id=2001(ada)" in site.ssh("w01", "id ada").replace("uid", "id")
+
+
+def test_the_sites_own_ansible_role_ran(site: Site) -> None:
+    assert "rehearsal" in site.ssh("head", "cat /etc/motd")
+
+
+def test_a_second_apply_changes_and_restarts_nothing(site: Site) -> None:
+    before = starts(site)
+    done = site.cli("apply", "BLUEPRINT", "--yes")
+    assert done.returncode == 0
+    assert "Nothing to do on 4 nodes." in done.stderr
+    assert "(nothing changed since)" in done.stdout
+    assert passed(done.stdout) == ["allreduce", "train_ddp"]
+    assert starts(site) == before
+    assert site.cli("plan", "BLUEPRINT").returncode == 0
+
+
+def test_the_secret_is_nowhere_but_in_its_file(site: Site) -> None:
+    key = site.folder / "blueprints" / "rehearsal.age"
+    assert key.stat().st_mode & 0o777 == 0o600
+    done = site.cli("plan", "BLUEPRINT", "--json")
+    plan = json.loads(done.stdout)
+    assert plan["steps"] == []
+    assert site.ssh("w01", "sudo stat -c '%a %U %s' /etc/munge/munge.key") == "400 munge 1024\n"
+
+
+def test_a_file_edited_by_hand_is_shown_and_mended_there_alone(site: Site) -> None:
+    before = starts(site)
+    site.ssh("w02", "echo '# by hand' | sudo tee -a /etc/chrony/chrony.conf")
+    done = site.cli("plan", "BLUEPRINT")
+    assert done.returncode == 2
+    assert "      -# by hand\n" in done.stdout
+    assert "1 node to change: w02; unchanged: head,w[01,03]." in done.stdout
+    refused = site.cli("apply", "BLUEPRINT")
+    assert refused.returncode == 3
+    assert "there is no terminal to ask on" in refused.stderr
+    assert site.cli("apply", "BLUEPRINT", "--yes").returncode == 0
+    after = starts(site)
+    assert "by hand" not in site.ssh("w02", "cat /etc/chrony/chrony.conf")
+    assert {node: text for node, text in after.items() if node != "w02"} == {
+        node: text for node, text in before.items() if node != "w02"
+    }
+    changed = set(after["w02"].splitlines()) - set(before["w02"].splitlines())
+    assert [line.split()[0] for line in changed] == ["chrony"]
+
+
+def test_a_worker_that_declares_more_than_it_has_is_named_and_drained(site: Site) -> None:
+    greedy = site.blueprint.with_name("greedy.yaml")
+    text = site.blueprint.read_text().replace(
+        "users:\n", 'overrides:\n  w03: {memory_gib: 4096, reason: "a typing mistake"}\n\nusers:\n'
+    )
+    greedy.write_text(text + "\nsecrets: rehearsal.age\n")
+    done = site.cli("apply", "BLUEPRINT", "--yes", blueprint=greedy)
+    assert done.returncode == 7
+    assert "memory" in done.stdout
+    assert "w03: {memory_gib:" in done.stdout
+    assert passed(done.stdout) == ["allreduce", "train_ddp"]
+    assert "4 ranks on w[01-02]" in done.stdout
+    states = site.ssh("head", "sinfo -h -N -o '%N %T'").splitlines()
+    assert states[:2] == ["w01 idle", "w02 idle"]
+    assert states[2].startswith("w03 drained")
+    back = site.cli("apply", "BLUEPRINT", "--yes")
+    assert back.returncode == 0
+    assert site.ssh("head", "sinfo -h -o '%D %T'") == "3 idle\n"
+
+
+def test_verify_always_runs_the_tests(site: Site) -> None:
+    done = site.cli("verify", "BLUEPRINT", "--json")
+    assert done.returncode == 0
+    verdicts = json.loads(done.stdout)["verdicts"]
+    assert [(verdict["test"], verdict["status"]) for verdict in verdicts] == [
+        ("allreduce", "passed"),
+        ("train_ddp", "passed"),
+    ]
+    assert site.ssh("head", "squeue -h") == ""
+
+
+def test_down_leaves_nothing(site: Site) -> None:
+    assert site.cli("rehearse", "down").returncode == 0
+    assert site.lab not in Path("/proc/self/mounts").read_text()
+    assert not (Path("/var/lib/hpcforge/labs") / site.lab).exists()
+    assert site.cli("rehearse", "status").returncode == 1
