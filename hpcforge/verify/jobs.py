@@ -107,7 +107,8 @@ def unusable(head: Head, names: Iterable[str]) -> dict[str, str]:
     for line in answer.stdout.splitlines():
         row = line.strip().split("|", 2)
         if len(row) == 3 and row[0] in wanted and (row[1].endswith("*") or row[1].startswith(_UNUSABLE)):
-            found[row[0]] = clean(f"{row[1].rstrip('*')}: {row[2]}" if row[2] != "none" else row[1])
+            state = "not responding" if row[1].endswith("*") else row[1]
+            found[row[0]] = clean(state if row[2] == "none" else f"{state}: {row[2]}")
     return found
 
 

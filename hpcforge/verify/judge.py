@@ -90,6 +90,7 @@ def _missing(job: Launch, seen: Transcript) -> Blame | None:
 
 def _blame(job: Launch, seen: Transcript, ran: Completed) -> Blame:
     witnesses: tuple[Callable[[Launch, Transcript, Completed], Blame | None], ...] = (
+        _head_lost,
         _wrong,
         _failed_alone,
         _node_failed,
@@ -104,6 +105,12 @@ def _blame(job: Launch, seen: Transcript, ran: Completed) -> Blame:
         if blame:
             return blame
     return Blame("failed", _last_words(seen, ran))
+
+
+def _head_lost(_job: Launch, seen: Transcript, ran: Completed) -> Blame | None:
+    if ran.rc is not None or seen.hosts:
+        return None
+    return Blame("failed", f"lost contact with the head: {clean(ran.stderr) or 'no answer'}")
 
 
 def _wrong(job: Launch, seen: Transcript, _ran: Completed) -> Blame | None:
@@ -178,8 +185,6 @@ def _failed_together(_job: Launch, seen: Transcript, _ran: Completed) -> Blame |
 def _past_its_limit(job: Launch, seen: Transcript, ran: Completed) -> Blame | None:
     if ran.rc not in (TIMED_OUT, None):
         return None
-    if ran.rc is None and not seen.hosts:
-        return Blame("failed", f"lost contact with the head: {clean(ran.stderr) or 'no answer'}")
     missing = sorted({node.name for node in job.nodes} - set(seen.started.values()))
     where = f"; nothing was heard from {fold(missing)}" if missing else ""
     return Blame(

@@ -139,7 +139,6 @@ def srun(job: Launch, job_id: str) -> list[str]:
         f"--nodes={len(job.nodes)}",
         f"--ntasks={len(job.nodes)}",
         "--ntasks-per-node=1",
-        f"--cpus-per-task={job.cpus_per_node}",
         *_shares(job),
         "--cpu-bind=none",  # the ranks share what the node's one task has
         "--mpi=none",

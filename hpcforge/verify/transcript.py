@@ -90,6 +90,8 @@ def _events(stdout: str) -> Iterator[tuple[int, dict[str, Any]]]:
             continue
         try:
             event = json.loads(whole)
+        except RecursionError:  # nested a thousand deep: nothing of ours
+            continue
         except ValueError:
             pieces[task] = whole
             continue

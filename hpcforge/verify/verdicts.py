@@ -79,7 +79,7 @@ def load(text: str) -> Recorded:
     except ValidationError as error:
         first = error.errors()[0]
         return Recorded(problem=f"damaged: {'.'.join(str(part) for part in first['loc'])}: {first['msg']}")
-    except (ValueError, TypeError, KeyError) as error:
+    except (ValueError, TypeError, KeyError, RecursionError) as error:
         return Recorded(problem=f"damaged: {type(error).__name__}: {error}")
 
 

@@ -1,0 +1,142 @@
+"""The smoke tests under a real torchrun: two ranks on this machine, right, wrong, and dying."""
+
+from __future__ import annotations
+
+import ast
+import importlib.util
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+SMOKE_TESTS = Path(__file__).parents[2] / "smoke_tests"
+needs_torch = pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="torch is not installed here")
+
+
+def torchrun(test: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node=2"]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONWARNINGS": "ignore:Failed to initialize NumPy"}
+    environment.pop("SLURMD_NODENAME", None)
+    return subprocess.run(
+        [*command, str(SMOKE_TESTS / f"{test}.py"), *arguments],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=180,
+    )
+
+
+def events(ran: subprocess.CompletedProcess[str]) -> dict[str, list[dict[str, Any]]]:
+    found: dict[str, list[dict[str, Any]]] = {}
+    for line in ran.stdout.splitlines():
+        event = json.loads(line)
+        found.setdefault(event["event"], []).append(event)
+    return found
+
+
+def python(code: str) -> str:
+    command = [sys.executable, "-W", "ignore:Failed to initialize NumPy", "-c", code]
+    return subprocess.run(command, cwd=SMOKE_TESTS, capture_output=True, text=True, check=True, timeout=60).stdout
+
+
+@pytest.mark.parametrize("path", sorted(SMOKE_TESTS.glob("*.py")), ids=lambda path: path.name)
+def test_python_3_9_can_read_it(path: Path) -> None:
+    ast.parse(path.read_text(), feature_version=(3, 9))
+
+
+@needs_torch
+def test_allreduce_reports_every_size() -> None:
+    said = events(torchrun("allreduce", "--json", "--sizes", "4K,1M", "--repeats", "3"))
+    assert sorted(event["rank"] for event in said["started"]) == [0, 1]
+    assert [event["size_bytes"] for event in said["measurement"]] == [4096, 1 << 20]
+    for event in said["measurement"]:
+        assert event["busbw_gb_per_s"] == event["algbw_gb_per_s"] > 0  # 2(n - 1)/n is 1 for two ranks
+        assert event["algbw_gb_per_s"] == pytest.approx(event["size_bytes"] / event["seconds"] / 1e9, abs=1e-4)
+    (result,) = said["result"]
+    assert (result["schema_version"], result["test"], result["world_size"]) == (1, "allreduce", 2)
+    assert result["backend"] in ("gloo", "nccl")
+    assert len(result["hosts"]) == 1
+    assert Path(result["torch_path"]).name == "torch"
+
+
+@needs_torch
+def test_training_agrees_with_the_reference_and_learns() -> None:
+    ran = torchrun("train_ddp", "--json", "--steps", "10")
+    assert ran.returncode == 0, ran.stderr
+    said = events(ran)
+    (measured,) = said["measurement"]
+    assert 0 < measured["error_max"] < measured["tolerance"] / 10  # the allowance is wide, the method is not
+    assert measured["tolerance"] < 1e-3
+    assert measured["loss_last"] < measured["loss_first"] / 2
+    assert measured["samples_per_s"] > 0
+    assert said["result"][0]["test"] == "train_ddp"
+
+
+@needs_torch
+def test_for_people_it_is_text() -> None:
+    ran = torchrun("allreduce", "--sizes", "4K", "--repeats", "1")
+    assert "busbw" in ran.stdout
+    assert "4 KiB" in ran.stdout
+    assert "every sum is exact" in ran.stdout
+    assert "{" not in ran.stdout
+
+
+@needs_torch
+@pytest.mark.parametrize("test", ["allreduce", "train_ddp"])
+def test_a_wrong_rank_names_itself(test: str) -> None:
+    ran = torchrun(test, "--json", "--inject", "wrong:1")
+    said = events(ran)
+    (wrong,) = said["wrong"]
+    assert wrong["rank"] == 1
+    assert wrong["expected"] != wrong["got"]
+    assert "result" not in said
+    assert "failed" not in said
+    assert ran.returncode != 0
+    assert ran.stderr.count("exitcode  : 3 ") == 2  # WRONG, on both ranks: none is left waiting
+
+
+@needs_torch
+@pytest.mark.parametrize(("kind", "own"), [("die", []), ("raise", [1])])
+def test_a_rank_that_ends_is_told_from_one_that_waited(kind: str, own: list[int]) -> None:
+    ran = torchrun("allreduce", "--json", "--inject", f"{kind}:1")
+    said = events(ran)
+    assert [event["rank"] for event in said["failed"] if event["during"] == "own"] == own
+    assert {event["rank"] for event in said["failed"] if event["during"] == "collective"} <= {0}
+    assert "result" not in said
+    assert ran.returncode != 0
+    assert ("SIGKILL" in ran.stderr) == (kind == "die")
+
+
+@needs_torch
+def test_outside_of_torchrun_it_says_how_to_start_it() -> None:
+    environment = {key: value for key, value in os.environ.items() if key != "RANK"}
+    command = [sys.executable, str(SMOKE_TESTS / "allreduce.py")]
+    ran = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=60)
+    assert ran.returncode == 2
+    assert "torchrun --standalone" in ran.stderr
+
+
+@needs_torch
+def test_sums_are_exact_for_any_number_of_ranks() -> None:
+    code = """
+import allreduce
+for n in (1, 2, 3, 1000, 2047, 2048, 5792):
+    m = allreduce.period(n)
+    assert m >= 1 and n * (n + 1) // 2 * m <= 2**24, n
+try:
+    allreduce.period(5793)
+except ValueError as error:
+    print(error)
+"""
+    assert "5793" in python(code)
+
+
+@needs_torch
+def test_the_interface_is_the_one_that_reaches_the_address() -> None:
+    assert python("import ranks; print(ranks.interface_towards('127.0.1.1'))") == "lo\n"
+    assert python("import ranks; print(ranks.interface_towards('no such host'))") == "None\n"

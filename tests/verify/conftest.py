@@ -1,0 +1,83 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from hpcforge.cluster.model import (
+    Acceptance,
+    Access,
+    Cluster,
+    Gpus,
+    Network,
+    Node,
+    OperatingSystem,
+    Partition,
+    PyTorch,
+    Services,
+    Slurm,
+    SmokeTest,
+    User,
+)
+
+Build = Callable[..., Cluster]
+FAKE_GPUS = Gpus("fake", 2)
+
+
+def _node(name: str, octet: int, function: str, gpus: Gpus | None, cores: int, memory_mib: int) -> Node:
+    return Node(
+        name=name,
+        group=name,
+        functions=(function,),  # type: ignore[arg-type]
+        hardware="any",
+        sockets=1,
+        cores_per_socket=cores,
+        threads_per_core=1,
+        memory_mib=memory_mib,
+        gpus=gpus,
+        address=f"10.77.0.{octet}",
+    )
+
+
+@pytest.fixture
+def build() -> Build:
+    """A cluster of one head and some workers, w1 to wN."""
+
+    def make(
+        workers: int = 2,
+        gpus: Gpus | None = FAKE_GPUS,
+        cores: int = 2,
+        memory_mib: int = 4096,
+        build: str = "wheel",
+        time_limit_s: int = 120,
+    ) -> Cluster:
+        names = tuple(f"w{number}" for number in range(1, workers + 1))
+        tests = tuple(SmokeTest(test, names, time_limit_s) for test in ("allreduce", "train_ddp"))  # type: ignore[arg-type]
+        return Cluster(
+            name="test",
+            domain="test.example.org",
+            access=Access("ops", "sudo", None),
+            nodes=(
+                _node("head", 10, "head", None, 2, 4096),
+                *(_node(name, 11 + index, "worker", gpus, cores, memory_mib) for index, name in enumerate(names)),
+            ),
+            network=Network("cluster", "10.77.0.0/24"),
+            services=Services("head", (), (), "head", (), "head"),
+            os=OperatingSystem("debian", "12", "3.11", "22.05", "2.36"),
+            pytorch=PyTorch("2.13.0", build, ()),  # type: ignore[arg-type]
+            site_roles=(),
+            slurm=Slurm("head", 1, 1024, (), (Partition("main", names, True, "01:00:00"),)),
+            users=(User("tests", 2002, False, ()),),
+            acceptance=Acceptance("tests", tests),
+        )
+
+    return make
+
+
+@pytest.fixture
+def split(build: Build) -> Cluster:
+    """Two workers in partitions of their own."""
+    cluster = build()
+    apart = tuple(Partition(f"only-{name}", (name,), False, "INFINITE") for name in ("w1", "w2"))
+    return replace(cluster, slurm=replace(cluster.slurm, partitions=apart))

@@ -1,0 +1,153 @@
+"""The walk from submission to verdict, with a head that answers from a script and remembers what it was asked."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+
+import pytest
+
+from hpcforge.cluster.model import Cluster
+from hpcforge.verify import jobs
+from hpcforge.verify.head import Completed
+from hpcforge.verify.verify import verify
+
+Build = Callable[..., Cluster]
+Answer = Completed | Callable[[], Completed]
+MEASURED = {"event": "measurement", "size_bytes": 4096, "busbw_gb_per_s": 1.5}
+
+
+def ok(stdout: str = "") -> Completed:
+    return Completed(0, stdout, "")
+
+
+def passed(ranks: int) -> Completed:
+    started = [{"event": "started", "rank": rank, "host": f"w{rank // 2 + 1}"} for rank in range(ranks)]
+    events = [*started, MEASURED, {"event": "result", "world_size": ranks, "backend": "gloo", "device": "cpu"}]
+    return ok("".join(f"0: {json.dumps(event)}\n" for event in events))
+
+
+class ScriptedHead:
+    """Answers by program; the last answer of a program is repeated."""
+
+    def __init__(self, **answers: list[Answer]) -> None:
+        self.answers = {"sbatch": [ok("12\n")], "squeue": [ok("12|RUNNING|None\n")], "srun": [passed(4)]} | answers
+        self.asked: list[list[str]] = []
+        self.users: list[str | None] = []
+
+    def run(self, argv: Sequence[str], *, stdin: str = "", user: str | None = None, timeout_s: float) -> Completed:
+        assert bool(stdin) == (argv[0] == "sbatch")
+        self.asked.append(list(argv))
+        self.users.append(user)
+        assert timeout_s > 0
+        program = "srun" if argv[0] == "timeout" else argv[0]
+        answers = self.answers.get(program, [ok()])
+        answer = answers.pop(0) if len(answers) > 1 else answers[0]
+        return answer if isinstance(answer, Completed) else answer()
+
+    def programs(self) -> list[str]:
+        return ["srun" if argv[0] == "timeout" else argv[0] for argv in self.asked]
+
+
+def quiet(_test: str, _text: str) -> None:
+    pass
+
+
+def interrupt() -> Completed:
+    raise KeyboardInterrupt
+
+
+def test_every_test_is_submitted_run_and_cancelled(build: Build) -> None:
+    head = ScriptedHead()
+    told: list[tuple[str, str]] = []
+    verdicts = verify(build(), head, {}, lambda test, text: told.append((test, text)))
+    assert [(one.test, one.status) for one in verdicts] == [("allreduce", "passed"), ("train_ddp", "passed")]
+    assert head.programs() == ["sbatch", "squeue", "srun", "scancel"] * 2
+    assert head.users == ["tests", None, "tests", "tests"] * 2
+    assert ("allreduce", "4 ranks on w[1-2]") in told
+
+
+def test_nodes_left_out_are_not_asked_for_and_named(build: Build) -> None:
+    head = ScriptedHead(srun=[passed(2)])
+    verdict = verify(build(3), head, {"w3": "unreachable", "w2": "drained", "x": "?"}, quiet)[0]
+    assert verdict.passed
+    assert (verdict.nodes, verdict.left_out) == (("w1",), {"w2": "drained", "w3": "unreachable"})
+    assert "--nodelist=w1" in head.asked[0]
+
+
+def test_no_usable_node_is_a_verdict(build: Build) -> None:
+    head = ScriptedHead()
+    verdict = verify(build(), head, {"w1": "unreachable", "w2": "unreachable"}, quiet)[0]
+    assert (verdict.status, verdict.detail, head.asked) == ("not_run", "none of its nodes is usable", [])
+
+
+def test_a_refused_job_is_told_in_slurms_words(build: Build) -> None:
+    refusal = Completed(1, "", "sbatch: error: Batch job submission failed: Invalid account\n")
+    head = ScriptedHead(sbatch=[refusal])
+    verdict = verify(build(), head, {}, quiet)[0]
+    assert verdict.status == "not_run"
+    assert "Invalid account" in verdict.detail
+
+
+def test_pending_names_the_reason_and_the_node(build: Build) -> None:
+    head = ScriptedHead(
+        squeue=[ok("12|PENDING|ReqNodeNotAvail, UnavailableNodes:w2\n")] * 3 + [ok()],
+        sinfo=[ok("w1|idle|none\nw2|drained|bad memory\n")],
+    )
+    verdict = verify(build(), head, {}, quiet, pending_s=0.3)[0]
+    assert (verdict.status, verdict.node) == ("pending", "w2")
+    assert "ReqNodeNotAvail" in verdict.detail
+    assert "w2 drained: bad memory" in verdict.detail
+    assert head.programs()[-1] == "scancel"
+    assert "srun" not in head.programs()
+
+
+def test_what_a_killed_run_left_is_recognised(build: Build) -> None:
+    left = ok("9|tests|hpcforge-allreduce|w[1-2]\n")
+    head = ScriptedHead(squeue=[ok("12|PENDING|Resources\n"), ok("12|PENDING|Resources\n"), left])
+    verdict = verify(build(), head, {}, quiet, pending_s=0.1)[0]
+    assert "job 9, tests's hpcforge-allreduce on w[1-2]" in verdict.detail
+    assert verdict.next_command == "scancel 9"
+
+
+def test_a_job_that_ends_before_the_test_begins(build: Build) -> None:
+    head = ScriptedHead(squeue=[ok("12|NODE_FAIL|None\n")])
+    assert verify(build(), head, {}, quiet)[0].detail == "job 12 ended before the test began: NODE_FAIL, None"
+
+
+@pytest.mark.parametrize(
+    ("where", "cancelled"), [("sbatch", "--name=hpcforge-allreduce"), ("squeue", "12"), ("srun", "12")]
+)
+def test_interrupted_it_cancels_its_job(build: Build, where: str, cancelled: str) -> None:
+    head = ScriptedHead(**{where: [interrupt]})
+    with pytest.raises(KeyboardInterrupt):
+        verify(build(), head, {}, quiet)
+    assert head.asked[-1] == ["scancel", cancelled]
+
+
+def test_extra_arguments_reach_one_test_program(build: Build) -> None:
+    head = ScriptedHead()
+    verify(build(), head, {}, quiet, extra_args={"train_ddp": ["--inject", "die:1"]})
+    steps = [argv for argv in head.asked if argv[0] == "timeout"]
+    assert [argv[-2:] == ["--inject", "die:1"] for argv in steps] == [False, True]
+
+
+def test_several_jobs_are_asked_for_in_one_query() -> None:
+    head = ScriptedHead(squeue=[ok("1|RUNNING|None\n2|PENDING|Priority\n")])
+    seen = jobs.states(head, ["1", "2", "3"])
+    assert len(head.asked) == 1
+    assert [state.state for state in seen.values()] == ["RUNNING", "PENDING", "GONE"]
+
+
+def test_a_silent_squeue_is_not_taken_for_the_end_of_jobs() -> None:
+    head = ScriptedHead(squeue=[Completed(1, "", "slurm_load_jobs error: Unable to contact slurm controller\n")])
+    assert jobs.states(head, ["1"])["1"].waiting
+
+
+def test_unusable_nodes_are_told_with_slurms_reason() -> None:
+    rows = "w1|idle|none\nw2|drained|bad memory\nw3|idle*|none\nw4|mixed|none\nw5|down*|Not responding\nother|down|x\n"
+    assert jobs.unusable(ScriptedHead(sinfo=[ok(rows)]), [f"w{number}" for number in range(1, 6)]) == {
+        "w2": "drained: bad memory",
+        "w3": "not responding",
+        "w5": "not responding: Not responding",
+    }
