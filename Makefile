@@ -3,7 +3,9 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 BLUEPRINT ?= blueprints/rehearsal.yaml
-HOST_PACKAGES := python3-venv iproute2 openssh-client mmdebstrap systemd-container apt-cacher-ng
+HOST_PACKAGES := python3-venv iproute2 openssh-client util-linux debian-archive-keyring mmdebstrap systemd-container \
+  apt-cacher-ng
+TORCH := torch==2.13.0+cpu
 
 .PHONY: rehearse test check install host bench
 
@@ -11,7 +13,7 @@ rehearse: install
 	$(BIN)/hpcforge rehearse up $(BLUEPRINT)
 	$(BIN)/hpcforge apply $(BLUEPRINT) --yes
 
-test: install check
+test: install check $(VENV)/.torch
 	$(BIN)/python -m pytest
 
 check: install
@@ -34,4 +36,9 @@ host:
 $(VENV)/.installed: pyproject.toml setup.py
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install -q -e '.[dev]'
+	touch $@
+
+# For the tests of smoke_tests/ on this machine: a CPU build, from the usual index or else from the vendor's.
+$(VENV)/.torch: $(VENV)/.installed
+	$(BIN)/pip install -q $(TORCH) || $(BIN)/pip install -q --extra-index-url https://download.pytorch.org/whl/cpu $(TORCH)
 	touch $@

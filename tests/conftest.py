@@ -1,15 +1,32 @@
 from __future__ import annotations
 
+import os
+import re
+import signal
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from hpcforge.lab import lab as labs
+
 Golden = Callable[[Path, str], None]
+_TEST_LAB = re.compile(r"test-[a-z]+-([0-9]+)")  # every lab that a test makes is named so: what for, and whose
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--refresh-golden", action="store_true", help="write golden files instead of comparing with them")
+
+
+def pytest_sessionstart() -> None:
+    """Being told to end is like Ctrl-C: fixtures take down what they made. What a killed run left is removed first."""
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    signal.signal(signal.SIGHUP, signal.default_int_handler)
+    if os.geteuid() == 0:
+        for name in labs.lab_names():
+            made_by = _TEST_LAB.fullmatch(name)
+            if made_by and not Path(f"/proc/{made_by[1]}").exists():
+                labs.down(name, None, print)
 
 
 @pytest.fixture

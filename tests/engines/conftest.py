@@ -35,9 +35,9 @@ class Nodes:
         subprocess.run(["ip", "link", "set", port, state], check=True)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def nodes() -> Iterator[Nodes]:
-    name = f"engines-{os.getpid()}"
+    name = f"test-engines-{os.getpid()}"
     said: list[str] = []
     try:
         lab = labs.up(

@@ -87,7 +87,7 @@ def inotify_limit() -> int:
 
 @pytest.fixture(scope="module")
 def rehearsal() -> Iterator[Rehearsal]:
-    here = Rehearsal(f"test-{os.getpid()}")
+    here = Rehearsal(f"test-lab-{os.getpid()}")
     try:
         yield here
     finally:

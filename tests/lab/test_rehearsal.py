@@ -133,7 +133,7 @@ def test_a_grown_blueprint_adds_a_node(rehearsal: Rehearsal) -> None:
 
 
 def test_a_second_lab_gets_another_subnet(rehearsal: Rehearsal) -> None:
-    other = Rehearsal(f"{rehearsal.name}-b")
+    other = Rehearsal(f"test-second-{os.getpid()}")
     try:
         second = other.up((labs.LabNode("head", "10.77.0.10"),))
         assert rehearsal.lab is not None

@@ -1,6 +1,7 @@
 """The node program on real nodes: systemd, apt, sudo and sshd as a cluster has them."""
 
 import json
+import os
 import secrets
 import subprocess
 import time
@@ -29,7 +30,7 @@ ExecStart=!/usr/sbin/chronyd -x -F 1
 
 @pytest.fixture(scope="module")
 def lab() -> Iterator[rehearsal.Lab]:
-    name = f"node-{secrets.token_hex(3)}"
+    name = f"test-node-{os.getpid()}"
 
     def quiet(_line: str) -> None: ...
 
