@@ -171,10 +171,10 @@ class User(Section):
 class Override(Section):
     """What one node really has, and why."""
 
-    sockets: v.Whole | None = Field(None, ge=1, le=16, description="Processor sockets.")
-    cores_per_socket: v.Whole | None = Field(None, ge=1, le=512, description="Cores in one socket.")
-    threads_per_core: v.Whole | None = Field(None, ge=1, le=8, description="Hardware threads in one core.")
-    memory_gib: v.Whole | None = Field(None, ge=1, le=65_536, description="Memory, GiB.")
+    sockets: v.Sockets | None = Field(None, description="Processor sockets.")
+    cores_per_socket: v.CoresPerSocket | None = Field(None, description="Cores in one socket.")
+    threads_per_core: v.ThreadsPerCore | None = Field(None, description="Hardware threads in one core.")
+    memory_gib: v.MemoryGib | None = Field(None, description="Memory, GiB.")
     gpus: OverrideGpus | None = Field(None, description="GPUs.")
     reason: v.Sentence = Field(description="Why this node differs; shown wherever the override matters.")
 

@@ -213,6 +213,11 @@ def public_key(text: str) -> str:
 
 
 Whole = Annotated[int, BeforeValidator(whole)]
+# bounds first: only so do they reach the JSON Schema of a field that may also be null
+Sockets = Annotated[int, Field(ge=1, le=16), BeforeValidator(whole)]
+CoresPerSocket = Annotated[int, Field(ge=1, le=512), BeforeValidator(whole)]
+ThreadsPerCore = Annotated[int, Field(ge=1, le=8), BeforeValidator(whole)]
+MemoryGib = Annotated[int, Field(ge=1, le=65_536), BeforeValidator(whole)]
 Truth = Annotated[bool, BeforeValidator(_truth)]
 NodeName = Annotated[str, NODE_NAME]
 NodeHostlist = Annotated[str, Checked(_node_names)]

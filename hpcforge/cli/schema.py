@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import sys
+from typing import Annotated
 
 import typer
 
+from hpcforge.blueprint.reference import reference
 from hpcforge.blueprint.schema import json_schema
 from hpcforge.cli.exit_codes import Exit
 
@@ -16,7 +18,10 @@ def register(app: typer.Typer) -> None:
     app.command(epilog="Example: hpcforge schema > blueprints/blueprint.schema.json")(schema)
 
 
-def schema() -> int:
+def schema(
+    markdown: Annotated[bool, typer.Option("--markdown", help="A reference for people instead.")] = False,
+) -> int:
     """Print the JSON Schema of blueprints; a description stands on every field."""
-    sys.stdout.write(json.dumps(json_schema(), indent=2) + "\n")
+    found = json_schema()
+    sys.stdout.write(reference(found) if markdown else json.dumps(found, indent=2) + "\n")
     return Exit.DONE

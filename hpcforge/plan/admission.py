@@ -23,6 +23,7 @@ class Declared:
     needed_memory_mib: int
     cpus: int
     gpus: int
+    gpu_model: str
     gpu_kind: Literal["fake", "nvidia"]
 
 
@@ -55,6 +56,7 @@ def declared(cluster: Cluster) -> tuple[Declared, ...]:
             needed_memory_mib=node.memory_mib - cluster.slurm.reserve_memory_mib,
             cpus=node.cpus,
             gpus=node.gpus.count if node.gpus else 0,
+            gpu_model=node.gpus.model if node.gpus else "",
             gpu_kind="fake" if node.gpus and node.gpus.fake else "nvidia",
         )
         for node in cluster.workers
@@ -95,7 +97,8 @@ def shortfalls(worker: Declared, facts: Mapping[str, Any], gpus_ready: bool) -> 
                 "GPUs",
                 str(worker.gpus),
                 str(seen),
-                f'{worker.node}: {{gpus: {seen}, reason: "has {seen} of {worker.gpus} GPUs"}}',
+                f"{worker.node}: {{gpus: {{model: {worker.gpu_model}, count: {seen}}}, "
+                f'reason: "has {seen} of {worker.gpus} GPUs"}}',
             )
         )
     return tuple(found)

@@ -8,6 +8,7 @@ from typing import Any, get_args
 import pytest
 
 from hpcforge.blueprint import schema
+from hpcforge.blueprint.reference import reference
 from hpcforge.cluster import model
 
 PUBLISHED = Path(__file__).parents[2] / "blueprints" / "blueprint.schema.json"
@@ -48,3 +49,12 @@ def properties(node: Any, path: str = "") -> Iterator[tuple[str, dict[str, Any]]
             yield f"{path}.{name}", field
         for key, value in node.items():
             yield from properties(value, f"{path}.{key}")
+
+
+def test_the_reference_is_current() -> None:
+    text = (PUBLISHED.parents[1] / "docs" / "blueprint.md").read_text(encoding="utf-8")
+    assert text == reference(schema.json_schema()), "write it anew: hpcforge schema --markdown > docs/blueprint.md"
+
+
+def test_bounds_are_in_words_that_json_schema_knows() -> None:
+    assert '"ge"' not in json.dumps(schema.json_schema())

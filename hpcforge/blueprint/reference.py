@@ -1,0 +1,73 @@
+"""The blueprint's reference for people, made from its JSON Schema: one row a key."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+_HEAD = """\
+# Blueprint reference
+
+Made by `hpcforge schema --markdown`; a test keeps it so. `<name>` stands for a key of your own; unknown keys are refused.
+
+| key | value | default | meaning |
+|---|---|---|---|
+"""
+
+
+def reference(schema: dict[str, Any]) -> str:
+    """Markdown: a table with every key of the schema, nested keys as `a.b`."""
+    return _HEAD + "".join(f"| {' | '.join(row)} |\n" for row in _rows(schema, schema, ""))
+
+
+def _rows(schema: dict[str, Any], part: dict[str, Any], prefix: str) -> Iterator[tuple[str, str, str, str]]:
+    required = part.get("required", ())
+    for name, field in part.get("properties", {}).items():
+        yield from _field(schema, field, prefix + name, name in required)
+
+
+def _field(
+    schema: dict[str, Any], field: dict[str, Any], path: str, required: bool
+) -> Iterator[tuple[str, str, str, str]]:
+    default = "required" if required else _default(field)
+    yield f"`{path}`", _kind(schema, field), default, field.get("description", "").replace("|", "\\|")
+    for inner in _alternatives(schema, field):
+        yield from _rows(schema, inner, f"{path}.")
+        free = [inner.get("additionalProperties"), *inner.get("patternProperties", {}).values()]
+        for values in (one for one in free if isinstance(one, dict)):
+            for value in _alternatives(schema, values):
+                yield from _rows(schema, value, f"{path}.<name>.")
+        for item in _alternatives(schema, inner.get("items", {})):
+            yield from _rows(schema, item, f"{path}[].")
+
+
+def _alternatives(schema: dict[str, Any], field: dict[str, Any]) -> list[dict[str, Any]]:
+    """What a field may hold, references followed, null left out."""
+    if "$ref" in field:
+        return [schema["$defs"][field["$ref"].rpartition("/")[2]]]
+    for several in ("anyOf", "oneOf"):
+        if several in field:
+            return [one for part in field[several] for one in _alternatives(schema, part)]
+    return [] if field.get("type") == "null" else [field]
+
+
+def _kind(schema: dict[str, Any], field: dict[str, Any]) -> str:
+    kinds = []
+    for one in _alternatives(schema, field):
+        if "enum" in one:
+            kinds.append(", ".join(f"`{value}`" for value in one["enum"]))
+        elif "const" in one:
+            kinds.append(f"`{one['const']}`")
+        elif one.get("type") == "array":
+            kinds.append(f"list of {_kind(schema, one.get('items', {})) or 'anything'}")
+        elif one.get("type") == "object":
+            kinds.append("mapping")
+        else:
+            kinds.append(str(one.get("type", "")))
+    return " or ".join(dict.fromkeys(kinds))
+
+
+def _default(field: dict[str, Any]) -> str:
+    value = field.get("default")
+    return "" if value in (None, [], {}) else f"`{json.dumps(value)}`"
