@@ -9,7 +9,7 @@ from typing import Any
 _HEAD = """\
 # Blueprint reference
 
-Made by `hpcforge schema --markdown`; a test keeps it so. `<name>` stands for a key of your own; unknown keys are refused.
+Made by `hpcforge schema --markdown`; a test keeps it so. `<name>` is a key of your own; unknown keys are refused.
 
 | key | value | default | meaning |
 |---|---|---|---|

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import sys
 from importlib import import_module
+from typing import Any
 
-import click
 import typer
 
 from hpcforge.cli.exit_codes import Exit
@@ -15,6 +15,9 @@ _EXIT_CODES = """
 Exit status: 0 done, or nothing to do; 1 error; 2 changes are pending; 3 blueprint, inventory or usage invalid;
 4 some nodes unreachable; 5 some nodes failed; 6 another run is at work; 7 verification below the line; 130 interrupted.
 """
+
+# Wrong words on the command line: typer carries its own click, and does not export the base of BadParameter.
+_UsageError: type[Any] = typer.BadParameter.__mro__[1]
 
 app = typer.Typer(
     name="hpcforge",
@@ -38,15 +41,12 @@ def run(arguments: list[str]) -> int:
     try:
         code = app(arguments, standalone_mode=False)
         return int(code or Exit.DONE)
-    except click.exceptions.NoArgsIsHelpError as error:
+    except _UsageError as error:
         error.show()
         return Exit.INVALID
-    except click.UsageError as error:
-        error.show()
-        return Exit.INVALID
-    except click.exceptions.Exit as error:
+    except typer.Exit as error:
         return error.exit_code
-    except (KeyboardInterrupt, click.Abort):
+    except (KeyboardInterrupt, typer.Abort):
         sys.stderr.write("interrupted\n")
         return Exit.INTERRUPTED
     except BrokenPipeError:

@@ -11,6 +11,7 @@ from typing import Annotated
 
 import typer
 
+from hpcforge.blueprint.hostlist import HostlistError, expand
 from hpcforge.cli import options
 from hpcforge.cli.exit_codes import Exit
 from hpcforge.cli.failures import UsageError
@@ -37,7 +38,7 @@ def up(blueprint: options.Blueprint, lab: options.LabName = None) -> int:
     with Progress() as progress, progress.phase("nodes at ssh"):
         made = labs.up(
             _nodes(cluster),
-            name=lab or lab_name(blueprint),
+            name=lab or lab_name(blueprint.parent),
             cidr_wanted=cluster.network.cidr,
             login_user=cluster.access.user,
             release=cluster.os.release,
@@ -54,7 +55,7 @@ def up(blueprint: options.Blueprint, lab: options.LabName = None) -> int:
 @rehearse.command(epilog="Example: hpcforge rehearse status")
 def status(lab: options.LabName = None, as_json: options.Json = False) -> int:
     """Show the nodes of a rehearsal, and whether they run."""
-    found = labs.status(lab or lab_name(Path.cwd() / "here"))
+    found = labs.status(lab or lab_name(Path.cwd()))
     sys.stdout.write(_json(found) if as_json else _table(found))
     return Exit.DONE
 
@@ -68,7 +69,7 @@ def ssh(
     lab: options.LabName = None,
 ) -> int:
     """Log in to a node as the blueprint's access user, with its host key checked."""
-    name = lab or lab_name(Path.cwd() / "here")
+    name = lab or lab_name(Path.cwd())
     found = labs.load(name)
     if found is None:
         raise UsageError(f"the rehearsal {name!r} is not up", "start it: hpcforge rehearse up BLUEPRINT")
@@ -87,14 +88,12 @@ def down(
     lab: options.LabName = None,
 ) -> int:
     """Take a rehearsal down: exactly what it made on this machine is removed, or single nodes are stopped."""
-    from hpcforge.blueprint.hostlist import HostlistError, expand  # noqa: PLC0415
-
     try:
         names = None if nodes is None else expand(nodes)
     except HostlistError as error:
         raise UsageError(f"{nodes!r} {error}", error.hint or "write it like w[01-03]") from error
     with Progress() as progress:
-        labs.down(lab or lab_name(Path.cwd() / "here"), names, progress.say)
+        labs.down(lab or lab_name(Path.cwd()), names, progress.say)
     return Exit.DONE
 
 

@@ -37,7 +37,7 @@ def open_site(blueprint: Path, inventory: Path | None, lab: str | None, identity
     """Read and resolve. A blueprint for the lab gets the inventory of the lab that is up."""
     loaded = load(blueprint, inventory)
     if inventory is None and (lab is not None or loaded.blueprint.wants_lab):
-        name = lab or lab_name(blueprint)
+        name = lab or lab_name(blueprint.parent)
         running = labs.load(name)
         if running is None:
             raise UsageError(f"the rehearsal {name!r} is not up", f"start it: hpcforge rehearse up {blueprint}")
@@ -45,9 +45,9 @@ def open_site(blueprint: Path, inventory: Path | None, lab: str | None, identity
     return Site(loaded, loaded.cluster, identity or default_identity_path(), lab)
 
 
-def lab_name(blueprint: Path) -> str:
-    """The default name of the lab for a blueprint: from the user and the checkout that the blueprint lies in."""
-    folder = blueprint.resolve().parent
+def lab_name(folder: Path) -> str:
+    """The default name of a lab: from the user and the checkout that a folder lies in."""
+    folder = folder.resolve()
     checkout = next((parent for parent in (folder, *folder.parents) if (parent / ".git").exists()), folder)
     return default_lab_name(checkout)
 

@@ -66,23 +66,27 @@ def apply_plan(
         result = walk(plan, secrets, engine, listener.event, stop)
     if result.interrupted:
         return Applied(result, None, (), None, "interrupted before verification", None)
-    if cluster.slurm.controller in result.lost:
-        return Applied(result, None, (), None, f"not verified: {cluster.slurm.controller} is unreachable", None)
-    if "slurm_controller" in dict(result.failed().get(cluster.slurm.controller, ())):
-        return Applied(result, None, (), None, "not verified: Slurm's controller is not configured", None)
+    controller = cluster.slurm.controller
+    if controller in result.lost:
+        return Applied(result, None, (), None, f"not verified: {controller} is unreachable", None)
+    configured = result.outcomes.get(controller, {}).get("slurm_controller")
+    if configured is not None and configured.status != "done":
+        return Applied(result, None, (), None, f"not verified: slurm_controller on {controller} is not done", None)
     facts = {name: seen.facts for name, seen in observed.items() if seen.facts} | result.facts
     with listener.phase("admit"):
         admission = admit(engine, plan, {name: f for name, f in facts.items() if name not in result.lost})
+    if admission.error:
+        return Applied(result, admission, (), None, f"not verified: Slurm: {admission.error}", admission.error)
     if not (plan.pending or admission.ordered):
-        text = observed[cluster.slurm.controller].reads.get(VERDICTS_PATH)
+        text = observed[controller].reads.get(VERDICTS_PATH)
         last = load(text) if text is not None else None
         if last is not None and last.problem:
             listener.say(f"the last verdicts cannot be read ({last.problem}): testing again")
         elif last is not None and last.time_s is not None:
             age_s = max(0.0, time.time() - last.time_s)
-            return Applied(result, admission, last.verdicts, age_s, "", admission.error)
+            return Applied(result, admission, last.verdicts, age_s, "", None)
     verdicts, note = run_tests(engine, cluster, left_out(result, admission), listener)
-    return Applied(result, admission, verdicts, None, note, admission.error)
+    return Applied(result, admission, verdicts, None, note, None)
 
 
 def run_tests(

@@ -12,6 +12,7 @@ import json
 import os
 import secrets as random_source
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 
 import pyrage
@@ -95,7 +96,8 @@ def _write(file: Path, content: bytes) -> None:
             os.fsync(handle.fileno())
         temporary.rename(file)
     except OSError as error:
-        temporary.unlink(missing_ok=True)
+        with suppress(OSError):
+            temporary.unlink()
         raise SecretsError(
             f"cannot write {file}: {error.strerror}", "make its directory writable, or set `secrets:` in the blueprint"
         ) from error

@@ -1,0 +1,70 @@
+"""The command line without nodes: what goes where, and the exit status."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from hpcforge.cli import run
+from hpcforge.cli.exit_codes import Exit, worst
+
+REPOSITORY = Path(__file__).parents[2]
+REHEARSAL = str(REPOSITORY / "blueprints" / "rehearsal.yaml")
+VERBS = ("validate", "show", "plan", "apply", "verify", "rehearse", "schema")
+REHEARSE = ("up", "status", "ssh", "down")
+
+
+@pytest.mark.parametrize("words", [(), *[(verb,) for verb in VERBS], *[("rehearse", verb) for verb in REHEARSE]])
+def test_help_says_what_it_is_for(words: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> None:
+    assert run([*words, "--help"]) == 0
+    out = capsys.readouterr().out
+    assert "Usage: " in out
+    if words and words != ("rehearse",):
+        assert "Example: hpcforge " in " ".join(out.split())
+
+
+def test_five_mistakes_are_five_errors(capsys: pytest.CaptureFixture[str]) -> None:
+    case = REPOSITORY / "tests" / "blueprint" / "cases" / "five_mistakes.yaml"
+    assert run(["validate", str(case)]) == 3
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    errors = [line for line in captured.err.splitlines() if ": error: " in line]
+    assert len(errors) == 5
+    assert all(line.startswith(f"{case}:") for line in errors)
+    assert captured.err.count("\nhint: ") == 5
+    assert sum(set(line.strip(" |")) == {"^"} for line in captured.err.splitlines()) == 5
+
+
+def test_errors_as_json(capsys: pytest.CaptureFixture[str]) -> None:
+    case = REPOSITORY / "tests" / "blueprint" / "cases" / "five_mistakes.yaml"
+    assert run(["validate", str(case), "--json"]) == 3
+    found = json.loads(capsys.readouterr().out)
+    assert found["schema_version"] == 1
+    assert len(found["diagnostics"]) == 5
+    assert {"file", "line", "column", "message", "hint", "severity"} <= set(found["diagnostics"][0])
+
+
+@pytest.mark.parametrize("blueprint", sorted((REPOSITORY / "blueprints").glob("*.yaml")), ids=lambda path: path.stem)
+def test_shipped_blueprints_are_valid(blueprint: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["validate", str(blueprint)]) == 0
+    assert "Next: hpcforge plan" in capsys.readouterr().err
+    assert run(["show", str(blueprint), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["cluster"]["nodes"]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [["fly"], ["plan"], ["plan", "--fly", REHEARSAL], ["validate", "/nowhere.yaml"], ["rehearse", "down", "w[1-"], []],
+    ids=" ".join,
+)
+def test_wrong_usage_is_3(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(words) == 3
+    captured = capsys.readouterr()
+    assert "Traceback" not in captured.err
+
+
+def test_the_worst_code_wins() -> None:
+    assert worst([]) == Exit.DONE
+    assert worst([Exit.PENDING, Exit.BELOW, Exit.UNREACHABLE]) == Exit.UNREACHABLE
+    assert worst([Exit.UNREACHABLE, Exit.FAILED]) == Exit.FAILED
+    assert worst([Exit.FAILED, Exit.INTERRUPTED]) == Exit.INTERRUPTED
