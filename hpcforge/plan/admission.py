@@ -128,6 +128,7 @@ SLURM_NODES_COMMAND = ("scontrol", "--oneliner", "show", "node")
 _NAME = re.compile(r"NodeName=(\S+) ")
 _STATE = re.compile(r" State=(\S+)")
 _REASON = re.compile(r" Reason=(.*?)(?: \[\S+@\S+\])?\s*$")
+_COMES_AND_GOES = ("DOWN", "INVALID_REG", "NOT_RESPONDING", "UNKNOWN")  # until a restarted daemon has registered
 _NOT_SCHEDULED = ("DRAIN", "DOWN", "INVALID_REG", "FAIL", "NOT_RESPONDING", "UNKNOWN", "FUTURE")
 
 
@@ -148,6 +149,12 @@ def not_scheduled(slurm_nodes: Mapping[str, tuple[str, str]]) -> dict[str, str]:
         for node, (state, reason) in slurm_nodes.items()
         if any(flag in state for flag in _NOT_SCHEDULED)
     }
+
+
+def unsettled(slurm_nodes: Mapping[str, tuple[str, str]]) -> bool:
+    """True while a node's daemon has yet to register; a drained node does not count."""
+    states = [state for state, _ in slurm_nodes.values() if "DRAIN" not in state]
+    return any(flag in state for state in states for flag in _COMES_AND_GOES)
 
 
 def judged(workers: Sequence[Declared], slurm_nodes: Mapping[str, tuple[str, str]]) -> dict[str, tuple[str, str]]:

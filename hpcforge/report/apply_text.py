@@ -41,7 +41,8 @@ def _story(
         said = "; ".join(f"{one.what} {one.observed}, declared {one.declared}" for one in short)
         return "drained", f"{said}; to accept it, under overrides:  {short[0].override}"
     if admission and node in admission.not_scheduled:
-        return "drained", f"by somebody else, left alone: {admission.not_scheduled[node]}"
+        state = admission.not_scheduled[node]
+        return ("drained", f"not by hpcforge, left alone: {state}") if "drain" in state else ("not scheduled", state)
     return ("configured", "") if result.outcomes.get(node) else ("unchanged", "")
 
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import time
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from hpcforge.engines.tasks import Command, Engine
 from hpcforge.plan.admission import (
     SLURM_NODES_COMMAND,
+    Declared,
     Drain,
     Shortfall,
     drains,
@@ -16,10 +18,12 @@ from hpcforge.plan.admission import (
     not_scheduled,
     parse_slurm_nodes,
     shortfalls,
+    unsettled,
 )
 from hpcforge.plan.plan import Plan
 
 _TIMEOUT_S = 30.0
+_POLL_S = 0.5
 
 
 @dataclass(frozen=True)
@@ -32,26 +36,52 @@ class Admission:
     error: str | None
 
 
-def admit(engine: Engine, plan: Plan, facts: Mapping[str, Mapping[str, Any]]) -> Admission:
-    """Judge the workers by their latest facts (by node) and tell Slurm; only the difference is sent."""
+def admit(engine: Engine, plan: Plan, facts: Mapping[str, Mapping[str, Any]], settle_s: float) -> Admission:
+    """Judge the workers by their latest facts (by node) and tell Slurm; only the difference is sent.
+
+    Daemons that were restarted have up to `settle_s` seconds to register before and after that.
+    """
     workers = tuple(worker for worker in plan.declared if worker.node in facts)
     short = tuple(one for worker in workers for one in shortfalls(worker, facts[worker.node], gpus_ready=True))
-    before = _ask(engine, plan.controller, SLURM_NODES_COMMAND)
-    if not before.data["ok"]:
-        return Admission(short, (), {}, before.data["error"] or before.data["stderr"])
-    orders = drains(short, judged(workers, parse_slurm_nodes(before.data["stdout"])))
-    error = None
-    for one in orders:
-        words = ["scontrol", "update", f"NodeName={one.node}", f"State={one.action.upper()}"]
-        if one.action == "drain":
-            words.append(f"Reason={one.reason}")
-        told = _ask(engine, plan.controller, words)
-        if not told.data["ok"]:
-            error = f"{one.action} {one.node}: {told.data['error'] or told.data['stderr']}"
-    after = parse_slurm_nodes(_ask(engine, plan.controller, SLURM_NODES_COMMAND).data["stdout"]) if orders else None
-    states = judged(workers, after or parse_slurm_nodes(before.data["stdout"]))
-    return Admission(short, orders, not_scheduled(states), error)
+    try:
+        states = _settled(engine, plan.controller, workers, settle_s)
+        orders = drains(short, states)
+        for one in orders:
+            reason = [f"Reason={one.reason}"] if one.action == "drain" else []
+            _ask(
+                engine,
+                plan.controller,
+                "scontrol",
+                "update",
+                f"NodeName={one.node}",
+                f"State={one.action.upper()}",
+                *reason,
+            )
+        if orders:
+            states = _settled(engine, plan.controller, workers, settle_s)
+    except _SlurmError as error:
+        return Admission(short, (), {}, str(error))
+    return Admission(short, orders, not_scheduled(states), None)
 
 
-def _ask(engine: Engine, node: str, argv: tuple[str, ...] | list[str]) -> Any:
-    return engine.run(Command(f"slurm:{argv[0]}:{argv[-1]}", node, tuple(argv), "", "root", _TIMEOUT_S))
+class _SlurmError(Exception):
+    """The controller did not do what it was asked."""
+
+
+def _settled(
+    engine: Engine, controller: str, workers: Sequence[Declared], settle_s: float
+) -> dict[str, tuple[str, str]]:
+    """Slurm's view of the workers, once none of them is on its way up, or when time is up."""
+    until = time.monotonic() + settle_s
+    while True:
+        states = judged(workers, parse_slurm_nodes(_ask(engine, controller, *SLURM_NODES_COMMAND)))
+        if not unsettled(states) or time.monotonic() >= until:
+            return states
+        time.sleep(_POLL_S)
+
+
+def _ask(engine: Engine, node: str, *argv: str) -> str:
+    data = engine.run(Command(f"slurm:{time.monotonic_ns()}", node, argv, "", "root", _TIMEOUT_S)).data
+    if not data["ok"]:
+        raise _SlurmError(f"{' '.join(argv)}: {data['error'] or data['stderr']}")
+    return str(data["stdout"])

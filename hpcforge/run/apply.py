@@ -21,6 +21,9 @@ from hpcforge.verify.head import Completed
 from hpcforge.verify.verdicts import VERDICTS_PATH, Verdict, load
 from hpcforge.verify.verify import verify
 
+# A slurmd registers within seconds of its own start; after slurmctld's, within one ping of it (SlurmdTimeout / 3).
+_SETTLE_S = 45.0
+
 
 class Listener(Protocol):
     """Who is told what goes on."""
@@ -74,7 +77,8 @@ def apply_plan(
         return Applied(result, None, (), None, f"not verified: slurm_controller on {controller} is not done", None)
     facts = {name: seen.facts for name, seen in observed.items() if seen.facts} | result.facts
     with listener.phase("admit"):
-        admission = admit(engine, plan, {name: f for name, f in facts.items() if name not in result.lost})
+        at_hand = {name: f for name, f in facts.items() if name not in result.lost}
+        admission = admit(engine, plan, at_hand, _SETTLE_S if plan.pending else 0.0)
     if admission.error:
         return Applied(result, admission, (), None, f"not verified: Slurm: {admission.error}", admission.error)
     if not (plan.pending or admission.ordered):
