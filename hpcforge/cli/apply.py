@@ -15,6 +15,7 @@ import typer
 from hpcforge.cli import options
 from hpcforge.cli.exit_codes import Exit, worst
 from hpcforge.cli.failures import UsageError
+from hpcforge.cli.program import program
 from hpcforge.cli.site import artifacts_path, compile_site, open_engines, open_site
 from hpcforge.plan.diff import diff
 from hpcforge.report.apply_text import next_steps, nodes_table, phases_line, verdicts_table
@@ -56,7 +57,9 @@ def apply(
     else:
         sys.stdout.write(nodes_table(plan, done.result, done.admission))
         sys.stdout.write("\n" + verdicts_table(done.verdicts, done.verdicts_age_s, done.note))
-    sys.stderr.write("\n" + phases_line(progress.phases) + next_steps(str(blueprint), site.cluster, site.lab))
+    sys.stderr.write(
+        "\n" + phases_line(progress.phases) + next_steps(program(), str(blueprint), site.cluster, site.lab)
+    )
     return exit_code(done)
 
 

@@ -11,6 +11,7 @@ import typer
 
 from hpcforge.cli import options
 from hpcforge.cli.exit_codes import Exit, worst
+from hpcforge.cli.program import program
 from hpcforge.cli.site import compile_site, open_engines, open_site
 from hpcforge.plan.diff import diff
 from hpcforge.plan.plan import Plan
@@ -43,7 +44,7 @@ def plan(
     else:
         sys.stdout.write(plan_text(found, new_files=new_files))
         if found.pending:
-            sys.stderr.write(f"Next: hpcforge apply {blueprint}\n")
+            sys.stderr.write(f"Next: {program()} apply {blueprint}\n")
     return exit_code(found)
 
 

@@ -15,6 +15,7 @@ from hpcforge.blueprint.hostlist import HostlistError, expand
 from hpcforge.cli import options
 from hpcforge.cli.exit_codes import Exit
 from hpcforge.cli.failures import UsageError
+from hpcforge.cli.program import program
 from hpcforge.cli.site import lab_name
 from hpcforge.cluster import load
 from hpcforge.cluster.model import Cluster
@@ -48,7 +49,7 @@ def up(blueprint: options.Blueprint, lab: options.LabName = None) -> int:
         )
     sys.stderr.write(phases_line(progress.phases))
     sys.stdout.write(_table(labs.status(made.name)))
-    sys.stderr.write(f"Next: hpcforge apply {blueprint}\n")
+    sys.stderr.write(f"Next: {program()} apply {blueprint}\n")
     return Exit.DONE
 
 
@@ -72,7 +73,7 @@ def ssh(
     name = lab or lab_name(Path.cwd())
     found = labs.load(name)
     if found is None:
-        raise UsageError(f"the rehearsal {name!r} is not up", "start it: hpcforge rehearse up BLUEPRINT")
+        raise UsageError(f"the rehearsal {name!r} is not up", f"start it: {program()} rehearse up BLUEPRINT")
     words = command or []
     argv = labs.ssh_argv(found, node, ["sh", "-c", words[0]] if len(words) == 1 else words)
     sys.stdout.flush()

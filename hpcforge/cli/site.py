@@ -11,6 +11,7 @@ from pathlib import Path
 
 from hpcforge import shipped
 from hpcforge.cli.failures import UsageError
+from hpcforge.cli.program import program
 from hpcforge.cluster import Loaded, load
 from hpcforge.cluster.model import Cluster
 from hpcforge.engines import Engines
@@ -40,7 +41,7 @@ def open_site(blueprint: Path, inventory: Path | None, lab: str | None, identity
         name = lab or lab_name(blueprint.parent)
         running = labs.load(name)
         if running is None:
-            raise UsageError(f"the rehearsal {name!r} is not up", f"start it: hpcforge rehearse up {blueprint}")
+            raise UsageError(f"the rehearsal {name!r} is not up", f"start it: {program()} rehearse up {blueprint}")
         loaded, lab = load(blueprint, running.inventory), name
     return Site(loaded, loaded.cluster, identity or default_identity_path(), lab)
 

@@ -11,6 +11,7 @@ import typer
 from hpcforge.blueprint.diagnostics import Diagnostic, InvalidInput, render_all, to_json
 from hpcforge.cli import options
 from hpcforge.cli.exit_codes import Exit
+from hpcforge.cli.program import program
 from hpcforge.cluster import load
 
 
@@ -34,7 +35,7 @@ def validate(blueprint: options.Blueprint, inventory: options.Inventory = None, 
         sys.stdout.write(_json(loaded.diagnostics))
         return Exit.DONE
     sys.stderr.write(render_all(loaded.diagnostics))
-    sys.stderr.write(f"{blueprint} is valid: {len(loaded.cluster.nodes)} nodes. Next: hpcforge plan {blueprint}\n")
+    sys.stderr.write(f"{blueprint} is valid: {len(loaded.cluster.nodes)} nodes. Next: {program()} plan {blueprint}\n")
     return Exit.DONE
 
 

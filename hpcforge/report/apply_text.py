@@ -64,16 +64,16 @@ def phases_line(phases: Mapping[str, float]) -> str:
     return f"time: {', '.join(f'{name} {duration(s)}' for name, s in phases.items())}; in all {duration(total)}\n"
 
 
-def next_steps(blueprint: str, cluster: Cluster, lab: str | None) -> str:
-    """How to log in, test again, and, for a rehearsal, take it down."""
+def next_steps(program: str, blueprint: str, cluster: Cluster, lab: str | None) -> str:
+    """How to log in, test again, and, for a rehearsal, take it down. `program` is how hpcforge is called."""
     head = cluster.slurm.controller
     if lab is None:
         address = cluster.by_name[head].address
-        return f"log in:       ssh {cluster.access.user}@{address}\ntest again:   hpcforge verify {blueprint}\n"
+        return f"log in:       ssh {cluster.access.user}@{address}\ntest again:   {program} verify {blueprint}\n"
     run_as = cluster.acceptance.run_as if cluster.acceptance else cluster.access.user
     return (
-        f"log in:       hpcforge rehearse ssh {head}\n"
-        f"run a job:    hpcforge rehearse ssh {head} -- sudo -iu {run_as} srun -N{len(cluster.workers)} hostname\n"
-        f"test again:   hpcforge verify {blueprint}\n"
-        f"take down:    hpcforge rehearse down\n"
+        f"log in:       {program} rehearse ssh {head}\n"
+        f"run a job:    {program} rehearse ssh {head} -- sudo -iu {run_as} srun -N{len(cluster.workers)} hostname\n"
+        f"test again:   {program} verify {blueprint}\n"
+        f"take down:    {program} rehearse down\n"
     )

@@ -47,7 +47,7 @@ def test_errors_as_json(capsys: pytest.CaptureFixture[str]) -> None:
 @pytest.mark.parametrize("blueprint", sorted((REPOSITORY / "blueprints").glob("*.yaml")), ids=lambda path: path.stem)
 def test_shipped_blueprints_are_valid(blueprint: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["validate", str(blueprint)]) == 0
-    assert "Next: hpcforge plan" in capsys.readouterr().err
+    assert f" plan {blueprint}\n" in capsys.readouterr().err
     assert run(["show", str(blueprint), "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["cluster"]["nodes"]
 
