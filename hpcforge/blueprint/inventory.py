@@ -7,7 +7,8 @@ from typing import Annotated, Literal
 from pydantic import BeforeValidator, Field
 
 from hpcforge.blueprint import values as v
-from hpcforge.blueprint.schema import Network, Section
+from hpcforge.blueprint.schema import Network
+from hpcforge.blueprint.section import Section
 
 
 class InventoryAccess(Section):

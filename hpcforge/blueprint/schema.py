@@ -8,24 +8,11 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Discriminator, Field, Tag, model_validator
+from pydantic import BeforeValidator, Discriminator, Field, Tag
 
 from hpcforge.blueprint import values as v
-
-
-class Section(BaseModel):
-    """A mapping with known keys. A key without a value counts as absent."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=False, str_strip_whitespace=False)
-
-    @model_validator(mode="before")
-    @classmethod
-    def _drop_empty(cls, data: Any) -> Any:
-        if isinstance(data, dict) and None in data.values():
-            known = {field.alias or name for name, field in cls.model_fields.items()}
-            return {key: value for key, value in data.items() if value is not None or key not in known}
-        return data
-
+from hpcforge.blueprint.hardware import Gpus, Parts, Server
+from hpcforge.blueprint.section import Section
 
 Function = Literal["head", "login", "storage", "worker"]  # as in hpcforge.cluster.model
 Enforced = Literal["cores", "memory", "gpus"]
@@ -42,13 +29,6 @@ class Access(Section):
 
     user: v.LoginName = Field(description="The ssh user on every node; an ordinary one is enough.")
     become: Literal["sudo", "none"] = Field("sudo", description="How that user becomes root; none: it is root already.")
-
-
-class Gpus(Section):
-    """The GPUs of one node."""
-
-    model: v.ModelName = Field(description="GPU model in the catalog; fake: character devices that compute nothing.")
-    count: v.Whole = Field(ge=1, le=16, description="GPUs in one node.")
 
 
 class OverrideGpus(Section):
@@ -231,6 +211,8 @@ class Blueprint(Section):
     slurm: Slurm = Field(description="The scheduler.")
     users: dict[v.UserName, User] = Field({}, description="People and accounts, by name.")
     overrides: dict[v.NodeName, Override] = Field({}, description="Nodes that differ from their hardware, by name.")
+    hardware: dict[v.ModelName, Server] = Field({}, description="Server models to add to the catalog, or to replace.")
+    parts: Parts = Field(Parts.model_construct(), description="GPUs, PDUs, racks and other parts to add.")
     acceptance: Acceptance | None = Field(None, description="What must be shown before the cluster counts as working.")
 
     @property

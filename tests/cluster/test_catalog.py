@@ -1,17 +1,34 @@
 from __future__ import annotations
 
+from hpcforge.blueprint.values import counted
 from hpcforge.catalog import load_catalog
 
 CATALOG = load_catalog()
 
 
+KINDS = (
+    CATALOG.servers, CATALOG.gpus, CATALOG.cpus, CATALOG.nics, CATALOG.drives, CATALOG.pdus, CATALOG.ups, CATALOG.racks
+)  # fmt: skip
+NO_FACTS = {"description", "like", "sources", "vendor", "machine", "pcie_switched"}
+
+
 def test_every_known_fact_of_hardware_has_a_source() -> None:
-    for kind in (CATALOG.servers, CATALOG.gpus):
+    for kind in KINDS:
         for name, entry in kind.items():
-            facts = entry.model_dump(exclude={"description", "sources", "vendor"})
-            for fact, value in facts.items():
+            for fact, value in entry.model_dump(exclude=NO_FACTS).items():
                 known = fact in entry.sources or "*" in entry.sources
-                assert value is None or known, f"{name}: {fact}"
+                assert value in (None, ()) or known, f"{name}: {fact}"
+
+
+def test_every_entry_says_what_it_is() -> None:
+    assert [name for kind in KINDS for name, entry in kind.items() if not entry.description] == []
+
+
+def test_parts_of_servers_are_in_the_catalog() -> None:
+    for name, server in CATALOG.servers.items():
+        assert server.cpu is None or server.cpu in CATALOG.cpus, name
+        for text, kind in [(t, CATALOG.nics) for t in server.nics] + [(t, CATALOG.drives) for t in server.nvme]:
+            assert counted(text)[1] in kind, f"{name}: {text}"
 
 
 def test_default_gpus_are_in_the_catalog() -> None:
