@@ -13,6 +13,7 @@ from pydantic import BeforeValidator, Discriminator, Field, Tag
 from hpcforge.blueprint import values as v
 from hpcforge.blueprint.hardware import Gpus, Parts, Server
 from hpcforge.blueprint.section import Section
+from hpcforge.blueprint.site import Site, Units
 
 Function = Literal["head", "login", "storage", "worker"]  # as in hpcforge.cluster.model
 Enforced = Literal["cores", "memory", "gpus"]
@@ -46,6 +47,14 @@ class NodeGroup(Section):
     gpus: Gpus | None = Field(None, description="GPUs of each node; default: those the server model comes with.")
     addresses: v.Ipv4Hostlist | None = Field(
         None, description="IPv4 addresses in the order of the names, as a hostlist; default: from the inventory."
+    )
+    rack: v.RackHostlist | None = Field(
+        None, description="Racks as a hostlist; nodes fill them in the order of the names. Default: proposed."
+    )
+    u: Units | None = Field(
+        None,
+        min_length=1,
+        description="Lowest rack unit of each node of a rack: the first rack takes as many nodes as there are units.",
     )
 
 
@@ -211,6 +220,7 @@ class Blueprint(Section):
     slurm: Slurm = Field(description="The scheduler.")
     users: dict[v.UserName, User] = Field({}, description="People and accounts, by name.")
     overrides: dict[v.NodeName, Override] = Field({}, description="Nodes that differ from their hardware, by name.")
+    site: Site | None = Field(None, description="The room: feeds, power, cooling, racks.")
     hardware: dict[v.ModelName, Server] = Field({}, description="Server models to add to the catalog, or to replace.")
     parts: Parts = Field(Parts.model_construct(), description="GPUs, PDUs, racks and other parts to add.")
     acceptance: Acceptance | None = Field(None, description="What must be shown before the cluster counts as working.")
@@ -223,8 +233,18 @@ class Blueprint(Section):
 
 def json_schema() -> dict[str, Any]:
     """Return the JSON Schema (2020-12) of a blueprint, for editors; every field has a description."""
+    schema: dict[str, Any] = _bounds(Blueprint.model_json_schema(by_alias=True))
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "hpcforge blueprint",
-        **{key: value for key, value in Blueprint.model_json_schema(by_alias=True).items() if key != "title"},
+        **{key: value for key, value in schema.items() if key != "title"},
     }
+
+
+def _bounds(node: Any) -> Any:
+    """Spell bounds as JSON Schema does: pydantic leaves `ge` and `le` where text is typed before it is bounded."""
+    if isinstance(node, list):
+        return [_bounds(item) for item in node]
+    if not isinstance(node, dict):
+        return node
+    return {{"ge": "minimum", "le": "maximum"}.get(key, key): _bounds(value) for key, value in node.items()}
