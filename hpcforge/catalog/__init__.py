@@ -20,6 +20,7 @@ from hpcforge.blueprint.hardware import (
     Drive,
     Gpu,
     Nic,
+    Parts,
     Pdu,
     RackModel,
     Server,
@@ -77,6 +78,20 @@ class Catalog(_Entry):
     systems: tuple[System, ...]
     pytorch: tuple[PyTorchBuild, ...]
 
+    def extended(self, servers: Mapping[str, Server], parts: Parts) -> Catalog:
+        """Return the catalog with a blueprint's own hardware, which counts before what has the same name."""
+        own: dict[str, dict[str, Any]] = {
+            "servers": resolve_likes(servers, self.servers),
+            "gpus": resolve_likes(parts.gpus, self.gpus),
+            "cpus": resolve_likes(parts.cpus, self.cpus),
+            "nics": resolve_likes(parts.nics, self.nics),
+            "drives": resolve_likes(parts.drives, self.drives),
+            "pdus": resolve_likes(parts.pdus, self.pdus),
+            "ups": resolve_likes(parts.ups, self.ups),
+            "racks": resolve_likes(parts.racks, self.racks),
+        }
+        return self.model_copy(update={kind: {**getattr(self, kind), **models} for kind, models in own.items()})
+
     def system(self, name: str, release: str) -> System | None:
         """The distribution release, None if it is not known."""
         return next((entry for entry in self.systems if (entry.name, entry.release) == (name, release)), None)
@@ -115,7 +130,7 @@ def resolve_likes(entries: Mapping[str, AnEntry], known: Mapping[str, AnEntry] |
     """Return entries with the facts of those they are like; one without a `like` to be found keeps only its own.
 
     `known` has entries that are whole already; an entry of a name in it may be like the one it replaces. Entries that
-    are like each other in a circle keep their own facts: `like_problems` says so.
+    are like each other in a circle keep their own facts.
     """
     whole: dict[str, AnEntry] = {}
 

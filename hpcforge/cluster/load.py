@@ -13,14 +13,19 @@ from pydantic_core import PydanticCustomError
 
 from hpcforge.blueprint import checks, reader, values
 from hpcforge.blueprint.diagnostics import Diagnostic, InvalidInput, in_order, quote
+from hpcforge.blueprint.hardware import Parts
 from hpcforge.blueprint.inventory import Inventory, InventoryAccess
 from hpcforge.blueprint.schema import Blueprint, User
 from hpcforge.blueprint.validate import Draft, Finding, validate
 from hpcforge.blueprint.values import is_path
-from hpcforge.catalog import load_catalog
+from hpcforge.catalog import Catalog, load_catalog
 from hpcforge.cluster.checks import check_addresses, check_catalog, check_inventory
 from hpcforge.cluster.model import Cluster
+from hpcforge.cluster.remarks import diagnostic, remark
 from hpcforge.cluster.resolve import resolve
+from hpcforge.facility.compute import Facility, facility
+from hpcforge.facility.design import Remark
+from hpcforge.facility.room import Pin, room
 
 _MAX_KEY_FILE_BYTES = 64 << 10
 _MAX_ROLE_FILES = 10_000
@@ -33,6 +38,8 @@ class Loaded:
     blueprint: Blueprint
     cluster: Cluster
     diagnostics: tuple[Diagnostic, ...]
+    facility: Facility
+    remarks: tuple[Remark, ...]  # what the facility's rules say, in the order of the rules
     blueprint_path: Path
     secrets_path: Path
     inventory_path: Path | None  # what was read beside the blueprint; None: nothing
@@ -43,8 +50,11 @@ class Loaded:
         return self.blueprint.wants_lab
 
 
-def load(blueprint_path: Path, inventory_path: Path | None = None) -> Loaded:
-    """Read a blueprint, and the inventory given here or named in it. Raises InvalidInput with every error of both."""
+def load(blueprint_path: Path, inventory_path: Path | None = None, *, judged: bool = True) -> Loaded:
+    """Read a blueprint, and the inventory given here or named in it. Raises InvalidInput with every error of both.
+
+    Racks, power and cooling are judged, too; with `judged` False their errors do not raise, but are in `remarks` only.
+    """
     folder = blueprint_path.absolute().parent
     draft, diagnostics = validate(Blueprint, reader.read_file(blueprint_path))
     named = None if inventory_path else _named_inventory(draft, blueprint_path.parent)
@@ -62,16 +72,26 @@ def load(blueprint_path: Path, inventory_path: Path | None = None) -> Loaded:
         raise InvalidInput(in_order(draft.document.source, diagnostics))
     blueprint = cast("Blueprint", draft.model)
     inventory = cast("Inventory", machines.model) if machines else None
+    catalog = _catalog(draft)
+    pins = {name: Pin(at.rack, at.u) for name, at in (inventory.positions if inventory else {}).items()}
+    placed = facility(room(blueprint, catalog, pins))
+    remarks = tuple(remark(draft, breach) for breach in placed.breaches)
+    diagnostics += [diagnostic(draft, breach) for breach in placed.breaches if breach.judged != "not-checked"]
+    if judged and any(entry.severity == "error" for entry in diagnostics):
+        raise InvalidInput(in_order(draft.document.source, diagnostics))
     return Loaded(
         blueprint=blueprint,
         cluster=resolve(
             blueprint,
             inventory,
-            load_catalog(),
+            catalog,
             {name: _keys(user, folder) for name, user in blueprint.users.items()},
             folder,
             _private_key(inventory.access if inventory else None, inventory_path),
+            {name: (rack, item.u) for name, (rack, item) in placed.layout.place_of.items()},
         ),
+        facility=placed,
+        remarks=remarks,
         diagnostics=in_order(draft.document.source, diagnostics),
         blueprint_path=blueprint_path,
         secrets_path=folder / (blueprint.secrets or f"{blueprint_path.stem}.age"),
@@ -83,7 +103,7 @@ def _compare(draft: Draft, machines: Draft | None) -> list[Diagnostic]:
     """Check blueprint, catalog and inventory against each other, as far as they could be read."""
     if not draft.document.complete:
         return []
-    diagnostics = draft.place(chain(checks.check(draft), check_catalog(draft, load_catalog())))
+    diagnostics = draft.place(chain(checks.check(draft), check_catalog(draft, _catalog(draft))))
     if machines is None:
         return diagnostics + draft.place(check_addresses(draft, None))
     if not machines.document.complete:
@@ -91,6 +111,11 @@ def _compare(draft: Draft, machines: Draft | None) -> list[Diagnostic]:
     return (
         diagnostics + machines.place(check_inventory(machines, draft)) + draft.place(check_addresses(draft, machines))
     )
+
+
+def _catalog(draft: Draft) -> Catalog:
+    """The catalog with the blueprint's own hardware."""
+    return load_catalog().extended(draft.sections["hardware"] or {}, draft.sections["parts"] or Parts.model_construct())
 
 
 def _named_inventory(draft: Draft, folder: Path) -> Path | None:
