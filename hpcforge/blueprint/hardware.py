@@ -235,7 +235,7 @@ def inherit(entry: AnEntry, parent: AnEntry) -> AnEntry:
     kept = {fact: _source(parent, fact) for fact in type(parent).model_fields if fact not in own}
     said = {fact: _source(entry, fact) for fact in own}
     sources = {fact: source for fact, source in {**kept, **said}.items() if source}
-    return merged.model_copy(update={"sources": sources, "like": None, "description": entry.description})
+    return merged.model_copy(update={"sources": sources, "like": entry.like, "description": entry.description})
 
 
 def _source(entry: Entry, fact: str) -> str | None:

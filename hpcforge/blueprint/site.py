@@ -89,7 +89,9 @@ class SiteRacks(Section):
         (), description="Feeds of its PDUs, one PDU each; a feed named twice has two PDUs."
     )
     limit_w: _Limit | None = Field(None, description="Power of one rack that the site allows, W.")
-    limit_kg: _Limit | None = Field(None, description="What may be mounted in one rack, kg; default: the model's.")
+    limit_kg: _Limit | None = Field(
+        None, description="What the site allows to be mounted in one rack, kg; never more than the model's."
+    )
     cooling_limit_w: _Limit | None = Field(
         None, description="Heat that is taken from one rack; default: the site's, W."
     )

@@ -203,6 +203,10 @@ def check_inventory(inventory: Draft, blueprint: Draft) -> Findings:
         if name not in networks:
             message = f"{quote(name)} is not a network of the blueprint"
             yield Finding(("networks", name), message, did_you_mean(name, networks), key=True)
+    gone = declared.unknown(inventory.keys("positions"))
+    if gone:
+        message = f"positions of {hostlist.fold(gone)}, which the blueprint does not have"
+        yield Finding(("positions",), message, "`hpcforge pin` removes them", severity="warning", key=True)
     yield from _effective_addresses(inventory, blueprint, declared)
 
 

@@ -33,11 +33,16 @@ _MAX_ROLE_FILES = 10_000
 
 @dataclass(frozen=True)
 class Loaded:
-    """A blueprint that is right, and what it resolves to. `diagnostics` are warnings."""
+    """A blueprint that is right, and what it resolves to.
+
+    `diagnostics` are warnings, and the errors of racks, power and cooling where they were not to raise. `not_checked`
+    is what rules could not judge; nothing where the blueprint has no site to judge.
+    """
 
     blueprint: Blueprint
     cluster: Cluster
     diagnostics: tuple[Diagnostic, ...]
+    not_checked: tuple[Diagnostic, ...]
     facility: Facility
     remarks: tuple[Remark, ...]  # what the facility's rules say, in the order of the rules
     blueprint_path: Path
@@ -89,6 +94,10 @@ def load(blueprint_path: Path, inventory_path: Path | None = None, *, judged: bo
             folder,
             _private_key(inventory.access if inventory else None, inventory_path),
             {name: (rack, item.u) for name, (rack, item) in placed.layout.place_of.items()},
+        ),
+        not_checked=in_order(
+            draft.document.source,
+            [diagnostic(draft, one) for one in placed.breaches if blueprint.site and one.judged == "not-checked"],
         ),
         facility=placed,
         remarks=remarks,

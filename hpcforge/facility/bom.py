@@ -36,7 +36,9 @@ def _fitted(room: Room) -> Iterator[BomLine]:
     drives: dict[str, int] = defaultdict(int)
     for kind in _metal(room):
         if kind.gpus:
-            gpus[kind.gpus.model, kind.gpus == kind.server.gpus] += kind.gpus.count * len(kind.names)
+            own = room.blueprint.hardware.get(kind.model)
+            included = kind.gpus == kind.server.gpus and not (own and own.gpus)
+            gpus[kind.gpus.model, included] += kind.gpus.count * len(kind.names)
         for count, model in map(counted, kind.server.nics):
             nics[model] += count * len(kind.names)
         for count, model in map(counted, kind.server.nvme):
@@ -78,5 +80,7 @@ def _ups(room: Room) -> Iterator[BomLine]:
 
 
 def said(entry: Entry | None) -> str:
-    """What an entry is, in a sentence; "" where nobody has said."""
-    return (entry.description if entry else None) or ""
+    """What an entry is, in a sentence, or what it is like; "" where nobody has said."""
+    if entry is None:
+        return ""
+    return entry.description or (f"like {entry.like}" if entry.like else "")

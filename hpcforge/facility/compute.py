@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from hpcforge.blueprint import hostlist
@@ -56,7 +56,18 @@ def facility(room: Room) -> Facility:
         *cooling_breaches(room, loaded),
         *site_breaches(room, power, cooling),
     )
-    return Facility(room, layout, loaded, feeds, power, cooling, breaches)
+    return Facility(room, layout, loaded, feeds, power, cooling, tuple(_once(breaches)))
+
+
+def _once(breaches: Iterable[Breach]) -> Iterator[Breach]:
+    """Say what is not checked once, though several places may lack the same fact."""
+    said: set[tuple[str, str]] = set()
+    for breach in breaches:
+        if breach.judged == "not-checked":
+            if (breach.code, breach.message) in said:
+                continue
+            said.add((breach.code, breach.message))
+        yield breach
 
 
 def design(one: Facility, blueprint: str, remarks: Sequence[d.Remark], runs: Iterable[Run] = ()) -> d.Design:

@@ -136,7 +136,7 @@ def worst_loss(room: Room, one: Loaded) -> tuple[str, str] | None:
             found.append((most - limit, lost, sums))
         elif phase := _overloaded(room, one, loads):
             found.append((0.0, lost, _phase_terms(room, one, *phase[1:])))
-    worst = max(found, default=None)
+    worst = max(found, key=lambda entry: entry[0], default=None)
     return (worst[1], worst[2]) if worst else None
 
 

@@ -66,8 +66,9 @@ class Rack:
 
     @property
     def limit_kg(self) -> float | None:
-        """What may be mounted in it, kg."""
-        return self.spec.limit_kg if self.spec.limit_kg is not None else self.model.limit_kg
+        """What may be mounted in it, kg: what the site allows or what its maker does, whichever is less."""
+        known = [limit for limit in (self.spec.limit_kg, self.model.limit_kg) if limit is not None]
+        return min(known, default=None)
 
 
 @dataclass(frozen=True)

@@ -157,7 +157,7 @@ _ALL = (
         "RACK-005",
         "error",
         "the rack carries what is mounted",
-        "Weight of nodes, equipment and PDUs against `limit_kg` of the rack, or that of its model.",
+        "Weight of nodes, equipment and PDUs against `limit_kg` of the rack or of its model, whichever is less.",
         "Spread the nodes over more racks.",
     ),
     Rule(
