@@ -16,11 +16,14 @@ class Alike:
     rack: RackDesign
 
 
-def alike(racks: Sequence[RackDesign]) -> tuple[Alike, ...]:
-    """Group racks, in the order of the first of each group."""
+def alike(racks: Sequence[RackDesign], *, phases: bool) -> tuple[Alike, ...]:
+    """Group racks, in the order of the first of each group.
+
+    With `phases`, racks whose loads are on other phases are not alike: neighbours often take turns.
+    """
     groups: dict[str, list[RackDesign]] = {}
     for rack in racks:
-        groups.setdefault(_without_names(rack), []).append(rack)
+        groups.setdefault(_without_names(rack, phases), []).append(rack)
     return tuple(Alike(tuple(rack.name for rack in group), group[0]) for group in groups.values())
 
 
@@ -31,17 +34,17 @@ def in_row_order(design: Design) -> tuple[RackDesign, ...]:
     return tuple(by_name[name] for name in order)
 
 
-def _without_names(rack: RackDesign) -> str:
+def _without_names(rack: RackDesign, phases: bool) -> str:
     bare = replace(
         rack,
         name="",
         power_unknown=("",) * len(rack.power_unknown),
         weight_unknown=("",) * len(rack.weight_unknown),
         elevation=tuple(replace(position, node="") for position in rack.elevation),
-        pdus=tuple(_pdu_without_name(pdu) for pdu in rack.pdus),
+        pdus=tuple(_pdu_without_name(pdu, phases) for pdu in rack.pdus),
     )
     return repr(bare)
 
 
-def _pdu_without_name(pdu: PduLoad) -> PduLoad:
-    return replace(pdu, name="")
+def _pdu_without_name(pdu: PduLoad, phases: bool) -> PduLoad:
+    return replace(pdu, name="", phases=pdu.phases if phases else ())

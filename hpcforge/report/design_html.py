@@ -48,9 +48,10 @@ class Remarks:
 
 def page(design: Design) -> str:
     """Return the HTML page."""
-    groups = alike(in_row_order(design))
+    racks = in_row_order(design)
+    groups = alike(racks, phases=False)
     large = len(design.racks) > _DRAWN_EACH
-    drawn = groups[:_MOST_DRAWN] if large else tuple(Alike((rack.name,), rack) for rack in in_row_order(design))
+    drawn = groups[:_MOST_DRAWN] if large else tuple(Alike((rack.name,), rack) for rack in racks)
     return _environment().get_template("design.html.j2").render(
         design=design,
         verdict=_verdict(design),
@@ -58,6 +59,7 @@ def page(design: Design) -> str:
         feeds=feed_rows(design),
         room=room(design, large=large),
         groups=groups,
+        pdu_groups=[group for group in alike(racks, phases=True) if group.rack.pdus],
         large=large,
         drawings=[(group, Markup(svg)) for group, svg in zip(drawn, design_svg.elevations(drawn), strict=True)],  # noqa: S704
         undrawn=[name for group in groups[_MOST_DRAWN:] for name in group.names] if large else [],
@@ -91,6 +93,7 @@ def _environment() -> Environment:
         "magnitude": words.magnitude,
         "names": words.names,
         "counted": plural,
+        "marked": _marked,
         "drawing": Markup,  # only for what `design_charts` has drawn
         "contents": design_svg.contents,
         "group_name": design_svg.summary,
@@ -100,6 +103,15 @@ def _environment() -> Environment:
 
 def _printable(value: Any) -> Any:
     return clean(value) if isinstance(value, str) and not isinstance(value, Markup) else value
+
+
+def _marked(text: str) -> Markup:
+    """Text in which what stands between backticks is code."""
+    pieces = clean(text).split("`")
+    if len(pieces) % 2 == 0:  # one is left over
+        return Markup("{}").format(clean(text))
+    code = Markup("<code>{}</code>")
+    return Markup("").join(code.format(piece) if index % 2 else piece for index, piece in enumerate(pieces))
 
 
 def _sum_known(figures: Sequence[int | None]) -> int | None:

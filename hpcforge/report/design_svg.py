@@ -81,7 +81,8 @@ def _elevation(group: Alike, strips: int) -> ET.Element:
         text = f"{count} U free"
         _text(svg, text, _LEFT + _BODY / 2, _HEAD + (units - first + 1 - count / 2) * _UNIT + 3.5, "free mid")
     for index, pdu in enumerate(_strips(one)[:_MOST_STRIPS]):
-        _strip(svg, pdu, _LEFT + _BODY + _GAP + index * (_STRIP + _GAP), units * _UNIT)
+        judged = one.survives_one_lost is False
+        _strip(svg, pdu, _LEFT + _BODY + _GAP + index * (_STRIP + _GAP), units * _UNIT, judged)
     return svg
 
 
@@ -152,8 +153,11 @@ def _position(
         _text(box, fit(position.model, rest, 9.5), left + used, base, "model")
 
 
-def _strip(svg: ET.Element, pdu: PduLoad, x: float, height: float) -> None:
-    """A vertical PDU: filled from below by its load, paler by what it takes over when another feed is lost."""
+def _strip(svg: ET.Element, pdu: PduLoad, x: float, height: float, judged: bool) -> None:
+    """A vertical PDU: filled from below by its load, paler by what it takes over when another feed is lost.
+
+    `judged` says that the rack fails with a feed lost, so that being above the limit then is shown.
+    """
     most = max(pdu.load_w, pdu.load_w_one_lost)
     box = ET.SubElement(svg, "g")
     lost = f", {power(pdu.load_w_one_lost)} with a feed lost" if pdu.load_w_one_lost > pdu.load_w else ""
@@ -161,8 +165,9 @@ def _strip(svg: ET.Element, pdu: PduLoad, x: float, height: float) -> None:
     said = f"{pdu.feed}: {power(pdu.load_w)}{limit}{lost}"
     ET.SubElement(box, "title").text = clean(f"PDU {pdu.name} ({pdu.model}) on feed {said}")
     _rect(box, x, _HEAD, _STRIP, height, "track")
-    over = pdu.limit_w is not None and most > pdu.limit_w
-    for load, kind in ((most, "over" if over else "lost"), (pdu.load_w, "over" if over else "load")):
+    over_now = pdu.limit_w is not None and pdu.load_w > pdu.limit_w
+    over = over_now or (judged and pdu.limit_w is not None and most > pdu.limit_w)
+    for load, kind in ((most, "over" if over else "lost"), (pdu.load_w, "over" if over_now else "load")):
         if pdu.limit_w:
             part = min(load / pdu.limit_w, 1.0) * (height - 2)
             _rect(box, x + 1, _HEAD + height - 1 - part, _STRIP - 2, part, kind)

@@ -11,6 +11,8 @@ from typing import Any
 
 import pytest
 
+from hpcforge.cluster import load
+from hpcforge.facility import compute
 from hpcforge.report import design_html
 
 from . import designs
@@ -20,7 +22,9 @@ pytestmark = pytest.mark.skipif(
     CHROMIUM is None and not os.environ.get("CI"), reason="chromium is not installed (Debian: apt-get install chromium)"
 )
 
-PAGES = {"unit": designs.unit, "hostile": designs.hostile, "large": designs.large, "without_site": designs.without_site}
+BLUEPRINTS = sorted((Path(__file__).parents[2] / "blueprints").glob("*.yaml"))
+MADE = {"unit": designs.unit, "hostile": designs.hostile, "large": designs.large, "without_site": designs.without_site}
+PAGES = (*MADE, *(path.name for path in BLUEPRINTS))
 WIDTHS = (1280, 390)
 CONTROL = """<!DOCTYPE html><html lang="en"><title>all that must be noticed</title><body style="margin:0">
 <svg class="rack" viewBox="0 0 100 50" width="100" height="50"><text x="5" y="20">one</text>
@@ -38,7 +42,8 @@ def chromium(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, Any], 
     """What was measured of each page at each width, and the lines of the console."""
     assert CHROMIUM, "chromium is not installed, and CI must run this test"
     folder = tmp_path_factory.mktemp("chromium")
-    pages = {name: design_html.page(make()) for name, make in PAGES.items()}
+    pages = {name: design_html.page(make()) for name, make in MADE.items()}
+    pages |= {path.name: _page(path) for path in BLUEPRINTS}
     frames = [_frame(f"{name}-{width}", text, width) for name, text in pages.items() for width in WIDTHS]
     script = Path(__file__).with_name("measure.js").read_text(encoding="utf-8")
     body = "\n".join((*frames, _frame("control", CONTROL, 390), f"<script>{script}</script>"))
@@ -49,6 +54,11 @@ def chromium(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, Any], 
     assert found, done.stderr[-2000:]
     console = [line for line in done.stderr.splitlines() if "CONSOLE" in line]
     return json.loads(html.unescape(found[1])), console
+
+
+def _page(blueprint: Path) -> str:
+    loaded = load(blueprint, judged=False)
+    return design_html.page(compute.design(loaded.facility, blueprint.name, loaded.remarks))
 
 
 def _frame(name: str, text: str, width: int) -> str:

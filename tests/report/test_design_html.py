@@ -78,6 +78,22 @@ def test_figures_are_on_the_page() -> None:
     assert "gpu032" in page.text
 
 
+def test_racks_that_differ_in_phases_only_are_one_row_and_several_pdus() -> None:
+    unit = designs.unit()
+    first, *others = unit.racks
+    turned = tuple(replace(pdu, phases=(replace(pdu.phases[0], load_a=1.25), *pdu.phases[1:])) for pdu in first.pdus)
+    page = Outline(design_html.page(replace(unit, racks=(replace(first, pdus=turned), *others))))
+    assert page.text.count("g[01-08] each") == 1
+    assert page.text.count("g[02-08] each") == 1
+
+
+def test_backticks_are_code_and_nothing_else() -> None:
+    remark = Remark("X-001", "error", "give `<b>u</b>` & more", None, "a lone ` stays <i>", "b.yaml", 1, 1)
+    text = design_html.page(replace(designs.unit(), diagnostics=(remark,)))
+    assert "give <code>&lt;b&gt;u&lt;/b&gt;</code> &amp; more" in text
+    assert "a lone ` stays &lt;i&gt;" in text
+
+
 def test_verdict_counts_errors_warnings_and_what_was_not_checked() -> None:
     unit = designs.unit()
     assert "This design holds in all that was checked" in Outline(design_html.page(unit)).text
