@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from xml.etree import ElementTree as ET
 
 from hpcforge.facility.design import Design, FeedLoad, RackDesign
@@ -13,6 +13,8 @@ from hpcforge.report.design_words import amps, names, power, share
 
 _WIDE = 1000.0  # of a bar in its own units; the page stretches it
 _STEPS = 5  # shades of the heat map, least first
+_LEAST_STEP_W = 5_000.0  # so that a small room does not look hot
+_NONE = "\N{EN DASH}"
 _IN_A_LINE = 20  # racks of a large room in one line
 
 
@@ -70,7 +72,10 @@ def feed_rows(design: Design) -> tuple[FeedRows, ...]:
     watts = _scale((f.load_w, f.load_w_one_lost, f.limit_w) for f in design.feeds)
     amperes = _scale((p.load_a, p.load_a_one_lost, p.limit_a) for f in design.feeds for p in f.phases)
     judged = design.power.survive != "none"
-    return tuple(_feed(feed, watts, amperes, judged) for feed in design.feeds)
+    rows = (_feed(feed, watts, amperes, judged) for feed in design.feeds)
+    if len(design.feeds) > 1:
+        return tuple(rows)
+    return tuple(FeedRows(one.feed, tuple(replace(row, lost=_NONE) for row in one.rows)) for one in rows)
 
 
 def _feed(feed: FeedLoad, watts: float, amperes: float, judged: bool) -> FeedRows:
@@ -150,7 +155,7 @@ def _line(cells: Sequence[Cell]) -> RoomLine:
 
 def _step(most_w: float) -> float:
     """A round number of watts, of which five cover the highest rack."""
-    if most_w <= 0:
-        return 1000.0
+    if most_w <= _LEAST_STEP_W * _STEPS:
+        return _LEAST_STEP_W
     size = 10.0 ** math.floor(math.log10(most_w / _STEPS))
     return next(size * factor for factor in (1, 2, 2.5, 5, 10) if size * factor * _STEPS >= most_w * (1 - 1e-9))

@@ -140,17 +140,16 @@ def _position(
     base = y + (13 if position.u_height == 2 else 11.5 if not tall else 17)
     _text(box, label, left, base, "label")
     _text(box, figure, x + width - 7, base, "label end")
-    if folded and position.kind == "node":
-        return
+    model = "" if position.model in (label, position.node) else position.model
     if tall:
         second = base + (11 if position.u_height == 2 else 13)
         weight = f"{position.weight_kg:,.0f} kg" if position.weight_kg is not None and figure else ""
-        _text(box, fit(position.model, room - text_width(weight, 9.5) - 6, 9.5), left, second, "model")
+        _text(box, fit(model, room - text_width(weight, 9.5) - 6, 9.5), left, second, "model")
         _text(box, weight, x + width - 7, second, "model end")
         return
     used = text_width(label, 10.5, bold=True) + 8
     if (rest := room - figure_width - 6 - used) >= 30:
-        _text(box, fit(position.model, rest, 9.5), left + used, base, "model")
+        _text(box, fit(model, rest, 9.5), left + used, base, "model")
 
 
 def _strip(svg: ET.Element, pdu: PduLoad, x: float, height: float, judged: bool) -> None:

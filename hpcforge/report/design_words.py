@@ -33,6 +33,16 @@ def whole(value: float | None, unit: str) -> str:
     return UNKNOWN if value is None else f"{value:,.0f} {unit}"
 
 
+def weight(kilograms: float) -> str:
+    """`4,906 kg`, `1,326 t`."""
+    return f"{kilograms:,.0f} kg" if kilograms < 99_999.5 else f"{kilograms / 1e3:,.0f} t"
+
+
+def tons(value: float) -> str:
+    """Of cooling: `84.1 tons`, `26,251 tons`."""
+    return f"{value:,.1f} tons" if value < 999.95 else f"{value:,.0f} tons"
+
+
 def plain(value: float) -> str:
     """As many digits as it needs, at most three after the point: `1.35`, `415`."""
     return f"{value:,.3f}".rstrip("0").rstrip(".")
