@@ -18,7 +18,7 @@ Breaches = Iterator[Breach]
 
 def cooling_breaches(room: Room, loaded: Iterable[Loaded]) -> Breaches:
     """Yield what rules say of heat and air."""
-    if room.site is None:
+    if room.site is None or not room.site.cooling.model_fields_set:
         return
     yield from fold_racks(room, loaded, (_heat, _air))
     models: dict[tuple[str, str], list[Kind]] = defaultdict(list)

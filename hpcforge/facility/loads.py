@@ -100,7 +100,7 @@ def _rack_load(rack: Rack, items: tuple[Item, ...]) -> RackLoad:
         phases=_sum(rack, loads, lines, None),
         lost={feed: _sum(rack, loads, lines, feed) for feed in dict.fromkeys(feeds)},
         inlets=_inlets(rack, loads, lines),
-        inlets_unknown=_unique(load.label for load in loads if load.power_w != 0 and not (load.psu and load.psu.inlet)),
+        inlets_unknown=_unique(load.label for load in loads if load.power_w != 0 and not _inlets_known(load)),
         stranded=tuple(_stranded(rack, plugged, lines)),
         supplies_unknown=_unique(load.label for load in loads if load.power_w != 0 and not _known(load)),
         power_w=sum(load.power_w or 0.0 for load in loads),
@@ -112,6 +112,10 @@ def _rack_load(rack: Rack, items: tuple[Item, ...]) -> RackLoad:
 
 def _unique(labels: Iterator[str] | list[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(labels))
+
+
+def _inlets_known(load: Load) -> bool:
+    return load.psu is not None and load.psu.inlet is not None and load.psu.count is not None
 
 
 def _known(load: Load) -> bool:

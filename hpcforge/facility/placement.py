@@ -8,7 +8,7 @@ see `propose`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sized
 
 from hpcforge.blueprint import hostlist
 from hpcforge.blueprint import schema as s
@@ -88,7 +88,7 @@ def _given(
             "RACK-001",
             ("nodes", key, "u"),
             f"no place for {left}",
-            f"{len(metal)} nodes > {len(places)} places = {len(racks)} racks x {len(group.u)} units in `u`",
+            f"{len(metal)} nodes > {len(places)} places = {_count(racks, 'rack')} x {_count(group.u, 'unit')} in `u`",
             "list more racks or more units",
         )
     for (name, kind), (rack, u) in zip(metal, places, strict=False):
@@ -97,6 +97,10 @@ def _given(
     for model in sorted(unknown):
         missing = f"{key}: no published height of {model}, taken as 1 unit"
         yield not_checked("RACK-002", ("nodes", key, "hardware"), missing, _say(model, "rack_units"))
+
+
+def _count(things: Sized, noun: str) -> str:
+    return f"{len(things)} {noun}{'s' * (len(things) != 1)}"
 
 
 def _say(model: str, fact: str) -> str:

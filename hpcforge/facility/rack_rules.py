@@ -44,14 +44,17 @@ def rack_breaches(room: Room, loaded: Iterable[Loaded]) -> Breaches:
     yield from fold_racks(room, loaded, (_overlap, _height, _depth, _weight, _pdus, _spare))
 
 
-def item_loc(rack: Rack, item: Item) -> Loc:
+def item_loc(room: Room, rack: Rack, item: Item) -> Loc:
     """Where the blueprint says where something stands."""
     if item.node is None:
         return (*rack.loc, "equipment", item.name) if item.kind == "equipment" else (*rack.loc, "pdu")
-    return ("nodes", item.node.group, "u" if item.how == "given" else "hardware")
+    units = room.blueprint.nodes[item.node.group].u or ()
+    if item.how != "given" or item.u not in units:
+        return ("nodes", item.node.group, "hardware")
+    return ("nodes", item.node.group, "u", units.index(item.u))
 
 
-def _overlap(_: Room, one: Loaded) -> Breaches:
+def _overlap(room: Room, one: Loaded) -> Breaches:
     owner: dict[int, Item] = {}
     order = {"equipment": 0, "pdu": 1, "node": 2}
     for item in sorted(one.items, key=lambda item: (order[item.kind], item.u)):
@@ -61,7 +64,7 @@ def _overlap(_: Room, one: Loaded) -> Breaches:
         if other:
             yield Breach(
                 "RACK-002",
-                item_loc(one.rack, item),
+                item_loc(room, one.rack, item),
                 f"{item.name} overlaps {other.name} in rack {one.rack.name}",
                 f"{item.name} takes {_span(item)}, {other.name} {_span(other)}",
                 f"move one of them; {item.load.label} is {item.height} units high",
@@ -73,7 +76,7 @@ def _span(item: Item) -> str:
     return f"unit {units[0]}" if len(units) == 1 else f"units {units[0]} to {units[-1]}"
 
 
-def _height(_: Room, one: Loaded) -> Breaches:
+def _height(room: Room, one: Loaded) -> Breaches:
     height = one.rack.model.rack_units
     if height is None:
         yield not_checked("RACK-003", one.rack.loc, f"no published height of {one.rack.spec.model}")
@@ -82,7 +85,7 @@ def _height(_: Room, one: Loaded) -> Breaches:
         if item.taken[-1] > height:
             yield Breach(
                 "RACK-003",
-                item_loc(one.rack, item),
+                item_loc(room, one.rack, item),
                 f"{item.name} sticks out of rack {one.rack.name}",
                 f"{item.u} + {item.height} - 1 = unit {item.taken[-1]} > {height} units of {one.rack.spec.model}",
                 "move it down, or use a higher rack",

@@ -36,8 +36,9 @@ def missing_parts(room: Room, layout: Layout) -> Breaches:
     ):
         if not given:
             yield not_checked("SITE-001", ("site",), f"`site` has no `{part}`: rules about {rules} are not checked")
-    if layout.unplaced and site.racks:
-        missing = f"{hostlist.fold(layout.unplaced)} stand in no rack: their power is in the totals, but on no feed"
+    floor = [name for name in layout.unplaced if room.kind_of[name].floor]
+    if floor and site.feeds:
+        missing = f"{hostlist.fold(floor)} on the floor, in no rack: their power is in the totals, but on no feed"
         yield not_checked("SITE-001", ("nodes",), missing)
     for key, spec in site.racks.items():
         if spec.pdu is None and site.feeds:
@@ -118,7 +119,7 @@ def _ups(room: Room, name: str, ups: FeedUps, load_w: float) -> Breaches:
 
 def site_breaches(room: Room, power: Power, cooling: Cooling) -> Breaches:
     """Yield what rules say of the site's totals."""
-    if room.site is None:
+    if room.site is None or not room.site.cooling.model_fields_set:
         return
     if power.pue is None:
         missing = "no pue is given, so what cooling draws and the site's total are not known"
