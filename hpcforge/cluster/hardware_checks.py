@@ -46,7 +46,8 @@ def _likes(section: Loc, own: Mapping[str, Entry], known: Iterable[str]) -> Find
     for name, entry in own.items():
         loc = (*section, name, "like")
         if entry.like and entry.like not in names:
-            yield _unknown(loc, entry.like, names, "nothing to be like")
+            message = f"there is no model {quote(entry.like)} to be like, in the catalog or in this blueprint"
+            yield Finding(loc, message, did_you_mean(entry.like, names))
         elif _circle(name, own):
             yield Finding(loc, f"{quote(name)} is like itself, by way of {quote(entry.like or '')}")
 
