@@ -28,7 +28,9 @@ def explain(
 ) -> int:
     """Say what a rule compares with what, and what to do when it is broken."""
     if code is not None and code.upper() not in RULES:
-        raise UsageError(f"there is no rule {code}", did_you_mean(code, map(str.lower, RULES)) or "hpcforge explain lists them")
+        raise UsageError(
+            f"there is no rule {code}", did_you_mean(code, map(str.lower, RULES)) or "hpcforge explain lists them"
+        )
     rules = list(RULES.values()) if code is None else [RULES[code.upper()]]
     if as_json:
         entries = [vars(rule) for rule in rules]

@@ -1,14 +1,16 @@
-"""`hpcforge schema`: the blueprint's JSON Schema, for editors."""
+"""`hpcforge schema`: the blueprint's JSON Schema, for editors, and that of designs, for programs."""
 
 from __future__ import annotations
 
 import json
 import sys
+from typing import Annotated, Literal
 
 import typer
 
-from hpcforge.blueprint.schema import json_schema
+from hpcforge.blueprint import schema as blueprint
 from hpcforge.cli.exit_codes import Exit
+from hpcforge.facility import design
 
 
 def register(app: typer.Typer) -> None:
@@ -16,7 +18,10 @@ def register(app: typer.Typer) -> None:
     app.command(epilog="Example: hpcforge schema > blueprints/blueprint.schema.json")(schema)
 
 
-def schema() -> int:
-    """Print the JSON Schema of blueprints; a description stands on every field."""
-    sys.stdout.write(json.dumps(json_schema(), indent=2) + "\n")
+def schema(
+    of: Annotated[Literal["blueprint", "design"], typer.Argument(help="Blueprints, or design --json.")] = "blueprint",
+) -> int:
+    """Print the JSON Schema of blueprints, or of `design --json`; a description stands on every field."""
+    chosen = blueprint.json_schema() if of == "blueprint" else design.json_schema()
+    sys.stdout.write(json.dumps(chosen, indent=2) + "\n")
     return Exit.DONE

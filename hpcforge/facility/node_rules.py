@@ -146,13 +146,13 @@ def _supplies(kind: Kind, _: Catalog) -> Breaches:
 
 
 def _form_factor(kind: Kind, catalog: Catalog) -> Breaches:
-    if kind.gpus is None or kind.gpus == kind.server.gpus:
-        return  # a maker's own configuration
+    if kind.gpus is None:
+        return
     gpu, takes = catalog.gpus.get(kind.gpus.model), kind.server.gpu_form_factors
     if gpu is None or gpu.form_factor is None:
-        yield _unknown("NODE-006", kind, "form factor", "form_factor", kind.gpus.model)
+        yield from _unless_stock("NODE-006", kind, "form factor", "form_factor", kind.gpus.model)
     elif takes is None:
-        yield _unknown("NODE-006", kind, "form factors that the chassis takes", "gpu_form_factors")
+        yield from _unless_stock("NODE-006", kind, "form factors that the chassis takes", "gpu_form_factors")
     elif gpu.form_factor not in takes:
         sums = f"{gpu.form_factor} is not one of {', '.join(takes) or 'none'}"
         yield Breach("NODE-006", kind.loc("gpus"), f"{kind.gpus.model} does not fit {kind.model}", sums, _other_gpu())
@@ -163,13 +163,13 @@ def _other_gpu() -> str:
 
 
 def _gpu_cooling(kind: Kind, catalog: Catalog) -> Breaches:
-    if kind.gpus is None or kind.gpus == kind.server.gpus:
+    if kind.gpus is None:
         return
     gpu, takes = catalog.gpus.get(kind.gpus.model), kind.server.gpu_cooling
     if gpu is None or gpu.cooling is None:
-        yield _unknown("NODE-007", kind, "cooling", "cooling", kind.gpus.model)
+        yield from _unless_stock("NODE-007", kind, "cooling", "cooling", kind.gpus.model)
     elif takes is None:
-        yield _unknown("NODE-007", kind, "GPU cooling that the chassis allows", "gpu_cooling")
+        yield from _unless_stock("NODE-007", kind, "GPU cooling that the chassis allows", "gpu_cooling")
     elif gpu.cooling not in takes:
         sums = f"{gpu.cooling} is not one of {', '.join(takes) or 'none'}"
         message = f"{kind.gpus.model} cannot be cooled in {kind.model}"
@@ -177,13 +177,19 @@ def _gpu_cooling(kind: Kind, catalog: Catalog) -> Breaches:
 
 
 def _gpu_count(kind: Kind, _: Catalog) -> Breaches:
-    if kind.gpus is None or kind.gpus == kind.server.gpus:
+    if kind.gpus is None:
         return
     if kind.server.gpus_max is None:
-        yield _unknown("NODE-008", kind, "number of GPUs that it takes", "gpus_max")
+        yield from _unless_stock("NODE-008", kind, "number of GPUs that it takes", "gpus_max")
     elif kind.gpus.count > kind.server.gpus_max:
         sums = f"{kind.gpus.count} > {kind.server.gpus_max} of {kind.model}"
         yield Breach("NODE-008", kind.loc("gpus"), "more GPUs than the chassis takes", sums, _other_gpu())
+
+
+def _unless_stock(code: str, kind: Kind, what: str, fact: str, model: str | None = None) -> Breaches:
+    """Say that a fact is not known, unless the GPUs are those the server model comes with: they fit."""
+    if kind.gpus != kind.server.gpus:
+        yield _unknown(code, kind, what, fact, model)
 
 
 def _unknown(code: str, kind: Kind, what: str, fact: str, model: str | None = None) -> Breach:

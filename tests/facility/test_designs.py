@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from hpcforge.facility.design import Design, to_json
+from hpcforge.facility.design import Design, json_schema, to_json
 from hpcforge.report import design_text
 
 from .designs import CASES, ROOT, RUN, SHIPPED, altered, design_of, shipped
@@ -104,6 +104,35 @@ def test_the_contract_of_json() -> None:
     assert set(data["diagnostics"][0]) == {
         "code", "severity", "message", "arithmetic", "hint", "file", "line", "column"
     }  # fmt: skip
+
+
+def test_the_published_schema_is_current(golden: Callable[[Path, str], None]) -> None:
+    golden(ROOT / "docs" / "design.schema.json", json.dumps(json_schema(), indent=2) + "\n")
+
+
+def test_every_field_of_a_design_is_described_with_its_unit() -> None:
+    units = {"_w": " W", "_a": " A", "_kg": "kg", "_btu_h": "BTU/h", "_m3_h": "m3/h", "_kwh": "kWh", "_k": " K"}
+    for section in (json_schema(), *json_schema()["$defs"].values()):
+        for name, field in section["properties"].items():
+            assert field.get("description", "").endswith("."), name
+            for suffix, unit in units.items():
+                if name.endswith(suffix):
+                    assert unit in field["description"], (section["title"], name)
+
+
+def test_what_is_written_is_what_the_schema_says() -> None:
+    """Every key of the data is a property of the schema, and every property is there."""
+    schema, data = json_schema(), to_json(design_of(shipped("dgx-h100-unit"), RUN))
+    for section, entry in (
+        (schema, data),
+        (schema["$defs"]["Power"], data["power"]),
+        (schema["$defs"]["FeedLoad"], data["feeds"][0]),
+        (schema["$defs"]["RackDesign"], data["racks"][0]),
+        (schema["$defs"]["PduLoad"], data["racks"][0]["pdus"][0]),
+        (schema["$defs"]["BomLine"], data["bom"][0]),
+        (schema["$defs"]["Remark"], data["diagnostics"][0]),
+    ):
+        assert list(section["properties"]) == list(entry)
 
 
 def test_without_a_site_design_says_what_it_did_not_check() -> None:
