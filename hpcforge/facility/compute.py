@@ -249,9 +249,13 @@ def _pdus(room: Room, one: Loaded) -> tuple[d.PduLoad, ...]:
             feed=rack.spec.feeds[index],
             load_w=load.pdu_w[index],
             limit_w=limit_w,
-            load_w_one_lost=max((sum(lost[index]) for lost in load.lost.values()), default=load.pdu_w[index]),
+            load_w_one_lost=max(map(sum, load.without_another(index, rack.spec.feeds[index]))),
             phases=_phases(
-                load.phases[index], [lost[index] for lost in load.lost.values()], pdu.volts or 1, pdu.wiring, limit_a
+                load.phases[index],
+                load.without_another(index, rack.spec.feeds[index]),
+                pdu.volts or 1,
+                pdu.wiring,
+                limit_a,
             )
             if shown
             else (),

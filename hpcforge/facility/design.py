@@ -253,7 +253,8 @@ def _plain(value: Any) -> Any:
         return [_plain(item) for item in value]
     if isinstance(value, Mapping):
         return {key: _plain(item) for key, item in value.items()}
-    return {name: _plain(getattr(value, name)) for name in _names(type(value))}
+    kind: Any = type(value)
+    return {name: _plain(getattr(value, name)) for name in _names(kind)}
 
 
 @cache

@@ -52,13 +52,9 @@ class RackLoad:
         """Load of each PDU, W."""
         return tuple(sum(phases) for phases in self.phases)
 
-    @cached_property
-    def worst(self) -> tuple[tuple[float, ...], ...]:
-        """The most that each phase of each PDU carries when any one other feed is lost, W."""
-        return tuple(
-            tuple(max((lost[pdu][phase] for lost in self.lost.values()), default=load) for phase, load in enumerate(p))
-            for pdu, p in enumerate(self.phases)
-        )
+    def without_another(self, pdu: int, feed: str) -> list[tuple[float, ...]]:
+        """What the phases of a PDU on a feed carry with each other feed lost, W; with all of them if there is none."""
+        return [loads[pdu] for lost, loads in self.lost.items() if lost != feed] or [self.phases[pdu]]
 
 
 @dataclass(frozen=True, eq=False)
