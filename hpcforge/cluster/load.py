@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import chain, islice
 from pathlib import Path
@@ -58,9 +58,8 @@ class Loaded:
 def load(blueprint_path: Path, inventory_path: Path | None = None, *, judged: bool = True) -> Loaded:
     """Read a blueprint, and the inventory given here or named in it. Raises InvalidInput with every error of both.
 
-    Racks, power and cooling are judged, too; with `judged` False their errors do not raise, but are in `remarks` only.
+    Racks, power and cooling are judged, too; with `judged` False their errors do not raise, but are in `diagnostics`.
     """
-    folder = blueprint_path.absolute().parent
     draft, diagnostics = validate(Blueprint, reader.read_file(blueprint_path))
     named = None if inventory_path else _named_inventory(draft, blueprint_path.parent)
     inventory_path = inventory_path or named
@@ -72,18 +71,34 @@ def load(blueprint_path: Path, inventory_path: Path | None = None, *, judged: bo
             found = draft.place([Finding(("inventory",), f"there is no inventory {quote(named.name)} there", hint)])
         diagnostics += found + machines.place(_unreadable_key(machines, inventory_path))
     diagnostics += _compare(draft, machines)
-    diagnostics += draft.place(_unreadable(draft, folder))
-    if any(entry.severity == "error" for entry in diagnostics):
-        raise InvalidInput(in_order(draft.document.source, diagnostics))
+    diagnostics += draft.place(_unreadable(draft, blueprint_path.absolute().parent))
+    _raise_errors(draft, diagnostics)
+    loaded = _loaded(draft, machines, diagnostics, blueprint_path, inventory_path)
+    if judged:
+        _raise_errors(draft, loaded.diagnostics)
+    return loaded
+
+
+def _raise_errors(draft: Draft, diagnostics: Iterable[Diagnostic]) -> None:
+    ordered = in_order(draft.document.source, diagnostics)
+    if any(entry.severity == "error" for entry in ordered):
+        raise InvalidInput(ordered)
+
+
+def _loaded(
+    draft: Draft,
+    machines: Draft | None,
+    warnings: list[Diagnostic],
+    blueprint_path: Path,
+    inventory_path: Path | None,
+) -> Loaded:
+    """Place and judge what stands in racks, and resolve the rest."""
+    folder, source, catalog = blueprint_path.absolute().parent, draft.document.source, _catalog(draft)
     blueprint = cast("Blueprint", draft.model)
     inventory = cast("Inventory", machines.model) if machines else None
-    catalog = _catalog(draft)
     pins = {name: Pin(at.rack, at.u) for name, at in (inventory.positions if inventory else {}).items()}
     placed = facility(room(blueprint, catalog, pins))
-    remarks = tuple(remark(draft, breach) for breach in placed.breaches)
-    diagnostics += [diagnostic(draft, breach) for breach in placed.breaches if breach.judged != "not-checked"]
-    if judged and any(entry.severity == "error" for entry in diagnostics):
-        raise InvalidInput(in_order(draft.document.source, diagnostics))
+    said = [(breach.judged, diagnostic(draft, breach)) for breach in placed.breaches]
     return Loaded(
         blueprint=blueprint,
         cluster=resolve(
@@ -95,13 +110,10 @@ def load(blueprint_path: Path, inventory_path: Path | None = None, *, judged: bo
             _private_key(inventory.access if inventory else None, inventory_path),
             {name: (rack, item.u) for name, (rack, item) in placed.layout.place_of.items()},
         ),
-        not_checked=in_order(
-            draft.document.source,
-            [diagnostic(draft, one) for one in placed.breaches if blueprint.site and one.judged == "not-checked"],
-        ),
+        diagnostics=in_order(source, [*warnings, *(entry for judged, entry in said if judged != "not-checked")]),
+        not_checked=in_order(source, [e for judged, e in said if blueprint.site and judged == "not-checked"]),
         facility=placed,
-        remarks=remarks,
-        diagnostics=in_order(draft.document.source, diagnostics),
+        remarks=tuple(remark(draft, breach) for breach in placed.breaches),
         blueprint_path=blueprint_path,
         secrets_path=folder / (blueprint.secrets or f"{blueprint_path.stem}.age"),
         inventory_path=inventory_path,
