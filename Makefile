@@ -5,15 +5,16 @@ BIN := $(VENV)/bin
 BLUEPRINT ?= blueprints/rehearsal.yaml
 HOST_PACKAGES := python3-venv iproute2 openssh-client util-linux debian-archive-keyring mmdebstrap systemd-container \
   apt-cacher-ng
+TEST_PACKAGES := chromium
 TORCH := torch==2.13.0+cpu
 
-.PHONY: rehearse test check install host bench
+.PHONY: rehearse test check install host host-test bench
 
 rehearse: install
 	$(BIN)/hpcforge rehearse up $(BLUEPRINT)
 	$(BIN)/hpcforge apply $(BLUEPRINT) --yes
 
-test: install check $(VENV)/.torch
+test: host-test install check $(VENV)/.torch
 	$(BIN)/python -m pytest
 
 check: install
@@ -32,6 +33,13 @@ host:
 	  apt-get update -q && \
 	  { systemctl mask apt-cacher-ng.service >/dev/null 2>&1; \
 	  DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends $$missing; }; fi
+
+# What only the tests need: the page of `hpcforge design` is looked at in a real browser.
+host-test: host
+	@for package in $(TEST_PACKAGES); do \
+	  dpkg-query -Wf '$${Status}' $$package 2>/dev/null | grep -q 'ok installed' || { \
+	  echo "installing on this machine, for the tests: $$package"; apt-get update -q && \
+	  DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends $$package; } || exit 1; done
 
 $(VENV)/.installed: pyproject.toml setup.py
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)

@@ -14,6 +14,8 @@ from hpcforge.blueprint import hostlist
 from hpcforge.blueprint import schema as s
 from hpcforge.blueprint.diagnostics import did_you_mean, quote
 from hpcforge.blueprint.reader import Loc
+from hpcforge.blueprint.site import Site
+from hpcforge.blueprint.site_checks import site_findings, unknown_racks
 from hpcforge.blueprint.validate import Draft, Finding
 
 Findings = Iterator[Finding]
@@ -78,6 +80,8 @@ def check(draft: Draft) -> Iterator[Finding]:
         _users,
         _overrides,
         _acceptance,
+        _racks,
+        site_findings,
     )
     for one in checks:
         yield from one(draft, declared)
@@ -296,6 +300,20 @@ def _acceptance(draft: Draft, declared: Declared) -> Findings:
     for name, test in given:
         if draft.intact("acceptance", "tests", name):
             yield from _workers(declared, ("acceptance", "tests", name, "nodes"), test.nodes)
+
+
+def _racks(draft: Draft, declared: Declared) -> Findings:
+    """Check the racks that nodes are put into."""
+    site: Site | None = draft.sections["site"]
+    if not draft.intact("site", "racks") or not draft.intact("site"):
+        return
+    racks = {name for key in (site.racks if site else ()) for name in hostlist.expand(key)}
+    for key, group in declared.groups.items():
+        unknown = [name for name in hostlist.expand(group.rack) if name not in racks] if group.rack else []
+        if unknown:
+            yield unknown_racks(("nodes", key, "rack"), unknown, racks)
+        if group.u and not group.rack and draft.intact("nodes", key):
+            yield Finding(("nodes", key, "u"), "`u` without `rack`", "say which racks these units are in", key=True)
 
 
 def _tests(acceptance: s.Acceptance) -> tuple[tuple[str, s.SmokeTest | None], ...]:

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Literal
 
-Severity = Literal["error", "warning"]
+Severity = Literal["error", "warning", "not-checked"]
 
 _SHOWN_COLUMNS = 160  # of a source line
 _SHOWN_CHARACTERS = 80  # of a value inside a message
@@ -81,7 +81,7 @@ def render(diagnostic: Diagnostic) -> str:
     """Return the text for a terminal, several lines, without a line break at the end."""
     mark = diagnostic.mark
     place = f"{diagnostic.source.name}:{mark.line}:{mark.column}" if mark else diagnostic.source.name
-    lines = [f"{place}: {diagnostic.severity}: {diagnostic.message}"]
+    lines = [f"{place}: {diagnostic.severity.replace('-', ' ')}: {diagnostic.message}"]
     if mark and mark.line <= len(diagnostic.source.lines):
         lines += _excerpt(diagnostic.source.lines[mark.line - 1], mark)
     if diagnostic.hint:

@@ -7,7 +7,8 @@ from typing import Annotated, Literal
 from pydantic import BeforeValidator, Field
 
 from hpcforge.blueprint import values as v
-from hpcforge.blueprint.schema import Network, Section
+from hpcforge.blueprint.schema import Network
+from hpcforge.blueprint.section import Section
 
 
 class InventoryAccess(Section):
@@ -27,6 +28,13 @@ class InventoryNode(Section):
     host_keys: tuple[v.HostKey, ...] = Field((), description="OpenSSH public host keys, type and base64.")
 
 
+class PinnedPosition(Section):
+    """Where a node stands, as hpcforge once chose it."""
+
+    rack: v.RackName = Field(description="Rack.")
+    u: v.Whole = Field(ge=1, le=60, description="Lowest rack unit it takes, counted from 1 at the bottom.")
+
+
 class Inventory(Section):
     """What there is: the machines behind a blueprint's names."""
 
@@ -36,3 +44,6 @@ class Inventory(Section):
     access: InventoryAccess | None = Field(None, description="How hpcforge gets in, where it differs.")
     networks: dict[v.SectionName, Network] = Field({}, description="Subnets that differ from the blueprint's, by name.")
     nodes: dict[v.NodeName, InventoryNode] = Field({}, description="Machines by node name.")
+    positions: dict[v.NodeName, PinnedPosition] = Field(
+        {}, description="Pinned rack positions by node; `hpcforge pin` writes them."
+    )

@@ -1,4 +1,4 @@
-"""The blueprint's reference for people, made from its JSON Schema: one row a key."""
+"""A JSON Schema as a reference for people: one row a key."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 _HEAD = """\
-# Blueprint reference
+# {title}: reference
 
 Made by `hpcforge schema --markdown`; a test keeps it so. `<name>` is a key of your own; unknown keys are refused.
 
@@ -18,7 +18,9 @@ Made by `hpcforge schema --markdown`; a test keeps it so. `<name>` is a key of y
 
 def reference(schema: dict[str, Any]) -> str:
     """Markdown: a table with every key of the schema, nested keys as `a.b`."""
-    return _HEAD + "".join(f"| {' | '.join(row)} |\n" for row in _rows(schema, schema, ""))
+    return _HEAD.format(title=schema["title"]) + "".join(
+        f"| {' | '.join(row)} |\n" for row in _rows(schema, schema, "")
+    )
 
 
 def _rows(schema: dict[str, Any], part: dict[str, Any], prefix: str) -> Iterator[tuple[str, str, str, str]]:

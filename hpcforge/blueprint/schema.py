@@ -8,24 +8,12 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Discriminator, Field, Tag, model_validator
+from pydantic import BeforeValidator, Discriminator, Field, Tag
 
 from hpcforge.blueprint import values as v
-
-
-class Section(BaseModel):
-    """A mapping with known keys. A key without a value counts as absent."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=False, str_strip_whitespace=False)
-
-    @model_validator(mode="before")
-    @classmethod
-    def _drop_empty(cls, data: Any) -> Any:
-        if isinstance(data, dict) and None in data.values():
-            known = {field.alias or name for name, field in cls.model_fields.items()}
-            return {key: value for key, value in data.items() if value is not None or key not in known}
-        return data
-
+from hpcforge.blueprint.hardware import Gpus, Parts, Server
+from hpcforge.blueprint.section import Section
+from hpcforge.blueprint.site import Site, Units
 
 Function = Literal["head", "login", "storage", "worker"]  # as in hpcforge.cluster.model
 Enforced = Literal["cores", "memory", "gpus"]
@@ -44,13 +32,6 @@ class Access(Section):
     become: Literal["sudo", "none"] = Field("sudo", description="How that user becomes root; none: it is root already.")
 
 
-class Gpus(Section):
-    """The GPUs of one node."""
-
-    model: v.ModelName = Field(description="GPU model in the catalog; fake: character devices that compute nothing.")
-    count: v.Whole = Field(ge=1, le=16, description="GPUs in one node.")
-
-
 class OverrideGpus(Section):
     """The GPUs that one node really has."""
 
@@ -66,6 +47,14 @@ class NodeGroup(Section):
     gpus: Gpus | None = Field(None, description="GPUs of each node; default: those the server model comes with.")
     addresses: v.Ipv4Hostlist | None = Field(
         None, description="IPv4 addresses in the order of the names, as a hostlist; default: from the inventory."
+    )
+    rack: v.RackHostlist | None = Field(
+        None, description="Racks as a hostlist; nodes fill them in the order of the names. Default: proposed."
+    )
+    u: Units | None = Field(
+        None,
+        min_length=1,
+        description="Lowest rack unit of each node of a rack: the first rack takes as many nodes as there are units.",
     )
 
 
@@ -231,6 +220,9 @@ class Blueprint(Section):
     slurm: Slurm = Field(description="The scheduler.")
     users: dict[v.UserName, User] = Field({}, description="People and accounts, by name.")
     overrides: dict[v.NodeName, Override] = Field({}, description="Nodes that differ from their hardware, by name.")
+    site: Site | None = Field(None, description="The room: feeds, power, cooling, racks.")
+    hardware: dict[v.ModelName, Server] = Field({}, description="Server models to add to the catalog, or to replace.")
+    parts: Parts = Field(Parts.model_construct(), description="GPUs, PDUs, racks and other parts to add.")
     acceptance: Acceptance | None = Field(None, description="What must be shown before the cluster counts as working.")
 
     @property
@@ -241,8 +233,18 @@ class Blueprint(Section):
 
 def json_schema() -> dict[str, Any]:
     """Return the JSON Schema (2020-12) of a blueprint, for editors; every field has a description."""
+    schema: dict[str, Any] = _bounds(Blueprint.model_json_schema(by_alias=True))
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "hpcforge blueprint",
-        **{key: value for key, value in Blueprint.model_json_schema(by_alias=True).items() if key != "title"},
+        **{key: value for key, value in schema.items() if key != "title"},
     }
+
+
+def _bounds(node: Any) -> Any:
+    """Spell bounds as JSON Schema does: pydantic leaves `ge` and `le` where text is typed before it is bounded."""
+    if isinstance(node, list):
+        return [_bounds(item) for item in node]
+    if not isinstance(node, dict):
+        return node
+    return {{"ge": "minimum", "le": "maximum"}.get(key, key): _bounds(value) for key, value in node.items()}

@@ -151,7 +151,7 @@ def _explain(detail: ErrorDetails, model: type[BaseModel]) -> Finding:
     """Say in our words what pydantic found."""
     loc = _without_tags(detail["loc"])
     context = detail.get("ctx", {})
-    name = quote(str(loc[-1])) if loc else "the file"
+    name = _name(loc)
     kind = detail["type"]
     key = "[key]" in detail["loc"]
     if kind == "missing":
@@ -171,6 +171,13 @@ def _explain(detail: ErrorDetails, model: type[BaseModel]) -> Finding:
     return Finding(
         loc, f"{name} {message}{got}", _description(model, loc) if got or kind.startswith("too_") else None, key=key
     )
+
+
+def _name(loc: Loc) -> str:
+    """Name what a location holds; an item of a list by its list."""
+    if not loc:
+        return "the file"
+    return quote(loc[-1]) if isinstance(loc[-1], str) else f"an entry of {_name(loc[:-1])}"
 
 
 _MESSAGES = {

@@ -89,6 +89,37 @@ def whole(value: Any) -> Any:
     return int(value)
 
 
+def number(value: Any) -> Any:
+    """Turn a plain decimal number into a float; anything else that is text is refused."""
+    if not isinstance(value, str):
+        return value
+    if not re.fullmatch(r"(?:0|[1-9][0-9]{0,11})(?:\.[0-9]{1,9})?", value):
+        raise refusal(f"{quote(value)} is not a number", "digits and one point, no unit: 1.35")
+    return float(value)
+
+
+@dataclass(frozen=True)
+class Short:
+    """A value that may be written short, as text: `key` puts the text into a mapping, no key into a list."""
+
+    key: str | None = None
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> core_schema.CoreSchema:
+        """Lengthen before the type is checked."""
+        return core_schema.no_info_before_validator_function(self._lengthen, handler(source))
+
+    def __get_pydantic_json_schema__(
+        self, schema: core_schema.CoreSchema, handler: GetJsonSchemaHandler
+    ) -> dict[str, Any]:
+        """Give editors both ways."""
+        return {"anyOf": [{"type": ["string", "number"]}, handler(schema)]}
+
+    def _lengthen(self, value: Any) -> Any:
+        if isinstance(value, list | tuple | dict) or value is None:
+            return value
+        return {self.key: value} if self.key else [value]
+
+
 def _truth(value: Any) -> Any:
     if isinstance(value, str):
         if value not in ("true", "false"):
@@ -212,6 +243,38 @@ def public_key(text: str) -> str:
     return _public_key(text)
 
 
+RACK_NAME = Matches(_LABEL, "a rack name: up to 63 lower-case letters, digits and hyphens, a letter first")
+
+
+def _rack_names(text: str) -> str:
+    for name in hostlist.expand(_hostlist(text)):
+        RACK_NAME.check(name)
+    return text
+
+
+def counted(text: str) -> tuple[int, str]:
+    """Return how many of what: `8 x connectx-7-400g` is 8 of it."""
+    count, _, what = text.partition(" x ")
+    return int(count), what
+
+
+def minutes(text: str) -> float:
+    """Return a `Duration` in minutes."""
+    return next(int(text.removesuffix(unit)) * factor for unit, factor in _DURATIONS.items() if text.endswith(unit))
+
+
+_DURATIONS = {"min": 1.0, "h": 60.0, "s": 1 / 60}
+
+Number = Annotated[float, BeforeValidator(number)]
+Counted = Annotated[
+    str,
+    Matches(r"[1-9][0-9]{0,3} x [A-Za-z0-9][A-Za-z0-9.-]{0,63}", "a count and what it counts, as in 8 x 400G"),
+]
+Duration = Annotated[str, Matches(r"[1-9][0-9]{0,4}(?:s|min|h)", "a time such as 90s, 15min or 2h")]
+RackName = Annotated[str, RACK_NAME]
+RackHostlist = Annotated[str, Checked(_rack_names)]
+FeedName = Annotated[str, Matches(r"[A-Za-z][A-Za-z0-9-]{0,15}", "a feed name: up to 16 letters, digits, hyphens")]
+Fact = Annotated[str, Matches(r"[a-z][a-z0-9_]{0,63}|\*", "the name of a fact, or *")]
 Whole = Annotated[int, BeforeValidator(whole)]
 # bounds first: only so do they reach the JSON Schema of a field that may also be null
 Sockets = Annotated[int, Field(ge=1, le=16), BeforeValidator(whole)]

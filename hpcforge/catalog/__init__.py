@@ -1,7 +1,12 @@
-"""Hardware, distributions and framework builds as data: each number with its unit and source, unknown is None. Pure."""
+"""Hardware, distributions and framework builds as data: each number with its unit and source, unknown is None. Pure.
+
+What can be said of hardware is in `hpcforge.blueprint.hardware`: a blueprint says it in the same words, and its
+`like:` means the same. An entry here may be like another of the same file.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import cache
 from importlib import resources
 from typing import Any, Literal
@@ -9,39 +14,23 @@ from typing import Any, Literal
 import yaml
 from pydantic import BaseModel, ConfigDict, Field
 
+from hpcforge.blueprint.hardware import (
+    AnEntry,
+    Cpu,
+    Drive,
+    Gpu,
+    Nic,
+    Parts,
+    Pdu,
+    RackModel,
+    Server,
+    Ups,
+    inherit,
+)
+
 
 class _Entry(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
-
-
-class DefaultGpus(_Entry):
-    """The GPUs that a server model comes with."""
-
-    model: str
-    count: int = Field(ge=1)
-
-
-class Server(_Entry):
-    """A server model. `sources` maps each known fact, or `*` for all, to where it is published."""
-
-    description: str
-    sockets: int | None
-    cores_per_socket: int | None
-    threads_per_core: int | None
-    memory_gib: int | None
-    gpus: DefaultGpus | None
-    sources: dict[str, str]
-
-
-class Gpu(_Entry):
-    """A GPU model; `vendor` "none": a rehearsal's stand-in."""
-
-    description: str
-    vendor: Literal["none", "nvidia"]
-    memory_gb: float | None
-    memory_peak_tb_per_s: float | None
-    bf16_dense_peak_tflops: float | None
-    sources: dict[str, str]
 
 
 class System(_Entry):
@@ -80,8 +69,28 @@ class Catalog(_Entry):
 
     servers: dict[str, Server]
     gpus: dict[str, Gpu]
+    cpus: dict[str, Cpu]
+    nics: dict[str, Nic]
+    drives: dict[str, Drive]
+    pdus: dict[str, Pdu]
+    ups: dict[str, Ups]
+    racks: dict[str, RackModel]
     systems: tuple[System, ...]
     pytorch: tuple[PyTorchBuild, ...]
+
+    def extended(self, servers: Mapping[str, Server], parts: Parts) -> Catalog:
+        """Return the catalog with a blueprint's own hardware, which counts before what has the same name."""
+        own: dict[str, dict[str, Any]] = {
+            "servers": resolve_likes(servers, self.servers),
+            "gpus": resolve_likes(parts.gpus, self.gpus),
+            "cpus": resolve_likes(parts.cpus, self.cpus),
+            "nics": resolve_likes(parts.nics, self.nics),
+            "drives": resolve_likes(parts.drives, self.drives),
+            "pdus": resolve_likes(parts.pdus, self.pdus),
+            "ups": resolve_likes(parts.ups, self.ups),
+            "racks": resolve_likes(parts.racks, self.racks),
+        }
+        return self.model_copy(update={kind: {**getattr(self, kind), **models} for kind, models in own.items()})
 
     def system(self, name: str, release: str) -> System | None:
         """The distribution release, None if it is not known."""
@@ -100,11 +109,43 @@ class Catalog(_Entry):
 def load_catalog() -> Catalog:
     """Return the catalog that ships with hpcforge."""
     return Catalog(
-        servers=_read("hardware.yaml"),
-        gpus=_read("gpus.yaml"),
+        servers=_models(Server, "hardware.yaml"),
+        gpus=_models(Gpu, "gpus.yaml"),
+        cpus=_models(Cpu, "cpus.yaml"),
+        nics=_models(Nic, "nics.yaml"),
+        drives=_models(Drive, "drives.yaml"),
+        pdus=_models(Pdu, "pdus.yaml"),
+        ups=_models(Ups, "ups.yaml"),
+        racks=_models(RackModel, "racks.yaml"),
         systems=_read("systems.yaml"),
         pytorch=_read("frameworks.yaml")["pytorch"],
     )
+
+
+def _models(kind: type[AnEntry], file: str) -> dict[str, AnEntry]:
+    return resolve_likes({name: kind.model_validate(data) for name, data in (_read(file) or {}).items()})
+
+
+def resolve_likes(entries: Mapping[str, AnEntry], known: Mapping[str, AnEntry] | None = None) -> dict[str, AnEntry]:
+    """Return entries with the facts of those they are like; one without a `like` to be found keeps only its own.
+
+    `known` has entries that are whole already; an entry of a name in it may be like the one it replaces. Entries that
+    are like each other in a circle keep their own facts.
+    """
+    whole: dict[str, AnEntry] = {}
+
+    def resolved(name: str, above: tuple[str, ...]) -> AnEntry | None:
+        if name in above or name not in entries:
+            return (known or {}).get(name)
+        if name not in whole:
+            entry = entries[name]
+            parent = resolved(entry.like, (*above, name)) if entry.like else None
+            whole[name] = inherit(entry, parent) if parent else entry
+        return whole[name]
+
+    for name in entries:
+        resolved(name, ())
+    return whole
 
 
 def _read(name: str) -> Any:

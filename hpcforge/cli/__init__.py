@@ -8,8 +8,8 @@ from typing import Any
 
 import typer
 
+from hpcforge.cli import failures
 from hpcforge.cli.exit_codes import Exit
-from hpcforge.cli.failures import explain
 
 _EXIT_CODES = """
 Exit status: 0 done, or nothing to do; 1 error; 2 changes are pending; 3 blueprint, inventory or usage invalid;
@@ -27,7 +27,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for _verb in ("validate", "show", "plan", "apply", "verify", "rehearse", "schema"):
+for _verb in ("validate", "show", "explain", "design", "pin", "plan", "apply", "verify", "rehearse", "schema"):
     import_module(f"hpcforge.cli.{_verb}").register(app)
 
 
@@ -53,7 +53,7 @@ def run(arguments: list[str]) -> int:
         sys.stderr.close()
         return Exit.ERROR
     except Exception as error:
-        message, code = explain(error)
+        message, code = failures.explain(error)
         if message is None:
             raise
         sys.stderr.write(message)

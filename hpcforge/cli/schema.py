@@ -1,16 +1,17 @@
-"""`hpcforge schema`: the blueprint's JSON Schema, for editors."""
+"""`hpcforge schema`: the blueprint's JSON Schema, for editors, and that of designs, for programs."""
 
 from __future__ import annotations
 
 import json
 import sys
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
+from hpcforge.blueprint import schema as blueprint
 from hpcforge.blueprint.reference import reference
-from hpcforge.blueprint.schema import json_schema
 from hpcforge.cli.exit_codes import Exit
+from hpcforge.facility import design
 
 
 def register(app: typer.Typer) -> None:
@@ -19,9 +20,10 @@ def register(app: typer.Typer) -> None:
 
 
 def schema(
+    of: Annotated[Literal["blueprint", "design"], typer.Argument(help="Blueprints, or design --json.")] = "blueprint",
     markdown: Annotated[bool, typer.Option("--markdown", help="A reference for people instead.")] = False,
 ) -> int:
-    """Print the JSON Schema of blueprints; a description stands on every field."""
-    found = json_schema()
-    sys.stdout.write(reference(found) if markdown else json.dumps(found, indent=2) + "\n")
+    """Print the JSON Schema of blueprints, or of `design --json`; a description stands on every field."""
+    chosen = blueprint.json_schema() if of == "blueprint" else design.json_schema()
+    sys.stdout.write(reference(chosen) if markdown else json.dumps(chosen, indent=2) + "\n")
     return Exit.DONE

@@ -25,16 +25,19 @@ def register(app: typer.Typer) -> None:
 def validate(blueprint: options.Blueprint, inventory: options.Inventory = None, as_json: options.Json = False) -> int:
     """Check a blueprint and its inventory: every error at once, with place and hint. Looks at no node."""
     try:
-        loaded = load(blueprint, inventory)
+        loaded = load(blueprint, inventory, judged=False)
     except InvalidInput as error:
         if not as_json:
             raise
         sys.stdout.write(_json(error.diagnostics))
         return Exit.INVALID
+    code = Exit.INVALID if any(entry.severity == "error" for entry in loaded.diagnostics) else Exit.DONE
     if as_json:
-        sys.stdout.write(_json(loaded.diagnostics))
-        return Exit.DONE
-    sys.stderr.write(render_all(loaded.diagnostics))
+        sys.stdout.write(_json((*loaded.diagnostics, *loaded.not_checked)))
+        return code
+    sys.stderr.write(render_all((*loaded.diagnostics, *loaded.not_checked)))
+    if code:
+        return code
     sys.stderr.write(f"{blueprint} is valid: {len(loaded.cluster.nodes)} nodes. Next: {program()} plan {blueprint}\n")
     return Exit.DONE
 

@@ -14,6 +14,7 @@ from hpcforge.blueprint.checks import Declared, outside
 from hpcforge.blueprint.diagnostics import did_you_mean, quote
 from hpcforge.blueprint.validate import Draft, Finding
 from hpcforge.catalog import Catalog, System
+from hpcforge.cluster.hardware_checks import hardware_findings
 
 Findings = Iterator[Finding]
 
@@ -45,22 +46,24 @@ def shape(group: s.NodeGroup, override: s.Override | None, catalog: Catalog) -> 
 def check_catalog(draft: Draft, catalog: Catalog) -> Findings:
     """Yield what the catalog does not know, and what it knows to be impossible."""
     yield from _models(draft, catalog)
+    yield from hardware_findings(draft, catalog)
     yield from _facts(draft, catalog)
     yield from _software(draft, catalog)
 
 
 def _models(draft: Draft, catalog: Catalog) -> Findings:
     for key, group in (draft.sections["nodes"] or {}).items():
-        if group.hardware not in catalog.servers and draft.intact("nodes", key, "hardware"):
+        own = group.hardware in draft.keys("hardware")  # what is wrong there was said
+        if group.hardware not in catalog.servers and not own and draft.intact("nodes", key, "hardware"):
             yield Finding(
                 ("nodes", key, "hardware"),
                 f"unknown hardware {quote(group.hardware)}",
                 did_you_mean(group.hardware, catalog.servers),
             )
-        if group.gpus and group.gpus.model not in catalog.gpus:
+        if group.gpus and group.gpus.model not in catalog.gpus and draft.intact("parts"):
             yield _unknown_gpu(("nodes", key, "gpus", "model"), group.gpus.model, catalog)
     for name, override in (draft.sections["overrides"] or {}).items():
-        if override.gpus and override.gpus.model not in catalog.gpus:
+        if override.gpus and override.gpus.model not in catalog.gpus and draft.intact("parts"):
             yield _unknown_gpu(("overrides", name, "gpus", "model"), override.gpus.model, catalog)
 
 
@@ -200,6 +203,10 @@ def check_inventory(inventory: Draft, blueprint: Draft) -> Findings:
         if name not in networks:
             message = f"{quote(name)} is not a network of the blueprint"
             yield Finding(("networks", name), message, did_you_mean(name, networks), key=True)
+    gone = declared.unknown(inventory.keys("positions"))
+    if gone:
+        message = f"positions of {hostlist.fold(gone)}, which the blueprint does not have"
+        yield Finding(("positions",), message, "`hpcforge pin` removes them", severity="warning", key=True)
     yield from _effective_addresses(inventory, blueprint, declared)
 
 

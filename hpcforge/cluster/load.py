@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import chain, islice
 from pathlib import Path
@@ -13,14 +13,19 @@ from pydantic_core import PydanticCustomError
 
 from hpcforge.blueprint import checks, reader, values
 from hpcforge.blueprint.diagnostics import Diagnostic, InvalidInput, in_order, quote
+from hpcforge.blueprint.hardware import Parts
 from hpcforge.blueprint.inventory import Inventory, InventoryAccess
 from hpcforge.blueprint.schema import Blueprint, User
 from hpcforge.blueprint.validate import Draft, Finding, validate
 from hpcforge.blueprint.values import is_path
-from hpcforge.catalog import load_catalog
+from hpcforge.catalog import Catalog, load_catalog
 from hpcforge.cluster.checks import check_addresses, check_catalog, check_inventory
 from hpcforge.cluster.model import Cluster
+from hpcforge.cluster.remarks import diagnostic, remark
 from hpcforge.cluster.resolve import resolve
+from hpcforge.facility.compute import Facility, facility
+from hpcforge.facility.design import Remark
+from hpcforge.facility.room import Pin, room
 
 _MAX_KEY_FILE_BYTES = 64 << 10
 _MAX_ROLE_FILES = 10_000
@@ -28,11 +33,18 @@ _MAX_ROLE_FILES = 10_000
 
 @dataclass(frozen=True)
 class Loaded:
-    """A blueprint that is right, and what it resolves to. `diagnostics` are warnings."""
+    """A blueprint that is right, and what it resolves to.
+
+    `diagnostics` are warnings, and the errors of racks, power and cooling where they were not to raise. `not_checked`
+    is what rules could not judge; nothing where the blueprint has no site to judge.
+    """
 
     blueprint: Blueprint
     cluster: Cluster
     diagnostics: tuple[Diagnostic, ...]
+    not_checked: tuple[Diagnostic, ...]
+    facility: Facility
+    remarks: tuple[Remark, ...]  # what the facility's rules say, in the order of the rules
     blueprint_path: Path
     secrets_path: Path
     inventory_path: Path | None  # what was read beside the blueprint; None: nothing
@@ -43,9 +55,11 @@ class Loaded:
         return self.blueprint.wants_lab
 
 
-def load(blueprint_path: Path, inventory_path: Path | None = None) -> Loaded:
-    """Read a blueprint, and the inventory given here or named in it. Raises InvalidInput with every error of both."""
-    folder = blueprint_path.absolute().parent
+def load(blueprint_path: Path, inventory_path: Path | None = None, *, judged: bool = True) -> Loaded:
+    """Read a blueprint, and the inventory given here or named in it. Raises InvalidInput with every error of both.
+
+    Racks, power and cooling are judged, too; with `judged` False their errors do not raise, but are in `diagnostics`.
+    """
     draft, diagnostics = validate(Blueprint, reader.read_file(blueprint_path))
     named = None if inventory_path else _named_inventory(draft, blueprint_path.parent)
     inventory_path = inventory_path or named
@@ -57,22 +71,49 @@ def load(blueprint_path: Path, inventory_path: Path | None = None) -> Loaded:
             found = draft.place([Finding(("inventory",), f"there is no inventory {quote(named.name)} there", hint)])
         diagnostics += found + machines.place(_unreadable_key(machines, inventory_path))
     diagnostics += _compare(draft, machines)
-    diagnostics += draft.place(_unreadable(draft, folder))
-    if any(entry.severity == "error" for entry in diagnostics):
-        raise InvalidInput(in_order(draft.document.source, diagnostics))
+    diagnostics += draft.place(_unreadable(draft, blueprint_path.absolute().parent))
+    _raise_errors(draft, diagnostics)
+    loaded = _loaded(draft, machines, diagnostics, blueprint_path, inventory_path)
+    if judged:
+        _raise_errors(draft, loaded.diagnostics)
+    return loaded
+
+
+def _raise_errors(draft: Draft, diagnostics: Iterable[Diagnostic]) -> None:
+    ordered = in_order(draft.document.source, diagnostics)
+    if any(entry.severity == "error" for entry in ordered):
+        raise InvalidInput(ordered)
+
+
+def _loaded(
+    draft: Draft,
+    machines: Draft | None,
+    warnings: list[Diagnostic],
+    blueprint_path: Path,
+    inventory_path: Path | None,
+) -> Loaded:
+    """Place and judge what stands in racks, and resolve the rest."""
+    folder, source, catalog = blueprint_path.absolute().parent, draft.document.source, _catalog(draft)
     blueprint = cast("Blueprint", draft.model)
     inventory = cast("Inventory", machines.model) if machines else None
+    pins = {name: Pin(at.rack, at.u) for name, at in (inventory.positions if inventory else {}).items()}
+    placed = facility(room(blueprint, catalog, pins))
+    said = [(breach.judged, diagnostic(draft, breach)) for breach in placed.breaches]
     return Loaded(
         blueprint=blueprint,
         cluster=resolve(
             blueprint,
             inventory,
-            load_catalog(),
+            catalog,
             {name: _keys(user, folder) for name, user in blueprint.users.items()},
             folder,
             _private_key(inventory.access if inventory else None, inventory_path),
+            {name: (rack, item.u) for name, (rack, item) in placed.layout.place_of.items()},
         ),
-        diagnostics=in_order(draft.document.source, diagnostics),
+        diagnostics=in_order(source, [*warnings, *(entry for judged, entry in said if judged != "not-checked")]),
+        not_checked=in_order(source, [e for judged, e in said if blueprint.site and judged == "not-checked"]),
+        facility=placed,
+        remarks=tuple(remark(draft, breach) for breach in placed.breaches),
         blueprint_path=blueprint_path,
         secrets_path=folder / (blueprint.secrets or f"{blueprint_path.stem}.age"),
         inventory_path=inventory_path,
@@ -83,7 +124,7 @@ def _compare(draft: Draft, machines: Draft | None) -> list[Diagnostic]:
     """Check blueprint, catalog and inventory against each other, as far as they could be read."""
     if not draft.document.complete:
         return []
-    diagnostics = draft.place(chain(checks.check(draft), check_catalog(draft, load_catalog())))
+    diagnostics = draft.place(chain(checks.check(draft), check_catalog(draft, _catalog(draft))))
     if machines is None:
         return diagnostics + draft.place(check_addresses(draft, None))
     if not machines.document.complete:
@@ -91,6 +132,11 @@ def _compare(draft: Draft, machines: Draft | None) -> list[Diagnostic]:
     return (
         diagnostics + machines.place(check_inventory(machines, draft)) + draft.place(check_addresses(draft, machines))
     )
+
+
+def _catalog(draft: Draft) -> Catalog:
+    """The catalog with the blueprint's own hardware."""
+    return load_catalog().extended(draft.sections["hardware"] or {}, draft.sections["parts"] or Parts.model_construct())
 
 
 def _named_inventory(draft: Draft, folder: Path) -> Path | None:

@@ -52,6 +52,8 @@ class Node:
     gpus: Gpus | None
     address: str
     host_keys: tuple[str, ...] = ()  # OpenSSH public keys, "ssh-ed25519 AAAA..."; empty: not known
+    rack: str | None = None  # None: it stands in no rack that the blueprint names
+    rack_u: int | None = None  # the lowest rack unit it takes, counted from 1 at the bottom
 
     @property
     def cpus(self) -> int:

@@ -25,13 +25,15 @@ def resolve(
     keys: Mapping[str, tuple[str, ...]],
     folder: Path,
     private_key: Path | None = None,
+    places: Mapping[str, tuple[str, int]] | None = None,
 ) -> m.Cluster:
     """Return the cluster. Its parts must have passed `checks`: a KeyError from here is a hole in them.
 
     `keys` has each user's public key lines, `folder` is what the blueprint's paths are relative to, `private_key` is
-    what the inventory's `access.key` stands for: files are read before, never here.
+    what the inventory's `access.key` stands for: files are read before, never here. `places` has the rack and lowest
+    unit of every node that stands in one.
     """
-    nodes = tuple(_nodes(blueprint, inventory, catalog))
+    nodes = tuple(_nodes(blueprint, inventory, catalog, places or {}))
     names: dict[str, list[str]] = {
         function: [node.name for node in nodes if function in node.functions] for function in m.FUNCTIONS
     }
@@ -54,7 +56,12 @@ def resolve(
     )
 
 
-def _nodes(blueprint: s.Blueprint, inventory: Inventory | None, catalog: Catalog) -> list[m.Node]:
+def _nodes(
+    blueprint: s.Blueprint,
+    inventory: Inventory | None,
+    catalog: Catalog,
+    places: Mapping[str, tuple[str, int]],
+) -> list[m.Node]:
     known = inventory.nodes if inventory else {}
     nodes = []
     for key, group in blueprint.nodes.items():
@@ -62,7 +69,8 @@ def _nodes(blueprint: s.Blueprint, inventory: Inventory | None, catalog: Catalog
         addresses = hostlist.expand(group.addresses) if group.addresses else ("",) * len(names)
         for name, address in zip(names, addresses, strict=True):
             override = blueprint.overrides.get(name)
-            nodes.append(_node(name, key, group, override, known.get(name) or _UNKNOWN_MACHINE, address, catalog))
+            machine = known.get(name) or _UNKNOWN_MACHINE
+            nodes.append(_node(name, key, group, override, machine, address, catalog, places.get(name)))
     return nodes
 
 
@@ -74,6 +82,7 @@ def _node(
     machine: InventoryNode,
     address: str,
     catalog: Catalog,
+    place: tuple[str, int] | None,
 ) -> m.Node:
     declared = shape(group, override, catalog)
     return m.Node(
@@ -88,6 +97,8 @@ def _node(
         gpus=m.Gpus(declared.gpu_model, declared.gpu_count) if declared.gpu_model else None,
         address=machine.address or address,
         host_keys=machine.host_keys,
+        rack=place[0] if place else None,
+        rack_u=place[1] if place else None,
     )
 
 

@@ -15,6 +15,7 @@ from hpcforge.cluster import load
 
 ROOT = Path(__file__).parents[2]
 WHOLE = plain(read_file(ROOT / "blueprints" / "rehearsal.yaml").root)
+SITE = plain(read_file(ROOT / "tests" / "facility" / "cases" / "valid.yaml").root)
 INSTEAD: list[Any] = [
     None,
     "",
@@ -57,10 +58,16 @@ def without(data: Any, at: tuple[Any, ...]) -> Any:
     return copy
 
 
-@pytest.mark.parametrize("at", list(places(WHOLE)), ids=lambda at: ".".join(map(str, at)) or "whole")
-def test_any_part_replaced(at: tuple[Any, ...], tmp_path: Path) -> None:
+CASES = [
+    *((WHOLE, at) for at in places(WHOLE)),
+    *((SITE, at) for at in places(SITE) if at and at[0] in ("site", "hardware", "parts", "nodes")),
+]
+
+
+@pytest.mark.parametrize(("whole", "at"), CASES, ids=[".".join(map(str, at)) or "whole" for _, at in CASES])
+def test_any_part_replaced(whole: Any, at: tuple[Any, ...], tmp_path: Path) -> None:
     path = tmp_path / "mutant.yaml"
-    for mutant in [*(replaced(WHOLE, at, value) for value in INSTEAD), *([without(WHOLE, at)] if at else [])]:
+    for mutant in [*(replaced(whole, at, value) for value in INSTEAD), *([without(whole, at)] if at else [])]:
         path.write_text(json.dumps(mutant, indent=1))
         try:
             load(path)

@@ -1,21 +1,128 @@
 from __future__ import annotations
 
+from collections.abc import Mapping
+
+import pytest
+
+from hpcforge.blueprint.hardware import Entry
+from hpcforge.blueprint.values import counted
 from hpcforge.catalog import load_catalog
 
 CATALOG = load_catalog()
 
 
+KINDS: tuple[Mapping[str, Entry], ...] = (
+    CATALOG.servers, CATALOG.gpus, CATALOG.cpus, CATALOG.nics, CATALOG.drives, CATALOG.pdus, CATALOG.ups, CATALOG.racks
+)  # fmt: skip
+NO_FACTS = {"description", "like", "sources", "vendor", "machine", "pcie_switched"}
+
+
 def test_every_known_fact_of_hardware_has_a_source() -> None:
-    for kind in (CATALOG.servers, CATALOG.gpus):
+    for kind in KINDS:
         for name, entry in kind.items():
-            facts = entry.model_dump(exclude={"description", "sources", "vendor"})
-            for fact, value in facts.items():
+            for fact, value in entry.model_dump(exclude=NO_FACTS).items():
                 known = fact in entry.sources or "*" in entry.sources
-                assert value is None or known, f"{name}: {fact}"
+                assert value in (None, ()) or known, f"{name}: {fact}"
+
+
+def test_every_entry_says_what_it_is() -> None:
+    assert [name for kind in KINDS for name, entry in kind.items() if not entry.description] == []
+
+
+def test_parts_of_servers_are_in_the_catalog() -> None:
+    for name, server in CATALOG.servers.items():
+        assert server.cpu is None or server.cpu in CATALOG.cpus, name
+        for text, kind in [(t, CATALOG.nics) for t in server.nics] + [(t, CATALOG.drives) for t in server.nvme]:
+            assert counted(text)[1] in kind, f"{name}: {text}"
 
 
 def test_default_gpus_are_in_the_catalog() -> None:
     assert {server.gpus.model for server in CATALOG.servers.values() if server.gpus} <= set(CATALOG.gpus)
+
+
+# Published lines and best measured values of one GPU: BF16 matmul in TFLOPS, memory in TB/s (stas00/ml-engineering;
+# NVIDIA/DCGM's diagnostic, by SKU).
+LINES: dict[str, dict[str, float]] = {
+    "a100-80": {"bf16_dense_peak_tflops": 271, "memory_peak_tb_per_s": 1.173},
+    "h100-sxm": {"bf16_dense_peak_tflops": 795, "memory_peak_tb_per_s": 1.905},
+    "h200-sxm": {"bf16_dense_peak_tflops": 795, "memory_peak_tb_per_s": 2.333},
+    "b200-sxm": {"bf16_dense_peak_tflops": 1745},
+}
+
+
+@pytest.mark.parametrize("name", LINES)
+def test_what_is_measured_is_near_the_peak(name: str) -> None:
+    for fact, line in LINES[name].items():
+        assert 0.45 <= line / getattr(CATALOG.gpus[name], fact) <= 1.1, f"{name}: {fact}"
+
+
+def test_a_server_takes_more_than_its_gpus_and_processors() -> None:
+    for name, server in CATALOG.servers.items():
+        gpu = CATALOG.gpus[server.gpus.model] if server.gpus else None
+        cpu = CATALOG.cpus[server.cpu] if server.cpu else None
+        gpus_w = server.gpus.count * gpu.tdp_w if server.gpus and gpu and gpu.tdp_w else 0
+        cpus_w = server.sockets * cpu.tdp_w if server.sockets and cpu and cpu.tdp_w else 0
+        assert server.max_w is None or gpus_w + cpus_w < server.max_w, name
+
+
+def test_the_supplies_that_are_needed_carry_the_server_and_one_less_does_not() -> None:
+    for name, server in CATALOG.servers.items():
+        if server.psu and server.psu.needed and server.psu.rated_w and server.max_w:
+            assert server.psu.count and server.psu.needed <= server.psu.count, name
+            assert (server.psu.needed - 1) * server.psu.rated_w < server.max_w, name
+            assert server.max_w <= server.psu.needed * server.psu.rated_w, name
+
+
+def test_the_gpus_that_a_server_comes_with_fit_it() -> None:
+    for name, server in CATALOG.servers.items():
+        if server.gpus is None:
+            continue
+        gpu = CATALOG.gpus[server.gpus.model]
+        assert server.gpus_max is None or server.gpus.count <= server.gpus_max, name
+        assert server.gpu_form_factors is None or gpu.form_factor in server.gpu_form_factors, name
+        assert server.gpu_cooling is None or gpu.cooling in server.gpu_cooling, name
+
+
+def test_a_server_has_the_cores_of_its_processor() -> None:
+    for name, server in CATALOG.servers.items():
+        if server.cpu:
+            cpu = CATALOG.cpus[server.cpu]
+            assert (server.cores_per_socket, server.threads_per_core) == (cpu.cores, cpu.threads_per_core), name
+
+
+def test_assumptions_are_in_models_that_nobody_sells() -> None:
+    assumed = {
+        name
+        for kind in KINDS
+        for name, entry in kind.items()
+        if any(source.startswith("assumption of this project: ") for source in entry.sources.values())
+    }
+    generic = {"generic-1u", "generic-2u", "u2-nvme-3840", "u2-nvme-7680", "u2-nvme-15360", "pdu-400v-63a"}
+    assert assumed == generic
+    for name in ("generic-1u", "generic-2u"):
+        sources = CATALOG.servers[name].sources.values()
+        assert all(source.startswith("assumption of this project: ") for source in sources), name
+
+
+def test_racks_pdus_and_ups_are_plausible() -> None:
+    for name, rack in CATALOG.racks.items():
+        assert not (rack.mounting_depth_mm and rack.depth_mm) or rack.mounting_depth_mm < rack.depth_mm, name
+        assert not (rack.weight_kg and rack.limit_kg) or rack.weight_kg < rack.limit_kg, name
+    for name, pdu in CATALOG.pdus.items():
+        assert (pdu.phases == 3) == (pdu.wiring is not None), name
+    for name, ups in CATALOG.ups.items():
+        assert not (ups.capacity_w and ups.capacity_va) or ups.capacity_w <= ups.capacity_va, name
+
+
+def test_what_a_builder_looks_for_is_there() -> None:
+    servers = "dgx-a100 dgx-h100 dgx-h200 dgx-b200 dgx-station-a100 lambda-hyperplane-8-a100 supermicro-421ge-tnrt"
+    servers += " supermicro-821ge-tnhr generic-1u generic-2u generic-vm rehearsal-node"
+    assert set(servers.split()) <= set(CATALOG.servers)
+    gpus = "v100-sxm2 t4 a100-40 a100-80 h100-sxm h100-pcie h200-sxm b200-sxm l40s mi300x fake"
+    assert set(gpus.split()) <= set(CATALOG.gpus)
+    assert {"pdu-415v-32a", "pdu-400v-63a", "pdu-208v-60a", "pdu-230v-32a"} <= set(CATALOG.pdus)
+    assert {rack.rack_units for rack in CATALOG.racks.values()} >= {42, 48, 52}
+    assert len(CATALOG.ups) >= 2
 
 
 def test_wheels_are_for_the_python_they_are_listed_under() -> None:

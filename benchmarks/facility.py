@@ -1,0 +1,74 @@
+"""How `validate` and `design --json` grow: 100, 1,000 and 10,000 nodes, four to a rack, each verb in its own process.
+
+Run it as `python benchmarks/facility.py`; it prints seconds and the most memory that the process held, MiB.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parents[1]
+UNIT = HERE / "blueprints" / "dgx-h100-unit.yaml"
+
+
+def blueprint(nodes: int) -> str:
+    """The 32-node unit, widened: feeds, racks and nodes in proportion."""
+    text = UNIT.read_text(encoding="utf-8")
+    racks = nodes // 4
+    start, end = text.index("  row:"), text.index("hardware:                 ")
+    text = text[:start] + "\n" + text[end:]
+    changes = {
+        "limit_w: 250000": f"limit_w: {250_000 * max(1, nodes // 32)}",
+        "g[01-08]": f"g[0001-{racks:04}]",
+        "gpu[001-032]:": f"gpu[00001-{nodes:05}]:",
+        "10.20.1.[1-32]": _addresses(nodes),
+        "10.20.0.0/22": "10.20.0.0/16",
+        "gpu[001-030]": f"gpu[00001-{nodes - 2:05}]",
+        "gpu[031-032]": f"gpu[{nodes - 1:05}-{nodes:05}]",
+        "gpu017": "gpu00017",
+    }
+    for old, new in changes.items():
+        text = text.replace(old, new)
+    return text
+
+
+def _addresses(nodes: int) -> str:
+    whole, rest = divmod(nodes, 250)
+    parts = ([f"10.20.[1-{whole}].[1-250]"] if whole else []) + ([f"10.20.{whole + 1}.[1-{rest}]"] if rest else [])
+    return ",".join(parts)
+
+
+def measure(arguments: list[str]) -> tuple[float, float, int, int]:
+    """Run hpcforge; return seconds, MiB at most, exit status, and bytes written to stdout."""
+    with tempfile.TemporaryFile() as out:
+        start = time.perf_counter()
+        pid = os.posix_spawn(
+            sys.executable,
+            [sys.executable, "-m", "hpcforge", *arguments],
+            {**os.environ, "PYTHONPATH": str(HERE)},
+            file_actions=[(os.POSIX_SPAWN_DUP2, out.fileno(), 1), (os.POSIX_SPAWN_OPEN, 2, os.devnull, os.O_WRONLY, 0)],
+        )
+        _, status, usage = os.wait4(pid, 0)
+        took = time.perf_counter() - start
+        return took, usage.ru_maxrss / 1024, os.waitstatus_to_exitcode(status), os.fstat(out.fileno()).st_size
+
+
+def main() -> None:
+    """Print one line a verb and size."""
+    print(f"{'nodes':>6} {'racks':>6}  {'verb':<13} {'s':>6} {'MiB':>6} {'exit':>4} {'stdout, bytes':>14}")
+    for nodes in (100, 1_000, 10_000):
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "large.yaml"
+            path.write_text(blueprint(nodes), encoding="utf-8")
+            for verb in (["validate"], ["design", "--json"]):
+                took, memory, code, size = measure([verb[0], str(path), *verb[1:]])
+                sizes = f"{nodes:>6,} {nodes // 4:>6,}  {' '.join(verb):<13}"
+                print(f"{sizes} {took:>6.2f} {memory:>6.0f} {code:>4} {size:>14,}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,250 @@
+"""What can be said of hardware: the same words in the catalog and under `hardware:` and `parts:` of a blueprint.
+
+Every fact may be unknown: leave it out, or write null. Units are in the names. `sources` says where each fact is
+published (`*`: all of the others); in the catalog every known fact has one. `like:` starts from another entry.
+
+Where NetBox's devicetype-library has a field, the fact is that field: `u_height` is rack_units, `weight` weight_kg,
+`airflow` airflow, `power-ports[].type` psu.inlet (iec-60320-c20 is c20), `maximum_draw` max_w,
+`power-outlets[].type` outlets, `interfaces[]` ports, `module-bays` of the kind GPU gpus_max; a rack type's
+`max_weight` is limit_kg and its `mounting_depth` mounting_depth_mm.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal, TypeVar
+
+from pydantic import BeforeValidator, Field
+
+from hpcforge.blueprint import values as v
+from hpcforge.blueprint.section import Section
+
+FormFactor = Literal["sxm2", "sxm3", "sxm4", "sxm5", "sxm6", "oam", "pcie"]
+GpuCooling = Literal["passive", "active", "liquid"]  # passive: by the chassis's fans
+Inlet = Literal["c14", "c16", "c20", "c22", "busbar"]  # of IEC 60320, but for the busbar
+Outlet = Literal["c13", "c15", "c19", "c21", "c13-c19"]  # c13-c19: takes either plug
+Airflow = Literal["front-to-rear", "rear-to-front", "side-to-rear", "passive", "mixed"]
+Phases = Annotated[Literal[1, 3], BeforeValidator(v.whole)]
+_Watts = Annotated[v.Number, Field(ge=0, le=1_000_000)]
+_Kilograms = Annotated[v.Number, Field(ge=0, le=10_000)]
+_Millimetres = Annotated[v.Number, Field(ge=1, le=5_000)]
+_Lanes = Annotated[v.Whole, Field(ge=1, le=1_024)]
+_Count = Annotated[v.Whole, Field(ge=0, le=1_024)]
+_Volts = Annotated[v.Number, Field(ge=1, le=1_000)]
+_Generation = Annotated[v.Whole, Field(ge=1, le=9)]
+
+
+class Entry(Section):
+    """One model of something; facts that are not known are None."""
+
+    description: v.Sentence | None = Field(None, description="What it is, in a sentence.")
+    like: v.ModelName | None = Field(None, description="The model to start from; what is said here replaces its facts.")
+    sources: dict[v.Fact, v.Sentence] = Field({}, description="Where each fact is published, by its name; *: the rest.")
+
+
+class Gpus(Section):
+    """The GPUs of one node."""
+
+    model: v.ModelName = Field(description="GPU model in the catalog; fake: character devices that compute nothing.")
+    count: v.Whole = Field(ge=1, le=16, description="GPUs in one node.")
+
+
+class Supplies(Section):
+    """The power supplies of one machine, all alike; each has one inlet, and they share the load equally."""
+
+    count: v.Whole | None = Field(None, ge=1, le=32, description="Supplies fitted.")
+    needed: v.Whole | None = Field(None, ge=1, le=32, description="Supplies that carry the machine at full load.")
+    rated_w: _Watts | None = Field(None, description="What one supply gives (its output), W.")
+    efficiency: v.Number | None = Field(None, ge=0.5, le=1, description="Output divided by input at full load.")
+    inlet: Inlet | None = Field(None, description="Inlet of each supply, IEC 60320.")
+    volts_min: _Volts | None = Field(None, description="Lowest input voltage at which it gives its rated output, V.")
+    volts_max: _Volts | None = Field(None, description="Highest input voltage, V.")
+
+
+class Slots(Section):
+    """PCIe slots that are alike."""
+
+    count: v.Whole = Field(ge=1, le=64, description="Slots of this kind.")
+    lanes: _Lanes = Field(description="PCIe lanes wired to each.")
+    generation: _Generation | None = Field(None, description="PCIe generation.")
+
+
+class Ports(Section):
+    """Network ports that are alike."""
+
+    count: v.Whole = Field(ge=1, le=256, description="Ports of this kind.")
+    rate_gbps: v.Number = Field(ge=0.1, le=3_200, description="Rate of each port, Gb/s.")
+    kind: Literal["ethernet", "infiniband", "either"] | None = Field(None, description="What the ports speak.")
+    connector: v.ModelName | None = Field(None, description="Cage or socket: rj45, sfp28, qsfp112, osfp.")
+
+
+class Server(Entry):
+    """A server model."""
+
+    machine: Literal["metal", "virtual", "rehearsal"] = Field(
+        "metal", description="What it is; virtual machines and rehearsals have no rack, power or cooling."
+    )
+    sockets: v.Whole | None = Field(None, ge=1, le=16, description="Processor sockets.")
+    cores_per_socket: v.Whole | None = Field(None, ge=1, le=512, description="Cores in one socket.")
+    threads_per_core: v.Whole | None = Field(None, ge=1, le=8, description="Hardware threads in one core.")
+    memory_gib: v.Whole | None = Field(None, ge=1, le=65_536, description="Memory, GiB.")
+    gpus: Gpus | None = Field(None, description="GPUs that it comes with.")
+    gpus_max: _Count | None = Field(None, description="GPUs that the chassis takes; 0: none.")
+    gpu_form_factors: tuple[FormFactor, ...] | None = Field(None, description="GPU form factors that it takes.")
+    gpu_cooling: tuple[GpuCooling, ...] | None = Field(None, description="How GPUs in this chassis may be cooled.")
+    cpu: v.ModelName | None = Field(None, description="Processor model in the catalog.")
+    rack_units: v.Whole | None = Field(None, ge=0, le=60, description="Height in rack units; 0: on the floor.")
+    depth_mm: _Millimetres | None = Field(None, description="Depth of the chassis without cables, mm.")
+    weight_kg: _Kilograms | None = Field(None, description="Weight as fitted, without packaging, kg.")
+    max_w: _Watts | None = Field(None, description="Most it takes at its inlets, with all that it comes with, W.")
+    other_w: _Watts | None = Field(
+        None, description="Most that board, memory and fans take together; used where max_w is unknown, W."
+    )
+    psu: Supplies | None = Field(None, description="Power supplies.")
+    cooling: Literal["air", "liquid"] | None = Field(None, description="What carries its heat away.")
+    airflow: Airflow | None = Field(None, description="Which way air goes through it.")
+    inlet_max_c: v.Number | None = Field(None, ge=0, le=100, description="Warmest air at its inlet, degrees Celsius.")
+    pcie_slots: tuple[Slots, ...] | None = Field(None, description="PCIe slots for cards, GPUs included; []: none.")
+    pcie_switched: v.Truth = Field(False, description="Cards share the processors' lanes through PCIe switches.")
+    ports: tuple[Ports, ...] | None = Field(
+        None, description="Network ports it comes with, on cards that take none of pcie_slots; without the BMC's."
+    )
+    bmc_ports: _Count | None = Field(None, description="Ports of the management controller.")
+    nics: Annotated[tuple[v.Counted, ...], v.Short()] = Field(
+        (), description="Adapters in pcie_slots: a count and a model in the catalog, or a rate, as in 2 x 200G."
+    )
+    nvme: Annotated[tuple[v.Counted, ...], v.Short()] = Field(
+        (), description="Drives: a count and a model in the catalog, or a size, as in 24 x 15.36TB."
+    )
+
+
+class Gpu(Entry):
+    """A GPU model; vendor none: a rehearsal's stand-in."""
+
+    vendor: Literal["none", "nvidia", "amd"] | None = Field(None, description="Who makes it.")
+    memory_gb: v.Number | None = Field(None, ge=1, le=4_096, description="Memory as marketed, GB.")
+    memory_peak_tb_per_s: v.Number | None = Field(None, ge=0, le=100, description="Peak memory bandwidth, TB/s.")
+    bf16_dense_peak_tflops: v.Number | None = Field(
+        None, ge=0, le=100_000, description="Peak BF16 rate without sparsity, TFLOPS."
+    )
+    tdp_w: _Watts | None = Field(None, description="Most it takes, W.")
+    form_factor: FormFactor | None = Field(None, description="How it is fitted.")
+    cooling: GpuCooling | None = Field(None, description="How it is cooled; passive: by the chassis's fans.")
+    pcie_lanes: _Lanes | None = Field(None, description="PCIe lanes to the host.")
+    pcie_generation: _Generation | None = Field(None, description="PCIe generation.")
+    slots_wide: v.Whole | None = Field(None, ge=1, le=4, description="Slot widths a card takes.")
+
+
+class Cpu(Entry):
+    """A processor model."""
+
+    cores: v.Whole | None = Field(None, ge=1, le=512, description="Cores.")
+    threads_per_core: v.Whole | None = Field(None, ge=1, le=8, description="Hardware threads in one core.")
+    tdp_w: _Watts | None = Field(None, description="Most it takes, W.")
+    pcie_lanes: _Lanes | None = Field(None, description="PCIe lanes of one processor in a machine with all sockets.")
+    pcie_generation: _Generation | None = Field(None, description="PCIe generation.")
+    memory_channels: v.Whole | None = Field(None, ge=1, le=64, description="Memory channels.")
+
+
+class Nic(Entry):
+    """A network adapter model."""
+
+    ports: tuple[Ports, ...] | None = Field(None, description="Network ports.")
+    max_w: _Watts | None = Field(None, description="Most it takes, transceivers included where the source does, W.")
+    pcie_lanes: _Lanes | None = Field(None, description="PCIe lanes.")
+    pcie_generation: _Generation | None = Field(None, description="PCIe generation.")
+
+
+class Drive(Entry):
+    """A drive model."""
+
+    kind: Literal["nvme", "sata", "sas"] | None = Field(None, description="How it is attached.")
+    capacity_gb: v.Number | None = Field(None, ge=1, le=1_000_000, description="Capacity, decimal gigabytes.")
+    form_factor: v.ModelName | None = Field(None, description="Form factor: u.2, m.2-2280, e3.s.")
+    max_w: _Watts | None = Field(None, description="Most it takes, W.")
+
+
+class Pdu(Entry):
+    """A rack power distribution unit. Breaker derating is a value of the site, never part of this."""
+
+    volts: _Volts | None = Field(None, description="Input voltage: line to line of three phases, else of the one, V.")
+    amps: v.Number | None = Field(None, ge=1, le=1_000, description="Rating of its input per line, before derating, A.")
+    phases: Phases | None = Field(None, description="Phases, 1 or 3.")
+    wiring: Literal["wye", "delta"] | None = Field(
+        None, description="Outlets between line and neutral (wye), or between two lines (delta); three phases only."
+    )
+    plug: v.Sentence | None = Field(None, description="Input plug, as the maker calls it.")
+    outlets: dict[Outlet, Annotated[v.Whole, Field(ge=1, le=128)]] | None = Field(
+        None, description="Outlets by kind, IEC 60320."
+    )
+    rack_units: v.Whole | None = Field(None, ge=0, le=10, description="Height in rack units; 0: it stands upright.")
+    weight_kg: _Kilograms | None = Field(None, description="Weight, kg.")
+
+
+class RunTime(Section):
+    """A point of a published run-time curve."""
+
+    load_w: _Watts = Field(description="Load, W.")
+    minutes: v.Number = Field(ge=0, le=10_000, description="How long it is carried, minutes.")
+
+
+class Ups(Entry):
+    """An uninterruptible power supply."""
+
+    capacity_va: v.Number | None = Field(None, ge=1, le=10_000_000, description="Apparent power that it carries, VA.")
+    capacity_w: v.Number | None = Field(None, ge=1, le=10_000_000, description="Power that it carries, W.")
+    battery_wh: v.Number | None = Field(None, ge=1, le=100_000_000, description="Usable energy of its battery, Wh.")
+    run_times: tuple[RunTime, ...] | None = Field(None, description="Published run times, by load.")
+    efficiency: v.Number | None = Field(None, ge=0.5, le=1, description="Output divided by input or battery energy.")
+    phases: Phases | None = Field(None, description="Phases, 1 or 3.")
+    rack_units: v.Whole | None = Field(None, ge=0, le=60, description="Height in rack units; 0: on the floor.")
+    weight_kg: _Kilograms | None = Field(None, description="Weight, kg.")
+
+
+class RackModel(Entry):
+    """A rack model."""
+
+    rack_units: v.Whole | None = Field(None, ge=1, le=60, description="Rack units to mount in.")
+    depth_mm: _Millimetres | None = Field(None, description="Outer depth, mm.")
+    width_mm: _Millimetres | None = Field(None, description="Outer width, mm.")
+    mounting_depth_mm: _Millimetres | None = Field(None, description="Deepest machine that fits inside, mm.")
+    limit_kg: _Kilograms | None = Field(None, description="Most it holds standing still, kg.")
+    weight_kg: _Kilograms | None = Field(None, description="Its own weight, kg.")
+    pdu_mounts: _Count | None = Field(None, description="Places for upright PDUs.")
+
+
+class Parts(Section):
+    """Additions to the catalog that are not servers."""
+
+    gpus: dict[v.ModelName, Gpu] = Field({}, description="GPU models.")
+    cpus: dict[v.ModelName, Cpu] = Field({}, description="Processor models.")
+    nics: dict[v.ModelName, Nic] = Field({}, description="Network adapter models.")
+    drives: dict[v.ModelName, Drive] = Field({}, description="Drive models.")
+    pdus: dict[v.ModelName, Pdu] = Field({}, description="PDU models.")
+    ups: dict[v.ModelName, Ups] = Field({}, description="UPS models.")
+    racks: dict[v.ModelName, RackModel] = Field({}, description="Rack models.")
+
+
+AnEntry = TypeVar("AnEntry", bound=Entry)
+ASection = TypeVar("ASection", bound=Section)
+
+
+def inherit(entry: AnEntry, parent: AnEntry) -> AnEntry:
+    """Return the parent's facts with those of the entry in their place, section by section; sources go along."""
+    merged = _over(entry, parent, skip={"like", "sources", "description"})
+    own = set(entry.model_fields_set) - {"like", "sources"}
+    kept = {fact: _source(parent, fact) for fact in type(parent).model_fields if fact not in own}
+    said = {fact: _source(entry, fact) for fact in own}
+    sources = {fact: source for fact, source in {**kept, **said}.items() if source}
+    return merged.model_copy(update={"sources": sources, "like": entry.like, "description": entry.description})
+
+
+def _source(entry: Entry, fact: str) -> str | None:
+    return entry.sources.get(fact) or entry.sources.get("*")
+
+
+def _over(child: ASection, parent: ASection, skip: set[str]) -> ASection:
+    update: dict[str, Any] = {}
+    for name in child.model_fields_set - skip:
+        new, old = getattr(child, name), getattr(parent, name)
+        update[name] = _over(new, old, set()) if isinstance(new, Supplies) and isinstance(old, Supplies) else new
+    return parent.model_copy(update=update)

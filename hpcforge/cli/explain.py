@@ -1,0 +1,40 @@
+"""`hpcforge explain`: what is behind a code."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import Annotated
+
+import typer
+
+from hpcforge.blueprint.diagnostics import did_you_mean
+from hpcforge.cli import options
+from hpcforge.cli.exit_codes import Exit
+from hpcforge.cli.failures import UsageError
+from hpcforge.facility.rules import RULES, explained
+
+
+def register(app: typer.Typer) -> None:
+    """Add the verb."""
+    app.command(epilog="Example: hpcforge explain POWER-003")(explain)
+
+
+def explain(
+    code: Annotated[
+        str | None, typer.Argument(help="The code, as in POWER-003. Default: all.", show_default=False)
+    ] = None,
+    as_json: options.Json = False,
+) -> int:
+    """Say what a rule compares with what, and what to do when it is broken."""
+    if code is not None and code.upper() not in RULES:
+        raise UsageError(
+            f"there is no rule {code}", did_you_mean(code, map(str.lower, RULES)) or "hpcforge explain lists them"
+        )
+    rules = list(RULES.values()) if code is None else [RULES[code.upper()]]
+    if as_json:
+        entries = [vars(rule) for rule in rules]
+        sys.stdout.write(json.dumps({"schema_version": 1, "rules": entries}, indent=2) + "\n")
+    else:
+        sys.stdout.write("\n".join(map(explained, rules)))
+    return Exit.DONE

@@ -1,0 +1,44 @@
+"""`hpcforge pin`: what was chosen stays."""
+
+from __future__ import annotations
+
+import sys
+
+import typer
+
+from hpcforge.blueprint.pins import with_positions
+from hpcforge.blueprint.reader import read_bytes
+from hpcforge.cli import options
+from hpcforge.cli.exit_codes import Exit
+from hpcforge.cli.failures import UsageError
+from hpcforge.cluster import load
+
+
+def register(app: typer.Typer) -> None:
+    """Add the verb."""
+    app.command(epilog="Example: hpcforge pin blueprints/dgx-h100-unit.yaml")(pin)
+
+
+def pin(blueprint: options.Blueprint, inventory: options.Inventory = None) -> int:
+    """Write the rack positions that hpcforge proposes into the inventory, so that additions never move a node."""
+    loaded = load(blueprint, inventory)
+    if loaded.inventory_path is None:
+        raise UsageError(
+            "there is no inventory to pin positions in", "name one with `inventory:` in the blueprint, or --inventory"
+        )
+    chosen = {
+        name: (rack, item.u)
+        for name, (rack, item) in loaded.facility.layout.place_of.items()
+        if item.how in ("pinned", "proposed")
+    }
+    old = loaded.inventory_path.read_text(encoding="utf-8")
+    new = with_positions(old, chosen)
+    broken = read_bytes(new.encode(), str(loaded.inventory_path)).diagnostics
+    if broken:
+        raise UsageError(f"`positions:` of {loaded.inventory_path} cannot be replaced", "remove it, then pin again")
+    if new != old:
+        temporary = loaded.inventory_path.with_name(loaded.inventory_path.name + ".new")
+        temporary.write_text(new, encoding="utf-8")
+        temporary.replace(loaded.inventory_path)
+    sys.stderr.write(f"{loaded.inventory_path}: {len(chosen)} positions pinned\n")
+    return Exit.DONE

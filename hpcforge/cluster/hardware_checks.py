@@ -1,0 +1,97 @@
+"""What a blueprint says of hardware against the catalog: the models that it starts from, and those it names. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+
+from hpcforge.blueprint.diagnostics import did_you_mean, quote
+from hpcforge.blueprint.hardware import Entry, Parts, Server
+from hpcforge.blueprint.reader import Loc
+from hpcforge.blueprint.site import Site
+from hpcforge.blueprint.validate import Draft, Finding
+from hpcforge.blueprint.values import counted
+from hpcforge.catalog import Catalog
+
+Findings = Iterator[Finding]
+_RATE = re.compile(r"[0-9]{1,4}(?:\.[0-9])?G")  # 200G
+_SIZE = re.compile(r"[0-9]{1,5}(?:\.[0-9]{1,3})?[GT]B")  # 15.36TB
+
+
+def hardware_findings(draft: Draft, catalog: Catalog) -> Findings:
+    """Yield what `hardware`, `parts` and `site` name that neither they nor the catalog have."""
+    servers: dict[str, Server] = draft.sections["hardware"] or {}
+    yield from _likes(("hardware",), servers, catalog.servers)
+    for name, server in servers.items():
+        yield from _server(("hardware", name), server, catalog, draft)
+    if draft.sections["parts"] and draft.intact("parts"):
+        yield from _parts(draft.sections["parts"], catalog)
+    if draft.sections["site"] and draft.intact("parts"):
+        yield from _site(draft.sections["site"], catalog)
+
+
+def _parts(parts: Parts, catalog: Catalog) -> Findings:
+    yield from _likes(("parts", "gpus"), parts.gpus, catalog.gpus)
+    yield from _likes(("parts", "cpus"), parts.cpus, catalog.cpus)
+    yield from _likes(("parts", "nics"), parts.nics, catalog.nics)
+    yield from _likes(("parts", "drives"), parts.drives, catalog.drives)
+    yield from _likes(("parts", "pdus"), parts.pdus, catalog.pdus)
+    yield from _likes(("parts", "ups"), parts.ups, catalog.ups)
+    yield from _likes(("parts", "racks"), parts.racks, catalog.racks)
+
+
+def _likes(section: Loc, own: Mapping[str, Entry], known: Iterable[str]) -> Findings:
+    """Yield entries that are like nothing there is, or like themselves."""
+    names = set(known)
+    for name, entry in own.items():
+        loc = (*section, name, "like")
+        if entry.like and entry.like not in names:
+            message = f"there is no model {quote(entry.like)} to be like, in the catalog or in this blueprint"
+            yield Finding(loc, message, did_you_mean(entry.like, names))
+        elif _circle(name, own):
+            yield Finding(loc, f"{quote(name)} is like itself, by way of {quote(entry.like or '')}")
+
+
+def _circle(name: str, own: Mapping[str, Entry]) -> bool:
+    """Tell whether an entry's likes lead back to it; an entry that replaces a model of the catalog may be like it."""
+    seen, at = {name}, own[name].like
+    while at and at in own and at not in seen:
+        seen.add(at)
+        at = own[at].like
+    return at == name and len(seen) > 1
+
+
+def _server(loc: Loc, server: Server, catalog: Catalog, draft: Draft) -> Findings:
+    if not draft.intact("parts"):
+        return
+    if server.cpu and server.cpu not in catalog.cpus:
+        yield _unknown((*loc, "cpu"), server.cpu, catalog.cpus, "no processor model")
+    if server.gpus and server.gpus.model not in catalog.gpus:
+        yield _unknown((*loc, "gpus", "model"), server.gpus.model, catalog.gpus, "no GPU model")
+    for fact, texts, known, short, example in (
+        ("nics", server.nics, catalog.nics, _RATE, "a rate such as 200G"),
+        ("nvme", server.nvme, catalog.drives, _SIZE, "a size such as 15.36TB"),
+    ):
+        for index, (_, model) in enumerate(map(counted, texts)):
+            if model not in known and not short.fullmatch(model):
+                yield Finding(
+                    (*loc, fact, index),
+                    f"{quote(model)} is neither a model of the catalog nor {example}",
+                    did_you_mean(model, known),
+                )
+
+
+def _site(site: Site, catalog: Catalog) -> Findings:
+    for key, racks in site.racks.items():
+        loc = ("site", "racks", key)
+        if racks.model not in catalog.racks:
+            yield _unknown((*loc, "model"), racks.model, catalog.racks, "no rack model")
+        if racks.pdu and racks.pdu not in catalog.pdus:
+            yield _unknown((*loc, "pdu"), racks.pdu, catalog.pdus, "no PDU model")
+    for name, feed in site.feeds.items():
+        if feed.ups and feed.ups.model and feed.ups.model not in catalog.ups:
+            yield _unknown(("site", "feeds", name, "ups", "model"), feed.ups.model, catalog.ups, "no UPS model")
+
+
+def _unknown(loc: Loc, name: str, known: Iterable[str], what: str) -> Finding:
+    return Finding(loc, f"{quote(name)} is {what} of the catalog or of this blueprint", did_you_mean(name, known))

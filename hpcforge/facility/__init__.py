@@ -1,0 +1,1 @@
+"""Racks, power, cooling and weight of what a blueprint describes. Pure."""

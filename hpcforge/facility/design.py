@@ -1,0 +1,275 @@
+"""What a design comes to: the contract of `hpcforge design --json`, and all that its renderers see. Pure.
+
+Every quantity is in the unit its name ends in: W, V, A, kg, mm, BTU/h, m3/h, degrees Celsius, K. A figure that cannot
+be known is None (null); a sum over parts of which some are unknown is the sum of the known ones, and `*_unknown` names
+the others. Power is at maximum unless a name says otherwise. Renderers must treat every text as plain text.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, TypeAdapter
+
+SCHEMA_VERSION = 1
+
+Severity = Literal["error", "warning", "not-checked"]
+
+
+def about(text: str) -> Any:
+    """The description of a field, in the JSON Schema."""
+    return Field(description=text)
+
+
+@dataclass(frozen=True)
+class Remark:
+    """One diagnostic. `hpcforge explain CODE` says more about its code."""
+
+    code: Annotated[str, about("The rule's code, POWER-003; hpcforge explain says more.")]
+    severity: Annotated[Severity, about("Error, warning or not-checked.")]
+    message: Annotated[str, about("A sentence, without code and arithmetic.")]
+    arithmetic: Annotated[str | None, about("What was compared, with units: 4 x 10.2 kW = 40.8 kW > 36.8 kW = ...")]
+    hint: Annotated[str | None, about("A way out.")]
+    file: Annotated[str, about("The file it is about, as given.")]
+    line: Annotated[int | None, about("Line, from 1; null: the whole file is meant.")]
+    column: Annotated[int | None, about("Column, from 1, in characters.")]
+
+
+@dataclass(frozen=True)
+class Part:
+    """What one kind of part takes in one node, at maximum."""
+
+    name: Annotated[str, about("Model of the part.")]
+    count: Annotated[int, about("How many in one node.")]
+    each_w: Annotated[float | None, about("Most that one takes, W; null: not published.")]
+    total_w: Annotated[float | None, about("Count times each_w, W; null: not known.")]
+
+
+@dataclass(frozen=True)
+class Hardware:
+    """One server model as it is used: the nodes that have it in one configuration, and where their watts come from."""
+
+    model: Annotated[str, about("Server model.")]
+    nodes: Annotated[str, about("Its nodes, as a hostlist.")]
+    count: Annotated[int, about("Number of nodes.")]
+    node_w: Annotated[float | None, about("What one takes at its inlets, at maximum, W; null: not known.")]
+    origin: Annotated[str, about("Where node_w comes from, in words.")]
+    parts: Annotated[tuple[Part, ...], about("Known parts; their sum is node_w only where `origin` says so.")]
+
+
+@dataclass(frozen=True)
+class Phase:
+    """The load of one phase (of a PDU or a feed), at maximum."""
+
+    name: Annotated[str, about("L1, L2 or L3.")]
+    load_w: Annotated[float, about("Load, W.")]
+    load_a: Annotated[float, about("Current, A.")]
+    limit_a: Annotated[float | None, about("Current that it may carry, after derating, A; null: not known.")]
+    load_a_one_lost: Annotated[float, about("The most current when any one other feed is lost, A.")]
+
+
+@dataclass(frozen=True)
+class PduLoad:
+    """One PDU of a rack and what hangs on it, at maximum."""
+
+    name: Annotated[str, about("Rack and feed: g01-A, or g01-A2 for the second on feed A.")]
+    model: Annotated[str, about("PDU model.")]
+    feed: Annotated[str, about("The feed it hangs on.")]
+    load_w: Annotated[float, about("Load, W.")]
+    limit_w: Annotated[float | None, about("What it gives after derating, W; null: not known.")]
+    load_w_one_lost: Annotated[float, about("The most when any one other feed is lost, W.")]
+    phases: Annotated[tuple[Phase, ...], about("Its phases; empty where it is not known how they are loaded.")]
+    outlets_used: Annotated[Mapping[str, int], about("Outlets that are taken, by kind of inlet.")]
+    outlets: Annotated[Mapping[str, int] | None, about("Outlets it has, by kind; null: not known.")]
+
+
+@dataclass(frozen=True)
+class Position:
+    """Something in a rack. Rack units count from 1 at the bottom; `u_bottom` is the lowest it takes."""
+
+    node: Annotated[str, about("The node's name, or that of other equipment.")]
+    kind: Annotated[Literal["node", "equipment", "pdu"], about("Node, equipment or pdu.")]
+    model: Annotated[str, about("Server or PDU model; the name of equipment.")]
+    u_bottom: Annotated[int, about("Lowest rack unit it takes, counted from 1.")]
+    u_height: Annotated[int, about("Rack units it takes.")]
+    power_w: Annotated[float | None, about("Power, W; null: not known.")]
+    weight_kg: Annotated[float | None, about("Weight, kg; null: not known.")]
+    placed: Annotated[Literal["given", "pinned", "proposed"], about("How its place was chosen.")]
+
+
+@dataclass(frozen=True)
+class RackDesign:
+    """One rack: elevation, load, heat and weight, at maximum."""
+
+    name: Annotated[str, about("The rack's name.")]
+    model: Annotated[str, about("Rack model.")]
+    height_u: Annotated[int | None, about("Rack units it has; null: not known.")]
+    used_u: Annotated[int, about("Rack units that are taken.")]
+    free_u: Annotated[int | None, about("Its height less what nodes, equipment and lying PDUs take; null: not known.")]
+    power_w: Annotated[float, about("Load at maximum of all that stands in it, W.")]
+    limit_w: Annotated[float | None, about("Power that the site allows in it, W; null: not given.")]
+    power_unknown: Annotated[tuple[str, ...], about("What in it has no known power.")]
+    heat_btu_h: Annotated[float, about("Heat at maximum, BTU/h: power_w times 3.412.")]
+    cooling_limit_w: Annotated[float | None, about("Heat that is taken from it, W; null: not given.")]
+    airflow_m3_h: Annotated[
+        float | None, about("Air that carries its heat and warms by rise_k, m3/h; null: no rise is given.")
+    ]
+    weight_kg: Annotated[float, about("Weight of all that is mounted, without the rack itself, kg.")]
+    limit_kg: Annotated[float | None, about("What may be mounted, kg; null: not known.")]
+    weight_unknown: Annotated[tuple[str, ...], about("What in it has no known weight.")]
+    survives_one_lost: Annotated[bool | None, about("True if it is carried with any one feed lost; null: not checked.")]
+    elevation: Annotated[tuple[Position, ...], about("What stands in it, from the top down.")]
+    pdus: Annotated[tuple[PduLoad, ...], about("Its PDUs.")]
+
+
+@dataclass(frozen=True)
+class UpsDesign:
+    """The UPS of a feed, and how long it carries the feed's load."""
+
+    model: Annotated[str | None, about("UPS model; null: not given.")]
+    count: Annotated[int, about("How many share the load.")]
+    load_w: Annotated[float, about("The feed's load after diversity, W.")]
+    capacity_w: Annotated[float | None, about("What all of them carry, W; null: not published.")]
+    wanted_min: Annotated[float | None, about("Wanted run time, minutes; null: not given.")]
+    run_time_min: Annotated[float | None, about("Run time at that load, minutes; null: not published.")]
+
+
+@dataclass(frozen=True)
+class FeedLoad:
+    """One power feed."""
+
+    name: Annotated[str, about("The feed's name.")]
+    volts: Annotated[float, about("Voltage: line to line of three phases, else of the one, V.")]
+    phase_count: Annotated[int, about("Phases, 1 or 3.")]
+    load_w: Annotated[float, about("Load of all its PDUs after diversity, W.")]
+    limit_w: Annotated[float | None, about("What it gives after derating, W; null: not known.")]
+    load_w_one_lost: Annotated[
+        float, about("The most when any one other feed is lost, at maximum, without diversity, W.")
+    ]
+    phases: Annotated[tuple[Phase, ...], about("Its phases, before diversity.")]
+    racks: Annotated[tuple[str, ...], about("Racks with a PDU on it.")]
+    ups: Annotated[UpsDesign | None, about("Its UPS; null: it has none.")]
+
+
+@dataclass(frozen=True)
+class Power:
+    """The site's power."""
+
+    it_w: Annotated[float, about("Equipment at maximum, before diversity, W.")]
+    diverse_w: Annotated[float, about("Equipment after diversity, W: it_w times diversity.")]
+    cooling_w: Annotated[float | None, about("What cooling and losses draw, W: diverse_w times (PUE less 1).")]
+    total_w: Annotated[float | None, about("The site, W: diverse_w times PUE; null: no PUE is given.")]
+    limit_w: Annotated[float | None, about("What the site may draw, W; null: not given.")]
+    diversity: Annotated[float, about("Part of the maximum that all draw together.")]
+    pue: Annotated[float | None, about("Site power divided by equipment power; null: not given.")]
+    derating: Annotated[float | None, about("Part of a breaker's rating for continuous load; null: not given.")]
+    survive: Annotated[str, about("Which loss must be survived: any-one-feed or none.")]
+    unknown: Annotated[tuple[str, ...], about("Hostlists of nodes without known power.")]
+
+
+@dataclass(frozen=True)
+class Cooling:
+    """The site's heat, after diversity, and the air that would carry it."""
+
+    method: Annotated[str | None, about("Air, rear-door or direct-liquid; null: not given.")]
+    heat_w: Annotated[float, about("Heat, W.")]
+    heat_btu_h: Annotated[float, about("Heat, BTU/h.")]
+    heat_tons: Annotated[float, about("Heat, tons of refrigeration (12,000 BTU/h).")]
+    inlet_c: Annotated[float | None, about("Air at the machines' inlets, degrees Celsius; null: not given.")]
+    rise_k: Annotated[float | None, about("How much the air may warm, K; null: not given.")]
+    airflow_m3_h: Annotated[float | None, about("Air that carries the heat, m3/h; null: no rise is given.")]
+    airflow_cfm: Annotated[float | None, about("The same in cubic feet a minute.")]
+    limit_w: Annotated[float | None, about("Heat that the cooling plant takes, W; null: not given.")]
+
+
+@dataclass(frozen=True)
+class BomLine:
+    """A line of the bill of materials."""
+
+    kind: Annotated[Literal["server", "gpu", "nic", "drive", "rack", "pdu", "ups"], about("What it is.")]
+    model: Annotated[str, about("Model in the catalog or the blueprint; a rate or size where no model is named.")]
+    description: Annotated[str, about("What it is, in words.")]
+    count: Annotated[int, about("How many.")]
+    included: Annotated[bool, about("It comes inside another line: not to be ordered again.")]
+    each_w: Annotated[float | None, about("Most that one takes, W; null: not known.")]
+    each_kg: Annotated[float | None, about("Weight of one, kg; null: not known.")]
+
+
+@dataclass(frozen=True)
+class Training:
+    """How long one training run takes, by 6 N D floating-point operations, and the energy it takes."""
+
+    parameters: Annotated[float, about("Parameters of the model, N.")]
+    tokens: Annotated[float, about("Tokens it is trained on, D.")]
+    utilisation: Annotated[float, about("Part of the peak that is reached.")]
+    gpus: Annotated[int, about("GPUs of all workers.")]
+    peak_tflops: Annotated[float, about("BF16 peak without sparsity of all GPUs together, TFLOPS.")]
+    operations: Annotated[float, about("Floating-point operations, 6 N D.")]
+    days: Annotated[float, about("How long it takes, days.")]
+    energy_kwh: Annotated[
+        float | None, about("The site's total_w for all of that time, kWh: an upper bound; null: not known.")
+    ]
+    energy_cost: Annotated[float | None, about("Cost in the currency of the price that was given; null: none was.")]
+    formula: Annotated[str, about("The formula, in words.")]
+
+
+@dataclass(frozen=True)
+class Design:
+    """All of it."""
+
+    name: Annotated[str, about("The cluster's name.")]
+    blueprint: Annotated[str, about("Path of the blueprint, as given.")]
+    has_site: Annotated[bool, about("False: no `site`, so racks, feeds and cooling are not designed.")]
+    power: Annotated[Power, about("Power of the whole site.")]
+    cooling: Annotated[Cooling, about("The site's heat.")]
+    feeds: Annotated[tuple[FeedLoad, ...], about("Power feeds.")]
+    racks: Annotated[tuple[RackDesign, ...], about("Racks.")]
+    row: Annotated[tuple[str, ...], about("Racks in their order on the floor; racks it leaves out follow.")]
+    unplaced: Annotated[tuple[str, ...], about("Hostlists of nodes in no rack.")]
+    exempt: Annotated[
+        tuple[str, ...], about("Hostlists of virtual machines and rehearsal nodes, to which no rule applies.")
+    ]
+    hardware: Annotated[tuple[Hardware, ...], about("Server models as they are used.")]
+    bom: Annotated[tuple[BomLine, ...], about("Bill of materials.")]
+    training: Annotated[tuple[Training, ...], about("Training runs that were asked for.")]
+    diagnostics: Annotated[tuple[Remark, ...], about("What rules say.")]
+
+
+def to_json(design: Design) -> dict[str, Any]:
+    """Return the data of `hpcforge design --json`; quantities are rounded to a thousandth."""
+    return {"schema_version": SCHEMA_VERSION, **_plain(design)}
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, float):
+        return round(value, 3)
+    if value is None or isinstance(value, str | int):
+        return value
+    if isinstance(value, tuple):
+        return [_plain(item) for item in value]
+    if isinstance(value, Mapping):
+        return {key: _plain(item) for key, item in value.items()}
+    kind: Any = type(value)
+    return {name: _plain(getattr(value, name)) for name in _names(kind)}
+
+
+@cache
+def _names(kind: Any) -> tuple[str, ...]:
+    return tuple(field.name for field in dataclasses.fields(kind))
+
+
+def json_schema() -> dict[str, Any]:
+    """Return the JSON Schema (2020-12) of `to_json`'s data; every field has a description."""
+    schema = TypeAdapter(Design).json_schema(mode="serialization")
+    version = {"const": SCHEMA_VERSION, "description": "Version of this schema."}
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        **schema,
+        "title": "hpcforge design --json",
+        "properties": {"schema_version": version, **schema["properties"]},
+        "required": ["schema_version", *schema["required"]],
+    }

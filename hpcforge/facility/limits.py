@@ -1,0 +1,77 @@
+"""What breakers allow, and how it is written. Pure."""
+
+from __future__ import annotations
+
+from math import isclose, sqrt
+
+from hpcforge.blueprint.site import Feed
+from hpcforge.facility import units
+from hpcforge.facility.room import Rack, Room
+
+_TOLERANCE = 0.05  # nominal voltages of one system are spelled 400, 415 or 208, 200
+
+
+def pdu_w(room: Room, rack: Rack) -> float | None:
+    """Continuous power of each PDU of a rack, W; None where it is not known."""
+    pdu = rack.pdu
+    if pdu is None or room.derating is None or pdu.volts is None or pdu.amps is None or pdu.phases is None:
+        return None
+    return units.breaker_w(pdu.volts, pdu.amps, pdu.phases, room.derating)
+
+
+def pdu_terms(room: Room, rack: Rack) -> str:
+    """How `pdu_w` came about."""
+    pdu = rack.pdu
+    if pdu is None or room.derating is None or pdu.volts is None or pdu.amps is None or pdu.phases is None:
+        return "not known"
+    return units.breaker_terms(pdu.volts, pdu.amps, pdu.phases, room.derating)
+
+
+def pdu_a(room: Room, rack: Rack) -> float | None:
+    """Continuous current of each line of a PDU, A."""
+    return None if rack.pdu is None or rack.pdu.amps is None or room.derating is None else rack.pdu.amps * room.derating
+
+
+def feed_w(room: Room, feed: Feed) -> float | None:
+    """Continuous power of a feed, W: its limit or its breaker, after derating."""
+    if room.derating is None:
+        return None
+    if feed.limit_w is not None:
+        return feed.limit_w * room.derating
+    return units.breaker_w(feed.volts, feed.amps, feed.phases, room.derating) if feed.amps is not None else None
+
+
+def feed_terms(room: Room, feed: Feed) -> str:
+    """How `feed_w` came about."""
+    if feed.limit_w is not None:
+        return f"{room.derating:g} x {units.kw(feed.limit_w)}"
+    return units.breaker_terms(feed.volts, feed.amps or 0.0, feed.phases, room.derating or 0.0)
+
+
+def feed_a(room: Room, feed: Feed) -> float | None:
+    """Continuous current of each line of a feed, A."""
+    limit = feed_w(room, feed)
+    return None if limit is None else limit / (feed.volts * (sqrt(3) if feed.phases == 3 else 1))
+
+
+def outlet_volts(rack: Rack) -> float | None:
+    """Voltage at a PDU's outlets, V."""
+    pdu = rack.pdu
+    if pdu is None or pdu.volts is None or pdu.phases is None or (pdu.phases == 3 and pdu.wiring is None):
+        return None
+    return pdu.volts / sqrt(3) if pdu.phases == 3 and pdu.wiring == "wye" else pdu.volts
+
+
+def hangs(rack: Rack, feed: Feed) -> str | None:
+    """How a rack's PDUs hang on a feed: on all its phases, between a line and neutral, or two lines; None: not."""
+    pdu = rack.pdu
+    if pdu is None or pdu.volts is None or pdu.phases is None:
+        return None
+    if pdu.phases == feed.phases and isclose(pdu.volts, feed.volts, rel_tol=_TOLERANCE):
+        return "all"
+    if pdu.phases == 1 and feed.phases == 3:
+        if isclose(pdu.volts, feed.volts / sqrt(3), rel_tol=_TOLERANCE):
+            return "line-neutral"
+        if isclose(pdu.volts, feed.volts, rel_tol=_TOLERANCE):
+            return "line-line"
+    return None

@@ -1,0 +1,249 @@
+"""Rules about the power of racks: PDUs, phases, outlets, and what is left when a feed is lost. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+
+from hpcforge.blueprint.hardware import Outlet
+from hpcforge.facility import limits
+from hpcforge.facility.loads import Loaded, Loads
+from hpcforge.facility.rack_rules import fold_racks, power_terms
+from hpcforge.facility.room import Room
+from hpcforge.facility.rules import Breach, not_checked
+from hpcforge.facility.units import amperes, apart, kw, line_amps
+
+Breaches = Iterator[Breach]
+_SLACK = 1e-9  # of rounding in sums of equal shares
+
+
+def power_breaches(room: Room, loaded: Iterable[Loaded]) -> Breaches:
+    """Yield what rules say of racks and their PDUs."""
+    yield from fold_racks(room, loaded, (_fits, _pdu, _survives, _supplies, _rack, _outlets, _volts, _balance))
+
+
+def above(value: float, limit: float) -> bool:
+    """Tell whether a sum of equal shares is above a limit."""
+    return value > limit * (1 + _SLACK)
+
+
+def too_much(value: float, limit: float) -> str:
+    """Say by how much: `4.0 kW (11 %) too much`."""
+    part = f" ({(value - limit) / limit:.0%})" if limit else ""
+    return f"{kw(value - limit)}{part.replace('%', ' %')} too much"
+
+
+def _fits(room: Room, one: Loaded) -> Breaches:
+    rack, pdu = one.rack, one.rack.pdu
+    if pdu is None or pdu.volts is None or pdu.phases is None:
+        return
+    for index, name in enumerate(rack.spec.feeds):
+        feed = room.feeds[name]
+        if limits.hangs(rack, feed) is None:
+            sums = f"{pdu.volts:g} V, phases: {pdu.phases}, but the feed has {feed.volts:g} V, phases: {feed.phases}"
+            where = (*rack.loc, "feeds", index)
+            yield Breach("POWER-014", where, f"RACKS: {rack.spec.pdu} does not fit feed {name}", sums, "another PDU")
+
+
+def _pdu(room: Room, one: Loaded) -> Breaches:
+    """PDUs and their phases with all feeds."""
+    rack, limit = one.rack, limits.pdu_w(room, one.rack)
+    if not rack.spec.feeds:
+        return
+    where = (*rack.loc, "pdu")
+    if limit is None:
+        missing = (
+            "no derating of breakers is given" if room.derating is None else f"no published rating of {rack.spec.pdu}"
+        )
+        yield not_checked("POWER-001", where, f"RACKS: {missing}", "derating under site.power: 0.8 under NEC")
+        return
+    heaviest = max(range(len(rack.spec.feeds)), key=lambda pdu: one.load.pdu_w[pdu])
+    load = one.load.pdu_w[heaviest]
+    if above(load, limit):
+        said, most = apart(kw, load, limit)
+        sums = f"{said} > {most} = {limits.pdu_terms(room, rack)}: {too_much(load, limit)}"
+        message = f"RACKS: the PDU on feed {rack.spec.feeds[heaviest]} is overloaded"
+        yield Breach("POWER-001", where, message, sums, "larger PDUs, more of them, or fewer nodes in the rack")
+    elif (phase := _overloaded(room, one, one.load.phases)) is not None:
+        message = f"RACKS: a phase of the PDU on feed {rack.spec.feeds[phase[0]]} is overloaded"
+        yield Breach("POWER-002", where, message, _phase_terms(room, one, *phase[1:]), "larger PDUs, or fewer nodes")
+    elif rack.pdu and rack.pdu.phases == 3 and rack.pdu.wiring is None:
+        yield not_checked("POWER-002", where, f"RACKS: no published wiring of {rack.spec.pdu}")
+
+
+def _overloaded(room: Room, one: Loaded, loads: Loads) -> tuple[int, int, float] | None:
+    """The phase of a PDU that is farthest above its current: PDU, phase, A."""
+    limit = limits.pdu_a(room, one.rack)
+    found = [(amps, pdu, line) for pdu, line, amps in pdu_amps(one, loads) if limit and above(amps, limit)]
+    if not found:
+        return None
+    amps, pdu, line = max(found)
+    return pdu, line, amps
+
+
+def pdu_amps(one: Loaded, loads: Loads) -> Iterator[tuple[int, int, float]]:
+    """Yield PDU, line and current, A, where it is known how phases are loaded."""
+    pdu = one.rack.pdu
+    if pdu is None or pdu.volts is None or (pdu.phases == 3 and pdu.wiring is None):
+        return
+    for index, phases in enumerate(loads):
+        for line, amps in enumerate(line_amps(phases, pdu.volts, pdu.wiring)):
+            yield index, line, amps
+
+
+def _phase_terms(room: Room, one: Loaded, line: int, amps: float) -> str:
+    limit = limits.pdu_a(room, one.rack) or 0.0
+    said, most = apart(amperes, amps, limit)
+    rated = one.rack.pdu.amps if one.rack.pdu and one.rack.pdu.amps else 0.0
+    over = amperes(amps - limit, 2)
+    return f"L{line + 1} {said} > {most} = {room.derating:g} x {rated:g} A: {over} too much"
+
+
+def _survives(room: Room, one: Loaded) -> Breaches:
+    rack, limit = one.rack, limits.pdu_w(room, one.rack)
+    if not surviving(room) or not rack.spec.feeds or limit is None:
+        return
+    found = worst_loss(room, one)
+    if found is None:
+        return
+    lost, sums = found
+    message = f"RACKS: PDUs do not carry the rack when feed {lost} is lost"
+    hint = "one more feed, larger PDUs, or fewer nodes in the rack"
+    yield Breach("POWER-003", (*rack.loc, "feeds"), message, sums, hint)
+
+
+def surviving(room: Room) -> bool:
+    """Tell whether the site must survive the loss of any one feed."""
+    return room.site is not None and room.site.power.survive == "any-one-feed"
+
+
+def worst_loss(room: Room, one: Loaded) -> tuple[str, str] | None:
+    """The loss of a feed that a rack's PDUs do not carry, and the arithmetic; None: they carry all of them."""
+    rack, limit, found = one.rack, limits.pdu_w(room, one.rack) or 0.0, []
+    for lost, loads in one.load.lost.items():
+        left = [index for index, feed in enumerate(rack.spec.feeds) if feed != lost]
+        there = limit * len(left)
+        carried = sum(map(sum, loads))
+        most = max((sum(loads[index]) for index in left), default=0.0)
+        if left and above(carried, there):
+            said, bound = apart(kw, carried, there)
+            whole = f"{power_terms(one)} = " if not above(one.load.power_w, carried) else ""
+            sums = f"{whole}{said} on RACKS > {bound} = {_left(rack.spec.feeds, lost)}"
+            sums += f" x {limits.pdu_terms(room, rack)}: {too_much(carried, there)}"
+            found.append((carried - there, lost, sums))
+        elif left and above(most, limit):
+            said, bound = apart(kw, most, limit)
+            sums = f"{said} on one PDU > {bound} = {limits.pdu_terms(room, rack)}: {too_much(most, limit)}"
+            found.append((most - limit, lost, sums))
+        elif phase := _overloaded(room, one, loads):
+            found.append((0.0, lost, _phase_terms(room, one, *phase[1:])))
+    worst = max(found, key=lambda entry: entry[0], default=None)
+    return (worst[1], worst[2]) if worst else None
+
+
+def _left(feeds: tuple[str, ...], lost: str) -> str:
+    """`2 feeds`, or `4 PDUs on 2 feeds`."""
+    left = [feed for feed in feeds if feed != lost]
+    count = f"{len(set(left))} feed{'s' * (len(set(left)) != 1)}"
+    return count if len(left) == len(set(left)) else f"{len(left)} PDUs on {count}"
+
+
+def _supplies(room: Room, one: Loaded) -> Breaches:
+    """Supplies that machines keep when a feed is lost."""
+    if not surviving(room) or not one.rack.spec.feeds:
+        return
+    where = (*one.rack.loc, "feeds")
+    feeds = ", ".join(dict.fromkeys(one.rack.spec.feeds))
+    said = {
+        (one.items[entry.index].load.label, entry.feed, entry.left, entry.needed): entry for entry in one.load.stranded
+    }
+    for (label, lost, left, needed), entry in said.items():
+        sums = f"{left} of {entry.count} supplies on other feeds than {lost} < {needed} needed; feeds {feeds}"
+        message = f"RACKS: {label} does not survive the loss of feed {lost}"
+        yield Breach("POWER-004", where, message, sums, "spread its supplies over more feeds")
+    for label in one.load.supplies_unknown:
+        yield not_checked("POWER-004", where, f"no published supplies (count, needed) of {label}")
+
+
+def _rack(_: Room, one: Loaded) -> Breaches:
+    limit, load = one.rack.spec.limit_w, one.load.power_w
+    where = (*one.rack.loc, "limit_w")
+    if limit is not None and above(load, limit):
+        said, most = apart(kw, load, limit)
+        sums = f"{power_terms(one)} = {said} > {most}: {too_much(load, limit)}"
+        yield Breach("POWER-007", where, "RACKS: above the rack's power limit", sums, "fewer nodes in the rack")
+    elif limit is None and one.items:
+        yield not_checked("POWER-007", one.rack.loc, "RACKS: no limit_w is given")
+
+
+_PLUGS: dict[str, tuple[Outlet, ...]] = {
+    "c14": ("c13", "c15", "c13-c19"),
+    "c16": ("c15",),
+    "c20": ("c19", "c13-c19"),
+    "c22": ("c21",),
+}
+
+
+def _outlets(_: Room, one: Loaded) -> Breaches:
+    rack = one.rack
+    if rack.pdu is None or not rack.spec.feeds or not one.items:
+        return
+    where = (*rack.loc, "pdu")
+    if rack.pdu.outlets is None:
+        yield not_checked("POWER-008", where, f"no published outlets of {rack.spec.pdu}")
+        return
+    for index, inlets in enumerate(one.load.inlets):
+        lacking = outlets_lacking(inlets, rack.pdu.outlets)
+        if lacking:
+            there = ", ".join(f"{count} {kind}" for kind, count in rack.pdu.outlets.items())
+            sums = " and ".join(f"{inlets[kind]} {kind} inlets" for kind in lacking) + f" on {there}"
+            message = f"RACKS: too few outlets on the PDU on feed {rack.spec.feeds[index]}"
+            yield Breach("POWER-008", where, message, sums, "a PDU with other outlets, or more PDUs")
+            break
+    for label in one.load.inlets_unknown:
+        yield not_checked("POWER-008", where, f"no published inlets of {label}")
+
+
+def outlets_lacking(inlets: Mapping[str, int], outlets: Mapping[Outlet, int]) -> tuple[str, ...]:
+    """The kinds of inlet that find no outlet; those with the fewest choices are plugged first."""
+    left = dict(outlets)
+    lacking = []
+    for inlet, count in sorted(inlets.items(), key=lambda entry: len(_PLUGS.get(entry[0], ()))):
+        unplugged = count
+        for outlet in _PLUGS.get(inlet, ()):
+            taken = min(unplugged, left.get(outlet, 0))
+            left[outlet] = left.get(outlet, 0) - taken
+            unplugged -= taken
+        if unplugged:
+            lacking.append(inlet)
+    return tuple(lacking)
+
+
+def _volts(_: Room, one: Loaded) -> Breaches:
+    rack, volts = one.rack, limits.outlet_volts(one.rack)
+    if volts is None or not rack.spec.feeds:
+        return
+    for label, psu in {item.load.label: item.load.psu for item in one.items}.items():
+        if psu is None or psu.volts_min is None or psu.volts_max is None:
+            continue
+        if not psu.volts_min <= round(volts) <= psu.volts_max:
+            root = f" = {rack.pdu.volts:g} V / sqrt(3)" if rack.pdu and rack.pdu.wiring == "wye" else ""
+            sums = f"{volts:.0f} V{root} is outside {psu.volts_min:g} to {psu.volts_max:g} V"
+            message = f"RACKS: the supplies of {label} do not take the voltage of {rack.spec.pdu}"
+            yield Breach("POWER-009", (*rack.loc, "pdu"), message, sums, "a PDU of another voltage or wiring")
+
+
+def _balance(room: Room, one: Loaded) -> Breaches:
+    allowed = room.site.power.phase_imbalance if room.site else None
+    if allowed is None or not one.rack.spec.feeds:
+        return
+    worst = (0.0, 0, "")
+    for index, phases in enumerate(one.load.phases):
+        mean = sum(phases) / len(phases)
+        off = max((abs(load - mean) / mean for load in phases), default=0.0) if mean else 0.0
+        worst = max(worst, (off, index, ", ".join(kw(load) for load in phases)))
+    off, index, loads = worst
+    if above(off, allowed):
+        sums = f"{loads}: {off:.0%} from their mean > {allowed:.0%}".replace("%", " %")
+        message = f"RACKS: the phases of the PDU on feed {one.rack.spec.feeds[index]} are not balanced"
+        where = ("site", "power", "phase_imbalance")
+        yield Breach("POWER-010", where, message, sums, "move plugs to other outlets")

@@ -1,0 +1,147 @@
+"""A design as one HTML page that needs nothing else: no network, no script, no font. Prints as it reads.
+
+Templates are in `templates/`. Every text of the design goes through autoescape, with control characters made visible;
+drawings come from element trees. A content policy in the page forbids scripts and loading, should both ever fail.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+
+from hpcforge.facility.design import Design, Remark, Severity
+from hpcforge.report import design_svg
+from hpcforge.report import design_words as words
+from hpcforge.report.design_alike import Alike, alike, in_row_order
+from hpcforge.report.design_charts import feed_rows, room
+from hpcforge.report.text import clean, plural
+
+_DRAWN_EACH = 64  # racks; above it those that are alike are drawn once
+_MOST_DRAWN = 64  # drawings of a large site
+_MOST_REMARKS = 200  # of each severity
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """Whether the design holds, and how many remarks there are of each severity."""
+
+    sentence: str
+    kind: str  # "good", "warn", "bad"
+    errors: int
+    warnings: int
+    not_checked: int
+
+
+@dataclass(frozen=True)
+class Remarks:
+    """Remarks of one severity; `more` were left out."""
+
+    severity: Severity
+    shown: tuple[Remark, ...]
+    more: int
+
+
+def page(design: Design) -> str:
+    """Return the HTML page."""
+    racks = in_row_order(design)
+    groups = alike(racks, phases=False)
+    large = len(design.racks) > _DRAWN_EACH
+    drawn = groups[:_MOST_DRAWN] if large else tuple(Alike((rack.name,), rack) for rack in racks)
+    return _environment().get_template("design.html.j2").render(
+        design=design,
+        verdict=_verdict(design),
+        remarks=_remarks(design.diagnostics),
+        feeds=feed_rows(design),
+        room=room(design, large=large),
+        groups=groups,
+        pdu_groups=[group for group in alike(racks, phases=True) if group.rack.pdus],
+        large=large,
+        drawings=[(group, Markup(svg)) for group, svg in zip(drawn, design_svg.elevations(drawn), strict=True)],  # noqa: S704
+        undrawn=[name for group in groups[_MOST_DRAWN:] for name in group.names] if large else [],
+        used_feeds=sum(bool(feed.racks) for feed in design.feeds),
+        racks_used_u=sum(rack.used_u for rack in design.racks),
+        racks_free_u=_sum_known([rack.free_u for rack in design.racks]),
+        weight_kg=sum(rack.weight_kg for rack in design.racks),
+        weight_unknown=sum(len(rack.weight_unknown) for rack in design.racks),
+        proposed=any(position.placed == "proposed" for rack in design.racks for position in rack.elevation),
+        rack_css=Markup(design_svg.css()),  # noqa: S704 - our own file
+    )  # fmt: skip
+
+
+@lru_cache
+def _environment() -> Environment:
+    environment = Environment(
+        loader=PackageLoader("hpcforge.report", "templates"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        finalize=_printable,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters |= {
+        "power": words.power,
+        "amps": words.amps,
+        "whole": words.whole,
+        "plain": words.plain,
+        "weight": words.weight,
+        "tons": words.tons,
+        "thousands": "{:,}".format,
+        "share": words.share,
+        "magnitude": words.magnitude,
+        "names": words.names,
+        "counted": plural,
+        "marked": _marked,
+        "drawing": Markup,  # only for what `design_charts` has drawn
+        "contents": design_svg.contents,
+        "group_name": design_svg.summary,
+    }
+    return environment
+
+
+def _printable(value: Any) -> Any:
+    return clean(value) if isinstance(value, str) and not isinstance(value, Markup) else value
+
+
+def _marked(text: str) -> Markup:
+    """Text in which what stands between backticks is code."""
+    pieces = clean(text).split("`")
+    if len(pieces) % 2 == 0:  # one is left over
+        return Markup("{}").format(clean(text))
+    code = Markup("<code>{}</code>")
+    return Markup("").join(code.format(piece) if index % 2 else piece for index, piece in enumerate(pieces))
+
+
+def _sum_known(figures: Sequence[int | None]) -> int | None:
+    """The sum, None as soon as one is not known."""
+    known = [figure for figure in figures if figure is not None]
+    return sum(known) if len(known) == len(figures) else None
+
+
+def _verdict(design: Design) -> Verdict:
+    counts = dict.fromkeys(("error", "warning", "not-checked"), 0)
+    for remark in design.diagnostics:
+        counts[remark.severity] += 1
+    errors, warnings, unchecked = counts["error"], counts["warning"], counts["not-checked"]
+    if errors:
+        return Verdict("This design does not hold", "bad", errors, warnings, unchecked)
+    if not design.has_site:
+        return Verdict("No site is described, so no room was designed", "warn", errors, warnings, unchecked)
+    if warnings or unchecked:
+        said = "This design holds in all that was checked" if unchecked else "This design holds, with warnings"
+        return Verdict(said, "warn" if warnings else "good", errors, warnings, unchecked)
+    return Verdict("This design holds", "good", errors, warnings, unchecked)
+
+
+def _remarks(remarks: Sequence[Remark]) -> list[Remarks]:
+    severities: tuple[Severity, ...] = ("error", "warning", "not-checked")
+    by_severity = ((severity, [r for r in remarks if r.severity == severity]) for severity in severities)
+    return [
+        Remarks(severity, tuple(found[:_MOST_REMARKS]), max(0, len(found) - _MOST_REMARKS))
+        for severity, found in by_severity
+        if found
+    ]

@@ -1,0 +1,273 @@
+"""A rack elevation as SVG: units counted from 1 at the bottom, what stands in them, PDUs beside them.
+
+Built as an element tree, so that no name of a blueprint can become markup.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+from importlib.resources import files
+from xml.etree import ElementTree as ET
+
+from hpcforge.facility.design import Design, PduLoad, Position, RackDesign
+from hpcforge.report.design_alike import Alike
+from hpcforge.report.design_words import fit, names, plain, power, text_width, whole
+from hpcforge.report.text import clean, plural
+
+_UNIT = 15.0  # drawn height of a rack unit
+_LEFT = 24.0  # room for unit numbers
+_BODY = 196.0  # drawn width of what is mounted
+_HEAD = 60.0  # room for the rack's name and figures
+_STRIP = 15.0  # drawn width of a vertical PDU
+_GAP = 4.0
+_MOST_STRIPS = 6
+_FAILS = "fails with a feed lost"
+_LOWEST = 42  # units drawn where neither the rack's height nor anything in it is known
+
+
+def rack(design: Design, name: str) -> str:
+    """Return one rack as the text of an SVG file. Raises KeyError for a name that is no rack."""
+    chosen = next((one for one in design.racks if one.name == name), None)
+    if chosen is None:
+        raise KeyError(name)
+    svg = _elevation(Alike((chosen.name,), chosen), len(_strips(chosen)))
+    svg.set("xmlns", "http://www.w3.org/2000/svg")
+    style = ET.Element("style")
+    style.text = css()
+    svg.insert(1, style)  # after the title
+    return '<?xml version="1.0" encoding="UTF-8"?>\n' + ET.tostring(svg, encoding="unicode") + "\n"
+
+
+def elevations(groups: Sequence[Alike]) -> list[str]:
+    """Return the inline SVG of each, all to one scale; a page that holds them needs `css()` once."""
+    strips = max((len(_strips(group.rack)) for group in groups), default=0)
+    return [ET.tostring(_elevation(group, strips), encoding="unicode") for group in groups]
+
+
+@lru_cache
+def css() -> str:
+    """Return the styles of a drawn rack."""
+    return files("hpcforge.report").joinpath("templates", "rack.css").read_text("utf-8")
+
+
+def contents(group: Alike) -> str:
+    """Say in words what is drawn, from the top down."""
+    parts = [_in_words(position, len(group.names) > 1) for position in group.rack.elevation]
+    return "; ".join(parts) or "empty"
+
+
+def _elevation(group: Alike, strips: int) -> ET.Element:
+    one = group.rack
+    units = max([one.height_u or _top(one.elevation) or _LOWEST, _top(one.elevation)])
+    width = _LEFT + _BODY + strips * (_STRIP + _GAP) + 6
+    height = _HEAD + units * _UNIT + 8
+    attributes = {
+        "class": "rack",
+        "viewBox": f"0 0 {_n(width)} {_n(height)}",
+        "width": _n(width),
+        "height": _n(height),
+        "role": "img",
+        "aria-label": clean(f"Rack {names(group.names)}, from the top down: {contents(group)}"),
+    }
+    svg = ET.Element("svg", attributes)
+    ET.SubElement(svg, "title").text = clean(f"Rack {names(group.names)}")
+    _heading(svg, group, width - _LEFT - 6)
+    _frame(svg, one, units)
+    clashing = _lanes(one.elevation)
+    for position, (lane, lanes) in zip(one.elevation, clashing, strict=True):
+        _position(svg, position, _y(units, position), lane, lanes, folded=len(group.names) > 1, rack_u=one.height_u)
+    for first, count in _gaps(one, units):
+        text = f"{count} U free"
+        _text(svg, text, _LEFT + _BODY / 2, _HEAD + (units - first + 1 - count / 2) * _UNIT + 3.5, "free mid")
+    for index, pdu in enumerate(_strips(one)[:_MOST_STRIPS]):
+        judged = one.survives_one_lost is False
+        _strip(svg, pdu, _LEFT + _BODY + _GAP + index * (_STRIP + _GAP), units * _UNIT, judged)
+    return svg
+
+
+def _heading(svg: ET.Element, group: Alike, width: float) -> None:
+    one = group.rack
+    count = f" \N{MULTIPLICATION SIGN} {len(group.names)}" if len(group.names) > 1 else ""
+    name = fit(names(group.names), width - text_width(count, 15, bold=True), 15, bold=True)
+    _text(svg, name + count, _LEFT, 16, "name")
+    free = width - text_width(name + count, 15, bold=True) - 8
+    if one.survives_one_lost is False and text_width(_FAILS, 10.5, bold=True) <= free:
+        _text(svg, _FAILS, _LEFT + width, 16, "line bad end")
+    limit = f" of {power(one.limit_w)}" if one.limit_w is not None else ""
+    unknown = f" + {len(one.power_unknown)} not known" if one.power_unknown else ""
+    over = one.limit_w is not None and one.power_w > one.limit_w
+    _text(svg, fit(f"{power(one.power_w)}{unknown}{limit}", width, 10.5), _LEFT, 33, "line bad" if over else "line")
+    used = f"{one.used_u} U" if one.height_u is None else f"{one.used_u} of {one.height_u} U"
+    limit = f" of {whole(one.limit_kg, 'kg')}" if one.limit_kg is not None else ""
+    heavy = one.limit_kg is not None and one.weight_kg > one.limit_kg
+    weight = fit(f"{used}, {one.weight_kg:,.0f}{limit or ' kg'}", width, 10.5)
+    _text(svg, weight, _LEFT, 48, "line bad" if heavy else "line")
+
+
+def _frame(svg: ET.Element, one: RackDesign, units: int) -> None:
+    inside = one.height_u or units
+    _rect(svg, _LEFT, _HEAD + (units - inside) * _UNIT, _BODY, inside * _UNIT, "frame")
+    for unit in range(1, units + 1):
+        y = _HEAD + (units - unit) * _UNIT
+        if 1 <= unit < inside:
+            _line(svg, _LEFT + 1, y, _LEFT + _BODY - 1, "unit")
+        _text(svg, str(unit), _LEFT - 5, y + 11, "u")
+    if inside < units:
+        _line(svg, 0, _HEAD + (units - inside) * _UNIT, _LEFT + _BODY, "top")
+
+
+def _position(
+    svg: ET.Element, position: Position, y: float, lane: int, lanes: int, *, folded: bool, rack_u: int | None
+) -> None:
+    """One thing in the rack. Things that claim the same units are drawn side by side, marked."""
+    width = (_BODY - 4) / lanes
+    x = _LEFT + 2 + lane * width
+    height = max(position.u_height, 1) * _UNIT - 2
+    above = rack_u is not None and position.u_bottom + position.u_height - 1 > rack_u
+    marks = f"{' proposed' * (position.placed == 'proposed')}{' clash' * (lanes > 1 or above)}"
+    box = ET.SubElement(svg, "g")
+    ET.SubElement(box, "title").text = clean(_in_words(position, folded))
+    _rect(box, x, y + 1, width - 1 * (lanes > 1), height, f"box {position.kind}{marks}")
+    left, room = x + 6, width - 13
+    figure = power(position.power_w) if position.power_w is not None else "? W"
+    figure_width = text_width(figure, 10.5, bold=True)
+    if room - figure_width < 40:
+        figure, figure_width = "", 0
+    label = position.model if folded and position.kind == "node" else position.node
+    label = fit(label, room - figure_width - 6, 10.5, bold=True)
+    tall = position.u_height > 1
+    base = y + (13 if position.u_height == 2 else 11.5 if not tall else 17)
+    _text(box, label, left, base, "label")
+    _text(box, figure, x + width - 7, base, "label end")
+    model = "" if position.model in (label, position.node) else position.model
+    if tall:
+        second = base + (11 if position.u_height == 2 else 13)
+        weight = f"{position.weight_kg:,.0f} kg" if position.weight_kg is not None and figure else ""
+        _text(box, fit(model, room - text_width(weight, 9.5) - 6, 9.5), left, second, "model")
+        _text(box, weight, x + width - 7, second, "model end")
+        return
+    used = text_width(label, 10.5, bold=True) + 8
+    if (rest := room - figure_width - 6 - used) >= 30:
+        _text(box, fit(model, rest, 9.5), left + used, base, "model")
+
+
+def _strip(svg: ET.Element, pdu: PduLoad, x: float, height: float, judged: bool) -> None:
+    """A vertical PDU: filled from below by its load, paler by what it takes over when another feed is lost.
+
+    `judged` says that the rack fails with a feed lost, so that being above the limit then is shown.
+    """
+    most = max(pdu.load_w, pdu.load_w_one_lost)
+    box = ET.SubElement(svg, "g")
+    lost = f", {power(pdu.load_w_one_lost)} with a feed lost" if pdu.load_w_one_lost > pdu.load_w else ""
+    limit = f" of {power(pdu.limit_w)}" if pdu.limit_w is not None else ""
+    said = f"{pdu.feed}: {power(pdu.load_w)}{limit}{lost}"
+    ET.SubElement(box, "title").text = clean(f"PDU {pdu.name} ({pdu.model}) on feed {said}")
+    _rect(box, x, _HEAD, _STRIP, height, "track")
+    over_now = pdu.limit_w is not None and pdu.load_w > pdu.limit_w
+    over = over_now or (judged and pdu.limit_w is not None and most > pdu.limit_w)
+    for load, kind in ((most, "over" if over else "lost"), (pdu.load_w, "over" if over_now else "load")):
+        if pdu.limit_w:
+            part = min(load / pdu.limit_w, 1.0) * (height - 2)
+            _rect(box, x + 1, _HEAD + height - 1 - part, _STRIP - 2, part, kind)
+    shown = fit(said, height - 12, 9.5)
+    text = _text(box, shown, 0, 0, "strip bad" if over else "strip")
+    if text is not None:
+        turned = f"translate({_n(x + _STRIP / 2 + 3.4)} {_n(_HEAD + height - 6)}) rotate(-90)"
+        text.set("transform", turned)
+
+
+def _strips(one: RackDesign) -> list[PduLoad]:
+    """PDUs that take no rack units."""
+    lying = {position.node for position in one.elevation if position.kind == "pdu"}
+    return [pdu for pdu in one.pdus if pdu.name not in lying][:_MOST_STRIPS]
+
+
+def _lanes(positions: Sequence[Position]) -> list[tuple[int, int]]:
+    """For each position its place among those that claim some of the same units: (place, how many places)."""
+    order = sorted(range(len(positions)), key=lambda index: (positions[index].u_bottom, index))
+    placed: dict[int, tuple[int, int]] = {}
+    for cluster in _clusters(positions, order):
+        ends: list[int] = []  # first unit above what stands in each lane
+        lane_of: dict[int, int] = {}
+        for index in cluster:
+            bottom = positions[index].u_bottom
+            lane = next((lane for lane, end in enumerate(ends) if end <= bottom), len(ends))
+            ends[lane:lane + 1] = [bottom + max(positions[index].u_height, 1)]  # fmt: skip
+            lane_of[index] = lane
+        placed |= {index: (lane, len(ends)) for index, lane in lane_of.items()}
+    return [placed[index] for index in range(len(positions))]
+
+
+def _clusters(positions: Sequence[Position], order: Sequence[int]) -> Iterator[list[int]]:
+    """Runs of positions, from the bottom up, that hang together by units that two of them claim."""
+    cluster: list[int] = []
+    end = 0
+    for index in order:
+        if cluster and positions[index].u_bottom >= end:
+            yield cluster
+            cluster = []
+        cluster.append(index)
+        end = max(end, positions[index].u_bottom + max(positions[index].u_height, 1))
+    if cluster:
+        yield cluster
+
+
+def _gaps(one: RackDesign, units: int) -> Iterator[tuple[int, int]]:
+    """Runs of free units: (lowest, how many)."""
+    taken = {u for p in one.elevation for u in range(p.u_bottom, p.u_bottom + max(p.u_height, 1))}
+    first: int | None = None
+    for unit in range(1, (one.height_u or units) + 2):
+        free = unit not in taken and unit <= (one.height_u or units)
+        if free and first is None:
+            first = unit
+        elif not free and first is not None:
+            yield first, unit - first
+            first = None
+
+
+def _in_words(position: Position, folded: bool) -> str:
+    last = position.u_bottom + position.u_height - 1
+    units = f"U{position.u_bottom}" if last <= position.u_bottom else f"U{position.u_bottom} to U{last}"
+    name = "" if folded and position.kind == "node" else f"{position.node} "
+    proposed = ", proposed place" if position.placed == "proposed" else ""
+    weight = f", {plain(position.weight_kg)} kg" if position.weight_kg is not None else ""
+    return f"{units} {name}{position.model}, {power(position.power_w)}{weight}{proposed}"
+
+
+def _top(positions: Sequence[Position]) -> int:
+    return max((p.u_bottom + max(p.u_height, 1) - 1 for p in positions), default=0)
+
+
+def _y(units: int, position: Position) -> float:
+    return _HEAD + (units - position.u_bottom - max(position.u_height, 1) + 1) * _UNIT
+
+
+def _rect(parent: ET.Element, x: float, y: float, width: float, height: float, kind: str) -> None:
+    where = {"x": _n(x), "y": _n(y), "width": _n(width), "height": _n(max(height, 0))}
+    ET.SubElement(parent, "rect", {"class": kind, **where})
+
+
+def _line(parent: ET.Element, x1: float, y: float, x2: float, kind: str) -> None:
+    ends = {"x1": _n(x1), "y1": _n(y), "x2": _n(x2), "y2": _n(y)}
+    ET.SubElement(parent, "line", {"class": kind, **ends})
+
+
+def _n(value: float) -> str:
+    """A coordinate."""
+    return f"{value:.2f}".rstrip("0").rstrip(".")
+
+
+def _text(parent: ET.Element, text: str, x: float, y: float, kind: str) -> ET.Element | None:
+    if not text:
+        return None
+    element = ET.SubElement(parent, "text", {"class": kind, "x": _n(x), "y": _n(y)})
+    element.text = clean(text)
+    return element
+
+
+def summary(group: Alike) -> str:
+    """`8 racks g[01-08]`, `rack g01`."""
+    if len(group.names) == 1:
+        return f"rack {group.names[0]}"
+    return f"{plural(len(group.names), 'rack')} {names(group.names)}"

@@ -1,0 +1,158 @@
+"""A design as text for a terminal: totals, feeds, racks, then what rules say."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+
+from hpcforge.blueprint.hostlist import fold
+from hpcforge.facility.design import Design, Part, RackDesign, Remark, Training, UpsDesign
+from hpcforge.facility.units import kw
+from hpcforge.report.text import clean, plural, table
+
+_HEADS = {"error": "Errors", "warning": "Warnings", "not-checked": "Not checked"}
+
+
+def summary(design: Design) -> str:
+    """The whole design, in a page or so; racks that are alike take one line."""
+    parts = [
+        *_totals(design),
+        _section("Hardware, at maximum", _hardware(design)),
+        _section("Feeds", _feeds(design)),
+        _section("Racks", _racks(design)),
+        _section("Bill of materials", _bom(design)),
+        *map(_training, design.training),
+        *_remarks(design.diagnostics),
+        _verdict(design.diagnostics),
+    ]
+    return "\n".join(part for part in parts if part)
+
+
+def _section(title: str, body: str) -> str:
+    return f"{title}\n{body}" if body else ""
+
+
+def _totals(design: Design) -> Iterator[str]:
+    power, cooling = design.power, design.cooling
+    lines = [f"{clean(design.name)}: {kw(power.it_w)} of equipment at maximum"]
+    if power.unknown:
+        lines[0] += f", without {clean(','.join(power.unknown))}, whose power is not known"
+    if design.has_site:
+        total = "not known: no pue is given" if power.total_w is None else kw(power.total_w)
+        terms = f" = {kw(power.it_w)} x {power.diversity:g} diversity x {power.pue:g} PUE" if power.pue else ""
+        limit = f", limit {kw(power.limit_w)}" if power.limit_w is not None else ""
+        lines.append(f"site total     {total}{terms}{limit}")
+        heat = f"{kw(cooling.heat_w)} = {cooling.heat_btu_h:,.0f} BTU/h = {cooling.heat_tons:.1f} tons"
+        if cooling.airflow_m3_h is not None:
+            air = f"{cooling.airflow_m3_h:,.0f} m3/h ({cooling.airflow_cfm or 0:,.0f} CFM)"
+            heat += f", or {air} of air that warms by {cooling.rise_k:g} K"
+        lines.append(f"heat           {heat}")
+    if design.exempt:
+        lines.append(f"exempt         {clean(','.join(design.exempt))}: virtual machines or a rehearsal's nodes")
+    yield "".join(f"{line}\n" for line in lines)
+
+
+def _hardware(design: Design) -> str:
+    rows = [
+        [str(one.count), one.model, _w(one.node_w), one.origin, _parts(one.parts), one.nodes] for one in design.hardware
+    ]
+    return table(("nodes", "model", "each", "from", "known parts", ""), rows, "  ") if rows else ""
+
+
+def _parts(parts: Iterable[Part]) -> str:
+    return ", ".join(f"{p.count} x {p.name} {_w(p.each_w)}" for p in parts)
+
+
+def _feeds(design: Design) -> str:
+    rows = [
+        [
+            feed.name,
+            f"{feed.volts:g} V, {plural(feed.phase_count, 'phase')}",
+            f"{kw(feed.load_w)} of {_w(feed.limit_w)}",
+            kw(feed.load_w_one_lost),
+            " / ".join(f"{phase.load_a:,.0f}" for phase in feed.phases) + " A",
+            _ups(feed.ups),
+        ]
+        for feed in design.feeds
+    ]
+    header = ("feed", "", "load, after diversity", "one feed lost, at maximum", "phases", "UPS")
+    return table(header, rows, "  ") if rows else ""
+
+
+def _ups(ups: UpsDesign | None) -> str:
+    if ups is None:
+        return "-"
+    found = "run time not known" if ups.run_time_min is None else f"{ups.run_time_min:.0f} min"
+    wanted = f" of {ups.wanted_min:g} wanted" if ups.wanted_min else ""
+    return f"{f'{ups.count} x {ups.model}' if ups.model else 'no model'}: {found}{wanted}"
+
+
+def _racks(design: Design) -> str:
+    alike: dict[tuple[str, ...], list[str]] = {}
+    for rack in design.racks:
+        alike.setdefault(_cells(rack, design.power.survive), []).append(rack.name)
+    rows = [[fold(names), *cells] for cells, names in alike.items()]
+    header = ("rack", "power", "heat", "weight", "units", "one feed lost", "PDUs", "holds")
+    return table(header, rows, "  ") if rows else ""
+
+
+def _cells(rack: RackDesign, survive: str) -> tuple[str, ...]:
+    survives = {True: "carried", False: "NOT CARRIED", None: "not checked"}[rack.survives_one_lost]
+    survives = "not asked" if survive == "none" else survives
+    held = Counter(position.model for position in rack.elevation if position.kind != "pdu")
+    pdus = Counter((pdu.model, round(pdu.load_w), pdu.limit_w) for pdu in rack.pdus)
+    return (
+        f"{kw(rack.power_w)}{'+' if rack.power_unknown else ''} of {_w(rack.limit_w)}",
+        f"{rack.heat_btu_h:,.0f} BTU/h",
+        f"{rack.weight_kg:,.1f}{'+' if rack.weight_unknown else ''} of {_or(rack.limit_kg, ' kg')}",
+        f"{rack.used_u} used, {_or(rack.free_u, '')} free",
+        survives,
+        ", ".join(f"{count} x {kw(load)} of {_w(limit)}" for (_, load, limit), count in pdus.items()) or "none",
+        ", ".join(f"{count} x {model}" for model, count in held.items()) or "nothing",
+    )
+
+
+def _bom(design: Design) -> str:
+    rows = [[f"{b.count:,}", b.kind, b.model, "included" if b.included else "", b.description] for b in design.bom]
+    return table(("count", "kind", "model", "", ""), rows, "  ") if rows else ""
+
+
+def _training(one: Training) -> str:
+    energy = "energy not known: no pue is given" if one.energy_kwh is None else f"{one.energy_kwh:,.0f} kWh"
+    cost = "" if one.energy_cost is None else f", which cost {one.energy_cost:,.0f}"
+    return (
+        f"Training {one.parameters:.3g} parameters on {one.tokens:.3g} tokens\n"
+        f"  {one.days:,.1f} days on {plural(one.gpus, 'GPU')} at {one.utilisation:.0%} of {one.peak_tflops:,.0f} TFLOPS"
+        f"; {energy}{cost}\n  = {one.formula}\n"
+    )
+
+
+def _remarks(remarks: tuple[Remark, ...]) -> Iterator[str]:
+    for severity, head in _HEADS.items():
+        chosen = [remark for remark in remarks if remark.severity == severity]
+        if chosen:
+            yield f"{head}\n" + "".join(map(_remark, chosen))
+
+
+def _remark(remark: Remark) -> str:
+    place = f"{remark.file}:{remark.line}:{remark.column}" if remark.line else remark.file
+    text = f"  {remark.code}  {clean(remark.message)}\n"
+    if remark.arithmetic:
+        text += f"            {clean(remark.arithmetic)}\n"
+    if remark.severity == "not-checked":
+        return text
+    return text + f"            at {clean(place)}" + (f"; {clean(remark.hint)}" if remark.hint else "") + "\n"
+
+
+def _verdict(remarks: tuple[Remark, ...]) -> str:
+    counts = Counter(remark.severity for remark in remarks)
+    said = [f"{plural(counts['error'], 'error')}", f"{plural(counts['warning'], 'warning')}"]
+    return f"{', '.join(said)}, {counts['not-checked']} not checked. `hpcforge explain CODE` says more.\n"
+
+
+def _w(power_w: float | None) -> str:
+    return "not known" if power_w is None else kw(power_w)
+
+
+def _or(quantity: float | None, unit: str) -> str:
+    return "not known" if quantity is None else f"{quantity:,.0f}{unit}"

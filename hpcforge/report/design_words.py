@@ -1,0 +1,92 @@
+"""Quantities and names of a design as people read them, and how wide a text is when drawn."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from hpcforge.blueprint.hostlist import fold
+from hpcforge.report.text import clean
+
+UNKNOWN = "not known"
+
+_SCHEMA_NAME = re.compile(r"[a-z0-9.-]+")
+_NARROW = frozenset("iIjlftr.,:;'|!()[]- ")
+
+
+def power(watts: float | None) -> str:
+    """`650 W`, `10.2 kW`, `118.42 MW`."""
+    if watts is None:
+        return UNKNOWN
+    if abs(watts) < 999.5:
+        return f"{watts:,.0f} W"
+    return f"{watts / 1e3:,.1f} kW" if abs(watts) < 9_999_950 else f"{watts / 1e6:,.2f} MW"
+
+
+def amps(amperes: float | None) -> str:
+    """`18.9 A`."""
+    return UNKNOWN if amperes is None else f"{amperes:,.1f} A"
+
+
+def whole(value: float | None, unit: str) -> str:
+    """`1,045 kg`."""
+    return UNKNOWN if value is None else f"{value:,.0f} {unit}"
+
+
+def weight(kilograms: float) -> str:
+    """`4,906 kg`, `1,326 t`."""
+    return f"{kilograms:,.0f} kg" if kilograms < 99_999.5 else f"{kilograms / 1e3:,.0f} t"
+
+
+def tons(value: float) -> str:
+    """Of cooling: `84.1 tons`, `26,251 tons`."""
+    return f"{value:,.1f} tons" if value < 999.95 else f"{value:,.0f} tons"
+
+
+def plain(value: float) -> str:
+    """As many digits as it needs, at most three after the point: `1.35`, `415`."""
+    return f"{value:,.3f}".rstrip("0").rstrip(".")
+
+
+def share(part: float, limit: float | None) -> str:
+    """`62 %` of a limit, "" without one."""
+    return f"{100 * part / limit:,.0f} %" if limit else ""
+
+
+def magnitude(value: float) -> str:
+    """A large count: `70 billion`."""
+    for size, word in ((1e12, "trillion"), (1e9, "billion"), (1e6, "million")):
+        if value >= size:
+            return f"{plain(value / size)} {word}"
+    return plain(value)
+
+
+def names(of: Sequence[str]) -> str:
+    """Names as a hostlist; as they are where one could not stand in a hostlist."""
+    if all(_SCHEMA_NAME.fullmatch(name) for name in of):
+        return fold(of)
+    return ", ".join(of)
+
+
+def text_width(text: str, size: float, *, bold: bool = False) -> float:
+    """At most how wide a text is at a font size, in the same unit; by the widest of the usual sans-serif fonts."""
+    return size * sum(_em(character) for character in text) * (1.12 if bold else 1)
+
+
+def _em(character: str) -> float:
+    """Widths of DejaVu Sans, rounded up."""
+    if character in _NARROW:
+        return 0.42
+    if character in "mwMW@%\N{HORIZONTAL ELLIPSIS}" or not character.isascii():
+        return 1.0
+    return 0.78 if character.isupper() or character in "+<>=~#_" else 0.64
+
+
+def fit(text: str, width: float, size: float, *, bold: bool = False) -> str:
+    """Return the text, on one line and cut with an ellipsis where it is wider than `width`; "" if nothing fits."""
+    text = clean(" ".join(text.split()))
+    if text_width(text, size, bold=bold) <= width:
+        return text
+    while text and text_width(text + "\N{HORIZONTAL ELLIPSIS}", size, bold=bold) > width:
+        text = text[:-1]
+    return text.rstrip() + "\N{HORIZONTAL ELLIPSIS}" if text else ""
