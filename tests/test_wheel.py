@@ -1,0 +1,32 @@
+"""An installed hpcforge works outside a clone: what it reads at run time is inside the wheel."""
+
+import shutil
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+REPOSITORY = Path(__file__).parents[1]
+SHIPPED = ("roles", "smoke_tests", "blueprints")
+DATA = ("hpcforge/catalog", "hpcforge/report/templates", "hpcforge/node")
+
+
+def files_in(folder: Path) -> set[str]:
+    return {
+        str(path.relative_to(REPOSITORY))
+        for path in folder.rglob("*")
+        if path.is_file() and "__pycache__" not in path.parts and path.suffix != ".age"
+    }
+
+
+def test_what_is_read_at_run_time_is_in_the_wheel(tmp_path: Path) -> None:
+    source = tmp_path / "source"
+    left_out = shutil.ignore_patterns(".*", "__pycache__", "*.egg-info", "tests", "build", "docs")
+    shutil.copytree(REPOSITORY, source, ignore=left_out)
+    command = [sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "-w", str(tmp_path), str(source)]
+    subprocess.run(command, check=True, capture_output=True, timeout=300)
+    (wheel,) = tmp_path.glob("*.whl")
+    inside = set(zipfile.ZipFile(wheel).namelist())
+    expected = {f"hpcforge/shipped/{name}" for folder in SHIPPED for name in files_in(REPOSITORY / folder)}
+    expected |= {name for folder in DATA for name in files_in(REPOSITORY / folder)}
+    assert expected - inside == set()
