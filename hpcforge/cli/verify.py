@@ -14,7 +14,7 @@ from hpcforge.cli.site import open_engines, open_site
 from hpcforge.report.apply_text import verdicts_table
 from hpcforge.report.progress import Progress
 from hpcforge.run.apply import run_tests
-from hpcforge.run.observe import find_usable
+from hpcforge.run.observe import UNREACHABLE, find_usable
 
 
 def register(app: typer.Typer) -> None:
@@ -39,6 +39,6 @@ def verify(
         sys.stdout.write(json.dumps({"schema_version": 1, "verdicts": entries, "left_out": out}, indent=2) + "\n")
     else:
         sys.stdout.write(verdicts_table(verdicts, None, note))
-    unreachable = [node for node, why in out.items() if why.startswith("unreachable")]
+    unreachable = [node for node, why in out.items() if why.startswith(UNREACHABLE)]
     codes = [Exit.BELOW] * any(not verdict.passed for verdict in verdicts)
     return worst(codes + [Exit.UNREACHABLE] * bool(unreachable))

@@ -14,6 +14,7 @@ from hpcforge.engines.tasks import Command, Engine, Event
 from hpcforge.plan.observed import Observed
 from hpcforge.plan.plan import Plan
 from hpcforge.run.admit import Admission, admit
+from hpcforge.run.observe import UNREACHABLE
 from hpcforge.run.verdict_store import store_verdicts
 from hpcforge.run.walk import Result, walk
 from hpcforge.run.wheels import fetch
@@ -99,16 +100,19 @@ def run_tests(
     """Verify on all workers but those left `out`, and keep the verdicts on the head."""
     if cluster.acceptance is None:
         return (), "not verified: the blueprint has no acceptance section"
-    head = EngineHead(engine, cluster.slurm.controller)
+    controller = cluster.slurm.controller
+    if out.get(controller, "").startswith(UNREACHABLE):
+        return (), f"not verified: {controller} is {out[controller]}"
+    head = EngineHead(engine, controller)
     with listener.phase("verify"):
         verdicts = verify(cluster, head, out, lambda test, text: listener.say(f"{test}: {text}"))
-        problem = store_verdicts(engine, cluster.slurm.controller, verdicts, time.time())
+        problem = store_verdicts(engine, controller, verdicts, time.time())
     return verdicts, f"the verdicts could not be kept on the head: {problem}" if problem else ""
 
 
 def left_out(result: Result, admission: Admission) -> dict[str, str]:
     """Workers that tests must not count on, and why."""
-    out = {node: f"unreachable: {reason}" for node, reason in result.lost.items()}
+    out = {node: UNREACHABLE + reason for node, reason in result.lost.items()}
     for node, roles in result.failed().items():
         out.setdefault(node, f"{roles[0][0]} failed")
     for node, outcomes in result.outcomes.items():

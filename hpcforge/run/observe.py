@@ -13,6 +13,7 @@ from hpcforge.plan.diff import SLURM_NODES
 from hpcforge.plan.observed import Observed
 from hpcforge.verify.verdicts import VERDICTS_PATH
 
+UNREACHABLE = "unreachable: "  # how a reason begins where hpcforge could not get in
 _TIMEOUT_S = 120.0
 
 
@@ -38,7 +39,7 @@ def find_usable(engine: Engine, cluster: Cluster) -> dict[str, str]:
     seen = observe(engine, cluster, Desired((), dict.fromkeys(nodes, ()), {}), nodes)
     states = not_scheduled(parse_slurm_nodes(seen[cluster.slurm.controller].answers.get(SLURM_NODES, "")))
     out = {worker.name: states[worker.name] for worker in cluster.workers if worker.name in states}
-    lost = {name: f"unreachable: {one.unreachable}" for name, one in seen.items() if one.unreachable is not None}
+    lost = {name: UNREACHABLE + one.unreachable for name, one in seen.items() if one.unreachable is not None}
     return out | lost
 
 
