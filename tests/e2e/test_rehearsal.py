@@ -5,11 +5,15 @@ Each test goes on where the one before it ended, since a cluster takes a minute 
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from pathlib import Path
 
 import pytest
 
+from hpcforge.cli.site import open_engines, open_site
+from hpcforge.run.apply import EngineHead
+from hpcforge.verify.verify import verify
 from tests.e2e.conftest import Site
 
 pytestmark = pytest.mark.lab
@@ -135,6 +139,27 @@ def test_a_worker_that_declares_more_than_it_has_is_named_and_drained(site: Site
     back = site.cli("apply", "BLUEPRINT", "--yes")
     assert back.returncode == 0
     assert site.ssh("head", "sinfo -h -o '%D %T'") == "3 idle\n"
+
+
+@pytest.mark.parametrize(
+    ("fault", "status", "rank", "node"), [("wrong:3", "wrong", 3, "w02"), ("die:5", "failed", 5, "w03")]
+)
+def test_a_fault_is_blamed_on_its_rank_and_node(site: Site, fault: str, status: str, rank: int, node: str) -> None:
+    opened = open_site(site.blueprint, None, site.lab, None)
+    acceptance = opened.cluster.acceptance
+    assert acceptance is not None
+    one = dataclasses.replace(acceptance, tests=tuple(test for test in acceptance.tests if test.name == "allreduce"))
+    cluster = dataclasses.replace(opened.cluster, acceptance=one)
+    with open_engines(opened) as engine:
+        (verdict,) = verify(
+            cluster,
+            EngineHead(engine, "head"),
+            {},
+            lambda test, text: print(test, text),
+            extra_args={"allreduce": ["--inject", fault]},
+        )
+    assert (verdict.status, verdict.rank, verdict.node) == (status, rank, node)
+    assert site.ssh("head", "squeue -h") == ""
 
 
 def test_verify_always_runs_the_tests(site: Site) -> None:
