@@ -66,6 +66,8 @@ def walk(
     walker = _Walker(plan, secrets, engine, listen)
     walker.start_what_can()
     while walker.busy():
+        if not walker.runs():  # roles come in one order on all nodes, so this is a fault of ours: never spin on it
+            raise RuntimeError(f"stages wait for each other: {walker.waiting()}")
         event = engine.next(_WAIT_S)
         if event is not None:
             listen(event)
@@ -94,6 +96,12 @@ class _Walker:
 
     def busy(self) -> bool:
         return any(node.running or node.queue for node in self.nodes.values())
+
+    def runs(self) -> bool:
+        return any(node.running for node in self.nodes.values())
+
+    def waiting(self) -> list[str]:
+        return [f"{node.name}: {node.queue[0].roles}" for node in self.nodes.values() if node.queue]
 
     def interrupt(self) -> None:
         self.result.interrupted = True

@@ -155,7 +155,7 @@ def test_a_fault_is_blamed_on_its_rank_and_node(site: Site, fault: str, status: 
             cluster,
             EngineHead(engine, "head"),
             {},
-            lambda test, text: print(test, text),
+            print,
             extra_args={"allreduce": ["--inject", fault]},
         )
     assert (verdict.status, verdict.rank, verdict.node) == (status, rank, node)

@@ -6,6 +6,8 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import pytest
+
 from hpcforge.engines.tasks import Event, Program, Task, result
 from hpcforge.plan.desired import Directory, File, Need, Opaque
 from hpcforge.plan.plan import Change, FileChange, OpaqueChange, Plan, Step, UnitChange
@@ -171,3 +173,12 @@ def test_restarts_are_announced_before_files_change_and_secrets_travel_only_in_c
     assert prepare.request["restarts"] == ["munge.service"]
     assert prepare.request["work"][0]["files"][0]["content_base64"] == "AHNlY3JldA=="
     assert "secret" not in prepare.id
+
+
+def test_stages_that_wait_for_each_other_end_in_an_error() -> None:
+    steps = {
+        "a": {"n1": Change(units=unit("a"), needs=(Need("b", ("n2",)),))},
+        "b": {"n2": Change(units=unit("b"), needs=(Need("a", ("n1",)),))},
+    }
+    with pytest.raises(RuntimeError, match="wait for each other"):
+        run(plan(steps))
