@@ -31,4 +31,6 @@ def explain(error: Exception) -> tuple[str | None, Exit]:
         return f"error: {error}\nhint: this is a fault in a role, not in the blueprint\n", Exit.ERROR
     if isinstance(error, EngineError):
         return f"error: {error}\n", Exit.ERROR
+    if isinstance(error, OSError) and error.filename is not None:
+        return f"error: {error.filename}: {error.strerror}\n", Exit.ERROR
     return None, Exit.ERROR

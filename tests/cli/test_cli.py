@@ -10,7 +10,7 @@ from hpcforge.cli.exit_codes import Exit, worst
 
 REPOSITORY = Path(__file__).parents[2]
 REHEARSAL = str(REPOSITORY / "blueprints" / "rehearsal.yaml")
-VERBS = ("validate", "show", "plan", "apply", "verify", "rehearse", "schema")
+VERBS = ("validate", "show", "design", "explain", "pin", "plan", "apply", "verify", "rehearse", "schema")
 REHEARSE = ("up", "status", "ssh", "down")
 
 
@@ -68,3 +68,8 @@ def test_the_worst_code_wins() -> None:
     assert worst([Exit.PENDING, Exit.BELOW, Exit.UNREACHABLE]) == Exit.UNREACHABLE
     assert worst([Exit.UNREACHABLE, Exit.FAILED]) == Exit.FAILED
     assert worst([Exit.FAILED, Exit.INTERRUPTED]) == Exit.INTERRUPTED
+
+
+def test_a_file_that_cannot_be_written_is_said(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["design", REHEARSAL, "--html", "/nowhere/at/all.html"]) == 1
+    assert capsys.readouterr().err == "error: /nowhere/at/all.html: No such file or directory\n"
