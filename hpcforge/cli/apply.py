@@ -53,7 +53,7 @@ def apply(
             _confirm(progress, len(plan.touched))
         done = apply_plan(engine, site.cluster, plan, observed, secrets, artifacts_path(), progress, stop)
     if as_json:
-        sys.stdout.write(json.dumps({"schema_version": 1, **_plain(dataclasses.asdict(done))}, indent=2) + "\n")
+        sys.stdout.write(json.dumps({"schema_version": 1, **dataclasses.asdict(done)}, indent=2) + "\n")
     else:
         sys.stdout.write(nodes_table(plan, done.result, done.admission))
         sys.stdout.write("\n" + verdicts_table(done.verdicts, done.verdicts_age_s, done.note))
@@ -96,11 +96,3 @@ def _first_interrupt(progress: Progress) -> Iterator[Any]:
         yield lambda: bool(pressed)
     finally:
         signal.signal(signal.SIGINT, before)
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {str(key): _plain(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(item) for item in value]
-    return value

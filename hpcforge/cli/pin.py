@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import sys
+from stat import S_IMODE
 
 import typer
 
+from hpcforge.atomic import write_atomically
 from hpcforge.blueprint.pins import with_positions
 from hpcforge.blueprint.reader import read_bytes
 from hpcforge.cli import options
@@ -37,8 +39,7 @@ def pin(blueprint: options.Blueprint, inventory: options.Inventory = None) -> in
     if broken:
         raise UsageError(f"`positions:` of {loaded.inventory_path} cannot be replaced", "remove it, then pin again")
     if new != old:
-        temporary = loaded.inventory_path.with_name(loaded.inventory_path.name + ".new")
-        temporary.write_text(new, encoding="utf-8")
-        temporary.replace(loaded.inventory_path)
+        file = loaded.inventory_path.resolve()  # a link stays a link
+        write_atomically(file, new, S_IMODE(file.stat().st_mode))
     sys.stderr.write(f"{loaded.inventory_path}: {len(chosen)} positions pinned\n")
     return Exit.DONE

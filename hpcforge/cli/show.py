@@ -22,19 +22,11 @@ def register(app: typer.Typer) -> None:
 
 def show(blueprint: options.Blueprint, inventory: options.Inventory = None, as_json: options.Json = False) -> int:
     """Print the cluster that a blueprint and its inventory come to: nodes, addresses, defaults. Looks at no node."""
-    data = _plain(dataclasses.asdict(load(blueprint, inventory).cluster))
-    text = json.dumps({"schema_version": 1, "cluster": data}, indent=2) + "\n" if as_json else _yaml(data)
-    sys.stdout.write(text)
+    cluster = dataclasses.asdict(load(blueprint, inventory).cluster)
+    text = json.dumps({"schema_version": 1, "cluster": cluster}, indent=2, default=str)  # paths as text
+    sys.stdout.write(text + "\n" if as_json else _yaml(json.loads(text)["cluster"]))
     return Exit.DONE
 
 
 def _yaml(data: Any) -> str:
     return str(yaml.safe_dump(data, sort_keys=False, default_flow_style=None, width=120))
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: _plain(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(item) for item in value]
-    return value if value is None or isinstance(value, str | int | float) else str(value)

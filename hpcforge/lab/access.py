@@ -7,9 +7,9 @@ from collections.abc import Sequence
 
 import yaml
 
+from hpcforge.atomic import write_atomically
 from hpcforge.lab.commands import run
 from hpcforge.lab.disks import host_key
-from hpcforge.lab.files import write_atomically
 from hpcforge.lab.state import Lab
 
 

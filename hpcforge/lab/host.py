@@ -7,9 +7,9 @@ import os
 import shutil
 from pathlib import Path
 
+from hpcforge.atomic import write_atomically
 from hpcforge.lab.commands import PATH
 from hpcforge.lab.errors import LabError
-from hpcforge.lab.files import write_atomically
 from hpcforge.lab.places import STATE, lab_names
 
 # Package -> a program it brings.

@@ -15,10 +15,10 @@ from collections.abc import Collection
 from functools import partial
 from pathlib import Path
 
+from hpcforge.atomic import write_atomically
 from hpcforge.lab import processes
 from hpcforge.lab.commands import daemon, run
 from hpcforge.lab.errors import LabError
-from hpcforge.lab.files import write_atomically
 from hpcforge.lab.places import RUN, cache
 from hpcforge.lab.state import Lab
 

@@ -7,8 +7,8 @@ from dataclasses import asdict, dataclass
 from ipaddress import IPv4Network
 from pathlib import Path
 
+from hpcforge.atomic import write_atomically
 from hpcforge.lab.errors import LabError
-from hpcforge.lab.files import write_atomically
 from hpcforge.lab.names import machine_name
 from hpcforge.lab.places import lab_directory, lab_names
 

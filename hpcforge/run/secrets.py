@@ -12,11 +12,12 @@ import json
 import os
 import secrets as random_source
 from collections.abc import Mapping
-from contextlib import suppress
 from pathlib import Path
 
 import pyrage
 from pyrage import x25519
+
+from hpcforge.atomic import write_atomically
 
 # munge 0.5.15 reads keys of 32 to 1024 bytes (MUNGE_MAXIMUM_SECRET_KEY_LEN in its src/libcommon/munge_defs.h).
 _GENERATED_BYTES: Mapping[str, int] = {"munge_key": 1024}
@@ -87,17 +88,9 @@ def _read_identity(file: Path) -> x25519.Identity:
 
 
 def _write(file: Path, content: bytes) -> None:
-    """Atomically, with its final mode from the start."""
-    temporary = file.with_name(f".{file.name}.{os.getpid()}")
     try:
-        with os.fdopen(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as handle:
-            handle.write(content)
-            handle.flush()
-            os.fsync(handle.fileno())
-        temporary.rename(file)
+        write_atomically(file, content)
     except OSError as error:
-        with suppress(OSError):
-            temporary.unlink()
         raise SecretsError(
             f"cannot write {file}: {error.strerror}", "make its directory writable, or set `secrets:` in the blueprint"
         ) from error

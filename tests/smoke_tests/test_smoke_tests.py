@@ -46,7 +46,7 @@ def python(code: str) -> str:
 
 @pytest.mark.parametrize("path", sorted(SMOKE_TESTS.glob("*.py")), ids=lambda path: path.name)
 def test_python_3_9_can_read_it(path: Path) -> None:
-    ast.parse(path.read_text(), feature_version=(3, 9))
+    assert ast.parse(path.read_text(), feature_version=(3, 9)).body
 
 
 @needs_torch
@@ -105,8 +105,9 @@ def test_a_wrong_rank_names_itself(test: str) -> None:
 def test_a_rank_that_ends_is_told_from_one_that_waited(kind: str, own: list[int]) -> None:
     ran = torchrun("allreduce", "--json", "--inject", f"{kind}:1")
     said = events(ran)
-    assert [event["rank"] for event in said["failed"] if event["during"] == "own"] == own
-    assert {event["rank"] for event in said["failed"] if event["during"] == "collective"} <= {0}
+    failed = said.get("failed", [])  # the rank that waited may be ended by torchrun before it can speak
+    assert [event["rank"] for event in failed if event["during"] == "own"] == own
+    assert {event["rank"] for event in failed if event["during"] == "collective"} <= {0}
     assert "result" not in said
     assert ran.returncode != 0
     assert ("SIGKILL" in ran.stderr) == (kind == "die")
