@@ -155,7 +155,9 @@ class _Compiler:
                 self._each(
                     spec.units,
                     lambda u, c: Unit(
-                        render(u.name, c), paths if u.watches is None else tuple(render(w, c) for w in u.watches)
+                        render(u.name, c),
+                        paths if u.watches is None else tuple(render(w, c) for w in u.watches),
+                        tuple(tuple(render(word, c) for word in command) for command in u.refresh),
                     ),
                 )
             ),
@@ -171,6 +173,10 @@ class _Compiler:
                 )
             ),
             opaque=self._opaque(),
+            on_remove=spec.on_remove,
+            guard=spec.guard,
+            shape=spec.shape,
+            disrupts=dict(spec.disrupts.items()),
         )
 
     def _needs(self, placed: Mapping[str, Mapping[str, None]]) -> Iterator[Need]:
@@ -195,8 +201,9 @@ class _Compiler:
 
     def _file(self, spec: Any, context: Context) -> File:
         path = render(spec.path, context)
-        if spec.secret is not None:
-            digest = self.secret_digests.get(spec.secret)
+        secret = None if spec.secret is None else render(spec.secret, context)
+        if secret is not None:
+            digest = self.secret_digests.get(secret)
         elif spec.scope == "cluster" and (self.role.name, path) in self.cluster_files:
             digest = self.cluster_files[self.role.name, path]
         else:
@@ -209,9 +216,8 @@ class _Compiler:
             digest = self.texts.add(text)
             if spec.scope == "cluster":
                 self.cluster_files[self.role.name, path] = digest
-        return File(
-            path, spec.mode, render(spec.owner, context), render(spec.group, context), digest, spec.secret, spec.early
-        )
+        owner, group = render(spec.owner, context), render(spec.group, context)
+        return File(path, spec.mode, owner, group, digest, secret, spec.early, spec.verify)
 
     def _opaque(self) -> Opaque | None:
         if self.role.code is None:

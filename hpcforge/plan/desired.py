@@ -6,8 +6,13 @@ The JSON form of these (`dataclasses.asdict`) is what the node program is sent, 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
+
+Disruption = Literal["none", "restart", "drain", "reboot", "destroys-data"]  # from the mildest to the worst
+DISRUPTIONS: tuple[Disruption, ...] = ("none", "restart", "drain", "reboot", "destroys-data")
+OnRemove = Literal["keep", "stop", "purge"]
+Shape = Literal["free", "together"]
 
 
 @dataclass(frozen=True)
@@ -21,6 +26,9 @@ class File:
     digest: str | None
     secret: str | None  # name of the secret that is its content; such content never enters a plan
     early: bool  # must be there before packages are installed
+    verify: tuple[
+        str, ...
+    ] = ()  # must succeed before the file gets its name; the word "{file}" is the new content's path
 
 
 @dataclass(frozen=True)
@@ -45,10 +53,11 @@ class Account:
 
 @dataclass(frozen=True)
 class Unit:
-    """A systemd unit that is enabled and running; restarted when one of `watches` (paths) changes."""
+    """A systemd unit that is enabled and running; restarted (or refreshed) when one of `watches` (paths) changes."""
 
     name: str
     watches: tuple[str, ...]
+    refresh: tuple[tuple[str, ...], ...] = ()  # commands in place of a restart, in order, where it runs already
 
 
 @dataclass(frozen=True)
@@ -92,6 +101,10 @@ class Wanted:
     units: tuple[Unit, ...] = ()
     checks: tuple[Check, ...] = ()
     opaque: Opaque | None = None
+    on_remove: OnRemove = "stop"  # keep: leave all of it; purge: packages that we brought go, too
+    guard: bool = False  # it could lock hpcforge out: reverts by itself unless a new connection confirms it
+    shape: Shape = "free"  # together: units wait until every node has the files, as a new munge key needs
+    disrupts: Mapping[str, Disruption] = field(default_factory=dict)  # by "packages", "files", "units", "opaque"
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,8 @@ from typing import Any, Literal
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from hpcforge.plan.desired import Disruption, OnRemove, Shape
+
 Expression = str  # a Jinja expression over `cluster`, `node` and, under `for_each`, `item`
 
 
@@ -60,6 +62,7 @@ class FileSpec(ResourceSpec):
     group: str = "root"
     scope: Literal["cluster", "node"] = "node"
     early: bool = False
+    verify: tuple[str, ...] = ()  # "{file}" stands for the new content
 
 
 class AccountSpec(ResourceSpec):
@@ -76,6 +79,7 @@ class UnitSpec(ResourceSpec):
 
     name: str
     watches: tuple[str, ...] | None = None  # None: every file of the role
+    refresh: tuple[tuple[str, ...], ...] = ()  # in place of a restart
 
 
 class CheckSpec(ResourceSpec):
@@ -100,6 +104,10 @@ class RoleSpec(_Spec):
     units: tuple[UnitSpec, ...] = ()
     checks: tuple[CheckSpec, ...] = ()
     inputs: Mapping[str, Expression] = {}
+    on_remove: OnRemove = "stop"
+    guard: bool = False
+    shape: Shape = "free"
+    disrupts: Mapping[Literal["packages", "files", "units", "opaque"], Disruption] = {}
 
 
 @dataclass(frozen=True)

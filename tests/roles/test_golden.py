@@ -98,8 +98,16 @@ def _resources(node: str, wanted: Wanted) -> str:
     if opaque is not None:  # neither where the checkout lies nor a digest of all code
         parts["opaque"] = [{"engine": opaque["engine"], "inputs": opaque["inputs"]}]
     del parts["role"], parts["files"]
-    items = [(name, item) for name, part in parts.items() for item in part]
+    for unit in parts["units"]:
+        if not unit["refresh"]:
+            del unit["refresh"]
+    items = [(name, item) for name, part in parts.items() if isinstance(part, list | tuple) for item in part]
+    manner = {name: parts[name] for name in ("on_remove", "guard", "shape", "disrupts") if parts[name] != _USUAL[name]}
+    items += list(manner.items())
     return "".join(f"{name}: {json.dumps(item, ensure_ascii=False)}\n" for name, item in items)
+
+
+_USUAL = dataclasses.asdict(Wanted(""))
 
 
 def _need(node: str, need: Need) -> str:
