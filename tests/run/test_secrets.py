@@ -8,8 +8,11 @@ from hpcforge.run.secrets import SecretsError, default_identity_path, digests, e
 
 def test_made_once_and_kept(tmp_path: Path) -> None:
     file, identity = tmp_path / "site.age", tmp_path / "config" / "age.key"
-    os.umask(0)  # modes are ours, not the umask's
-    first = ensure_secrets(file, identity)
+    umask = os.umask(0)  # modes are ours, not the umask's
+    try:
+        first = ensure_secrets(file, identity)
+    finally:
+        os.umask(umask)
     assert len(first["munge_key"]) == 1024
     assert ensure_secrets(file, identity) == first == read_secrets(file, identity)
     assert file.stat().st_mode & 0o777 == 0o600
