@@ -190,6 +190,26 @@ class Acceptance(Section):
     tests: SmokeTests = Field(description="The tests by name.")
 
 
+class BusyNodes(Section):
+    """What becomes of changes to a node on which jobs run and that would disturb them."""
+
+    wait: v.Duration = Field(description="How long its jobs are waited for, as in 30min or 48h; it gets no new ones.")
+    then: Literal["defer"] = Field("defer", description="What follows: the change is left for another apply.")
+
+
+class Rollout(Section):
+    """How carefully nodes in service are changed; default above 4 nodes: one canary, 8 at a time, 2 failures."""
+
+    canary: v.Whole | None = Field(
+        None, ge=0, le=64, description="Nodes of each group that must be done and well before the rest of it moves."
+    )
+    at_most: v.Whole | None = Field(None, ge=1, le=10_000, description="Workers that are changed at a time.")
+    stop_after_failures: v.Whole | None = Field(
+        None, ge=1, le=10_000, description="Failed nodes after which no further node is begun."
+    )
+    busy_nodes: BusyNodes | None = Field(None, description="Nodes on which jobs run; default: wait 10min, then defer.")
+
+
 class Blueprint(Section):
     """What a cluster should be."""
 
@@ -223,6 +243,7 @@ class Blueprint(Section):
     site: Site | None = Field(None, description="The room: feeds, power, cooling, racks.")
     hardware: dict[v.ModelName, Server] = Field({}, description="Server models to add to the catalog, or to replace.")
     parts: Parts = Field(Parts.model_construct(), description="GPUs, PDUs, racks and other parts to add.")
+    rollout: Rollout | None = Field(None, description="How carefully nodes in service are changed.")
     acceptance: Acceptance | None = Field(None, description="What must be shown before the cluster counts as working.")
 
     @property

@@ -186,6 +186,21 @@ class Acceptance:
 
 
 @dataclass(frozen=True)
+class Rollout:
+    """How carefully nodes that are in service are changed. None and 0: no such limit."""
+
+    canary: int = 0  # nodes of each group that go through to their checks before the rest of it moves
+    at_most: int | None = None  # workers that are being changed at a time
+    stop_after_failures: int | None = None  # failed nodes after which no further node is begun
+    busy_wait_s: float = 600.0  # how long a node's running jobs are waited for before its change is deferred
+
+    @classmethod
+    def cautious(cls, nodes: int) -> Rollout:
+        """Without a word of the blueprint: above 4 nodes one canary, 8 at a time, an end after 2 failures."""
+        return cls(canary=1, at_most=8, stop_after_failures=2) if nodes > 4 else cls()
+
+
+@dataclass(frozen=True)
 class Cluster:
     """Everything hpcforge knows about a cluster before it looks at a node."""
 
@@ -201,6 +216,7 @@ class Cluster:
     slurm: Slurm
     users: tuple[User, ...]
     acceptance: Acceptance | None
+    rollout: Rollout = Rollout()
 
     @cached_property
     def by_name(self) -> dict[str, Node]:

@@ -9,6 +9,7 @@ from hpcforge.blueprint import hostlist
 from hpcforge.blueprint import schema as s
 from hpcforge.blueprint.checks import select, site_role_nodes
 from hpcforge.blueprint.inventory import Inventory, InventoryNode
+from hpcforge.blueprint.values import minutes
 from hpcforge.catalog import Catalog
 from hpcforge.cluster import model as m
 from hpcforge.cluster.checks import shape
@@ -53,6 +54,7 @@ def resolve(
         slurm=_slurm(blueprint.slurm, names["worker"]),
         users=tuple(m.User(name, user.uid, user.admin, keys.get(name, ())) for name, user in blueprint.users.items()),
         acceptance=_acceptance(blueprint.acceptance, names["worker"]),
+        rollout=_rollout(blueprint.rollout, len(nodes)),
     )
 
 
@@ -156,6 +158,20 @@ def _slurm(slurm: s.Slurm, workers: list[str]) -> m.Slurm:
             m.Partition(name, select(partition.nodes, workers), partition.default, partition.max_time.upper())
             for name, partition in slurm.partitions.items()
         ),
+    )
+
+
+def _rollout(rollout: s.Rollout | None, nodes: int) -> m.Rollout:
+    usual = m.Rollout.cautious(nodes)
+    if rollout is None:
+        return usual
+    return m.Rollout(
+        canary=usual.canary if rollout.canary is None else rollout.canary,
+        at_most=usual.at_most if rollout.at_most is None else rollout.at_most,
+        stop_after_failures=(
+            usual.stop_after_failures if rollout.stop_after_failures is None else rollout.stop_after_failures
+        ),
+        busy_wait_s=minutes(rollout.busy_nodes.wait) * 60 if rollout.busy_nodes else usual.busy_wait_s,
     )
 
 
