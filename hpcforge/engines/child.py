@@ -62,14 +62,14 @@ def main() -> None:
     first = json.loads(next(lines))
     site = Site(Path(first["known_hosts"]), Path(first["artifacts"]), events_fd, BoundedSemaphore())
     targets = {each["name"]: _target(each) for each in first["targets"]}
-    queues: dict[str, Queue[Json]] = {}
+    queues: dict[tuple[str, bool], Queue[Json]] = {}
     for line in lines:
         task = json.loads(line)
-        node = task["node"]
-        if node not in queues:
-            queues[node] = Queue()
-            gevent.spawn(_serve, site, targets[node], queues[node])
-        queues[node].put(task)
+        node, aside = task["node"], bool(task.get("aside"))
+        if (node, aside) not in queues:
+            queues[node, aside] = Queue()
+            gevent.spawn(_serve, site, targets[node], queues[node, aside])
+        queues[node, aside].put(task)
     os._exit(0)  # connections and greenlets have nothing left to say to anybody
 
 

@@ -181,4 +181,5 @@ def _order(task: Program | Bootstrap | Deploy | Command, target: Target) -> dict
             "inputs": dict(task.inputs),
             "timeout_s": task.timeout_s,
         }
-    return {"do": "exec", **dataclasses.asdict(order(task, target))}
+    aside = isinstance(task, Program) and task.aside
+    return {"do": "exec", "aside": aside, **dataclasses.asdict(order(task, target))}

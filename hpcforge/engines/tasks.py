@@ -26,12 +26,16 @@ class Target:
 
 @dataclass(frozen=True)
 class Program:
-    """The node program with one request (see `hpcforge.node`), as root; its answers are the events."""
+    """The node program with one request (see `hpcforge.node`), as root; its answers are the events.
+
+    `aside`: it does not wait for the node's other tasks, as a heartbeat must not; over a connection of its own.
+    """
 
     id: str
     node: str
     request: Mapping[str, Any]
     timeout_s: float
+    aside: bool = False
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,21 @@ Requests (resources are the JSON form of the types in `hpcforge.plan.desired`)::
     {"verb": "converge", "phase": "finish",  "work": [Work, ...]}
     {"verb": "record",   "role": "pytorch", "digest": "..."}
 
+Of the head (`hpcforge.node.lease`, `hpcforge.node.records`)::
+
+    {"verb": "lease", "do": "take", "run_id", "who": "user@host", "number": n | null, "process": any, "stale_s": 90,
+                      "over": run_id of a holder that is known to be dead | null}
+    {"verb": "lease", "do": "drop", "run_id"}
+    {"verb": "lease", "do": "look", "stale_s": 90}
+    {"verb": "log",   "do": "write", "line": {...}, "roster": {"run": {"number"}, ...} | null}
+    {"verb": "log",   "do": "read", "last": n}
+
+*take* again is a heartbeat. Whoever takes a lease that was never given back, because its holder is dead or has been
+silent for `stale_s` seconds, leaves a line in the history that that run was cut off. A roster is written unless the one
+that is there is of a higher run. The answers are `lease` and `log`, then `done`. A `Holder` is
+`{"run_id", "who", "number", "process", "since_s", "age_s", "silent_s"}`: since when in seconds since 1970 by the node's
+clock, and how long ago the lease was taken and the last heartbeat came.
+
 `Work` holds what is to be changed for one role: `{"role", "needs": ["role on this node", ...], "packages",
 "directories", "files": [File + {"content_base64": text | null}], "accounts", "units": [{"name", "actions": ["enable",
 "start" | "restart"]}], "checks": [Check]}`; keys may be absent. Null content: only mode or owner are to be changed.
@@ -28,6 +43,8 @@ Answers, one JSON object a line, the last one always `done`::
 
     {"event": "observed", "facts": {...}, "differs": [Difference, ...], "reads": {"/path": text | null},
                  "answers": {"name": output of a command that was asked for and succeeded}}
+    {"event": "lease", "held": Holder | null, "took_over": Holder | null}
+    {"event": "log", "lines": [one of history as text, ...], "before": how many older, "roster": text | null}
     {"event": "changed",  "role", "kind": "package|directory|file|account|unit|opaque", "name", "detail"}
     {"event": "progress", "role", "detail"}
     {"event": "warning",  "detail"}

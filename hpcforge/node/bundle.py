@@ -30,6 +30,8 @@ MODULES = (
     "checks",
     "observe",
     "converge",
+    "records",
+    "lease",
 )
 
 # Without line breaks, so that any login shell passes it on.

@@ -38,6 +38,14 @@ def _dispatch(request: Json, report: Report) -> Json | None:
         from hpcforge.node.observe import observe  # noqa: PLC0415 - only what a request needs is compiled
 
         return observe(request, report)
+    if verb == "lease":
+        from hpcforge.node.lease import lease  # noqa: PLC0415
+
+        return lease(request, report)
+    if verb == "log":
+        from hpcforge.node.records import log  # noqa: PLC0415
+
+        return log(request, report)
     from hpcforge.node import converge  # noqa: PLC0415
 
     verbs = {("converge", "prepare"): converge.prepare, ("converge", "finish"): converge.finish}

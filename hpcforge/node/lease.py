@@ -1,0 +1,133 @@
+"""Who is at work on the cluster, kept on the head, so that a second apply is told instead of getting in the way.
+
+A courtesy: what keeps two runs apart are the nodes' locks and run numbers. The holder beats by taking the lease again;
+one that has been silent for `stale_s` has lost it to whoever asks next. Time is counted since this node's boot: a clock
+that is set while a cluster is configured makes nobody's lease old.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import time
+from pathlib import Path
+
+from hpcforge.node import files, records
+from hpcforge.node.events import Json, NodeError, Report, readable
+
+_FILE = "lease.json"
+_SCHEMA = 1
+
+
+def lease(request: Json, report: Report, folder: Path = records.FOLDER) -> Json:
+    """The verb lease, see `hpcforge.node`: `take` (or beat), `drop`, `look`."""
+    if request["do"] == "look":
+        held, took_over = _look(folder, request, report), None
+    elif request["do"] in ("take", "drop"):
+        verb = _take if request["do"] == "take" else _drop
+        with records.open_folder(folder) as fd, records.locked(fd):
+            held, took_over = verb(fd, request, report)
+    else:
+        raise NodeError(f"unknown request: lease, {request['do']!r}")
+    report.emit({"event": "lease", "held": held, "took_over": took_over})
+    return {"time_s": time.time()}
+
+
+def _take(folder: int, request: Json, report: Report) -> tuple[Json | None, Json | None]:
+    """Hold the lease from now on; else who does."""
+    old = _load(folder, report)
+    mine = old is not None and old["run_id"] == request["run_id"]
+    holder = None if old is None or mine else _told(old)
+    if holder and holder["silent_s"] < float(request["stale_s"]) and holder["run_id"] != request.get("over"):
+        return holder, None
+    if holder:
+        cut_off = {key: holder[key] for key in ("who", "number", "since_s")}
+        records.append(
+            folder, {"schema": 1, "id": holder["run_id"], "noticed_s": time.time(), "cut_off": True, **cut_off}
+        )
+    _save(folder, request, old if mine else None)
+    return None, holder
+
+
+def _drop(folder: int, request: Json, report: Report) -> tuple[Json | None, Json | None]:
+    """Give it back, if it is the asker's; else who holds it."""
+    old = _load(folder, report)
+    if old is None or old["run_id"] != request["run_id"]:
+        return None if old is None else _told(old), None
+    os.unlink(_FILE, dir_fd=folder)
+    os.fsync(folder)
+    return None, None
+
+
+def _look(folder: Path, request: Json, report: Report) -> Json | None:
+    """Who holds it and is alive. Changes nothing, so it neither makes the folder nor locks."""
+    try:
+        fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    except FileNotFoundError:
+        return None
+    try:
+        old = _load(fd, report)
+    finally:
+        os.close(fd)
+    held = None if old is None else _told(old)
+    return held if held and held["silent_s"] < float(request["stale_s"]) else None
+
+
+def _load(folder: int, report: Report) -> Json | None:
+    """The lease as it was written; None where there is none, or, with a warning, none to be read."""
+    try:
+        fd = os.open(_FILE, os.O_RDONLY | os.O_NOFOLLOW, dir_fd=folder)
+    except FileNotFoundError:
+        return None
+    with os.fdopen(fd, "rb") as file:
+        data = file.read(64 * 1024)
+    with contextlib.suppress(ValueError, KeyError, TypeError):
+        found: Json = json.loads(data)
+        _told(found)
+        return found
+    report.warning(f"{records.FOLDER / _FILE} is damaged ({len(data)} bytes): nobody is taken to hold the lease")
+    return None
+
+
+def _save(folder: int, request: Json, old: Json | None) -> None:
+    """Write it down; a beat keeps since when, and learns the run's number once that is known."""
+    now = {"boot_id": _boot_id(), "up_s": _up_s()}
+    document = {
+        "schema": _SCHEMA,
+        "run_id": readable(str(request["run_id"]), 100),
+        "who": " ".join(readable(str(request["who"]), 200).split()),
+        "number": request.get("number") or (old["number"] if old else None),
+        "process": request.get("process"),
+        "since_s": old["since_s"] if old else time.time(),
+        "began": old["began"] if old else now,
+        "beat": now,
+    }
+    data = (json.dumps(document, indent=1) + "\n").encode("ascii")
+    files.replace(folder, _FILE, data, files.Rights(os.geteuid(), os.getegid(), 0o600))
+
+
+def _told(found: Json) -> Json:
+    """A lease as others are told of it. Raises KeyError, TypeError or ValueError for what is not one."""
+    return {
+        "run_id": str(found["run_id"]),
+        "who": str(found["who"]),
+        "number": found["number"],
+        "process": found["process"],
+        "since_s": float(found["since_s"]),
+        "age_s": _passed_s(found["began"]),
+        "silent_s": _passed_s(found["beat"]),
+    }
+
+
+def _passed_s(moment: Json) -> float:
+    """Seconds since then; from before this boot, all of this boot."""
+    return max(0.0, _up_s() - float(moment["up_s"])) if moment["boot_id"] == _boot_id() else _up_s()
+
+
+def _up_s() -> float:
+    return time.clock_gettime(time.CLOCK_BOOTTIME)
+
+
+def _boot_id() -> str:
+    return Path("/proc/sys/kernel/random/boot_id").read_text("ascii").strip()
