@@ -16,14 +16,13 @@ from hpcforge.cli import options
 from hpcforge.cli.exit_codes import Exit, worst
 from hpcforge.cli.failures import UsageError
 from hpcforge.cli.program import program
-from hpcforge.cli.site import artifacts_path, compile_site, open_engines, open_site
+from hpcforge.cli.site import artifacts_path, compile_site, open_engines, open_site, site_secrets
 from hpcforge.plan.diff import diff
 from hpcforge.report.apply_text import next_steps, nodes_table, phases_line, verdicts_table
 from hpcforge.report.plan_text import plan_text
 from hpcforge.report.progress import Progress
 from hpcforge.run.apply import Applied, apply_plan
 from hpcforge.run.observe import observe
-from hpcforge.run.secrets import ensure_secrets
 
 
 def register(app: typer.Typer) -> None:
@@ -41,7 +40,7 @@ def apply(
 ) -> int:
     """Show what would change, do it, and verify the cluster. Safe to run again; nothing to do changes nothing."""
     site = open_site(blueprint, inventory, lab, identity)
-    secrets = ensure_secrets(site.loaded.secrets_path, site.identity)
+    secrets = site_secrets(site, make=True)
     desired = compile_site(site, secrets)
     with open_engines(site) as engine, Progress() as progress, _first_interrupt(progress) as stop:
         progress.detail(f"looking at {len(site.cluster.nodes)} nodes")

@@ -12,12 +12,11 @@ import typer
 from hpcforge.cli import options
 from hpcforge.cli.exit_codes import Exit, worst
 from hpcforge.cli.program import program
-from hpcforge.cli.site import compile_site, open_engines, open_site
+from hpcforge.cli.site import compile_site, open_engines, open_site, site_secrets
 from hpcforge.plan.diff import diff
 from hpcforge.plan.plan import Plan
 from hpcforge.report.plan_text import plan_text
 from hpcforge.run.observe import observe
-from hpcforge.run.secrets import read_secrets
 
 
 def register(app: typer.Typer) -> None:
@@ -35,7 +34,7 @@ def plan(
 ) -> int:
     """Compare the nodes with the blueprint and show what an apply would do. Exit status 2: there is something."""
     site = open_site(blueprint, inventory, lab, identity)
-    desired = compile_site(site, read_secrets(site.loaded.secrets_path, site.identity))
+    desired = compile_site(site, site_secrets(site, make=False))
     with open_engines(site) as engine:
         observed = observe(engine, site.cluster, desired, [node.name for node in site.cluster.nodes])
     found = diff(site.cluster, desired, observed)

@@ -21,7 +21,8 @@ from hpcforge.lab.names import default_lab_name
 from hpcforge.plan.compile import compile_desired
 from hpcforge.plan.desired import Desired
 from hpcforge.plan.role import load_roles, site_role_code
-from hpcforge.run.secrets import default_identity_path, digests
+from hpcforge.run.host_certificates import with_derived
+from hpcforge.run.secrets import default_identity_path, digests, ensure_secrets, read_secrets
 
 
 @dataclass(frozen=True)
@@ -53,8 +54,14 @@ def lab_name(folder: Path) -> str:
     return default_lab_name(checkout)
 
 
+def site_secrets(site: Site, *, make: bool) -> dict[str, bytes]:
+    """The site's secrets and what is derived from them for its nodes; `make`: those that are missing are generated."""
+    take = ensure_secrets if make else read_secrets
+    return with_derived(take(site.loaded.secrets_path, site.identity), site.cluster)
+
+
 def compile_site(site: Site, secrets: Mapping[str, bytes]) -> Desired:
-    """What every node should have, by the shipped roles and the site's own."""
+    """What every node should have, by the shipped roles and the site's own; `secrets` as `site_secrets` gives them."""
     code = {role.name: site_role_code(role.path) for role in site.cluster.site_roles}
     return compile_desired(site.cluster, load_roles(shipped.root() / "roles"), digests(secrets), code)
 

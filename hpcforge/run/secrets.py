@@ -2,25 +2,59 @@
 
 The file holds a JSON object of name to base64. It is encrypted to the operator's own age identity, a key file of mode
 0600 which is made on first use. Values live in memory and travel on standard input of the node program, nowhere else.
+What is derived from them for single nodes (certificates) is never stored, see `hpcforge.run.host_certificates`.
 """
 
 from __future__ import annotations
 
 import base64
+import fcntl
 import hashlib
 import json
 import os
 import secrets as random_source
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 import pyrage
 from pyrage import x25519
 
 from hpcforge.atomic import write_atomically
+from hpcforge.run.host_certificates import new_authority
 
-# munge 0.5.15 reads keys of 32 to 1024 bytes (MUNGE_MAXIMUM_SECRET_KEY_LEN in its src/libcommon/munge_defs.h).
-_GENERATED_BYTES: Mapping[str, int] = {"munge_key": 1024}
+
+@dataclass(frozen=True)
+class Kind:
+    """A secret that hpcforge makes. `rotated` says, for people, what a new value means for the cluster."""
+
+    purpose: str
+    make: Callable[[], bytes]
+    rotated: str
+    on_nodes: bool = True  # an apply brings a new value to the nodes; False: it never leaves the operator host
+
+
+# Passwords of a database or of monitoring are not here: nothing that hpcforge installs uses one yet.
+KINDS: Mapping[str, Kind] = {
+    # munge 0.5.15 reads keys of 32 to 1024 bytes (MUNGE_MAXIMUM_SECRET_KEY_LEN in its src/libcommon/munge_defs.h).
+    "munge_key": Kind(
+        "by which Slurm's daemons and commands know each other",
+        lambda: random_source.token_bytes(1024),
+        "munge restarts on all nodes together: jobs go on, Slurm's commands fail for some seconds",
+    ),
+    "plan_key": Kind(
+        "seals plan files, so that an edited one is refused",
+        lambda: random_source.token_bytes(32),
+        "plan files made before are refused: make new ones",
+        on_nodes=False,
+    ),
+    "ssh_host_ca": Kind(
+        "certifies host keys, so that users can ssh from node to node without a question",
+        new_authority,
+        "every node gets a new host certificate; until all have theirs, ssh between nodes may ask",
+    ),
+}
 
 
 class SecretsError(Exception):
@@ -61,23 +95,62 @@ def read_secrets(file: Path, identity_file: Path) -> dict[str, bytes]:
 def ensure_secrets(file: Path, identity_file: Path) -> dict[str, bytes]:
     """The secrets, with the ones that are missing generated and written. Raises `SecretsError`."""
     known = read_secrets(file, identity_file)
-    missing = {n: random_source.token_bytes(size) for n, size in _GENERATED_BYTES.items() if n not in known}
-    if missing:
-        if not identity_file.exists():
-            identity_file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            _write(identity_file, f"{x25519.Identity.generate()}\n".encode())
-        known |= missing
-        plain = json.dumps({name: base64.b64encode(value).decode() for name, value in known.items()}).encode()
-        _write(file, pyrage.encrypt(plain, [_read_identity(identity_file).to_public()]))
-    return known
+    if known.keys() >= KINDS.keys():
+        return known
+    with _changing(file):
+        known = read_secrets(file, identity_file)  # another run may have made them meanwhile
+        missing = {name: kind.make() for name, kind in KINDS.items() if name not in known}
+        if missing:
+            _write_secrets(file, identity_file, known | missing)
+        return known | missing
+
+
+def rotate_secret(file: Path, identity_file: Path, name: str) -> bytes:
+    """Replace one secret by a new one, which is given back. Raises `SecretsError`."""
+    with _changing(file):
+        known = read_secrets(file, identity_file)
+        if name not in known or name not in KINDS:
+            raise SecretsError(
+                f"there is no secret {name!r} to rotate in {file}",
+                f"those that hpcforge makes: {', '.join(KINDS)}" if known else "make them first: hpcforge secrets init",
+            )
+        value = KINDS[name].make()
+        _write_secrets(file, identity_file, known | {name: value})
+        return value
 
 
 def digests(secrets: Mapping[str, bytes]) -> dict[str, str | None]:
-    """SHA-256 by name; None for a secret that is not generated yet."""
-    return {name: hashlib.sha256(secrets[name]).hexdigest() if name in secrets else None for name in _GENERATED_BYTES}
+    """SHA-256 by name, of derived ones too; None for one that is not generated yet."""
+    unknown: dict[str, str | None] = dict.fromkeys(KINDS)
+    return unknown | {name: hashlib.sha256(value).hexdigest() for name, value in secrets.items()}
+
+
+@contextmanager
+def _changing(file: Path) -> Iterator[None]:
+    """One change at a time. It is the folder that is locked: the file itself is replaced by each change."""
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        folder = os.open(file.parent, os.O_RDONLY | os.O_DIRECTORY)
+    except OSError as error:
+        raise _unwritable(file, error) from error
+    try:
+        fcntl.flock(folder, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(folder)
+
+
+def _write_secrets(file: Path, identity_file: Path, secrets: Mapping[str, bytes]) -> None:
+    if not identity_file.exists():
+        identity_file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        _write(identity_file, f"{x25519.Identity.generate()}\n".encode())
+    plain = json.dumps({name: base64.b64encode(value).decode() for name, value in secrets.items()}).encode()
+    _write(file, pyrage.encrypt(plain, [_read_identity(identity_file).to_public()]))
 
 
 def _read_identity(file: Path) -> x25519.Identity:
+    if file.stat().st_mode & 0o007:
+        raise SecretsError(f"everybody on this machine may read the key file {file}", f"chmod 600 {file}")
     lines = [line.strip() for line in file.read_text().splitlines() if line.startswith("AGE-SECRET-KEY-")]
     try:
         return x25519.Identity.from_str(lines[0])
@@ -91,6 +164,10 @@ def _write(file: Path, content: bytes) -> None:
     try:
         write_atomically(file, content)
     except OSError as error:
-        raise SecretsError(
-            f"cannot write {file}: {error.strerror}", "make its directory writable, or set `secrets:` in the blueprint"
-        ) from error
+        raise _unwritable(file, error) from error
+
+
+def _unwritable(file: Path, error: OSError) -> SecretsError:
+    return SecretsError(
+        f"cannot write {file}: {error.strerror}", "make its directory writable, or set `secrets:` in the blueprint"
+    )

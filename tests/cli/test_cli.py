@@ -10,16 +10,19 @@ from hpcforge.cli.exit_codes import Exit, worst
 
 REPOSITORY = Path(__file__).parents[2]
 REHEARSAL = str(REPOSITORY / "blueprints" / "rehearsal.yaml")
-VERBS = ("validate", "show", "design", "explain", "pin", "plan", "apply", "verify", "rehearse", "schema")
-REHEARSE = ("up", "status", "ssh", "down")
+VERBS = ("validate", "show", "design", "explain", "pin", "plan", "apply", "verify", "rehearse", "secrets", "schema")
+GROUPS = {"rehearse": ("up", "status", "ssh", "down"), "secrets": ("init", "list", "show", "rotate")}
+COMMANDS = [(), *((verb,) for verb in VERBS), *((group, verb) for group in GROUPS for verb in GROUPS[group])]
 
 
-@pytest.mark.parametrize("words", [(), *[(verb,) for verb in VERBS], *[("rehearse", verb) for verb in REHEARSE]])
+@pytest.mark.parametrize(
+    "words", [(), *[(verb,) for verb in VERBS], *[(group, verb) for group, verbs in GROUPS.items() for verb in verbs]]
+)
 def test_help_says_what_it_is_for(words: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> None:
     assert run([*words, "--help"]) == 0
     out = capsys.readouterr().out
     assert "Usage: " in out
-    if words and words != ("rehearse",):
+    if words and words not in [(group,) for group in GROUPS]:
         assert "Example: hpcforge " in " ".join(out.split())
 
 

@@ -1,9 +1,18 @@
 import os
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
-from hpcforge.run.secrets import SecretsError, default_identity_path, digests, ensure_secrets, read_secrets
+from hpcforge.run.secrets import (
+    KINDS,
+    SecretsError,
+    default_identity_path,
+    digests,
+    ensure_secrets,
+    read_secrets,
+    rotate_secret,
+)
 
 
 def test_made_once_and_kept(tmp_path: Path) -> None:
@@ -13,7 +22,9 @@ def test_made_once_and_kept(tmp_path: Path) -> None:
         first = ensure_secrets(file, identity)
     finally:
         os.umask(umask)
-    assert len(first["munge_key"]) == 1024
+    assert first.keys() == KINDS.keys()
+    assert (len(first["munge_key"]), len(first["plan_key"])) == (1024, 32)
+    assert first["ssh_host_ca"].startswith(b"-----BEGIN OPENSSH PRIVATE KEY-----\n")
     assert ensure_secrets(file, identity) == first == read_secrets(file, identity)
     assert file.stat().st_mode & 0o777 == 0o600
     assert identity.stat().st_mode & 0o777 == 0o600
@@ -25,7 +36,7 @@ def test_made_once_and_kept(tmp_path: Path) -> None:
 def test_nothing_is_made_by_reading(tmp_path: Path) -> None:
     assert read_secrets(tmp_path / "site.age", tmp_path / "age.key") == {}
     assert list(tmp_path.iterdir()) == []
-    assert digests({}) == {"munge_key": None}
+    assert digests({}) == {"munge_key": None, "plan_key": None, "ssh_host_ca": None}
 
 
 @pytest.mark.parametrize("damage", [b"", b"age-encryption.org/v1\nnothing"])
@@ -57,3 +68,60 @@ def test_a_folder_that_cannot_be_written_is_said(tmp_path: Path) -> None:
 def test_the_identity_can_be_named_by_a_variable(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("HPCFORGE_IDENTITY", str(tmp_path / "mine.key"))
     assert default_identity_path() == tmp_path / "mine.key"
+
+
+def _without(file: Path, identity: Path, name: str, monkeypatch: pytest.MonkeyPatch) -> dict[str, bytes]:
+    """A secrets file as a version of hpcforge made it that knew no such secret."""
+    kinds = {one: kind for one, kind in KINDS.items() if one != name}
+    with monkeypatch.context() as patch:
+        patch.setattr("hpcforge.run.secrets.KINDS", kinds)
+        return ensure_secrets(file, identity)
+
+
+def test_a_file_of_an_older_version_gets_what_it_lacks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file, identity = tmp_path / "site.age", tmp_path / "age.key"
+    old = _without(file, identity, "plan_key", monkeypatch)
+    assert "plan_key" not in old
+    new = ensure_secrets(file, identity)
+    assert {name: value for name, value in new.items() if name != "plan_key"} == old
+
+
+def test_what_a_newer_version_made_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file, identity = tmp_path / "site.age", tmp_path / "age.key"
+    new = ensure_secrets(file, identity)
+    _without(file, identity, "munge_key", monkeypatch)
+    rotate_secret(file, identity, "plan_key")
+    assert read_secrets(file, identity)["munge_key"] == new["munge_key"]
+
+
+def test_rotating_replaces_one(tmp_path: Path) -> None:
+    file, identity = tmp_path / "site.age", tmp_path / "age.key"
+    before = ensure_secrets(file, identity)
+    value = rotate_secret(file, identity, "munge_key")
+    after = read_secrets(file, identity)
+    assert after == before | {"munge_key": value}
+    assert value != before["munge_key"]
+    assert file.stat().st_mode & 0o777 == 0o600
+    with pytest.raises(SecretsError, match="no secret 'mung_key'") as caught:
+        rotate_secret(file, identity, "mung_key")
+    assert "munge_key, plan_key, ssh_host_ca" in caught.value.hint
+    with pytest.raises(SecretsError, match="no secret"):
+        rotate_secret(tmp_path / "other.age", identity, "munge_key")
+    assert not (tmp_path / "other.age").exists()
+
+
+def test_two_at_once_agree(tmp_path: Path) -> None:
+    file, identity = tmp_path / "site.age", tmp_path / "age.key"
+    ensure_secrets(tmp_path / "other.age", identity)
+    with ThreadPoolExecutor(8) as pool:
+        made = list(pool.map(lambda _: ensure_secrets(file, identity), range(8)))
+    assert all(one == made[0] for one in made)
+
+
+def test_a_key_file_that_everybody_may_read_is_refused(tmp_path: Path) -> None:
+    file, identity = tmp_path / "site.age", tmp_path / "age.key"
+    ensure_secrets(file, identity)
+    identity.chmod(0o604)
+    with pytest.raises(SecretsError, match="everybody") as caught:
+        read_secrets(file, identity)
+    assert caught.value.hint == f"chmod 600 {identity}"

@@ -1,0 +1,146 @@
+"""The cluster's SSH host certificate authority: a certificate for each node's host key, and who trusts them.
+
+With it a user on one node reaches another by name without a question, and adding or replacing a node changes nothing
+on the others. hpcforge's own connections do not rest on it: they pin each node's key.
+
+A certificate is a function of authority, key and names, so that the same blueprint gives the same bytes: its nonce,
+which OpenSSH draws at random, is derived from what is signed. (A nonce is there to keep whoever gets certificates
+signed from choosing all of the input; Ed25519 signs with SHA-512, so that nothing rests on it here.) The format is
+OpenSSH's PROTOCOL.certkeys.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import ipaddress
+from collections.abc import Iterator, Mapping
+from functools import lru_cache
+
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.serialization import (
+    Encoding,
+    NoEncryption,
+    PrivateFormat,
+    PublicFormat,
+    load_ssh_private_key,
+)
+
+from hpcforge.cluster.model import Cluster, Node
+
+AUTHORITY = "ssh_host_ca"
+KNOWN_HOSTS = "ssh_known_hosts"  # not secret at all: but its content follows from the authority's
+_HOST_CERTIFICATE = 2  # PROTOCOL.certkeys, "type": 1 is a user's
+_FOR_EVER = 2**64 - 1
+_PREFERRED = ("ssh-ed25519", "ecdsa-sha2-nistp256", "ecdsa-sha2-nistp384", "ecdsa-sha2-nistp521", "ssh-rsa")
+
+
+def new_authority() -> bytes:
+    """A new authority: an Ed25519 private key as `ssh-keygen` writes it."""
+    return Ed25519PrivateKey.generate().private_bytes(Encoding.PEM, PrivateFormat.OpenSSH, NoEncryption())
+
+
+def with_derived(secrets: Mapping[str, bytes], cluster: Cluster) -> dict[str, bytes]:
+    """The secrets, and what follows from them for this cluster, under the names that roles use.
+
+    `ssh_known_hosts` is for every node, `ssh_host_certificate:NODE` is there for nodes whose host key is known. Without
+    an authority yet there is nothing to derive.
+    """
+    found = dict(secrets)
+    if AUTHORITY in secrets:
+        authority = _authority(secrets[AUTHORITY])
+        found[KNOWN_HOSTS] = known_hosts(authority, cluster).encode()
+        for node in cluster.nodes:
+            if node.host_keys:
+                found[f"ssh_host_certificate:{node.name}"] = host_certificate(authority, node, cluster).encode()
+    return found
+
+
+def host_certificate(authority: Ed25519PrivateKey, node: Node, cluster: Cluster) -> str:
+    """The line for the file that sshd's HostCertificate names: for the node's best host key, by all of its names."""
+    kind, blob = _best_key(node.host_keys)
+    kind_field, rest = _first_field(blob)
+    names = (node.name, f"{node.name}.{cluster.domain}", node.address)
+    signed_by = _public_blob(authority)
+    body = b"".join(
+        (
+            rest,  # the key's own numbers, whatever its type
+            (0).to_bytes(8, "big"),  # serial: revocation goes by key here
+            _HOST_CERTIFICATE.to_bytes(4, "big"),
+            _field(f"{cluster.name}/{node.name}".encode()),
+            _field(b"".join(_field(name.encode()) for name in names)),
+            (0).to_bytes(8, "big"),
+            _FOR_EVER.to_bytes(8, "big"),
+            _field(b""),  # critical options, extensions, reserved: none are defined for hosts
+            _field(b""),
+            _field(b""),
+            _field(signed_by),
+        )
+    )
+    certified = kind_field + b"-cert-v01@openssh.com"
+    nonce = hashlib.sha256(b"hpcforge host certificate\0" + certified + body + signed_by).digest()
+    whole = _field(certified) + _field(nonce) + body
+    signature = _field(b"ssh-ed25519") + _field(authority.sign(whole))
+    text = base64.b64encode(whole + _field(signature)).decode()
+    return f"{kind}-cert-v01@openssh.com {text} {node.name}\n"
+
+
+def known_hosts(authority: Ed25519PrivateKey, cluster: Cluster) -> str:
+    """Whom ssh on a node lets the authority vouch for. Patterns of the cluster, not its nodes: it grows unchanged.
+
+    The domain, plain names (no dot, no colon), and the addresses of the cluster's network; nothing beyond.
+    """
+    key = f"ssh-ed25519 {base64.b64encode(_public_blob(authority)).decode()}"
+    heading = f"# Written by hpcforge: host keys of {cluster.name} are vouched for by its certificate authority.\n"
+    addresses = ",".join(address_patterns(cluster.network.cidr))
+    lines = [f"@cert-authority {patterns} {key}" for patterns in (f"*.{cluster.domain}", "*,!*.*,!*:*", addresses)]
+    return heading + "".join(f"{line} {cluster.name}\n" for line in lines)
+
+
+def address_patterns(cidr: str) -> Iterator[str]:
+    """A subnet as patterns of known_hosts, which knows only `*` and `?`: at most 256 of them."""
+    network = ipaddress.IPv4Network(cidr)
+    whole_bytes = -(-network.prefixlen // 8)  # up to the next byte: a /22 is four of /24
+    for part in network.subnets(new_prefix=whole_bytes * 8):
+        octets = str(part.network_address).split(".")[:whole_bytes]
+        yield ".".join([*octets, "*"]) if whole_bytes < 4 else ".".join(octets)
+
+
+@lru_cache(maxsize=8)
+def _authority(text: bytes) -> Ed25519PrivateKey:
+    key = load_ssh_private_key(text, password=None)
+    if not isinstance(key, Ed25519PrivateKey):
+        raise ValueError(f"{AUTHORITY} is not an Ed25519 key")
+    return key
+
+
+def authority_fingerprint(secret: bytes) -> str:
+    """The authority's public key as ssh prints it, "SHA256:..."."""
+    return fingerprint(_public_blob(_authority(secret)))
+
+
+def fingerprint(blob: bytes) -> str:
+    """A public key's wire form as ssh-keygen -l prints it, "SHA256:..."."""
+    return "SHA256:" + base64.b64encode(hashlib.sha256(blob).digest()).decode().rstrip("=")
+
+
+def _public_blob(authority: Ed25519PrivateKey) -> bytes:
+    public = authority.public_key().public_bytes(Encoding.Raw, PublicFormat.Raw)
+    return _field(b"ssh-ed25519") + _field(public)
+
+
+def _best_key(host_keys: tuple[str, ...]) -> tuple[str, bytes]:
+    """Type and wire form of the key to certify; the inventory's schema has seen to it that each is one."""
+    by_kind = {kind: base64.b64decode(text) for kind, text in (line.split()[:2] for line in reversed(host_keys))}
+    kind = next(kind for kind in _PREFERRED if kind in by_kind)
+    return kind, by_kind[kind]
+
+
+def _first_field(blob: bytes) -> tuple[bytes, bytes]:
+    end = 4 + int.from_bytes(blob[:4], "big")
+    return blob[4:end], blob[end:]
+
+
+def _field(data: bytes) -> bytes:
+    """A string of SSH's wire format (RFC 4251, section 5)."""
+    return len(data).to_bytes(4, "big") + data
