@@ -19,6 +19,7 @@ _RANGE = r"[0-9]{1,18}(?:-[0-9]{1,18})?"
 _PLAIN = re.compile(r"[a-z0-9.-]+")
 _PART = re.compile(rf"(?:[a-z0-9.-]+|\[{_RANGE}(?:,{_RANGE})*\])+")
 _BRACKETS = re.compile(r"\[([^\]]*)\]")
+_LAST_NUMBER = re.compile(r"(.*?)([0-9]{1,18})")
 _COMMA_OUTSIDE_BRACKETS = re.compile(r",(?![^\[]*\])")
 
 
@@ -49,7 +50,28 @@ def expand(text: str) -> tuple[str, ...]:
 
 def fold(names: Iterable[str]) -> str:
     """Return the shortest hostlist for names that `expand` or the schema has let through; sorted, "" for none."""
-    return str(NodeSet.fromlist(list(names), resolver=RESOLVER_NOGROUP))
+    return str(NodeSet.fromlist(_ranges(names), resolver=RESOLVER_NOGROUP))
+
+
+def _ranges(names: Iterable[str]) -> list[str]:
+    """Names that count up by one as one range each, `gpu[001-032]`: ClusterShell takes 20 us a name otherwise."""
+    runs: list[list[str]] = []
+    before, number, width, follows = "", 0, 0, ""
+    for name in names:
+        if name == follows and len(name) == len(runs[-1][0]):
+            runs[-1].append(name)
+            number += 1
+        else:
+            runs.append([name])
+            match = _LAST_NUMBER.fullmatch(name)
+            before, number, width = (match[1], int(match[2]), len(match[2])) if match else (name, 0, 0)
+        follows = f"{before}{number + 1:0{width}}" if width else ""
+    return [_range(run[0], run[-1]) for run in runs]
+
+
+def _range(first: str, last: str) -> str:
+    match = _LAST_NUMBER.fullmatch(first)
+    return f"{match[1]}[{match[2]}-{last[len(match[1]) :]}]" if match and last != first else first
 
 
 def _check_characters(part: str, text: str) -> None:

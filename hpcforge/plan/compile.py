@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -17,7 +18,7 @@ from jinja2 import TemplateError
 from hpcforge.cluster.model import Cluster, Node, SiteRole
 from hpcforge.plan.desired import Account, Check, Desired, Directory, File, Need, Opaque, Unit, Wanted
 from hpcforge.plan.render import evaluate, render
-from hpcforge.plan.role import Code, ResourceSpec, Role, RoleError
+from hpcforge.plan.role import Code, FileSpec, ResourceSpec, Role, RoleError, UnitSpec
 
 Context = dict[str, Any]
 S = TypeVar("S", bound=ResourceSpec)
@@ -49,15 +50,11 @@ def compile_desired(
     """
     texts = _Texts()
     ordered = _in_order(roles)
-    placed = {role.name: _nodes_of(role, cluster) for role in ordered}
-    cluster_files: dict[tuple[str, str], str] = {}
+    placed = {role.name: _Placed(_nodes_of(role, cluster)) for role in ordered}
+    compilers = [_Compiler(role, cluster, texts, secret_digests, placed) for role in ordered]
     nodes: dict[str, tuple[Wanted, ...]] = {}
     for node in cluster.nodes:
-        wanted = [
-            _Compiler(role, cluster, node, texts, secret_digests, cluster_files).wanted(placed)
-            for role in ordered
-            if node.name in placed[role.name]
-        ]
+        wanted = [compiler.wanted(node) for compiler in compilers if compiler.runs_on(node)]
         nodes[node.name] = (*wanted, *_site_roles(cluster, node, site_code or {}))
     names = (*(role.name for role in ordered), *(_site_name(site_role) for site_role in cluster.site_roles))
     return Desired(names, nodes, texts.by_digest)
@@ -76,9 +73,25 @@ def _in_order(roles: Sequence[Role]) -> list[Role]:
         raise _error(by_name[error.args[1][0]], f"needs itself: {' -> '.join(error.args[1])}") from error
 
 
-def _nodes_of(role: Role, cluster: Cluster) -> dict[str, None]:
+def _nodes_of(role: Role, cluster: Cluster) -> tuple[str, ...]:
     with _explained(role, "on"):
-        return {n.name: None for n in cluster.nodes if evaluate(role.spec.on, {"cluster": cluster, "node": n})}
+        if not _NODE.search(role.spec.on):
+            everywhere = evaluate(role.spec.on, {"cluster": cluster})
+            return tuple(node.name for node in cluster.nodes if everywhere)
+        return tuple(n.name for n in cluster.nodes if evaluate(role.spec.on, {"cluster": cluster, "node": n}))
+
+
+_NODE = re.compile(r"\bnode\b")
+
+
+def _same_everywhere(role: Role, spec: ResourceSpec) -> bool:
+    """True if nothing that a resource is rendered from speaks of `node`: then every node has one and the same."""
+    texts = [spec.model_dump_json(exclude={"scope"})]
+    if isinstance(spec, FileSpec) and spec.template is not None and spec.scope == "node":
+        texts.append(role.texts[spec.template])
+    if isinstance(spec, UnitSpec) and spec.watches is None:  # it watches the role's files, wherever those lie
+        return not _NODE.search(texts[0]) and all(_same_everywhere(role, file) for file in role.spec.files)
+    return not any(_NODE.search(text) for text in texts)
 
 
 def _site_name(site_role: SiteRole) -> str:
@@ -120,92 +133,114 @@ def _error(role: Role, message: str) -> RoleError:
 
 
 @dataclass(frozen=True)
+class _Placed:
+    """Where a role runs: the nodes in cluster order, and the same as a set."""
+
+    nodes: tuple[str, ...]
+    known: frozenset[str] = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "known", frozenset(self.nodes))
+
+
+@dataclass(frozen=True)
 class _Compiler:
-    """One role for one node."""
+    """One role for every node of the cluster. What is the same on all of them is rendered, and stored, once."""
 
     role: Role
     cluster: Cluster
-    node: Node
     texts: _Texts
     secret_digests: Mapping[str, str | None]
-    cluster_files: dict[tuple[str, str], str]  # (role, path) -> digest, rendered once for the whole cluster
+    placed: Mapping[str, _Placed]
+    shared: dict[int, tuple[Any, ...]] = field(default_factory=dict)  # resources by the id of what they are made from
+    cluster_files: dict[str, str] = field(default_factory=dict)  # path -> digest, rendered once for the whole cluster
 
-    def wanted(self, placed: Mapping[str, Mapping[str, None]]) -> Wanted:
+    def runs_on(self, node: Node) -> bool:
+        return node.name in self.placed[self.role.name].known
+
+    def wanted(self, node: Node) -> Wanted:
         spec = self.role.spec
-        files = tuple(self._each(spec.files, self._file))
+        files = self._each(node, spec.files, self._file)
         paths = tuple(file.path for file in files)
         return Wanted(
             role=self.role.name,
-            needs=tuple(self._needs(placed)),
-            packages=tuple(self._each(spec.packages, lambda p, c: render(p.name, c))),
-            directories=tuple(
-                self._each(
-                    spec.directories,
-                    lambda d, c: Directory(render(d.path, c), d.mode, render(d.owner, c), render(d.group, c)),
-                )
+            needs=tuple(self._needs(node)),
+            packages=self._each(node, spec.packages, lambda p, c: render(p.name, c)),
+            directories=self._each(
+                node,
+                spec.directories,
+                lambda d, c: Directory(render(d.path, c), d.mode, render(d.owner, c), render(d.group, c)),
             ),
             files=files,
-            accounts=tuple(
-                self._each(
-                    spec.accounts,
-                    lambda a, c: Account(render(a.name, c), int(render(a.uid, c)), render(a.home, c), a.shell),
-                )
+            accounts=self._each(
+                node,
+                spec.accounts,
+                lambda a, c: Account(render(a.name, c), int(render(a.uid, c)), render(a.home, c), a.shell),
             ),
-            units=tuple(
-                self._each(
-                    spec.units,
-                    lambda u, c: Unit(
-                        render(u.name, c),
-                        paths if u.watches is None else tuple(render(w, c) for w in u.watches),
-                        tuple(tuple(render(word, c) for word in command) for command in u.refresh),
-                    ),
-                )
+            units=self._each(
+                node,
+                spec.units,
+                lambda u, c: Unit(
+                    render(u.name, c),
+                    paths if u.watches is None else tuple(render(w, c) for w in u.watches),
+                    tuple(tuple(render(word, c) for word in command) for command in u.refresh),
+                ),
             ),
-            checks=tuple(
-                self._each(
-                    spec.checks,
-                    lambda k, c: Check(
-                        k.name,
-                        tuple(render(word, c) for word in k.command),
-                        None if k.stdout is None else render(k.stdout, c),
-                        k.wait_s,
-                    ),
-                )
+            checks=self._each(
+                node,
+                spec.checks,
+                lambda k, c: Check(
+                    k.name,
+                    tuple(render(word, c) for word in k.command),
+                    None if k.stdout is None else render(k.stdout, c),
+                    k.wait_s,
+                ),
             ),
-            opaque=self._opaque(),
+            opaque=self._opaque(node),
             on_remove=spec.on_remove,
             guard=spec.guard,
             shape=spec.shape,
             disrupts=dict(spec.disrupts.items()),
         )
 
-    def _needs(self, placed: Mapping[str, Mapping[str, None]]) -> Iterator[Need]:
+    def _needs(self, node: Node) -> Iterator[Need]:
         for text in self.role.spec.needs:
             role, at, scope = text.partition("@")
             if at and scope != "cluster":
                 raise _error(self.role, f"needs {text!r}: after @ comes 'cluster' (every node where that role runs)")
-            nodes = tuple(placed[role]) if at else tuple(n for n in placed[role] if n == self.node.name)
-            if nodes:
-                yield Need(role, nodes)
+            if at and self.placed[role].nodes:
+                yield Need(role, self.placed[role].nodes)
+            elif not at and node.name in self.placed[role].known:
+                yield Need(role, (node.name,))
 
-    def _each(self, specs: Sequence[S], make: Callable[[S, Context], T]) -> Iterator[T]:
+    def _each(self, node: Node, specs: Sequence[S], make: Callable[[S, Context], T]) -> tuple[T, ...]:
+        made: list[T] = []
         for spec in specs:
-            place = str(getattr(spec, "path", getattr(spec, "name", "")))
-            with _explained(self.role, place):
-                context: Context = {"cluster": self.cluster, "node": self.node}
-                items = [None] if spec.for_each is None else evaluate(spec.for_each, context)
-                for item in items:
-                    scoped = context if spec.for_each is None else {**context, "item": item}
-                    if evaluate(spec.when, scoped):
-                        yield make(spec, scoped)
+            known = self.shared.get(id(spec))
+            if known is None:
+                known = tuple(self._made(node, spec, make))
+                if _same_everywhere(self.role, spec):
+                    self.shared[id(spec)] = known
+            made.extend(known)
+        return tuple(made)
+
+    def _made(self, node: Node, spec: S, make: Callable[[S, Context], T]) -> Iterator[T]:
+        place = str(getattr(spec, "path", getattr(spec, "name", "")))
+        with _explained(self.role, place):
+            context: Context = {"cluster": self.cluster, "node": node}
+            items = [None] if spec.for_each is None else evaluate(spec.for_each, context)
+            for item in items:
+                scoped = context if spec.for_each is None else {**context, "item": item}
+                if evaluate(spec.when, scoped):
+                    yield make(spec, scoped)
 
     def _file(self, spec: Any, context: Context) -> File:
         path = render(spec.path, context)
         secret = None if spec.secret is None else render(spec.secret, context)
         if secret is not None:
             digest = self.secret_digests.get(secret)
-        elif spec.scope == "cluster" and (self.role.name, path) in self.cluster_files:
-            digest = self.cluster_files[self.role.name, path]
+        elif spec.scope == "cluster" and path in self.cluster_files:
+            digest = self.cluster_files[path]
         else:
             if spec.scope == "cluster":  # such a file must not know which node it is on
                 context = {key: value for key, value in context.items() if key != "node"}
@@ -215,15 +250,15 @@ class _Compiler:
                 text = render(spec.content if spec.template is None else self.role.texts[spec.template], context)
             digest = self.texts.add(text)
             if spec.scope == "cluster":
-                self.cluster_files[self.role.name, path] = digest
+                self.cluster_files[path] = digest
         owner, group = render(spec.owner, context), render(spec.group, context)
         return File(path, spec.mode, owner, group, digest, secret, spec.early, spec.verify)
 
-    def _opaque(self) -> Opaque | None:
+    def _opaque(self, node: Node) -> Opaque | None:
         if self.role.code is None:
             return None
         with _explained(self.role, "inputs"):
-            context: Context = {"cluster": self.cluster, "node": self.node}
+            context: Context = {"cluster": self.cluster, "node": node}
             inputs = {name: _plain(evaluate(text, context)) for name, text in self.role.spec.inputs.items()}
             return _opaque(self.role.code, inputs)
 

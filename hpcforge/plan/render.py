@@ -6,7 +6,7 @@ value that looks like a template stays text.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, MutableMapping
 from functools import lru_cache
 from typing import Any
 
@@ -21,8 +21,13 @@ def _fold_names(names: Iterable[str]) -> str:
     return fold(tuple(names))
 
 
+class _Environment(Environment):
+    def make_globals(self, d: MutableMapping[str, Any] | None) -> MutableMapping[str, Any]:
+        return {**self.globals, **(d or {})}  # jinja's own is a ChainMap, copied at every rendering: half of its time
+
+
 def _environment() -> Environment:
-    environment = Environment(  # noqa: S701 - renders configuration files, not HTML
+    environment = _Environment(  # renders configuration files, not HTML
         undefined=StrictUndefined, keep_trailing_newline=True, trim_blocks=True, lstrip_blocks=True
     )
     environment.filters["fold"] = _fold_names
@@ -50,4 +55,4 @@ def render(source: str, context: dict[str, Any]) -> str:
 
 def evaluate(source: str, context: dict[str, Any]) -> Any:
     """Evaluate an expression. An unknown name gives `StrictUndefined`, which raises as soon as it is used."""
-    return _expression(source)(**context)
+    return True if source == "true" else _expression(source)(**context)

@@ -1,6 +1,9 @@
 from __future__ import annotations
 
+import random
+
 import pytest
+from ClusterShell.NodeSet import RESOLVER_NOGROUP, NodeSet
 
 from hpcforge.blueprint.hostlist import HostlistError, expand, fold
 
@@ -51,3 +54,19 @@ def test_group_syntax_runs_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
         with pytest.raises(HostlistError):
             expand(text)
     assert fold(["a1", "a2"]) == "a[1-2]"
+
+
+def test_fold_is_what_clustershell_makes_of_the_names_one_by_one() -> None:
+    dice = random.Random(1)
+    kinds = (
+        lambda: f"gpu{dice.randrange(1, 1100):0{dice.choice([3, 3, 3, 4])}}",
+        lambda: f"n{dice.randrange(130)}",
+        lambda: f"10.0.{dice.randrange(3)}.{dice.randrange(1, 120)}",
+        lambda: f"r{dice.randrange(3)}n{dice.randrange(8, 12):02}",
+        lambda: f"x{dice.randrange(5)}-y{dice.randrange(95, 105)}z",
+        lambda: dice.choice(["head", "a1b", "000", "n00", "n0"]),
+    )
+    for _ in range(400):
+        names = [dice.choice(kinds)() for _ in range(dice.randrange(60))]
+        names = sorted(set(names)) if dice.random() < 0.6 else names
+        assert fold(names) == str(NodeSet.fromlist(names, resolver=RESOLVER_NOGROUP))

@@ -37,6 +37,25 @@ def test_same_text_is_stored_once(cluster: Cluster, roles_folder: Path) -> None:
     assert len(desired.texts) == 2
 
 
+def test_what_does_not_speak_of_the_node_is_one_object_for_all(cluster: Cluster, roles_folder: Path) -> None:
+    nodes = compile_desired(cluster, load_roles(roles_folder), SECRETS).nodes
+    (first,), (second,) = nodes["w1"], nodes["w2"]
+    assert first.accounts[0] is second.accounts[0]
+    assert first.files[1] is second.files[1]  # the key
+    assert (first.files[0].path, second.files[0].path) == ("/etc/client-w1.conf", "/etc/client-w2.conf")
+    assert first.needs[0].nodes is second.needs[0].nodes
+
+
+def test_a_unit_that_watches_all_files_watches_those_of_its_node(cluster: Cluster, roles_folder: Path) -> None:
+    path = roles_folder / "client/role.yaml"
+    path.write_text(path.read_text().replace(", watches: [/etc/client.key]", ""))
+    nodes = compile_desired(cluster, load_roles(roles_folder), SECRETS).nodes
+    assert [nodes[name][0].units[0].watches[0] for name in ("w1", "w2")] == [
+        "/etc/client-w1.conf",
+        "/etc/client-w2.conf",
+    ]
+
+
 def test_opaque_digest_follows_code_and_inputs(cluster: Cluster, roles_folder: Path) -> None:
     def digest(of: Cluster) -> str:
         opaque = compile_desired(of, load_roles(roles_folder), SECRETS).nodes["w1"][0].opaque
