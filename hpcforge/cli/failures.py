@@ -7,6 +7,7 @@ from hpcforge.cli.exit_codes import Exit
 from hpcforge.engines.tasks import EngineError
 from hpcforge.lab.errors import LabError
 from hpcforge.plan.role import RoleError
+from hpcforge.run.lease import LeaseHeldError
 from hpcforge.run.secrets import SecretsError
 from hpcforge.run.wheels import FetchError
 
@@ -27,6 +28,8 @@ def explain(error: Exception) -> tuple[str | None, Exit]:
         return f"error: {error}\nhint: {error.hint}\n", Exit.INVALID
     if isinstance(error, SecretsError | LabError | FetchError):
         return f"error: {error}\n" + (f"hint: {error.hint}\n" if error.hint else ""), Exit.ERROR
+    if isinstance(error, LeaseHeldError):
+        return f"error: {error}\nhint: {error.hint}\n", Exit.BUSY
     if isinstance(error, RoleError):
         return f"error: {error}\nhint: this is a fault in a role, not in the blueprint\n", Exit.ERROR
     if isinstance(error, EngineError):

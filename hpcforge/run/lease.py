@@ -1,0 +1,271 @@
+"""The lease on the head: while one apply is at work, the next is told by whom and since when.
+
+A `Lease` is the engines once more, with a heartbeat in between: whoever waits for an event through it keeps the lease
+alive. Engines may be used from one thread only, so there is no thread that could beat while the others work.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import time
+from collections import deque
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from hpcforge.engines.tasks import Engine, EngineError, Event, Program, Task
+from hpcforge.run.exchange import exchange
+
+STALE_S = 90.0  # of silence, after which the lease is anybody's
+BEAT_S = 30.0
+_POLL_S = 2.0  # how often a waiting apply asks again
+_TIMEOUT_S = 30.0
+
+Process = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Holder:
+    """Who holds the lease; spans in seconds by the head's clock."""
+
+    run_id: str
+    who: str  # user@host
+    number: int | None  # of the run, once it has one
+    process: Process | None  # as `this_process` gave it there
+    age_s: float
+    silent_s: float
+
+    def sentence(self) -> str:
+        """`ada@login1 has been at work on this cluster since 2026-11-20 16:40:12 (12 min), run 7`."""
+        since = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(time.time() - self.age_s))
+        age = f"{self.age_s:.0f} s" if self.age_s < 120 else f"{self.age_s / 60:.0f} min"
+        run = f", run {self.number}" if self.number else ""
+        return f"{self.who} has been at work on this cluster since {since} ({age}){run}"
+
+
+class LeaseHeldError(Exception):
+    """Another apply is at work; `holder` says whose, `hint` what to do."""
+
+    def __init__(self, holder: Holder) -> None:
+        super().__init__(holder.sentence())
+        self.holder = holder
+        left_s = max(1.0, STALE_S - holder.silent_s)
+        self.hint = (
+            "--lock-timeout SECONDS waits for it to end; "
+            f"one that has died is forgotten after {STALE_S:.0f} s of silence, {left_s:.0f} s from now at the earliest"
+        )
+
+
+def take(
+    engine: Engine,
+    head: str,
+    run_id: str,
+    who: str,
+    wait_s: float,
+    say: Callable[[str], None],
+    stop: Callable[[], bool] = lambda: False,
+) -> Lease:
+    """Take the lease on the head; wait up to `wait_s` seconds for whoever has it.
+
+    A head that gives no answer is said, and no reason to stop: the nodes' own locks keep two runs apart as well.
+
+    Raises:
+        LeaseHeldError: somebody else still has it.
+        KeyboardInterrupt: `stop()` turned true while waiting.
+    """
+    lease = Lease(engine, head, run_id, who, say)
+    until, told, dead = time.monotonic() + wait_s, "", ""
+    holder = lease.ask()
+    while holder is not None:
+        if holder.run_id != dead and ended(holder.process):
+            dead = holder.run_id
+            say(f"{holder.sentence()}; that process has ended on this machine without giving back the lease")
+            holder = lease.ask(over=holder.run_id)
+            continue
+        left_s = until - time.monotonic()
+        if left_s <= 0:
+            raise LeaseHeldError(holder)
+        if holder.run_id != told:
+            say(f"{holder.sentence()}: waiting up to {left_s:.0f} s for it to end")
+            told = holder.run_id
+        if stop():
+            raise KeyboardInterrupt
+        time.sleep(min(_POLL_S, left_s))
+        holder = lease.ask()
+    return lease
+
+
+class Lease:
+    """The engines of a run that holds the lease, or that could not ask for it: then `held` is False.
+
+    A context manager that gives it back. `number` is to be set once the run has one, for others to be told. `lost` says
+    so when another run has taken over because this one was silent for too long: finish what runs, start no more.
+    """
+
+    def __init__(self, engine: Engine, head: str, run_id: str, who: str, say: Callable[[str], None]) -> None:
+        self.held = False
+        self.lost: str | None = None
+        self.number: int | None = None
+        self._engine, self._head, self._say = engine, head, say
+        self._identity = {"run_id": run_id, "who": who, "process": this_process()}
+        self._kept: deque[Event] = deque()  # seen by `run` or `ask`, not yet by `next`
+        self._count = 0
+        self._beat: str | None = None  # the task that is under way
+        self._answer: Event | None = None  # what the head said in it
+        self._due = 0.0
+        self._asking = False  # somebody waits for the answer
+        self._deaf = False  # the head gives no answers, and that has been said
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
+        self.release()
+
+    def start(self, task: Task) -> None:
+        """Begin a task."""
+        self._engine.start(task)
+
+    def next(self, timeout_s: float | None = None) -> Event | None:
+        """The next event of any task but our own; None when none came in time (None waits for ever)."""
+        if self._kept:
+            return self._kept.popleft()
+        until = None if timeout_s is None else time.monotonic() + timeout_s
+        while True:
+            self.beat_if_due()
+            event = self._one(BEAT_S if until is None else max(0.0, until - time.monotonic()))
+            if event is not None or (until is not None and time.monotonic() >= until):
+                return event
+
+    def run(self, task: Task) -> Event:
+        """Start a task and wait for its result; all other events are kept for `next`."""
+        self.start(task)
+        while True:
+            self.beat_if_due()
+            event = self._one(BEAT_S)
+            if event is not None and event.task == task.id and event.kind == "result":
+                return event
+            if event is not None:
+                self._kept.append(event)
+
+    def ask(self, over: str | None = None) -> Holder | None:
+        """Ask for the lease, also in place of the run `over`, which is dead. Who has it, if another does."""
+        self._asking = True
+        self._begin(over)
+        while self._beat is not None:
+            event = self._one(BEAT_S)
+            if event is not None:
+                self._kept.append(event)
+        self._asking = False
+        return _holder(self._answer.data if self._answer else None)
+
+    def beat_if_due(self) -> None:
+        """A heartbeat, if it is time. To be called by work that asks nothing of the engines for more than a minute."""
+        if self._beat is None and self.lost is None and time.monotonic() >= self._due:
+            self._begin(None)
+
+    def release(self) -> None:
+        """Give it back, so that nobody has to wait until it is forgotten."""
+        if self.held and self.lost is None:
+            self.held = False
+            with contextlib.suppress(EngineError):
+                self._engine.run(self._program("drop"))
+
+    def _begin(self, over: str | None) -> None:
+        task = self._program("take", over)
+        self._beat, self._answer = task.id, None
+        self._engine.start(task)
+
+    def _program(self, do: str, over: str | None = None) -> Program:
+        self._count += 1
+        request = {"verb": "lease", "do": do, "stale_s": STALE_S, "over": over, "number": self.number, **self._identity}
+        task = f"lease:{self._identity['run_id']}:{self._count}"
+        return Program(task, self._head, request, _TIMEOUT_S, aside=True)
+
+    def _one(self, timeout_s: float) -> Event | None:
+        """Wait once, not beyond the next heartbeat; what belongs to one is dealt with here."""
+        rest_s = BEAT_S if self._beat or self.lost else max(0.0, self._due - time.monotonic())
+        event = self._engine.next(min(timeout_s, rest_s))
+        if event is None or event.task != self._beat:
+            return event
+        if event.kind == "warning":
+            self._say(f"{self._head}: {event.data.get('detail')}")
+        elif event.kind == "result":
+            self._concluded(event.data)
+        elif event.kind in ("lease", "no_python"):
+            self._answer = event
+        return None
+
+    def _concluded(self, data: Mapping[str, Any]) -> None:
+        self._beat, self._due = None, time.monotonic() + BEAT_S
+        if self._answer is None or self._answer.kind == "no_python":
+            why = "it has no Python yet" if self._answer else data.get("error") or "no answer"
+            if not self._deaf:
+                self._say(f"no lease on {self._head} ({why}): the nodes' own locks still keep two runs apart")
+            self._deaf = True
+            return
+        self._deaf = False
+        holder, before = _holder(self._answer.data), self.held
+        self.held = holder is None
+        if holder is not None and not self._asking:
+            why = "took over because this run was silent for too long" if before else "could not be seen before"
+            self.lost = f"{holder.sentence()}, and {why}"
+            self._say(self.lost)
+
+
+def look(engine: Engine, head: str) -> Holder | None:
+    """Who is at work, as the head knows; None too where it gives no answer. Nothing else may be under way."""
+    request = {"verb": "lease", "do": "look", "stale_s": STALE_S}
+    answer = exchange(engine, Program(f"lease:look:{time.monotonic_ns()}", head, request, _TIMEOUT_S), "lease")
+    return _holder(answer.data)
+
+
+def this_process() -> Process:
+    """What tells this process from every other that can be seen from here, now or after it has ended."""
+    return {"where": _where(), "pid": os.getpid(), "started": _started(os.getpid())}
+
+
+def ended(process: Process | None) -> bool:
+    """True if it was one of this machine and is no more; False where that cannot be told."""
+    if process is None or not isinstance(process.get("pid"), int) or process.get("where") != _where():
+        return False
+    return _started(process["pid"]) != process.get("started")
+
+
+def _where() -> str:
+    """This boot of this kernel, and these process numbers: only within them does a number mean the same process."""
+    boot = Path("/proc/sys/kernel/random/boot_id").read_text("ascii")
+    return hashlib.sha256(f"{boot}{Path('/proc/self/ns/pid').readlink()}".encode()).hexdigest()[:16]
+
+
+def _started(pid: int) -> int | None:
+    """When a process began, in clock ticks since boot (field 22 of proc_pid_stat(5)); None if there is no such."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text("utf-8", "replace").rpartition(")")[2].split()
+    except OSError:
+        return None
+    return None if fields[0] == "Z" else int(fields[19])
+
+
+def _holder(answer: Mapping[str, Any] | None) -> Holder | None:
+    held = answer.get("held") if answer is not None else None
+    if not isinstance(held, Mapping):
+        return None
+    who = "".join(character if character.isprintable() else "?" for character in str(held.get("who")))
+    number, process = held.get("number"), held.get("process")
+    return Holder(
+        run_id=str(held.get("run_id")),
+        who=who,
+        number=number if isinstance(number, int) else None,
+        process=process if isinstance(process, Mapping) else None,
+        age_s=_seconds(held.get("age_s")),
+        silent_s=_seconds(held.get("silent_s")),
+    )
+
+
+def _seconds(value: Any) -> float:
+    return float(value) if isinstance(value, int | float) else 0.0
