@@ -2,24 +2,55 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass, replace
 from typing import Any
 
 from hpcforge.cluster.model import Cluster
-from hpcforge.plan.admission import declared, drains, judged, parse_slurm_nodes, shortfalls
-from hpcforge.plan.desired import Desired, Unit, Wanted
+from hpcforge.plan.admission import declared, drains, judged, not_scheduled, parse_slurm_nodes, shortfalls
+from hpcforge.plan.desired import Desired, Disruption, Unit, Wanted
+from hpcforge.plan.jobs import SLURM_JOBS, parse_jobs
 from hpcforge.plan.observed import Difference, Observed, nothing_there
-from hpcforge.plan.plan import Change, FileChange, OpaqueChange, Plan, Step, UnitChange
+from hpcforge.plan.plan import (
+    Change,
+    FileChange,
+    Leaving,
+    OpaqueChange,
+    Owns,
+    Plan,
+    Reason,
+    Removal,
+    Step,
+    UnitChange,
+    worst,
+)
 
 SLURM_NODES = "slurm_nodes"  # the name under which the controller is asked for Slurm's view
 
 
-def diff(cluster: Cluster, desired: Desired, observed: Mapping[str, Observed]) -> Plan:
+@dataclass(frozen=True)
+class Scope:
+    """What of the whole a plan is for. `only`: these roles; `forced`: roles whose work is done again."""
+
+    only: frozenset[str] | None = None
+    forced: frozenset[str] = frozenset()
+
+
+EVERYTHING = Scope()
+
+
+def diff(
+    cluster: Cluster,
+    desired: Desired,
+    observed: Mapping[str, Observed],
+    leaving: Sequence[Leaving] = (),
+    scope: Scope = EVERYTHING,
+) -> Plan:
     """What would change where. Nodes without an entry in `observed` are not spoken of."""
     reachable = {name: seen for name, seen in observed.items() if seen.unreachable is None}
     steps: dict[str, dict[str, Change]] = {role: {} for role in desired.roles}
     for name, seen in reachable.items():
-        for wanted, change in _node_changes(desired.nodes[name], seen):
+        for wanted, change in _node_changes(desired.nodes[name], seen, scope):
             steps[wanted.role][name] = change
     changed = tuple(Step(role, steps[role]) for role in desired.roles if steps[role])
     busy = {node for step in changed for node in step.changes}
@@ -29,8 +60,9 @@ def diff(cluster: Cluster, desired: Desired, observed: Mapping[str, Observed]) -
         for worker in workers
         for one in shortfalls(worker, reachable[worker.node].facts, gpus_ready=worker.node not in busy)
     )
-    controller = reachable.get(cluster.slurm.controller)
-    slurm_nodes = parse_slurm_nodes(controller.answers.get(SLURM_NODES, "") if controller else "")
+    controller = observed.get(cluster.slurm.controller)
+    answers = controller.answers if controller else {}
+    slurm_nodes = parse_slurm_nodes(answers.get(SLURM_NODES, ""))
     digests = {
         f.file.digest for step in changed for change in step.changes.values() for f in change.files if f.file.digest
     }
@@ -45,32 +77,79 @@ def diff(cluster: Cluster, desired: Desired, observed: Mapping[str, Observed]) -
         shortfalls=short,
         drains=drains(short, judged(workers, slurm_nodes)),
         texts={digest: text for digest, text in desired.texts.items() if digest in digests},
+        removals={name: found for name, seen in reachable.items() if (found := _removals(seen, scope))},
+        leaving=tuple(leaving),
+        groups={node.name: node.group for node in cluster.nodes if node.name in observed},
+        in_service=_in_service(cluster, reachable, slurm_nodes),
+        jobs=parse_jobs(answers.get(SLURM_JOBS, "")),
+        rollout=cluster.rollout,
+        basis={name: seen.basis for name, seen in reachable.items()},
     )
 
 
-def _node_changes(roles: Iterable[Wanted], seen: Observed) -> Iterator[tuple[Wanted, Change]]:
+def surplus(seen: Observed) -> tuple[Removal, ...]:
+    """What a node's receipt owns and no role wants there."""
+    roles = (seen.receipt or {}).get("surplus") or {}
+    return tuple(
+        Removal(
+            role,
+            Owns(
+                packages=tuple(parts.get("packages", ())) if parts.get("on_remove") == "purge" else (),
+                files=tuple(parts.get("files", ())),
+                directories=tuple(parts.get("directories", ())),
+                units=tuple(parts.get("units", ())),
+                accounts=tuple(parts.get("accounts", ())),
+                on_remove=parts.get("on_remove", "stop"),
+            ),
+        )
+        for role, parts in roles.items()
+    )
+
+
+def _removals(seen: Observed, scope: Scope) -> tuple[Removal, ...]:
+    return tuple(one for one in surplus(seen) if scope.only is None or one.role in scope.only)
+
+
+def _in_service(
+    cluster: Cluster, reachable: Mapping[str, Observed], slurm_nodes: Mapping[str, tuple[str, str]]
+) -> tuple[str, ...]:
+    idle = not_scheduled(slurm_nodes)
+    return tuple(
+        node.name
+        for node in cluster.nodes
+        if node.name in reachable and reachable[node.name].configured and node.name not in idle
+    )
+
+
+def _node_changes(roles: Iterable[Wanted], seen: Observed, scope: Scope) -> Iterator[tuple[Wanted, Change]]:
     """The roles that have something to change. A unit may watch the files of another role on its node."""
-    differs = {w.role: seen.differs.get(w.role, {}) if seen.python else nothing_there(w) for w in roles}
+    wanted_roles = [wanted for wanted in roles if scope.only is None or wanted.role in scope.only]
+    differs = {w.role: seen.differs.get(w.role, {}) if seen.python else nothing_there(w) for w in wanted_roles}
     changed_paths = {file["path"] for difference in differs.values() for file in difference.get("files", ())}
-    for wanted in roles:
-        change = _change(wanted, differs[wanted.role], changed_paths)
+    for wanted in wanted_roles:
+        change = _change(wanted, differs[wanted.role], changed_paths, wanted.role in scope.forced)
+        change = replace(change, noted=not _unnoted(wanted, seen))
         if change:
-            yield wanted, change
+            reason = _reason(wanted, differs[wanted.role], change, seen, wanted.role in scope.forced)
+            disruption = _disruption(wanted, change) if seen.configured else "none"
+            yield wanted, replace(change, reason=reason, disruption=disruption)
 
 
-def _change(wanted: Wanted, difference: Difference, changed_paths: Set[str]) -> Change:
+def _unnoted(wanted: Wanted, seen: Observed) -> bool:
+    return wanted.role in ((seen.receipt or {}).get("unowned") or ())
+
+
+def _change(wanted: Wanted, difference: Difference, changed_paths: Set[str], forced: bool) -> Change:
     files = tuple(_files(wanted, difference))
     found = {one["name"]: one for one in difference.get("units", ())}
     failed = tuple((one["name"], str(one["detail"])) for one in difference.get("checks", ()))
     packages = _named(wanted.packages, difference.get("packages", ()))
     directories = _picked(wanted.directories, "path", difference)
     accounts = _picked(wanted.accounts, "name", difference, "accounts")
-    opaque = _opaque(wanted, difference, failed)
+    opaque = _opaque(wanted, difference, failed, forced)
     own_work = bool(packages or directories or files or accounts or found or opaque)
-    units = [
-        _unit(unit, found.get(unit.name), changed_paths, None if own_work or not failed else failed[0])
-        for unit in wanted.units
-    ]
+    again = "forced" if forced else None if own_work or not failed else f"check failed: {failed[0][0]}"
+    units = [_unit(unit, found.get(unit.name), changed_paths, again) for unit in wanted.units]
     return Change(
         needs=wanted.needs,
         packages=packages,
@@ -81,7 +160,54 @@ def _change(wanted: Wanted, difference: Difference, changed_paths: Set[str]) -> 
         opaque=opaque,
         failed_checks=() if own_work else failed,
         checks=wanted.checks,
+        owns=_owns(wanted),
+        guard=wanted.guard,
+        shape=wanted.shape,
     )
+
+
+def _owns(wanted: Wanted) -> Owns:
+    return Owns(
+        packages=wanted.packages,
+        files=tuple(file.path for file in wanted.files),
+        directories=tuple(directory.path for directory in wanted.directories),
+        units=tuple(unit.name for unit in wanted.units),
+        accounts=tuple(account.name for account in wanted.accounts),
+        on_remove=wanted.on_remove,
+    )
+
+
+def _reason(wanted: Wanted, difference: Difference, change: Change, seen: Observed, forced: bool) -> Reason:
+    """The one word for why: what a person would look into first comes first."""
+    if not seen.configured:
+        return "new node"
+    if forced:
+        return "forced"
+    if change.failed_checks:
+        return "check failed"
+    unnoted = not change.noted
+    if any(file.drifted for file in change.files):
+        return "drifted"
+    due = any(unit.reason.endswith((" changed", "was cut off")) for unit in change.units)
+    if change.files or change.opaque or due:
+        return "input changed"
+    if change.packages or change.directories or change.accounts or change.units:
+        return "input changed" if unnoted else "drifted"
+    return "to be noted"
+
+
+def _disruption(wanted: Wanted, change: Change) -> Disruption:
+    """The worst of what changes; a unit that does not run is not disrupted by being started."""
+    does: list[Disruption] = []
+    if change.packages:
+        does.append(wanted.disrupts.get("packages", "none"))
+    if change.files:
+        does.append(wanted.disrupts.get("files", "none"))
+    if any(action in ("restart", "refresh") for unit in change.units for action in unit.actions):
+        does.append(wanted.disrupts.get("units", "restart"))
+    if change.opaque:
+        does.append(wanted.disrupts.get("opaque", "none"))
+    return worst(does)
 
 
 def _named(names: Iterable[str], missing: Iterable[Any]) -> tuple[str, ...]:
@@ -101,6 +227,7 @@ def _files(wanted: Wanted, difference: Difference) -> Iterable[FileChange]:
     for file in wanted.files:
         old = found.get(file.path)
         if old is not None:
+            written = old.get("written")
             yield FileChange(
                 file=file,
                 exists=bool(old["exists"]),
@@ -109,13 +236,13 @@ def _files(wanted: Wanted, difference: Difference) -> Iterable[FileChange]:
                 old_mode=old.get("mode"),
                 old_owner=old.get("owner"),
                 old_group=old.get("group"),
+                drifted=written is not None and (old.get("digest") != written or written == file.digest),
             )
 
 
-def _unit(
-    unit: Unit, found: Mapping[str, Any] | None, changed_paths: Set[str], failed: tuple[str, str] | None
-) -> UnitChange | None:
+def _unit(unit: Unit, found: Mapping[str, Any] | None, changed_paths: Set[str], again: str | None) -> UnitChange | None:
     actions, reasons = [], []
+    renew = "refresh" if unit.refresh else "restart"
     if found is not None and not found["enabled"]:
         actions.append("enable")
         reasons.append("not enabled")
@@ -124,21 +251,27 @@ def _unit(
         actions.append("restart" if found["active"] == "activating" else "start")
         reasons.append(str(found["active"]))
     elif touched:
-        actions.append("restart")
+        actions.append(renew)
         reasons.append(f"{', '.join(touched)} changed")
     elif found is not None and found["restart_pending"]:
-        actions.append("restart")
+        actions.append(renew)
         reasons.append("an earlier run changed its files and was cut off")
-    elif failed is not None:
+    elif again is not None:
         actions.append("restart")
-        reasons.append(f"check failed: {failed[0]}")
-    return UnitChange(unit.name, tuple(actions), "; ".join(reasons)) if actions else None
+        reasons.append(again)
+    if not actions:
+        return None
+    return UnitChange(unit.name, tuple(actions), "; ".join(reasons), unit.refresh if "refresh" in actions else ())
 
 
-def _opaque(wanted: Wanted, difference: Difference, failed: tuple[tuple[str, str], ...]) -> OpaqueChange | None:
+def _opaque(
+    wanted: Wanted, difference: Difference, failed: tuple[tuple[str, str], ...], forced: bool
+) -> OpaqueChange | None:
     if wanted.opaque is None:
         return None
     old = difference.get("opaque")
     if old is not None:
         return OpaqueChange(wanted.opaque, "first run" if old["digest"] is None else "its code or inputs changed")
+    if forced:
+        return OpaqueChange(wanted.opaque, "forced")
     return OpaqueChange(wanted.opaque, f"check failed: {failed[0][0]}") if failed else None

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -22,6 +24,26 @@ class Observed:
     answers: Mapping[str, str] = field(default_factory=dict)  # output of the commands that were asked for
     python: bool = True
     unreachable: str | None = None
+    receipt: Mapping[str, Any] | None = None  # as in `hpcforge.node`; None: the node has not said
+    at_work: Mapping[str, Any] | None = None  # another run that goes on there
+    reverted: tuple[Mapping[str, Any], ...] = ()  # guarded changes that nobody confirmed
+
+    @property
+    def configured(self) -> bool:
+        """A run has been here before, as far as the node can tell."""
+        return bool(self.receipt and (self.receipt.get("run") or self.receipt.get("trouble")))
+
+    @property
+    def basis(self) -> str:
+        """A digest of all that a plan for this node rests on."""
+        receipt = self.receipt or {}
+        said = {
+            "differs": self.differs,
+            "python": self.python,
+            "surplus": receipt.get("surplus"),
+            "unowned": receipt.get("unowned"),
+        }
+        return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()
 
 
 def nothing_there(wanted: Wanted) -> Difference:

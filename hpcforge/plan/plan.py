@@ -3,10 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any, Literal
 
+from hpcforge.cluster.model import Rollout
 from hpcforge.plan.admission import Declared, Drain, Shortfall
-from hpcforge.plan.desired import Account, Check, Directory, File, Need, Opaque
+from hpcforge.plan.desired import (
+    DISRUPTIONS,
+    Account,
+    Check,
+    Directory,
+    Disruption,
+    File,
+    Need,
+    OnRemove,
+    Opaque,
+    Shape,
+)
+
+Reason = Literal["new node", "input changed", "drifted", "check failed", "forced", "to be noted"]
 
 
 @dataclass(frozen=True)
@@ -20,6 +35,7 @@ class FileChange:
     old_mode: str | None
     old_owner: str | None
     old_group: str | None
+    drifted: bool = False  # it is not what hpcforge last wrote: somebody else changed or removed it
 
 
 @dataclass(frozen=True)
@@ -27,8 +43,9 @@ class UnitChange:
     """What is done to a unit, in order, and why."""
 
     name: str
-    actions: tuple[str, ...]  # of "enable", "start", "restart"
+    actions: tuple[str, ...]  # of "enable", "start", "restart", "refresh"
     reason: str
+    refresh: tuple[tuple[str, ...], ...] = ()  # the commands of "refresh"
 
 
 @dataclass(frozen=True)
@@ -37,6 +54,18 @@ class OpaqueChange:
 
     opaque: Opaque
     reason: str
+
+
+@dataclass(frozen=True)
+class Owns:
+    """All that a role has on a node, changed or not: what the node's receipt is to say."""
+
+    packages: tuple[str, ...] = ()
+    files: tuple[str, ...] = ()
+    directories: tuple[str, ...] = ()
+    units: tuple[str, ...] = ()
+    accounts: tuple[str, ...] = ()
+    on_remove: OnRemove = "stop"
 
 
 @dataclass(frozen=True)
@@ -52,6 +81,12 @@ class Change:
     opaque: OpaqueChange | None = None
     failed_checks: tuple[tuple[str, str], ...] = ()  # name and detail, where a failed check is why something is done
     checks: tuple[Check, ...] = ()  # run afterwards
+    reason: Reason = "input changed"
+    disruption: Disruption = "none"
+    owns: Owns = Owns()
+    noted: bool = True  # False: the node's receipt lacks some of it, and is to have it
+    guard: bool = False
+    shape: Shape = "free"
 
     def __bool__(self) -> bool:
         return bool(
@@ -62,6 +97,7 @@ class Change:
             or self.units
             or self.opaque
             or self.failed_checks
+            or not self.noted
         )
 
 
@@ -71,6 +107,25 @@ class Step:
 
     role: str
     changes: Mapping[str, Change]  # by node
+
+
+@dataclass(frozen=True)
+class Removal:
+    """What a role, or a part of it, that is no longer wanted on a node leaves behind to be removed."""
+
+    role: str
+    owns: Owns
+
+
+@dataclass(frozen=True)
+class Leaving:
+    """A node that is in the roster and not in the blueprint any more."""
+
+    node: str
+    address: str
+    worker: bool  # Slurm knows it
+    unreachable: str | None  # why it cannot be cleaned up
+    removals: tuple[Removal, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -87,14 +142,37 @@ class Plan:
     shortfalls: tuple[Shortfall, ...]  # who does not, as far as is known now
     drains: tuple[Drain, ...]  # what Slurm would be told
     texts: Mapping[str, str]  # file content by digest, of the files that change
+    removals: Mapping[str, tuple[Removal, ...]] = field(default_factory=dict)  # by node
+    leaving: tuple[Leaving, ...] = ()
+    groups: Mapping[str, str] = field(default_factory=dict)  # node -> group, of `nodes`
+    in_service: tuple[str, ...] = ()  # configured before, and jobs may use them: for these are canary and batches
+    jobs: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # node -> running jobs, of workers that have some
+    rollout: Rollout = Rollout()
+    basis: Mapping[str, str] = field(default_factory=dict)  # node -> digest of what it answered
+    desired: str = ""  # digest of what is wanted of all nodes
+    offline: bool = False  # made without looking: as if nodes had nothing
 
     @property
     def pending(self) -> bool:
         """True if applying would change something."""
-        return bool(self.steps or self.first_contact or self.drains)
+        return bool(self.steps or self.first_contact or self.drains or self.removals or self.leaving)
 
     @property
     def touched(self) -> tuple[str, ...]:
-        """Nodes that would be changed, in cluster order."""
-        changed = {node for step in self.steps for node in step.changes} | set(self.first_contact)
+        """Nodes that would be changed, in cluster order; those that leave are apart."""
+        changed = {node for step in self.steps for node in step.changes} | set(self.first_contact) | set(self.removals)
         return tuple(node for node in self.nodes if node in changed)
+
+    def disruption(self, node: str) -> Disruption:
+        """The worst that its changes do to a node."""
+        return worst(step.changes[node].disruption for step in self.steps if node in step.changes)
+
+    @property
+    def together(self) -> frozenset[str]:
+        """Nodes with a change that has to happen everywhere at once, which no canary can go ahead of."""
+        return frozenset(n for step in self.steps for n, change in step.changes.items() if change.shape == "together")
+
+
+def worst(disruptions: Any) -> Disruption:
+    """The worst of several; none if there are none."""
+    return max(disruptions, key=DISRUPTIONS.index, default="none")

@@ -4,34 +4,42 @@ from __future__ import annotations
 
 import base64
 import dataclasses
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from hpcforge.engines.tasks import Ansible, Bootstrap, Deploy, Program, Task
-from hpcforge.plan.plan import Change, FileChange, Plan
+from hpcforge.plan.desired import Opaque
+from hpcforge.plan.plan import Change, FileChange, Leaving, Plan, Removal, UnitChange
+from hpcforge.run.run import Run
 
 _PREPARE_TIMEOUT_S = 3600.0  # packages from a slow mirror
 _FINISH_TIMEOUT_S = 900.0
 _OPAQUE_TIMEOUT_S = 3600.0
+FILES, REMOVAL, CONFIRMATION = "packages and files", "removal", "confirmation"  # names of stages that a walk knows
+_REVERT_S = 60.0  # for units, checks and a new connection, before a guarded change is undone by the node itself
 
 
 @dataclass(frozen=True)
 class Stage:
     """One task for one node, for these roles; not before every one of `after` (node, role) is done."""
 
-    name: str  # "first contact", "packages and files", "units and checks", or the opaque role's
+    name: str  # "first contact", "packages and files", "units and checks", "removal", or the opaque role's
     roles: tuple[str, ...]
     after: tuple[tuple[str, str], ...]
     task: Task
     completes: tuple[str, ...]  # the roles that are done when it is
+    barrier: tuple[str, ...] = ()  # roles that no node finishes before all nodes have their files
 
 
-def stages(plan: Plan, node: str, secrets: Mapping[str, bytes]) -> tuple[Stage, ...]:
+def stages(plan: Plan, node: str, secrets: Mapping[str, bytes], run: Run) -> tuple[Stage, ...]:
     """What a node is sent, in order. `secrets` are needed as content of files and go nowhere else."""
     changes = {step.role: step.changes[node] for step in plan.steps if node in step.changes}
     found: list[Stage] = []
+    removals = plan.removals.get(node, ())
+    if removals:
+        found.append(_removal(node, removals, leave=False))
     if node in plan.first_contact:
         task = Bootstrap(f"bootstrap:{node}", node, _PREPARE_TIMEOUT_S)
         found.append(Stage("first contact", tuple(changes), (), task, ()))
@@ -39,28 +47,65 @@ def stages(plan: Plan, node: str, secrets: Mapping[str, bytes]) -> tuple[Stage, 
     if prepare is not None:
         found.append(prepare)
     for batch in _batches(changes, node):
-        found.extend(_finish(node, batch, changes))
-    return tuple(found)
+        found.extend(_finish(plan, node, batch, changes, secrets, run))
+    return tuple(_numbered(stage, run) for stage in found)
+
+
+def leaving_stages(leaving: Leaving, run: Run) -> tuple[Stage, ...]:
+    """What a node that leaves is sent: everything of ours goes."""
+    return (_numbered(_removal(leaving.node, leaving.removals, leave=True), run),)
+
+
+def removed(role: str) -> str:
+    """How the removal of a role, or of what it no longer wants, is called among a node's roles."""
+    return f"{role} (removed)"
+
+
+def _numbered(stage: Stage, run: Run) -> Stage:
+    """The stage with its run's number, by which a node refuses older runs, and a name to come back to."""
+    task = stage.task
+    if not isinstance(task, Program):
+        return stage
+    request = {**task.request, "run": run.request(), "task": f"{run.id}.{task.id}"}
+    return dataclasses.replace(stage, task=dataclasses.replace(task, request=request))
+
+
+def _removal(node: str, removals: Sequence[Removal], *, leave: bool) -> Stage:
+    work = [{"role": one.role, **dataclasses.asdict(one.owns)} for one in removals]
+    request = {"verb": "converge", "phase": "remove", "work": work, "leave": leave}
+    roles = tuple(removed(one.role) for one in removals) or (LEAVING,)
+    return Stage(REMOVAL, roles, (), Program(f"remove:{node}", node, request, _FINISH_TIMEOUT_S), roles)
+
+
+LEAVING = "leaving"  # stands among a node's roles where it owns nothing and still has to be left
 
 
 def _prepare(plan: Plan, node: str, changes: Mapping[str, Change], secrets: Mapping[str, bytes]) -> Stage | None:
+    """Everything that precedes units, of all roles at once; the files of guarded roles come with their units."""
     work = [
         {
             "role": role,
             "packages": list(change.packages),
             "directories": [dataclasses.asdict(directory) for directory in change.directories],
-            "files": [_file(file, plan.texts, secrets) for file in change.files],
+            "files": [] if change.guard else [_file(file, plan.texts, secrets) for file in change.files],
             "accounts": [dataclasses.asdict(account) for account in change.accounts],
+            "owns": dataclasses.asdict(change.owns),
         }
         for role, change in changes.items()
-        if change.packages or change.directories or change.files or change.accounts
+        if change.packages
+        or change.directories
+        or change.accounts
+        or (change.files and not change.guard)
+        or not change.noted
     ]
     if not work:
         return None
-    restarts = [unit.name for change in changes.values() for unit in change.units if "restart" in unit.actions]
+    restarts = [
+        unit.name for change in changes.values() for unit in change.units if {"restart", "refresh"} & {*unit.actions}
+    ]
     request = {"verb": "converge", "phase": "prepare", "work": work, "restarts": restarts}
     task = Program(f"prepare:{node}", node, request, _PREPARE_TIMEOUT_S)
-    return Stage("packages and files", tuple(str(one["role"]) for one in work), (), task, ())
+    return Stage(FILES, tuple(str(one["role"]) for one in work), (), task, ())
 
 
 def _file(change: FileChange, texts: Mapping[str, str], secrets: Mapping[str, bytes]) -> dict[str, Any]:
@@ -78,11 +123,12 @@ def _batches(changes: Mapping[str, Change], node: str) -> Iterator[list[str]]:
     """Roles that can be finished in one go: a role that waits for other nodes, or has opaque work, starts anew."""
     batch: list[str] = []
     for role, change in changes.items():
-        if batch and (change.opaque or _cross_node(change, node)):
+        alone = change.opaque or change.guard or change.shape == "together"
+        if batch and (alone or _cross_node(change, node)):
             yield batch
             batch = []
         batch.append(role)
-        if change.opaque:
+        if alone:
             yield batch
             batch = []
     if batch:
@@ -93,29 +139,70 @@ def _cross_node(change: Change, node: str) -> tuple[tuple[str, str], ...]:
     return tuple((other, need.role) for need in change.needs for other in need.nodes if other != node)
 
 
-def _finish(node: str, batch: list[str], changes: Mapping[str, Change]) -> Iterator[Stage]:
-    """Units, then opaque work, then checks; a batch with opaque work is that one role."""
+def _finish(
+    plan: Plan, node: str, batch: list[str], changes: Mapping[str, Change], secrets: Mapping[str, bytes], run: Run
+) -> Iterator[Stage]:
+    """Units, then opaque work, then checks; a batch with opaque work, or a guarded one, is that one role."""
     roles = tuple(batch)
     after = tuple(pair for role in roles for pair in _cross_node(changes[role], node))
-    opaque = changes[roles[0]].opaque
-    if opaque is None:
-        yield _finish_stage(node, roles, after, changes, units=True, checks=True)
+    first = changes[roles[0]]
+    if first.guard:
+        yield from _guarded(plan, node, roles[0], after, changes, secrets, run)
         return
-    role = roles[0]
+    if first.opaque is None:
+        stage = _finish_stage(node, roles, after, changes, units=True, checks=True)
+        yield dataclasses.replace(stage, barrier=tuple(role for role in roles if changes[role].shape == "together"))
+        return
+    yield from _opaque(node, roles[0], first.opaque.opaque, after, changes)
+
+
+def _opaque(
+    node: str, role: str, opaque: Opaque, after: tuple[tuple[str, str], ...], changes: Mapping[str, Change]
+) -> Iterator[Stage]:
+    roles = (role,)
     if changes[role].units:
         yield _finish_stage(node, roles, after, changes, units=True, checks=False)
-    kind = Deploy if opaque.opaque.engine == "pyinfra" else Ansible
-    task = kind(
-        f"opaque:{role}:{node}", node, Path(opaque.opaque.source), dict(opaque.opaque.inputs), _OPAQUE_TIMEOUT_S
-    )
+    kind = Deploy if opaque.engine == "pyinfra" else Ansible
+    task = kind(f"opaque:{role}:{node}", node, Path(opaque.source), dict(opaque.inputs), _OPAQUE_TIMEOUT_S)
     yield Stage(role, roles, after, task, ())
-    record = {"verb": "record", "role": role, "digest": opaque.opaque.digest}
+    record = {"verb": "record", "role": role, "digest": opaque.digest}
     last = not changes[role].checks
     yield Stage(
         role, roles, (), Program(f"record:{role}:{node}", node, record, _FINISH_TIMEOUT_S), roles if last else ()
     )
     if not last:
         yield _finish_stage(node, roles, (), changes, units=False, checks=True)
+
+
+def _guarded(
+    plan: Plan,
+    node: str,
+    role: str,
+    after: tuple[tuple[str, str], ...],
+    changes: Mapping[str, Change],
+    secrets: Mapping[str, bytes],
+    run: Run,
+) -> Iterator[Stage]:
+    """Files, units and checks of a role that could lock us out, and a new connection that says it has not."""
+    guard = f"{run.id}.{role}"
+    change = changes[role]
+    work = {
+        "role": role,
+        "files": [_file(file, plan.texts, secrets) for file in change.files],
+        "owns": dataclasses.asdict(change.owns),
+        "guard": {"id": guard, "revert_s": _REVERT_S},
+    }
+    if change.files:
+        request = {"verb": "converge", "phase": "prepare", "work": [work], "restarts": []}
+        task = Program(f"guarded:{role}:{node}", node, request, _FINISH_TIMEOUT_S)
+        yield Stage(FILES, (role,), after, task, ())
+    finish = _finish_stage(node, (role,), after, changes, units=True, checks=True)
+    if not change.files:
+        yield finish
+        return
+    yield dataclasses.replace(finish, completes=())
+    confirm = {"verb": "confirm", "guard": guard}
+    yield Stage(CONFIRMATION, (role,), (), Program(f"confirm:{role}:{node}", node, confirm, 30.0, aside=True), (role,))
 
 
 def _finish_stage(
@@ -131,7 +218,7 @@ def _finish_stage(
         {
             "role": role,
             "needs": [need.role for need in changes[role].needs if need.nodes == (node,)],
-            "units": [{"name": u.name, "actions": list(u.actions)} for u in changes[role].units] if units else [],
+            "units": [_unit(unit) for unit in changes[role].units] if units else [],
             "checks": [dataclasses.asdict(check) for check in changes[role].checks] if checks else [],
         }
         for role in roles
@@ -139,3 +226,8 @@ def _finish_stage(
     request = {"verb": "converge", "phase": "finish", "work": work}
     task = Program(f"finish:{roles[0]}:{'units' if units else 'checks'}:{node}", node, request, _FINISH_TIMEOUT_S)
     return Stage("units and checks", roles, after, task, roles if checks else ())
+
+
+def _unit(unit: UnitChange) -> dict[str, Any]:
+    refresh = [list(command) for command in unit.refresh]
+    return {"name": unit.name, "actions": list(unit.actions), **({"refresh": refresh} if refresh else {})}

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import dataclasses
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from hpcforge.engines.tasks import Engine, Event, Program
 from hpcforge.plan.plan import Plan
-from hpcforge.run.stages import Stage, stages
+from hpcforge.run.drain import Drain
+from hpcforge.run.rollout import Ended, Order
+from hpcforge.run.run import Run
+from hpcforge.run.stages import CONFIRMATION, FILES, REMOVAL, Stage, leaving_stages, removed, stages
 
-Status = Literal["done", "failed", "skipped", "unreachable", "interrupted"]
+Status = Literal["done", "failed", "skipped", "unreachable", "interrupted", "deferred"]
 _WAIT_S = 0.5
 
 
@@ -33,6 +36,7 @@ class Result:
     facts: dict[str, Mapping[str, Any]] = field(default_factory=dict)
     changed: dict[str, int] = field(default_factory=dict)
     interrupted: bool = False
+    abandoned: dict[str, str] = field(default_factory=dict)  # left the cluster without being cleaned up, and why
 
     def failed(self) -> dict[str, list[tuple[str, str]]]:
         """Role and reason by node, of what failed of itself (not of what was skipped for it)."""
@@ -43,13 +47,34 @@ class Result:
                     found.setdefault(node, []).append((role, outcome.detail))
         return found
 
+    def deferred(self) -> dict[str, str]:
+        """Why by node, of those left for another apply because jobs run there."""
+        return {
+            node: outcome.detail
+            for node, roles in self.outcomes.items()
+            for outcome in roles.values()
+            if outcome.status == "deferred"
+        }
+
 
 @dataclass
 class _Node:
     name: str
     queue: deque[Stage]
+    begun: bool = False
+    drain: Drain | None = None
     running: Stage | None = None
     errors: dict[str, str] = field(default_factory=dict)  # by role, of the running stage
+
+    @property
+    def ended(self) -> bool:
+        return self.running is None and not self.queue
+
+    @property
+    def roles(self) -> list[str]:
+        """The roles that are still to be done, in order."""
+        waiting = [role for stage in self.queue for role in stage.roles]
+        return list(dict.fromkeys([*(self.running.roles if self.running else ()), *waiting]))
 
 
 def walk(
@@ -58,12 +83,14 @@ def walk(
     engine: Engine,
     listen: Callable[[Event], None],
     stop: Callable[[], bool],
+    run: Run,
 ) -> Result:
     """Do everything in the plan. `stop()` turning true lets running stages finish and starts no more.
 
-    `listen` gets every event of the engines, and one of kind "settled" (role, status, detail) when a role has ended.
+    `listen` gets every event of the engines, one of kind "settled" (role, status, detail) when a role has ended, and one
+    of kind "draining" (detail: jobs) when a node is being emptied.
     """
-    walker = _Walker(plan, secrets, engine, listen)
+    walker = _Walker(plan, secrets, engine, listen, run)
     walker.start_what_can()
     while walker.busy():
         if not walker.runs():  # roles come in one order on all nodes, so this is a fault of ours: never spin on it
@@ -82,23 +109,35 @@ class _Walker:
     """The state of a walk: what waits, what runs, how each role ended."""
 
     def __init__(
-        self, plan: Plan, secrets: Mapping[str, bytes], engine: Engine, listen: Callable[[Event], None]
+        self, plan: Plan, secrets: Mapping[str, bytes], engine: Engine, listen: Callable[[Event], None], run: Run
     ) -> None:
         self.plan, self.engine, self.listen = plan, engine, listen
+        self.order = Order(plan)
         self.needs = {
             (node, role): [(other, need.role) for need in change.needs for other in need.nodes]
             for step in plan.steps
             for role in [step.role]
             for node, change in step.changes.items()
         }
-        self.nodes = {name: _Node(name, deque(stages(plan, name, secrets))) for name in plan.touched}
+        self.nodes = {name: _Node(name, deque(stages(plan, name, secrets, run))) for name in plan.touched}
         self.result = Result({name: {} for name in plan.touched}, lost=dict(plan.unreachable))
+        self.leaving = {one.node: one for one in plan.leaving}
+        for one in plan.leaving:
+            self.result.outcomes[one.node] = {}
+            self.nodes[one.node] = _Node(one.node, deque(leaving_stages(one, run)))
+            if one.unreachable is not None:
+                self.result.abandoned[one.node] = one.unreachable
+                self._end(self.nodes[one.node], Outcome("unreachable", one.unreachable))
 
     def busy(self) -> bool:
-        return any(node.running or node.queue for node in self.nodes.values())
+        return any(not node.ended for node in self.nodes.values())
 
     def runs(self) -> bool:
-        return any(node.running for node in self.nodes.values())
+        return any(
+            node.running or (node.drain and node.drain.state == "waiting")
+            for node in self.nodes.values()
+            if not node.ended
+        )
 
     def waiting(self) -> list[str]:
         return [f"{node.name}: {node.queue[0].roles}" for node in self.nodes.values() if node.queue]
@@ -106,10 +145,10 @@ class _Walker:
     def interrupt(self) -> None:
         self.result.interrupted = True
         for node in self.nodes.values():
-            for stage in node.queue:
-                for role in stage.roles:
-                    self._settle(node.name, role, Outcome("interrupted"))
-            node.queue.clear()
+            for stage in list(node.queue):
+                if stage.name != CONFIRMATION:  # or the node would undo what has just been done well
+                    self._settle_all(node.name, stage.roles, Outcome("interrupted"))
+                    node.queue.remove(stage)
 
     def start_what_can(self) -> None:
         """Start the next stage of every idle node whose needs are met; settle roles whose needs have failed."""
@@ -117,30 +156,97 @@ class _Walker:
         while settled:  # a role that is skipped on one node may let another node see that it must skip too
             settled = False
             for node in self.nodes.values():
-                while node.running is None and node.queue:
+                if node.running is None and node.queue and not node.begun:
+                    settled |= self._begin(node)
+                while node.begun and node.running is None and node.queue:
                     stage = self._without_lost_roles(node)
                     if stage is None:
                         node.queue.popleft()
                         settled = True
-                    elif any(self._open(pair) for pair in stage.after):
+                    elif any(map(self._open, stage.after)) or self._gathering(node, stage):
                         break
                     else:
                         node.queue.popleft()
                         node.running, node.errors = stage, {}
                         self.engine.start(stage.task)
 
+    def _begin(self, node: _Node) -> bool:
+        """Let a node begin if it is its turn and no job is in the way; True if it was settled that it will not."""
+        if node.name == self.plan.controller and self.leaving and not self._left(node):
+            return node.ended
+        ended = {name: self._how_ended(other) for name, other in self.nodes.items() if other.begun and other.ended}
+        begun = {name for name, other in self.nodes.items() if other.begun or other.drain}
+        if node.drain is None and node.name not in self.leaving:
+            begin = self.order.may_begin(node.name, begun - {node.name}, ended)
+            if begin.never:
+                self._end(node, Outcome("skipped", begin.never))
+                return True
+            if not begin.now:
+                return False
+        node.begun = self._emptied(node)
+        return node.ended
+
+    def _left(self, controller: _Node) -> bool:
+        """True when no node that leaves is in the way of the controller's new configuration."""
+        if not all(self.nodes[name].ended for name in self.leaving):
+            return False
+        for name in self.leaving:
+            kept = [o for o in self.result.outcomes[name].values() if o.status in ("deferred", "failed", "interrupted")]
+            if kept:
+                self._end(controller, Outcome("deferred", f"{name} has not left: {kept[0].detail}"))
+                return False
+        return True
+
+    def _emptied(self, node: _Node) -> bool:
+        """True when no job would be disturbed."""
+        if not self._has_to_be_empty(node.name):
+            return True
+        if node.drain is None:
+            why = "leaves the cluster" if node.name in self.leaving else "is being changed"
+            limit_s = self.plan.rollout.busy_wait_s
+            node.drain = Drain(self.engine, self.plan.controller, node.name, why, limit_s)
+            node.drain.begin()
+            self._say(node.name, "draining", ", ".join(self.plan.jobs.get(node.name, ())))
+        node.drain.go_on()
+        if node.drain.state == "busy":
+            self._end(node, Outcome("deferred", node.drain.detail))
+        elif node.drain.state == "failed":
+            self._end(node, Outcome("failed", node.drain.detail))
+        return node.drain.state == "free"
+
+    def _has_to_be_empty(self, node: str) -> bool:
+        if node in self.leaving:
+            return self.leaving[node].worker
+        worker = any(one.node == node for one in self.plan.declared)
+        return worker and node in self.plan.in_service and self.plan.disruption(node) in ("drain", "reboot")
+
+    def _gathering(self, node: _Node, stage: Stage) -> bool:
+        """True while another node that does a role together with this one has yet to get its files."""
+        others = [other for other in self.nodes.values() if other is not node]
+        return any(
+            queued.name == FILES and role in queued.roles
+            for role in stage.barrier
+            for other in others
+            for queued in (*other.queue, *([other.running] if other.running else ()))
+        )
+
     def _without_lost_roles(self, node: _Node) -> Stage | None:
         """The node's next stage less the roles that cannot be done; None if none is left."""
         stage = node.queue[0]
         for role in stage.roles:
             if role not in self.result.outcomes[node.name]:
-                cause = next((why for why in map(self._lost, self.needs[node.name, role]) if why), None)
+                cause = next((why for why in map(self._lost, self._needs_of(node.name, role, stage)) if why), None)
                 if cause:
                     self._settle(node.name, role, Outcome("skipped", cause))
         left = tuple(role for role in stage.roles if role not in self.result.outcomes[node.name])
         if stage.roles and not left:
             return None
         return stage if left == stage.roles else _narrowed(stage, left)
+
+    def _needs_of(self, node: str, role: str, stage: Stage) -> Iterator[tuple[str, str]]:
+        yield from self.needs.get((node, role), ())
+        if role in stage.barrier and node != self.plan.controller and (self.plan.controller, role) in self.needs:
+            yield self.plan.controller, role  # a key that the controller has not got would cut everybody off
 
     def _open(self, pair: tuple[str, str]) -> bool:
         """True while a needed role is still to be done. A role without a change in the plan is done already."""
@@ -158,12 +264,15 @@ class _Walker:
 
     def take(self, event: Event) -> None:
         """Account for one event."""
+        if any(node.drain and node.drain.take(event) for node in self.nodes.values()):
+            return
         node = self.nodes.get(event.node)
         if node is None or node.running is None or event.task != node.running.task.id:
             return
         if event.kind == "failed":
             named = event.data.get("name") or ""
-            node.errors[str(event.data.get("role"))] = f"{named}: {event.data.get('error')}".removeprefix(": ")
+            role = self._label(node.running, event.data)
+            node.errors[role] = f"{named}: {event.data.get('error')}".removeprefix(": ")
         elif event.kind == "changed":
             self.result.changed[node.name] = self.result.changed.get(node.name, 0) + 1
         elif event.kind == "role_done" and event.data.get("role") in node.running.completes:
@@ -173,15 +282,25 @@ class _Walker:
         elif event.kind == "result":
             self._end_stage(node, event.data)
 
+    @staticmethod
+    def _label(stage: Stage, data: Mapping[str, Any]) -> str:
+        """How the role that an event names is called among the node's roles."""
+        role = str(data.get("role"))
+        return removed(role) if stage.name == REMOVAL else role
+
     def _end_stage(self, node: _Node, data: Mapping[str, Any]) -> None:
         stage, node.running = node.running, None
         assert stage is not None
         error = str(data.get("error") or "")
+        if data.get("unreachable") and stage.name == CONFIRMATION:
+            why = f"no new connection could be made after it, so the node puts the old files back by itself: {error}"
+            self._settle_all(node.name, stage.roles, Outcome("failed", why))
+            self._end(node, Outcome("skipped", f"{stage.roles[0]} failed"))
+            return
         if data.get("unreachable"):
             self.result.lost[node.name] = error
-            for role in [role for queued in (stage, *node.queue) for role in queued.roles]:
-                self._settle(node.name, role, Outcome("unreachable", error))
-            node.queue.clear()
+            node.queue.appendleft(stage)
+            self._end(node, Outcome("unreachable", error))
             return
         stray = not data.get("ok") and not any(role in node.errors for role in stage.roles)
         for role in stage.roles:
@@ -190,9 +309,25 @@ class _Walker:
             elif stray:
                 self._settle(node.name, role, Outcome("failed", error or "; ".join(node.errors.values())))
             elif role in stage.completes:
-                skipped = [r for r in node.errors if (node.name, r) in self.needs[node.name, role]]
+                skipped = [r for r in node.errors if (node.name, r) in self.needs.get((node.name, role), ())]
                 done = Outcome("skipped", f"{skipped[0]} on {node.name} failed") if skipped else Outcome("done")
                 self._settle(node.name, role, done)
+
+    def _how_ended(self, node: _Node) -> Ended:
+        outcomes = self.result.outcomes[node.name].values()
+        if all(outcome.status == "done" for outcome in outcomes):
+            return "done"
+        return "failed" if any(outcome.status in ("failed", "unreachable") for outcome in outcomes) else "other"
+
+    def _end(self, node: _Node, outcome: Outcome) -> None:
+        """Everything that the node still has to do ends like this."""
+        self._settle_all(node.name, tuple(node.roles), outcome)
+        node.queue.clear()
+        node.begun = True
+
+    def _settle_all(self, node: str, roles: tuple[str, ...], outcome: Outcome) -> None:
+        for role in roles:
+            self._settle(node, role, outcome)
 
     def _settle(self, node: str, role: str, outcome: Outcome) -> None:
         """The first word on a role stands, but for a failure that shows after it was done."""
@@ -200,6 +335,9 @@ class _Walker:
         if known is None or (known.status == "done" and outcome.status == "failed"):
             self.result.outcomes[node][role] = outcome
             self.listen(Event(node, "", "settled", {"role": role, **dataclasses.asdict(outcome)}))
+
+    def _say(self, node: str, kind: str, detail: str) -> None:
+        self.listen(Event(node, "", kind, {"detail": detail}))
 
 
 def _narrowed(stage: Stage, roles: tuple[str, ...]) -> Stage:

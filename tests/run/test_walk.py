@@ -11,9 +11,11 @@ import pytest
 from hpcforge.engines.tasks import Event, Program, Task, result
 from hpcforge.plan.desired import Directory, File, Need, Opaque
 from hpcforge.plan.plan import Change, FileChange, OpaqueChange, Plan, Step, UnitChange
+from hpcforge.run.run import Run
 from hpcforge.run.walk import Result, walk
 
 FACTS = {"memory_kib": 1, "cpus": 1}
+RUN = Run(7, "cafe", "ada@desk", "c", "0.1")
 Answer = Callable[[Task], list[tuple[str, dict[str, Any]]]]
 
 
@@ -67,7 +69,7 @@ def plan(steps: Mapping[str, Mapping[str, Change]], **more: Any) -> Plan:
 
 def run(a_plan: Plan, answer: Answer = all_well, stop: Callable[[], bool] = lambda: False) -> tuple[Result, list[str]]:
     engine = Engine(answer)
-    ended = walk(a_plan, {"munge_key": b"\x00secret"}, engine, lambda event: None, stop)
+    ended = walk(a_plan, {"munge_key": b"\x00secret"}, engine, lambda event: None, stop, RUN)
     return ended, [task.id for task in engine.started]
 
 
@@ -167,7 +169,7 @@ def test_restarts_are_announced_before_files_change_and_secrets_travel_only_in_c
         units=(UnitChange("munge.service", ("restart",), "x"),),
     )
     engine = Engine(all_well)
-    walk(plan({"munge": {"w1": change}}), {"munge_key": b"\x00secret"}, engine, lambda event: None, lambda: False)
+    walk(plan({"munge": {"w1": change}}), {"munge_key": b"\x00secret"}, engine, lambda event: None, lambda: False, RUN)
     prepare = engine.started[0]
     assert isinstance(prepare, Program)
     assert prepare.request["restarts"] == ["munge.service"]

@@ -1,0 +1,73 @@
+"""Before a node's jobs would be disturbed: no new ones for it, and the running ones are waited for, never killed."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from hpcforge.engines.tasks import Command, Engine, Event
+from hpcforge.plan.admission import MARK
+from hpcforge.plan.jobs import SLURM_JOBS_COMMAND, parse_jobs
+
+_TIMEOUT_S = 30.0
+_POLL_S = 2.0
+
+Wait = Literal["waiting", "free", "busy", "failed"]
+
+
+@dataclass
+class Drain:
+    """One node being emptied, by commands on the controller. `state` "busy": time is up and jobs still run."""
+
+    engine: Engine
+    controller: str
+    node: str
+    why: str
+    limit_s: float
+    state: Wait = "waiting"
+    detail: str = ""
+    jobs: tuple[str, ...] = ()
+    _asked: str | None = None  # the command under way
+    _count: int = 0
+    _next_s: float = 0.0
+    _until_s: float = 0.0
+
+    def begin(self) -> None:
+        """Tell Slurm to start nothing more there."""
+        self._until_s = time.monotonic() + self.limit_s
+        reason = f"Reason={MARK}{self.why}"
+        self._ask("scontrol", "update", f"NodeName={self.node}", "State=DRAIN", reason)
+
+    def go_on(self) -> None:
+        """Look again, if it is time to."""
+        if self.state == "waiting" and self._asked is None and time.monotonic() >= self._next_s:
+            self._ask(*SLURM_JOBS_COMMAND, f"--nodelist={self.node}")
+
+    def take(self, event: Event) -> bool:
+        """Account for an event; True if it was the answer to this drain's own command."""
+        if event.task != self._asked:
+            return False
+        if event.kind == "result":
+            first, self._asked = self._count == 1, None
+            self._judge(event.data, first=first)
+        return True
+
+    def _judge(self, data: Mapping[str, Any], *, first: bool) -> None:
+        if not data["ok"]:
+            self.state, self.detail = "failed", f"Slurm: {data['stderr'].strip() or data['error']}"
+            return
+        if first:
+            return
+        self.jobs = parse_jobs(str(data["stdout"])).get(self.node, ())
+        if not self.jobs:
+            self.state = "free"
+        elif time.monotonic() >= self._until_s:
+            self.state, self.detail = "busy", f"jobs still run there: {', '.join(self.jobs)}"
+        self._next_s = time.monotonic() + _POLL_S
+
+    def _ask(self, *argv: str) -> None:
+        self._count += 1
+        self._asked = f"drain:{self.node}:{self._count}"
+        self.engine.start(Command(self._asked, self.controller, argv, "", "root", _TIMEOUT_S))

@@ -1,0 +1,242 @@
+"""The order of nodes in service: canary, batches, an end after failures; drains and nodes that leave."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+from test_walk import FACTS, RUN, Answer, Engine, all_well, plan, secret_file, unit
+
+from hpcforge.cluster.model import Rollout
+from hpcforge.engines.tasks import Command, Program, Task, result
+from hpcforge.plan.admission import Declared
+from hpcforge.plan.plan import Change, Leaving, Need, Owns, Plan, Removal
+from hpcforge.run.walk import Result, walk
+
+WORKERS = tuple(f"w{index}" for index in range(1, 7))
+BAD = [("failed", {"role": "conf", "name": "c.service", "error": "it fell over"}), ("result", result(error="x"))]
+
+
+def worker(name: str) -> Declared:
+    return Declared(name, 1, 1, 1, 0, "", "fake")
+
+
+def six(rollout: Rollout, change: Change | None = None, **more: Any) -> Plan:
+    change = change or Change(units=unit("c"))
+    changes = dict.fromkeys(WORKERS, change)
+    usual = {
+        "groups": dict.fromkeys(WORKERS, "w[1-6]"),
+        "in_service": WORKERS,
+        "declared": tuple(map(worker, WORKERS)),
+        "rollout": rollout,
+    }
+    return plan({"conf": changes}, **{**usual, **more})
+
+
+def failing(*nodes: str) -> Answer:
+    return lambda task: BAD if task.node in nodes else all_well(task)
+
+
+def go(a_plan: Plan, answer: Answer = all_well) -> tuple[Result, list[str]]:
+    engine = Engine(answer)
+    ended = walk(a_plan, {}, engine, lambda event: None, lambda: False, RUN)
+    return ended, [task.id for task in engine.started]
+
+
+def story(ended: Result) -> dict[str, str]:
+    return {node: roles["conf"].status for node, roles in ended.outcomes.items()}
+
+
+def test_a_failed_canary_leaves_the_others_untouched() -> None:
+    ended, started = go(six(Rollout(canary=1)), failing("w1"))
+    assert started == ["finish:conf:units:w1"]
+    assert story(ended) == {"w1": "failed", **dict.fromkeys(WORKERS[1:], "skipped")}
+    assert ended.outcomes["w4"]["conf"].detail == "its canary w1 failed"
+
+
+def test_a_canary_that_is_well_lets_the_rest_go() -> None:
+    ended, started = go(six(Rollout(canary=1)))
+    assert started[0] == "finish:conf:units:w1"
+    assert set(story(ended).values()) == {"done"}
+
+
+def test_so_many_at_a_time() -> None:
+    away: list[str] = []
+    most = []
+
+    def count(task: Task) -> list[tuple[str, dict[str, Any]]]:
+        return [("started", {}), *all_well(task)]
+
+    class Counting(Engine):
+        def start(self, task: Task) -> None:
+            away.append(task.node)
+            most.append(len(away))
+            super().start(task)
+
+        def next(self, timeout_s: float | None = None) -> Any:
+            event = super().next(timeout_s)
+            if event is not None and event.kind == "result":
+                away.remove(event.node)
+            return event
+
+    walk(six(Rollout(at_most=2)), {}, Counting(count), lambda event: None, lambda: False, RUN)
+    assert max(most) == 2
+    assert len(most) == len(WORKERS)
+
+
+def test_an_end_after_so_many_failures() -> None:
+    ended, started = go(six(Rollout(at_most=1, stop_after_failures=2)), failing("w1", "w3"))
+    assert started == [f"finish:conf:units:w{index}" for index in (1, 2, 3)]
+    assert ended.outcomes["w4"]["conf"].detail == "stopped after 2 failed: w1, w3"
+
+
+def test_nodes_that_are_not_in_service_go_at_once() -> None:
+    ended, started = go(six(Rollout(canary=1, at_most=1), in_service=WORKERS[:2]), failing("w1"))
+    assert set(started) == {f"finish:conf:units:{name}" for name in WORKERS if name != "w2"}
+    assert story(ended)["w2"] == "skipped"
+
+
+def test_no_canary_goes_ahead_of_what_happens_together() -> None:
+    change = Change(units=unit("munge"), files=(), shape="together", noted=False)
+    ended, started = go(six(Rollout(canary=1, at_most=1), change))
+    prepared = [one for one in started if one.startswith("prepare")]
+    assert started[: len(prepared)] == prepared
+    assert len(prepared) == len(WORKERS)
+    assert set(story(ended).values()) == {"done"}
+
+
+def test_together_without_the_controller_is_not_done_at_all() -> None:
+    changes = dict.fromkeys(("head", "w1"), Change(units=unit("munge"), shape="together", noted=False))
+
+    def no_space(task: Task) -> list[tuple[str, dict[str, Any]]]:
+        if task.id == "prepare:head":
+            return [("failed", {"role": "conf", "name": "/etc/k", "error": "no space"}), ("result", result(error="x"))]
+        return all_well(task)
+
+    ended, started = go(plan({"conf": changes}), no_space)
+    assert "finish:conf:units:w1" not in started
+    assert story(ended) == {"head": "failed", "w1": "skipped"}
+
+
+def test_a_node_that_others_need_is_not_held() -> None:
+    changes: Mapping[str, Mapping[str, Change]] = {
+        "server": {"w1": Change(units=unit("s")), "w2": Change(units=unit("s"))},
+        "client": {"w1": Change(units=unit("c"), needs=(Need("server", ("w2",)),))},
+    }
+    a_plan = plan(
+        changes,
+        groups={"w1": "w[1-2]", "w2": "w[1-2]"},
+        in_service=("w1", "w2"),
+        declared=(worker("w1"), worker("w2")),
+        rollout=Rollout(canary=1, at_most=1),
+    )
+    ended, _ = go(a_plan)
+    assert ended.outcomes["w1"]["client"].status == "done"
+
+
+class Slurm:
+    """A controller whose job on w1 ends after it was asked about so many times."""
+
+    def __init__(self, ends_after: int) -> None:
+        self.left, self.said = ends_after, []
+
+    def __call__(self, task: Task) -> list[tuple[str, dict[str, Any]]]:
+        if isinstance(task, Command):
+            self.said.append(" ".join(task.argv))
+            if task.argv[0] == "squeue":
+                self.left -= 1
+                return [("result", result(ok=True, stdout="12|w1\n" if self.left >= 0 else ""))]
+            return [("result", result(ok=True))]
+        return all_well(task)
+
+
+DRAINING = Change(units=unit("c"), disruption="drain")
+
+
+@pytest.fixture(autouse=True)
+def no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("hpcforge.run.drain._POLL_S", 0.0)
+
+
+def one_worker(rollout: Rollout, **more: Any) -> Plan:
+    return plan(
+        {"conf": {"w1": DRAINING}},
+        groups={"w1": "w1"},
+        in_service=("w1",),
+        declared=(worker("w1"),),
+        rollout=rollout,
+        **more,
+    )
+
+
+def test_jobs_are_waited_for_before_they_would_be_disturbed() -> None:
+    slurm = Slurm(ends_after=2)
+    ended, started = go(one_worker(Rollout(busy_wait_s=60)), slurm)
+    assert slurm.said[0] == "scontrol update NodeName=w1 State=DRAIN Reason=hpcforge: is being changed"
+    assert started[-1] == "finish:conf:units:w1"
+    assert story(ended) == {"w1": "done"}
+
+
+def test_a_node_that_stays_busy_is_left_for_another_apply() -> None:
+    ended, started = go(one_worker(Rollout(busy_wait_s=0)), Slurm(ends_after=99))
+    assert not any(one.startswith("finish") for one in started)
+    assert ended.deferred() == {"w1": "jobs still run there: 12"}
+
+
+def test_what_only_restarts_needs_no_empty_node() -> None:
+    slurm = Slurm(ends_after=99)
+    go(six(Rollout(), Change(units=unit("c"), disruption="restart")), slurm)
+    assert slurm.said == []
+
+
+GONE = Leaving("w1", "10.0.0.2", True, None, (Removal("conf", Owns(files=("/etc/c",))),))
+HEAD = {"conf": {"head": Change(units=unit("s"))}}
+
+
+def test_a_leaving_node_is_emptied_and_cleaned_before_the_controller_forgets_it() -> None:
+    ended, started = go(plan(HEAD, leaving=(GONE,)), Slurm(ends_after=1))
+    assert started[-2:] == ["remove:w1", "finish:conf:units:head"]
+    assert ended.outcomes["w1"]["conf (removed)"].status == "done"
+
+
+def test_a_leaving_node_that_is_busy_keeps_its_place() -> None:
+    busy = plan(HEAD, leaving=(GONE,), rollout=Rollout(busy_wait_s=0))
+    ended, started = go(busy, Slurm(ends_after=99))
+    assert "remove:w1" not in started
+    assert ended.deferred() == {
+        "w1": "jobs still run there: 12",
+        "head": "w1 has not left: jobs still run there: 12",
+    }
+
+
+def test_an_unreachable_node_leaves_without_being_cleaned_up() -> None:
+    gone = Leaving("w1", "10.0.0.2", True, "no route", ())
+    ended, started = go(plan(HEAD, leaving=(gone,)))
+    assert started == ["finish:conf:units:head"]
+    assert ended.abandoned == {"w1": "no route"}
+
+
+def test_a_guarded_change_is_confirmed_over_a_new_connection_and_only_then_done() -> None:
+    change = Change(files=(secret_file(),), units=unit("sshd"), guard=True)
+    engine = Engine(all_well)
+    ended = walk(plan({"sshd": {"w1": change}}), {"munge_key": b"x"}, engine, lambda event: None, lambda: False, RUN)
+    assert [task.id for task in engine.started] == ["guarded:sshd:w1", "finish:sshd:units:w1", "confirm:sshd:w1"]
+    confirm = engine.started[-1]
+    assert isinstance(confirm, Program)
+    assert confirm.aside
+    guard = engine.started[0].request["work"][0]["guard"]["id"]  # type: ignore[union-attr]
+    assert confirm.request["guard"] == guard
+    assert ended.outcomes["w1"]["sshd"].status == "done"
+
+
+def test_a_change_that_locks_us_out_is_a_failure_of_its_role() -> None:
+    def locked(task: Task) -> list[tuple[str, dict[str, Any]]]:
+        if task.id.startswith("confirm"):
+            return [("result", result(error="no answer", reason="timeout"))]
+        return [("done", {"facts": FACTS}), ("result", result(ok=True))]
+
+    change = Change(files=(secret_file(),), units=unit("nft"), guard=True)
+    ended = walk(plan({"nft": {"w1": change}}), {"munge_key": b"x"}, Engine(locked), print, lambda: False, RUN)
+    assert ended.lost == {}
+    assert ended.failed()["w1"][0][1].startswith("no new connection could be made after it")
