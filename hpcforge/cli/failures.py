@@ -9,6 +9,7 @@ from hpcforge.lab.errors import LabError
 from hpcforge.plan.role import RoleError
 from hpcforge.run.lease import LeaseHeldError
 from hpcforge.run.secrets import SecretsError
+from hpcforge.run.succession import OlderError
 from hpcforge.run.wheels import FetchError
 
 
@@ -26,7 +27,7 @@ def explain(error: Exception) -> tuple[str | None, Exit]:
         return render_all(error.diagnostics), Exit.INVALID
     if isinstance(error, UsageError):
         return f"error: {error}\nhint: {error.hint}\n", Exit.INVALID
-    if isinstance(error, SecretsError | LabError | FetchError):
+    if isinstance(error, SecretsError | LabError | FetchError | OlderError):
         return f"error: {error}\n" + (f"hint: {error.hint}\n" if error.hint else ""), Exit.ERROR
     if isinstance(error, LeaseHeldError):
         return f"error: {error}\nhint: {error.hint}\n", Exit.BUSY

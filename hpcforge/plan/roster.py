@@ -1,0 +1,111 @@
+"""The roster: which nodes there are, as the last apply left it. Kept on the head; what it lacks costs no correctness.
+
+A node that is in the roster and not in the blueprint is one that leaves. Its address and host keys stand here because
+nothing else knows them any more.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from pydantic import TypeAdapter, ValidationError
+
+from hpcforge.cluster.model import Cluster
+
+PATH = "/var/lib/hpcforge/roster.json"  # on the head
+SCHEMA_VERSION = 1
+
+
+@dataclass(frozen=True)
+class LastRun:
+    """The run that wrote the roster."""
+
+    number: int
+    id: str
+    who: str  # user@host
+    ended_s: float  # seconds since 1970, UTC
+    hpcforge: str  # version
+    commit: str | None = None  # of the blueprint's folder
+
+
+@dataclass(frozen=True)
+class Enrolled:
+    """A node that a run has reached."""
+
+    address: str
+    host_keys: tuple[str, ...]  # OpenSSH public keys
+    group: str
+    functions: tuple[str, ...]
+    since: int  # number of the first run that reached it
+
+
+@dataclass(frozen=True)
+class Roster:
+    """`problem` says why a roster that is there tells nothing; `newer`: because a newer hpcforge wrote it."""
+
+    cluster: str = ""
+    run: LastRun | None = None
+    nodes: Mapping[str, Enrolled] = field(default_factory=dict)
+    problem: str | None = None
+    newer: bool = False
+
+
+_ROSTER = TypeAdapter(Roster)
+
+
+def parse_roster(text: str | None, cluster: str) -> Roster:
+    """What `roster_document` became as text; none there is an empty one. Never an exception."""
+    if text is None:
+        return Roster()
+    try:
+        document = json.loads(text)
+        version = document["schema"]
+        if isinstance(version, int) and version > SCHEMA_VERSION:
+            return Roster(problem=f"written by a newer hpcforge (schema {version})", newer=True)
+        if document["checksum"] != _checksum(document):
+            return Roster(problem=f"damaged ({len(text)} characters)")
+        found = _ROSTER.validate_python({key: document[key] for key in ("cluster", "run", "nodes")})
+    except ValidationError as error:
+        first = error.errors()[0]
+        return Roster(problem=f"damaged: {'.'.join(str(part) for part in first['loc'])}: {first['msg']}")
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return Roster(problem=f"damaged ({len(text)} characters)")
+    if found.cluster != cluster:
+        return Roster(problem=f"that of another cluster, {found.cluster}")
+    return found
+
+
+def roster_document(roster: Roster) -> dict[str, Any]:
+    """The form in which it is kept."""
+    kept = dataclasses.asdict(roster)
+    document = {"schema": SCHEMA_VERSION, **{key: kept[key] for key in ("cluster", "run", "nodes")}}
+    document = json.loads(json.dumps(document))  # tuples as lists, as they will be read
+    return {**document, "checksum": _checksum(document)}
+
+
+def next_roster(old: Roster, cluster: Cluster, run: LastRun, reached: Collection[str], gone: Collection[str]) -> Roster:
+    """The roster after a run that `reached` some nodes and removed those that are `gone`.
+
+    Others stay as they were: a node that was not asked for, or did not answer, is still there.
+    """
+    nodes = {name: one for name, one in old.nodes.items() if name not in gone}
+    for node in cluster.nodes:
+        if node.name in reached or node.name in nodes:
+            since = nodes[node.name].since if node.name in nodes else run.number
+            nodes[node.name] = Enrolled(node.address, node.host_keys, node.group, node.functions, since)
+    return Roster(cluster.name, run, nodes)
+
+
+def leaving(roster: Roster, cluster: Cluster) -> dict[str, Enrolled]:
+    """The nodes that the blueprint no longer names."""
+    return {name: one for name, one in roster.nodes.items() if name not in cluster.by_name}
+
+
+def _checksum(document: Mapping[str, Any]) -> str:
+    rest = {key: value for key, value in document.items() if key != "checksum"}
+    return hashlib.sha256(json.dumps(rest, sort_keys=True).encode()).hexdigest()

@@ -1,0 +1,230 @@
+"""The history of runs and the roster: written to the head when a run has ended, copied to this host, read for `status`.
+
+A line a run, a JSON object::
+
+    {"schema": 1, "number", "id", "who", "verb", "args": [...], "started_s", "wall_s", "hpcforge", "commit", "dirty",
+     "exit": code, "nodes": {name: {"changed": n, "roles": [done], "failed": {role: why}, "unreachable": why | null}},
+     "left": [nodes that were removed], "verdicts": {test: status}}
+
+Only nodes to which something happened are named. The head itself adds `{"schema": 1, "id", "who", "number", "since_s",
+"noticed_s", "cut_off": true}` for a run that died, when another takes over its lease.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, Self
+
+from pydantic import TypeAdapter, ValidationError
+
+from hpcforge.atomic import write_atomically
+from hpcforge.engines.tasks import Engine, Program
+from hpcforge.plan.roster import Roster, parse_roster, roster_document
+from hpcforge.run.exchange import exchange
+from hpcforge.run.run import Run
+from hpcforge.run.walk import Result
+from hpcforge.verify.verdicts import Verdict
+
+SCHEMA_VERSION = 1
+_TIMEOUT_S = 60.0
+_CAUGHT_UP = 50  # lines that come back from the head when one is written: those of other hosts since our last run
+_WHY_LIMIT = 300  # characters
+
+
+@dataclass(frozen=True)
+class NodePast:
+    """What a run came to on one node."""
+
+    changed: int = 0  # resources
+    roles: tuple[str, ...] = ()  # that it brought to an end
+    failed: Mapping[str, str] = field(default_factory=dict)  # role -> why
+    unreachable: str | None = None
+
+
+@dataclass(frozen=True)
+class Past:
+    """One run. A `cut_off` one died before it could write its own line; of it only the first four are known."""
+
+    id: str
+    who: str
+    number: int | None
+    started_s: float  # seconds since 1970, UTC
+    wall_s: float | None = None
+    verb: str = "apply"
+    args: tuple[str, ...] = ()
+    hpcforge: str = ""
+    commit: str | None = None
+    dirty: bool = False
+    exit: int | None = None
+    nodes: Mapping[str, NodePast] = field(default_factory=dict)
+    left: tuple[str, ...] = ()
+    verdicts: Mapping[str, str] = field(default_factory=dict)
+    cut_off: bool = False
+
+
+@dataclass(frozen=True)
+class History:
+    """Runs from the oldest to the newest. `older` are more that were not asked for; `unreadable` lines are damaged."""
+
+    runs: tuple[Past, ...] = ()
+    older: int = 0
+    unreadable: int = 0
+
+
+_PAST = TypeAdapter(Past)
+
+
+def past(
+    run: Run,
+    result: Result,
+    *,
+    args: Sequence[str],
+    dirty: bool,
+    started_s: float,
+    exit_code: int,
+    left: Sequence[str] = (),
+    verdicts: Iterable[Verdict] = (),
+) -> Past:
+    """A run that ends now, as history tells it. `args` are the words of the command line after the verb."""
+    names = [name for name in (*result.outcomes, *result.lost) if _happened(name, result)]
+    return Past(
+        id=run.id,
+        who=run.who,
+        number=run.number,
+        started_s=started_s,
+        wall_s=round(time.time() - started_s, 3),
+        args=tuple(args),
+        hpcforge=run.hpcforge,
+        commit=run.commit,
+        dirty=dirty,
+        exit=exit_code,
+        nodes={name: _node(name, result) for name in dict.fromkeys(names)},
+        left=tuple(left),
+        verdicts={verdict.test: verdict.status for verdict in verdicts},
+    )
+
+
+def parse_history(lines: Iterable[str], older: int = 0) -> History:
+    """Lines as the head gives them. One that cannot be read is counted."""
+    runs: dict[str, Past] = {}
+    unreadable = 0
+    for line in lines:
+        one = _parsed(line)
+        if one is None:
+            unreadable += 1
+        elif not (one.cut_off and one.id in runs):  # it was taken for dead, and then wrote its line all the same
+            runs.pop(one.id, None)
+            runs[one.id] = one
+    return History(tuple(runs.values()), older, unreadable)
+
+
+def last_changed(history: History) -> dict[str, Past]:
+    """The last run that changed something, by node."""
+    return {name: run for run in history.runs for name, node in run.nodes.items() if node.changed}
+
+
+def write_log(engine: Engine, head: str, one: Past, roster: Roster | None, cluster: str) -> list[str]:
+    """Write a run's line, and the roster, on the head and into this host's copy; what went wrong, for the operator."""
+    document = None if roster is None else roster_document(roster)
+    request = {"verb": "log", "do": "write", "line": _document(one), "roster": document, "last": _CAUGHT_UP}
+    answer = exchange(engine, Program(f"log:{one.id}", head, request, _TIMEOUT_S), "log")
+    problems = list(answer.warnings)
+    if answer.data is None:
+        problems.append(f"this run is not in the history on {head} ({answer.error}), only in {Copy.of(cluster).folder}")
+    lines = [str(line) for line in (answer.data or {}).get("lines") or [json.dumps(_document(one), sort_keys=True)]]
+    try:
+        Copy.of(cluster).add(lines, None if document is None else json.dumps(document))
+    except OSError as error:
+        problems.append(f"no copy of the history on this host: {error.filename}: {error.strerror}")
+    return problems
+
+
+def read_log(engine: Engine, head: str, cluster: str, last: int) -> tuple[History, Roster, str | None]:
+    """The last runs and the roster, from the head; else from this host's copy, and why."""
+    request = {"verb": "log", "do": "read", "last": last}
+    answer = exchange(engine, Program(f"log:read:{time.monotonic_ns()}", head, request, _TIMEOUT_S), "log")
+    if answer.data is None:
+        return (*Copy.of(cluster).read(cluster, last), answer.error)
+    lines = [str(line) for line in answer.data.get("lines") or ()]
+    roster = parse_roster(answer.data.get("roster"), cluster)
+    return parse_history(lines, int(answer.data.get("before") or 0)), roster, None
+
+
+@dataclass(frozen=True)
+class Copy:
+    """History and roster as this host last saw them, for when the head cannot be asked."""
+
+    folder: Path
+
+    @classmethod
+    def of(cls, cluster: str) -> Self:
+        """Where the copy of a cluster's lies."""
+        base = Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state")
+        return cls(base / "hpcforge" / cluster)
+
+    def add(self, lines: Sequence[str], roster: str | None) -> None:
+        """Append the lines that are not there yet, and replace the roster. Raises `OSError`."""
+        self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        known = self._lines()
+        there = set(known)
+        write_atomically(self.folder / "history.jsonl", "".join(f"{line}\n" for line in (*known, *_new(lines, there))))
+        if roster is not None:
+            write_atomically(self.folder / "roster.json", roster + "\n")
+
+    def read(self, cluster: str, last: int) -> tuple[History, Roster]:
+        """What there is; nothing where there is no copy."""
+        lines = self._lines()
+        try:
+            roster = (self.folder / "roster.json").read_text("utf-8", "replace")
+        except OSError:
+            roster = None
+        return parse_history(lines[-last:] if last else (), max(0, len(lines) - last)), parse_roster(roster, cluster)
+
+    def _lines(self) -> list[str]:
+        try:
+            text = (self.folder / "history.jsonl").read_text("utf-8", "replace")
+        except OSError:
+            return []
+        return [line for line in text.split("\n") if line.strip()]
+
+
+def _new(lines: Iterable[str], there: set[str]) -> list[str]:
+    return [line for line in lines if line not in there]
+
+
+def _happened(name: str, result: Result) -> bool:
+    return bool(result.outcomes.get(name)) or name in result.lost
+
+
+def _node(name: str, result: Result) -> NodePast:
+    outcomes = result.outcomes.get(name, {})
+    return NodePast(
+        changed=result.changed.get(name, 0),
+        roles=tuple(role for role, outcome in outcomes.items() if outcome.status == "done"),
+        failed={role: outcome.detail[:_WHY_LIMIT] for role, outcome in outcomes.items() if outcome.status == "failed"},
+        unreachable=result.lost[name][:_WHY_LIMIT] if name in result.lost else None,
+    )
+
+
+def _document(one: Past) -> dict[str, Any]:
+    """Plain data; what says nothing is left out, since most nodes of most runs have little to say."""
+    kept = {key: value for key, value in asdict(one).items() if value is not False and value not in ((), {})}
+    nodes = {name: {k: v for k, v in node.items() if v} for name, node in kept.get("nodes", {}).items()}
+    document = {"schema": SCHEMA_VERSION, **kept} | ({"nodes": nodes} if nodes else {})
+    plain: dict[str, Any] = json.loads(json.dumps(document))
+    return plain
+
+
+def _parsed(line: str) -> Past | None:
+    try:
+        document = json.loads(line)
+        if document.get("cut_off"):
+            document["started_s"] = document["since_s"]
+        return _PAST.validate_python(document)
+    except (ValidationError, ValueError, TypeError, KeyError, AttributeError, RecursionError):
+        return None

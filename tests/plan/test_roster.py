@@ -1,0 +1,95 @@
+"""The roster: who is enrolled, who leaves, and that damage is said and never taken for an empty roster."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from hpcforge.cluster.model import Cluster
+from hpcforge.plan.roster import Enrolled, LastRun, Roster, leaving, next_roster, parse_roster, roster_document
+
+RUN = LastRun(7, "ab12", "ada@near", 1.8e9, "0.1.0", "c0ffee")
+
+
+@pytest.fixture
+def small(cluster: Cluster) -> Cluster:
+    """The head's key is known."""
+    head, *rest = cluster.nodes
+    return dataclasses.replace(cluster, nodes=(dataclasses.replace(head, host_keys=("ssh-ed25519 AAAA",)), *rest))
+
+
+def kept(roster: Roster) -> str:
+    return json.dumps(roster_document(roster))
+
+
+def test_it_comes_back(small: Cluster) -> None:
+    roster = next_roster(Roster(), small, RUN, ["head", "w1"], ())
+    assert parse_roster(kept(roster), "small") == roster
+    assert roster.nodes["head"] == Enrolled("10.0.0.1", ("ssh-ed25519 AAAA",), "head", ("head",), 7)
+    assert list(roster.nodes) == ["head", "w1"]  # w2 was never reached
+    assert parse_roster(None, "small") == Roster()
+
+
+def test_who_leaves_is_known_by_address_and_key(small: Cluster) -> None:
+    roster = next_roster(Roster(), small, RUN, ["head", "w1", "w2"], ())
+    shrunk = dataclasses.replace(small, nodes=small.nodes[:2])
+    assert leaving(roster, shrunk) == {"w2": Enrolled("10.0.0.3", (), "w2", ("worker",), 7)}
+    later = dataclasses.replace(RUN, number=8)
+    assert "w2" in next_roster(roster, shrunk, later, ["head"], ()).nodes  # not until it has been removed
+    gone = next_roster(roster, shrunk, later, ["head"], ["w2"])
+    assert list(gone.nodes) == ["head", "w1"]  # w1 was not asked for and stays
+    assert (gone.nodes["w1"].since, gone.run) == (7, later)
+
+
+def test_a_node_that_moved_is_known_by_its_new_address(small: Cluster) -> None:
+    roster = next_roster(Roster(), small, RUN, ["w1"], ())
+    moved = dataclasses.replace(small, nodes=(dataclasses.replace(small.nodes[1], address="10.0.0.9"),))
+    later = next_roster(roster, moved, dataclasses.replace(RUN, number=8), [], ())
+    assert (later.nodes["w1"].address, later.nodes["w1"].since) == ("10.0.0.9", 7)
+
+
+def edited(text: str, change: Callable[[dict[str, Any]], Any]) -> str:
+    document = json.loads(text)
+    change(document)
+    return json.dumps(document)
+
+
+@pytest.mark.parametrize(
+    "harm",
+    [
+        lambda text: "",
+        lambda text: text[: len(text) // 2],
+        lambda text: text.replace("10.0.0.2", "10.0.0.3"),
+        lambda text: text.replace("w1", "w\x00"),
+        lambda text: edited(text, lambda document: document["nodes"].pop("w1")),
+        lambda text: edited(text, lambda document: document.pop("checksum")),
+        lambda text: "[]",
+        lambda text: "[" * 100_000,
+        lambda text: "null",
+    ],
+    ids=["empty", "truncated", "edited", "flipped", "node lost", "no checksum", "another shape", "deep", "null"],
+)
+def test_damage_is_said(small: Cluster, harm: Callable[[str], str]) -> None:
+    found = parse_roster(harm(kept(next_roster(Roster(), small, RUN, ["w1", "w2"], ()))), "small")
+    assert found.problem is not None
+    assert found.problem.startswith("damaged")
+    assert (found.nodes, found.run, found.newer) == ({}, None, False)
+
+
+def test_what_is_not_ours_is_said(small: Cluster) -> None:
+    text = kept(next_roster(Roster(), small, RUN, ["w1"], ()))
+    assert parse_roster(text, "large").problem == "that of another cluster, small"
+    newer = parse_roster(edited(text, lambda document: document.update(schema=2)), "small")
+    assert (newer.problem, newer.newer) == ("written by a newer hpcforge (schema 2)", True)
+
+
+def test_ten_thousand_nodes_fit_an_answer(small: Cluster) -> None:
+    key = "ssh-ed25519 " + "A" * 68
+    nodes = {
+        f"gpu{n:05}": Enrolled("10.100.100.100", (key,), "gpu[00001-10000]", ("worker",), 1) for n in range(10_000)
+    }
+    assert len(json.dumps(roster_document(Roster("small", RUN, nodes)))) < 4 * 2**20

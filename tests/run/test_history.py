@@ -1,0 +1,172 @@
+"""The history of runs: written by the node program's own code, read back, and never silently less than there is."""
+
+from __future__ import annotations
+
+import json
+from collections import deque
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hpcforge.engines.tasks import Event, Program, Task, result
+from hpcforge.node import records
+from hpcforge.node.events import Report
+from hpcforge.plan.roster import Enrolled, LastRun, Roster
+from hpcforge.run.history import Copy, NodePast, Past, last_changed, parse_history, past, read_log, write_log
+from hpcforge.run.run import Run
+from hpcforge.run.walk import Outcome, Result
+from hpcforge.verify.verdicts import Verdict
+
+RUN = Run(7, "ab12", "ada@near", "small", "0.1.0", "c0ffee")
+ROSTER = Roster(
+    "small", LastRun(7, "ab12", "ada@near", 1.8e9, "0.1.0"), {"w1": Enrolled("10.0.0.2", (), "w1", ("worker",), 7)}
+)
+
+
+class Head:
+    """An engine whose one node keeps records in a folder of this machine."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.events, self.away = folder, deque[Event](), ""
+
+    def start(self, task: Task) -> None:
+        assert isinstance(task, Program)
+        if not self.away:
+            heard: list[dict[str, Any]] = []
+            records.log(dict(json.loads(json.dumps(task.request))), Report(heard.append), self.folder)
+            self.events.extend(Event(task.node, task.id, each.pop("event"), each) for each in heard)
+        self.events.append(Event(task.node, task.id, "result", result(ok=not self.away, error=self.away or None)))
+
+    def next(self, timeout_s: float | None = None) -> Event | None:
+        return self.events.popleft()
+
+    def run(self, task: Task) -> Event:
+        raise AssertionError(task)
+
+
+@pytest.fixture
+def head(tmp_path: Path) -> Head:
+    return Head(tmp_path / "node" / "hpcforge")
+
+
+@pytest.fixture(autouse=True)
+def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    return tmp_path / "state" / "hpcforge" / "small"
+
+
+def ended(number: int = 7, run_id: str = "ab12", who: str = "ada@near") -> Past:
+    return Past(run_id, who, number, 1.8e9 + number, 12.5, exit=0, hpcforge="0.1.0")
+
+
+def test_a_run_as_history_tells_it() -> None:
+    came_to = Result(
+        outcomes={
+            "head": {"base": Outcome("done"), "dns": Outcome("failed", "x" * 1000)},
+            "w1": {"base": Outcome("done"), "slurm": Outcome("skipped", "dns on head failed")},
+            "w2": {},
+            "w3": {"base": Outcome("unreachable", "no route")},
+        },
+        lost={"w3": "no route", "w4": "timeout"},
+        changed={"head": 3},
+    )
+    verdicts = [Verdict("allreduce", "passed", ("w1",)), Verdict("train_ddp", "wrong", ("w1",))]
+    one = past(
+        RUN,
+        came_to,
+        args=["site.yaml", "--yes"],
+        dirty=True,
+        started_s=1.8e9,
+        exit_code=5,
+        left=["w9"],
+        verdicts=verdicts,
+    )
+    assert one.nodes == {
+        "head": NodePast(3, ("base",), {"dns": "x" * 300}),
+        "w1": NodePast(0, ("base",)),
+        "w3": NodePast(unreachable="no route"),
+        "w4": NodePast(unreachable="timeout"),
+    }
+    assert (one.number, one.who, one.commit, one.dirty, one.exit) == (7, "ada@near", "c0ffee", True, 5)
+    assert (one.args, one.left) == (("site.yaml", "--yes"), ("w9",))
+    assert one.verdicts == {"allreduce": "passed", "train_ddp": "wrong"}
+
+
+def test_it_comes_back_from_the_head_and_a_copy_stays_here(head: Head, state: Path) -> None:
+    one = past(
+        RUN,
+        Result({"w1": {"base": Outcome("done")}}, changed={"w1": 2}),
+        args=[],
+        dirty=False,
+        started_s=1.0,
+        exit_code=0,
+    )
+    assert write_log(head, "head", one, ROSTER, "small") == []
+    history, roster, problem = read_log(head, "head", "small", 10)
+    assert (history.runs, history.older, history.unreadable, roster, problem) == ((one,), 0, 0, ROSTER, None)
+    assert last_changed(history) == {"w1": one}
+    head.away = "no route to head"
+    history, roster, problem = read_log(head, "head", "small", 10)
+    assert (history.runs, roster, problem) == ((one,), ROSTER, "no route to head")
+    assert (state.stat().st_mode & 0o777, (state / "history.jsonl").stat().st_mode & 0o777) == (0o700, 0o600)
+
+
+def test_the_copy_catches_up_with_what_others_did(head: Head) -> None:
+    write_log(head, "head", ended(1, "a"), ROSTER, "small")
+    line = {"schema": 1, "id": "b", "who": "bob@far", "number": 2, "started_s": 2.0}
+    records.log({"do": "write", "line": line}, Report(lambda event: None), head.folder)
+    write_log(head, "head", ended(3, "c"), ROSTER, "small")
+    history, _ = Copy.of("small").read("small", 10)
+    assert [run.number for run in history.runs] == [1, 2, 3]
+
+
+def test_only_the_last_and_how_many_more(head: Head) -> None:
+    for number in range(1, 6):
+        write_log(head, "head", ended(number, f"id{number}"), None, "small")
+    history, _, _ = read_log(head, "head", "small", 2)
+    assert ([run.number for run in history.runs], history.older) == ([4, 5], 3)
+    head.away = "away"
+    history, _, _ = read_log(head, "head", "small", 2)
+    assert ([run.number for run in history.runs], history.older) == ([4, 5], 3)
+
+
+def test_without_the_head_the_line_is_kept_here_and_that_is_said(head: Head, state: Path) -> None:
+    head.away = "no route to head"
+    [problem] = write_log(head, "head", ended(), ROSTER, "small")
+    assert problem == f"this run is not in the history on head (no route to head), only in {state}"
+    assert Copy.of("small").read("small", 5)[0].runs == (ended(),)
+
+
+def test_without_room_here_that_is_said_and_the_head_has_it(head: Head, state: Path) -> None:
+    state.parent.mkdir(parents=True)
+    state.write_text("a file where the folder should be")
+    [problem] = write_log(head, "head", ended(), ROSTER, "small")
+    assert problem.startswith(f"no copy of the history on this host: {state}")
+    assert read_log(head, "head", "small", 5)[0].runs == (ended(),)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        *("{", "[]", "null", "5", '"x"', "\ufffd", "[" * 100_000),
+        '{"id": 1}',
+        '{"id": "x", "who": "y", "number": "seven"}',
+        '{"cut_off": true, "id": "x"}',
+        '{"id": "x", "who": "y", "number": 1, "started_s": "now"}',
+    ],
+)
+def test_lines_that_cannot_be_read_are_counted(line: str) -> None:
+    good = '{"schema": 1, "id": "x", "who": "y", "number": 1, "started_s": 1.0, "of_a_later_version": 5}'
+    history = parse_history([good, line])
+    assert ([run.id for run in history.runs], history.unreadable) == (["x"], 1)
+
+
+def test_a_run_that_died_is_told_until_it_speaks_for_itself() -> None:
+    cut_off = '{"schema": 1, "id": "x", "who": "y", "number": null, "since_s": 5.0, "noticed_s": 9.0, "cut_off": true}'
+    own = '{"schema": 1, "id": "x", "who": "y", "number": 4, "started_s": 5.0, "exit": 0}'
+    [run] = parse_history([cut_off]).runs
+    assert (run.cut_off, run.number, run.started_s, run.exit) == (True, None, 5.0, None)
+    for lines in ([cut_off, own], [own, cut_off]):
+        [run] = parse_history(lines).runs
+        assert (run.cut_off, run.exit) == (False, 0)

@@ -1,0 +1,57 @@
+"""Whether an apply may follow the last one."""
+
+from __future__ import annotations
+
+import pytest
+
+from hpcforge.plan.roster import LastRun, Roster
+from hpcforge.run.commit import Commit
+from hpcforge.run.succession import OlderError, commit_warning, refuse_older
+
+
+def last(hpcforge: str = "0.2.0", commit: str | None = "a" * 40) -> LastRun:
+    return LastRun(7, "ab12", "ada@near", 1.8e9, hpcforge, commit)
+
+
+@pytest.mark.parametrize("ours", ["0.2.0", "0.2.1", "0.10.0", "1.0.0rc1"])
+def test_the_same_or_newer_may(ours: str) -> None:
+    refuse_older(ours, Roster("c", last()), {"w1": "0.2.0", "w2": None})
+
+
+@pytest.mark.parametrize("ours", ["0.1.9", "0.2.0.dev3", "0.2.0rc1"])
+def test_an_older_one_is_refused_by_the_roster(ours: str) -> None:
+    with pytest.raises(OlderError, match=rf"this is hpcforge {ours}, and the last apply \(run 7 by ada@near\) is of"):
+        refuse_older(ours, Roster("c", last()), {})
+
+
+def test_or_by_the_receipt_of_a_node_when_the_roster_is_lost() -> None:
+    with pytest.raises(OlderError, match=r"the receipt of w2 is of hpcforge 0\.3\.0") as error:
+        refuse_older("0.2.0", Roster(problem="damaged"), {"w1": "0.2.0", "w2": "0.3.0"})
+    assert "newer" in error.value.hint
+
+
+def test_or_by_a_roster_that_only_a_newer_one_can_read() -> None:
+    with pytest.raises(OlderError, match="written by a newer hpcforge"):
+        refuse_older("0.2.0", Roster(problem="written by a newer hpcforge (schema 2)", newer=True), {})
+
+
+def test_what_is_no_version_refuses_nobody() -> None:
+    refuse_older("0.2.0", Roster("c", last("; rm -rf /")), {"w1": ""})
+
+
+def test_commits() -> None:
+    ours = Commit("b" * 40, False)
+    assert commit_warning(ours, None, None) is None
+    assert commit_warning(ours, last(commit=None), None) is None
+    assert commit_warning(ours, last(), True) is None
+    assert commit_warning(Commit("a" * 40, True), last(), None) is None
+    before = "the last apply (run 7 by ada@near) was of commit aaaaaaaaaaaa, "
+    contained = commit_warning(ours, last(), False)
+    assert contained is not None
+    assert contained.startswith(f"{before}which this blueprint's commit bbbbbbbbbbbb does not contain")
+    unknown = commit_warning(ours, last(), None)
+    assert unknown is not None
+    assert unknown.startswith(f"{before}which git does not know here: fetch it")
+    nowhere = commit_warning(None, last(), None)
+    assert nowhere is not None
+    assert nowhere.startswith(f"{before}and this blueprint is in no git repository")
