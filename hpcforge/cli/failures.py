@@ -6,6 +6,7 @@ from hpcforge.blueprint.diagnostics import InvalidInput, render_all
 from hpcforge.cli.exit_codes import Exit
 from hpcforge.engines.tasks import EngineError
 from hpcforge.lab.errors import LabError
+from hpcforge.plan.plan_file import PlanFileError
 from hpcforge.plan.role import RoleError
 from hpcforge.run.lease import LeaseHeldError
 from hpcforge.run.secrets import SecretsError
@@ -29,6 +30,8 @@ def explain(error: Exception) -> tuple[str | None, Exit]:
         return f"error: {error}\nhint: {error.hint}\n", Exit.INVALID
     if isinstance(error, SecretsError | LabError | FetchError | OlderError):
         return f"error: {error}\n" + (f"hint: {error.hint}\n" if error.hint else ""), Exit.ERROR
+    if isinstance(error, PlanFileError):
+        return f"error: {error}\nhint: {error.hint}\n", Exit.INVALID
     if isinstance(error, LeaseHeldError):
         return f"error: {error}\nhint: {error.hint}\n", Exit.BUSY
     if isinstance(error, RoleError):

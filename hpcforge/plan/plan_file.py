@@ -1,0 +1,88 @@
+"""A plan as a file: to be reviewed, kept, and applied later just as it is, or not at all.
+
+Two lines of JSON: a header, and the plan. The header's HMAC, under a key among the cluster's secrets, covers both, so
+that a plan which was edited, cut off, or made for another cluster is refused before anything in it is looked at.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+from functools import cache
+from typing import Any
+
+from pydantic import TypeAdapter
+
+from hpcforge import __version__
+from hpcforge.plan.plan import Plan
+
+_FORMAT = 1
+_HEADER_LIMIT = 4096  # bytes
+_PLAN = TypeAdapter(Plan)
+
+
+class PlanFileError(Exception):
+    """A file that must not be applied; `hint` says what to do."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message)
+        self.hint = "make the plan again: hpcforge plan BLUEPRINT -o FILE"
+
+
+def dump_plan(plan: Plan, key: bytes) -> bytes:
+    """The file's content. It holds what the plan shows: old and new texts of files, and no secret."""
+    body = _PLAN.dump_json(plan)
+    header = {
+        "hpcforge_plan": _FORMAT,
+        "cluster": plan.cluster,
+        "hpcforge": __version__,
+        "shape": _shape(),
+        "bytes": len(body),
+    }
+    return json.dumps({**header, "hmac": _seal(header, body, key)}).encode() + b"\n" + body + b"\n"
+
+
+def load_plan(data: bytes, key: bytes) -> Plan:
+    """The plan that was dumped under the same key, by a hpcforge with the same kind of plan. Raises `PlanFileError`."""
+    first, newline, rest = data.partition(b"\n")
+    header = _header(first) if newline else None
+    if header is None:
+        raise PlanFileError("this is no plan of hpcforge's, or it was edited or cut off in its first line")
+    if header.get("hpcforge_plan") != _FORMAT or header.get("shape") != _shape():
+        made_by = str(header.get("hpcforge"))[:40]
+        raise PlanFileError(
+            f"this plan was made by another hpcforge ({made_by!r}) than the one that runs now ({__version__!r})"
+        )
+    size = header.get("bytes")
+    if isinstance(size, int) and len(rest) < size:
+        raise PlanFileError(f"this plan was cut off: {len(rest)} bytes of {size} are there")
+    body, given = rest.removesuffix(b"\n"), header.pop("hmac", None)
+    if not isinstance(given, str) or not hmac.compare_digest(given.encode(), _seal(header, body, key).encode()):
+        raise PlanFileError("this plan was edited since it was made, or is that of another cluster")
+    return _PLAN.validate_json(body)
+
+
+def _header(line: bytes) -> dict[str, Any] | None:
+    try:
+        header = json.loads(line) if len(line) <= _HEADER_LIMIT else None
+    except (ValueError, RecursionError):
+        return None
+    return header if isinstance(header, dict) and "hpcforge_plan" in header else None
+
+
+def _seal(header: dict[str, Any], body: bytes, key: bytes) -> str:
+    return hmac.new(key, json.dumps(header, sort_keys=True).encode() + b"\n" + body, hashlib.sha256).hexdigest()
+
+
+@cache
+def _shape() -> str:
+    """A digest of what a plan consists of: it changes with every field that comes, goes or means another type."""
+    return hashlib.sha256(json.dumps(_bare(_PLAN.json_schema()), sort_keys=True).encode()).hexdigest()[:16]
+
+
+def _bare(schema: Any) -> Any:
+    """A schema without its prose."""
+    if isinstance(schema, dict):
+        return {key: _bare(value) for key, value in schema.items() if key not in ("title", "description")}
+    return [_bare(value) for value in schema] if isinstance(schema, list) else schema
