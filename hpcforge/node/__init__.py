@@ -9,10 +9,25 @@ output. The program runs as root and nothing is installed on the node for it.
 Requests (resources are the JSON form of the types in `hpcforge.plan.desired`)::
 
     {"verb": "observe",  "wanted": [Wanted, ...], "reads": ["/path", ...],
-                 "asks": {"name": [command, ...]}}
+                 "asks": {"name": [command, ...]}, "surplus": bool}
     {"verb": "converge", "phase": "prepare", "work": [Work, ...], "restarts": ["unit", ...]}
     {"verb": "converge", "phase": "finish",  "work": [Work, ...]}
+    {"verb": "converge", "phase": "remove",  "work": [Surplus, ...], "leave": bool}
     {"verb": "record",   "role": "pytorch", "digest": "..."}
+    {"verb": "confirm",  "guard": id}
+    {"verb": "attach",   "task": id, "after": n}
+    {"verb": "stop",     "task": id | absent, "timeout_s": 60}
+    {"verb": "wait",     "timeout_s": t}
+
+*Fencing.* converge and record carry `"run": {"number", "id", "who", "cluster", "hpcforge"}` (absent: nothing is
+checked). The node takes a run down before it changes anything and refuses one with a lower number than the highest it
+has seen, or with the same number and another id, and one of another cluster than the one it belongs to.
+
+*Tasks.* converge and record with a `"task"` (letters, digits and `_.:-`; never used twice) are done by a process that
+outlives the connection, see `hpcforge.node.apart`. *attach* answers with the events of that task but the first `after`,
+until its `done`; the same request of the same run, sent again, is attached to and never done twice. *stop* tells what
+is at work (if it is this task) to end after the resource it is at, and waits for it; *wait* waits until nothing is at
+work.
 
 Of the head (`hpcforge.node.lease`, `hpcforge.node.records`)::
 
@@ -31,18 +46,38 @@ clock, and how long ago the lease was taken and the last heartbeat came.
 
 `Work` holds what is to be changed for one role: `{"role", "needs": ["role on this node", ...], "packages",
 "directories", "files": [File + {"content_base64": text | null}], "accounts", "units": [{"name", "actions": ["enable",
-"start" | "restart"]}], "checks": [Check]}`; keys may be absent. Null content: only mode or owner are to be changed.
+"start" | "restart" | "refresh"], "refresh": [command, ...]}], "checks": [Check], "owns": {"files": [path, ...],
+"directories": [path, ...], "units": [name, ...], "accounts": [name, ...], "on_remove"}, "guard": {"id", "revert_s"}}`;
+keys may be absent. Null content: only mode or owner are to be changed. `owns` is all that the role wants on this node,
+changed or not; what is changed is owned anyway.
 
 *prepare* goes through all roles at once: accounts; early files; one package transaction with service starts held;
 directories; files. `restarts` are remembered on the node before a file changes, so that a run that is cut off between
 the file and the restart is seen by the next observe. *finish* goes role by role: units in order, each seen to be
 active, then checks, each repeated until it passes or its `wait_s` is over; at the end all units are looked at once
-more. A role that fails stops only the roles that need it. *record* remembers that opaque work was done.
+more. A refresh runs the unit's commands in order, each within 60 s; a unit that does not run is started instead. Units
+with a refresh belong into `restarts` too. A role that fails stops only the roles that need it. *record* remembers that
+opaque work was done.
+
+*remove* takes away what the receipt (`hpcforge.node.receipt`) says is ours: units go back to what they were before us,
+files get their old content back or are deleted, packages that are listed are purged, accounts are locked and never
+deleted, directories that we made go if they are empty. A `Surplus` is `{"role", "files": [path, ...], "directories":
+[path, ...], "units": [name, ...], "packages": [name, ...], "accounts": [name, ...], "on_remove", "wanted": bool}`; with
+`on_remove` *keep* they are only forgotten; `wanted`: the role itself is still to be on this node, with less. `leave`:
+everything that the receipt has, and then the receipt.
+
+*guard*: before the first change of such a role a timer is armed on the node that puts back what was there before the
+request and restarts the units that were restarted, unless *confirm* comes over a new connection within `revert_s` of
+the last request that had this guard; also when the node restarts meanwhile. It reverts at once when the role fails.
 
 Answers, one JSON object a line, the last one always `done`::
 
     {"event": "observed", "facts": {...}, "differs": [Difference, ...], "reads": {"/path": text | null},
-                 "answers": {"name": output of a command that was asked for and succeeded}}
+                 "answers": {"name": output of a command that was asked for and succeeded},
+                 "receipt": {"run": number, "who", "since_s", "cluster": name | null, "hpcforge": version | null,
+                 "trouble": text | null, "surplus": {"role": Surplus without the role}, "unowned": [role]},
+                 "reverted": [{"guard", "role", "since_s"}], "armed": [{"guard", "roles", "left_s"}], "at_work": null |
+                 {"purpose", "who", "number", "task": id | null, "unit": name | null, "since_s", "pid"}}
     {"event": "lease", "held": Holder | null, "took_over": Holder | null}
     {"event": "log", "lines": [one of history as text, ...], "before": how many older, "roster": text | null}
     {"event": "changed",  "role", "kind": "package|directory|file|account|unit|opaque", "name", "detail"}
@@ -52,6 +87,10 @@ Answers, one JSON object a line, the last one always `done`::
     {"event": "skipped",  "role", "because": "role"}
     {"event": "role_done", "role"}      in finish: its units run and its checks pass
     {"event": "done",     "changed": 3, "failed": ["role", ...], "skipped": ["role", ...], "facts": {...}}
+
+`surplus` is what the receipt owns and none of the wanted roles wants; it is only told where something is wanted or
+where `"surplus": true` asks for it (of a node that is to leave). `unowned` are wanted roles that the receipt does not
+have in full. `reverted` is told until the role is worked on again.
 
 `role` is null in `progress` for work that is done for several roles, and in `failed` when the request as a whole could
 not be done (another run holds the node's lock, for example): then `done` counts all its roles as failed. Errors and

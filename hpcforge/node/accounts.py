@@ -33,6 +33,11 @@ def compare(wanted: Json) -> Json | None:
     }
 
 
+def exists(name: str) -> bool:
+    """Whether there is an account of this name."""
+    return _user(name) is not None
+
+
 def put(wanted: Json) -> str | None:
     """Make an account so; what was changed, or None. NodeError where its name or number is somebody else's."""
     name, number = wanted["name"], wanted["uid"]

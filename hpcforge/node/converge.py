@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Optional
 
-from hpcforge.node import accounts, checks, files, packages, starts, state, units
+from hpcforge.node import accounts, checks, files, lock, ownership, packages, receipt, starts, units
 from hpcforge.node.events import Json, Report
+from hpcforge.node.receipt import Receipt
 
 Act = Callable[[Json], Optional[str]]
 
@@ -14,12 +15,17 @@ Act = Callable[[Json], Optional[str]]
 def prepare(request: Json, report: Report) -> None:
     """Accounts, early files, packages, directories, files: all roles, a phase at a time."""
     work: list[Json] = request["work"]
-    with state.locked("converge, prepare"):
-        _remember_restarts(request.get("restarts", ()), report)
+    with lock.held(request, "converge, prepare"):
+        remembered = receipt.begin(request, report)
+        lacking = _lacking(work, report)
+        remembered = remembered._replace(restarts=remembered.restarts | set(request.get("restarts", ())))
+        remembered = ownership.intend(remembered, work, lacking)
+        receipt.save(remembered)  # before the first change, so that a run that is cut off leaves nothing unowned
         starts.release()  # what a killed run may have left
         _each(work, "accounts", report)
         sources = _each(work, "files", report, _early)
-        _install(work, any(path.startswith("/etc/apt/") for path in sources), report)
+        absent = _install(work, lacking, any(path.startswith("/etc/apt/") for path in sources), report)
+        receipt.save(ownership.without_packages(remembered, absent))
         _each(work, "directories", report)
         _each(work, "files", report, lambda file: not _early(file))
 
@@ -27,9 +33,10 @@ def prepare(request: Json, report: Report) -> None:
 def finish(request: Json, report: Report) -> None:
     """Units and checks, role by role; at the end every unit is looked at once more."""
     work: list[Json] = request["work"]
-    with state.locked("converge, finish"):
+    with lock.held(request, "converge, finish"):
+        remembered = ownership.intend(receipt.begin(request, report), work)
+        receipt.save(remembered)
         starts.release()
-        remembered = state.load_for_change()
         if any(role.get("units") for role in work):
             units.reload()
         for role in work:
@@ -40,19 +47,10 @@ def finish(request: Json, report: Report) -> None:
 
 def record(request: Json, report: Report) -> None:
     """Remember that a role's opaque work was done."""
-    with state.locked("record"):
-        remembered = state.load_for_change()
-        state.save(remembered._replace(opaque={**remembered.opaque, request["role"]: request["digest"]}, trouble=None))
+    with lock.held(request, "record"):
+        remembered = receipt.begin(request, report)
+        receipt.save(remembered._replace(opaque={**remembered.opaque, request["role"]: request["digest"]}))
     report.changed(request["role"], "opaque", request["role"], f"digest {request['digest'][:12]}")
-
-
-def _remember_restarts(restarts: Sequence[str], report: Report) -> None:
-    remembered = state.load_for_change()
-    if remembered.trouble:
-        report.warning(f"{remembered.trouble}; put aside as state.json.damaged")
-    due = remembered.restarts | set(restarts)
-    if remembered.trouble or due != remembered.restarts:
-        state.save(remembered._replace(restarts=due, trouble=None))
 
 
 _KINDS: Mapping[str, tuple[str, Act]] = {
@@ -86,26 +84,39 @@ def _early(file: Json) -> bool:
     return bool(file.get("early"))
 
 
-def _install(work: Sequence[Json], fresh_lists: bool, report: Report) -> None:
+def _lacking(work: Sequence[Json], report: Report) -> list[str]:
+    """Packages that these roles want and that are not installed."""
     roles = [role for role in work if role.get("packages") and report.goes_on(role)]
-    if not roles:
-        return
     try:
-        before = packages.missing([name for role in roles for name in role["packages"]])
-        result = packages.install(before, fresh_lists, report) if before else packages.Result(frozenset(), None)
-        after = set(packages.missing(before))
+        return packages.missing([name for role in roles for name in role["packages"]]) if roles else []
     except Exception as error:
         for role in roles:
             report.failed(role["role"], "package", " ".join(role["packages"]), error)
-        return
+        return []
+
+
+def _install(work: Sequence[Json], lacking: Sequence[str], fresh_lists: bool, report: Report) -> frozenset[str]:
+    """Install what roles that may go on lack; what is missing afterwards."""
+    roles = [role for role in work if set(role.get("packages", ())) & set(lacking) and report.goes_on(role)]
+    names = [name for name in lacking if any(name in role["packages"] for role in roles)]
+    if not names:
+        return frozenset()
+    try:
+        result = packages.install(names, fresh_lists, report)
+        after = frozenset(packages.missing(names))
+    except Exception as error:
+        for role in roles:
+            report.failed(role["role"], "package", " ".join(role["packages"]), error)
+        return frozenset(names)
     told = set()
     for role in roles:
         for name in role["packages"]:
             if name in after:
                 report.failed(role["role"], "package", name, _why_missing(name, result))
-            elif name in before and name not in told:
+            elif name in names and name not in told:
                 told.add(name)
                 report.changed(role["role"], "package", name, "installed")
+    return after
 
 
 def _why_missing(name: str, result: packages.Result) -> str:
@@ -114,17 +125,17 @@ def _why_missing(name: str, result: packages.Result) -> str:
     return result.error or f"apt-get succeeded and {name!r} is not installed: is it a virtual package? name a real one"
 
 
-def _finish_role(role: Json, remembered: state.State, report: Report) -> state.State:
+def _finish_role(role: Json, remembered: Receipt, report: Report) -> Receipt:
     kind = name = ""
     try:
         for unit in role.get("units", ()):
             kind, name = "unit", unit["name"]
-            detail = units.bring_up(name, unit["actions"])
+            detail = units.bring_up(name, unit["actions"], unit.get("refresh", ()))
             if detail:
                 report.changed(role["role"], kind, name, detail)
-            if name in remembered.restarts and detail and "start" in detail:
+            if name in remembered.restarts and detail and detail != "enabled":
                 remembered = remembered._replace(restarts=remembered.restarts - {name})
-                state.save(remembered)
+                receipt.save(remembered)
         for check in role.get("checks", ()):
             kind, name = "check", check["name"]
             if check["wait_s"] > 2:

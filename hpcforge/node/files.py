@@ -9,18 +9,20 @@ from __future__ import annotations
 
 import base64
 import contextlib
-import grp
 import hashlib
 import os
-import pwd
 import stat
+from collections.abc import Callable
+from pathlib import Path
 from typing import NamedTuple
 
-from hpcforge.node.events import Json, NodeError
+from hpcforge.node import commands, names
+from hpcforge.node.events import Json, NodeError, readable
 
 TEXT_LIMIT = 256 * 1024  # bytes of old content that go into an answer
 _CHUNK = 1024 * 1024
 _LINKS = 40  # as many as the kernel follows
+_VERIFY_S = 60
 
 
 class UnsafeError(NodeError):
@@ -60,7 +62,7 @@ def compare_file(wanted: Json) -> Json | None:
     text = None if wanted.get("secret") else _text(entry.data)
     # One with a second hard link will be replaced, so its content has to be sent: no digest says that it is there.
     digest = entry.digest if entry.links == 1 else None
-    return {"path": path, "exists": True, "kind": entry.kind, "digest": digest, "text": text, **_rights(entry)}
+    return {"path": path, "exists": True, "kind": entry.kind, "digest": digest, "text": text, **rights(entry)}
 
 
 def compare_directory(wanted: Json) -> Json | None:
@@ -74,14 +76,18 @@ def compare_directory(wanted: Json) -> Json | None:
         return {"path": path, "exists": False, "kind": None, **_NOBODY}
     if entry.kind == "directory" and _same_rights(entry, wanted):
         return None
-    return {"path": path, "exists": True, "kind": entry.kind, **_rights(entry)}
+    return {"path": path, "exists": True, "kind": entry.kind, **rights(entry)}
 
 
-def put_file(wanted: Json) -> str | None:
-    """Make a file so; what was changed, or None. The old content stays in place until the new one is on disk."""
-    path, data = wanted["path"], _sent_content(wanted)
+def put_file(wanted: Json, content: bytes | None = None) -> str | None:
+    """Make a file so; what was changed, or None. The old content stays in place until the new one is on disk.
+
+    `content` stands for the one that was sent. Where `verify` (a command) says no to the new content, the file is not
+    touched and NodeError has the command's words.
+    """
+    path, data = wanted["path"], _sent_content(wanted) if content is None else content
     digest = wanted["digest"] if data is None else hashlib.sha256(data).hexdigest()
-    rights = _wanted_rights(wanted)
+    wanted_rights = _wanted_rights(wanted)
     parent, name = split(path)
     folder = open_directory(parent, create=True)
     try:
@@ -90,10 +96,10 @@ def put_file(wanted: Json) -> str | None:
             raise NodeError(f"{path} is a {_KINDS[entry.kind]}, and a file is wanted there; move it away")
         # A second hard link may be somebody's way to get at another file: such a one is replaced, never chowned.
         if entry and entry.digest == digest and entry.links == 1:
-            return _fix_rights(folder, name, entry, rights)
+            return _fix_rights(folder, name, entry, wanted_rights)
         if data is None:
             raise NodeError(f"{path} was to get another mode or owner, and its content changed meanwhile; run again")
-        replace(folder, name, data, rights)
+        replace(folder, name, data, wanted_rights, _verifier(wanted, parent, name))
         return "created" if entry is None else "content" if entry.kind == "file" else "was a symbolic link"
     finally:
         os.close(folder)
@@ -102,7 +108,7 @@ def put_file(wanted: Json) -> str | None:
 def put_directory(wanted: Json) -> str | None:
     """Make a directory so; what was changed, or None. Its content is not touched."""
     path = wanted["path"]
-    rights = _wanted_rights(wanted)
+    wanted_rights = _wanted_rights(wanted)
     parent, name = split(path)
     folder = open_directory(parent, create=True)
     try:
@@ -110,21 +116,23 @@ def put_directory(wanted: Json) -> str | None:
         if entry and entry.kind != "directory":
             raise NodeError(f"{path} is a {_KINDS[entry.kind]}, and a directory is wanted there; move it away")
         if entry:
-            return _fix_rights(folder, name, entry, rights)
+            return _fix_rights(folder, name, entry, wanted_rights)
         os.mkdir(name, 0o700, dir_fd=folder)
         entry = _look_at(folder, name, path)
         assert entry is not None
-        _fix_rights(folder, name, entry, rights)
+        _fix_rights(folder, name, entry, wanted_rights)
         os.fsync(folder)
         return "created"
     finally:
         os.close(folder)
 
 
-def replace(folder: int, name: str, data: bytes, rights: Rights) -> None:
-    """Put a file with its final owner and mode under a name in an open directory, atomically and on disk."""
-    # One temporary name per file, so that what a killed run left is taken away by the next one.
-    temporary = ".hpcforge-" + hashlib.sha256(os.fsencode(name)).hexdigest()[:16]
+def replace(folder: int, name: str, data: bytes, rights: Rights, verify: Callable[[], None] | None = None) -> None:
+    """Put a file with its final owner and mode under a name in an open directory, atomically and on disk.
+
+    `verify` is called when it is complete under its temporary name; an exception leaves the old file in place.
+    """
+    temporary = temporary_name(name)
     with contextlib.suppress(FileNotFoundError):
         os.unlink(temporary, dir_fd=folder)
     fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600, dir_fd=folder)
@@ -138,12 +146,19 @@ def replace(folder: int, name: str, data: bytes, rights: Rights) -> None:
             os.fsync(fd)
         finally:
             os.close(fd)
+        if verify:
+            verify()
         os.rename(temporary, name, src_dir_fd=folder, dst_dir_fd=folder)
     except BaseException:
         with contextlib.suppress(FileNotFoundError):
             os.unlink(temporary, dir_fd=folder)
         raise
     os.fsync(folder)
+
+
+def temporary_name(name: str) -> str:
+    """One per file, so that what a killed run left is taken away by the next one; no `*.conf` includes it."""
+    return ".hpcforge-" + hashlib.sha256(os.fsencode(name)).hexdigest()[:16]
 
 
 def look(path: str) -> Entry | None:
@@ -198,7 +213,7 @@ def open_directory(path: str, create: bool = False) -> int:
                 links += 1
                 if info.st_uid not in _trusted() or links > _LINKS:
                     raise UnsafeError(
-                        f"{path}: {name} is a symbolic link that {user_name(info.st_uid)} made; remove it"
+                        f"{path}: {name} is a symbolic link that {names.user_name(info.st_uid)} made; remove it"
                     )
                 target = os.readlink(name, dir_fd=folder)
                 rest = [part for part in target.split("/") if part and part != "."] + rest
@@ -216,36 +231,17 @@ def open_directory(path: str, create: bool = False) -> int:
         raise
 
 
-def user_id(name: str) -> int:
-    """Number of a user by name; NodeError where there is none."""
+def open_private(folder: Path) -> int:
+    """A descriptor of a directory of our own that only root may enter; it is made where it is missing."""
+    parent = open_directory(str(folder.parent), create=True)
     try:
-        return pwd.getpwnam(name).pw_uid
-    except KeyError:
-        raise NodeError(f"there is no user {name!r} on this node: is the package that makes it installed?") from None
-
-
-def group_id(name: str) -> int:
-    """Number of a group by name; NodeError where there is none."""
-    try:
-        return grp.getgrnam(name).gr_gid
-    except KeyError:
-        raise NodeError(f"there is no group {name!r} on this node: is the package that makes it installed?") from None
-
-
-def user_name(uid: int) -> str:
-    """Name of a user, or its number where it has none."""
-    try:
-        return pwd.getpwuid(uid).pw_name
-    except KeyError:
-        return str(uid)
-
-
-def group_name(gid: int) -> str:
-    """Name of a group, or its number where it has none."""
-    try:
-        return grp.getgrgid(gid).gr_name
-    except KeyError:
-        return str(gid)
+        with contextlib.suppress(FileExistsError):
+            os.mkdir(folder.name, 0o700, dir_fd=parent)
+        fd = os.open(folder.name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=parent)
+    finally:
+        os.close(parent)
+    os.fchmod(fd, 0o700)
+    return fd
 
 
 _NOBODY: Json = {"mode": None, "owner": None, "group": None}
@@ -305,9 +301,10 @@ def _text(data: bytes | None) -> str | None:
         return None
 
 
-def _rights(entry: Entry) -> Json:
+def rights(entry: Entry) -> Json:
+    """Mode and names of owner and group."""
     uid, gid, mode = entry.rights
-    return {"mode": f"{mode:04o}", "owner": user_name(uid), "group": group_name(gid)}
+    return {"mode": f"{mode:04o}", "owner": names.user_name(uid), "group": names.group_name(gid)}
 
 
 def _rights_of(info: os.stat_result) -> Rights:
@@ -323,8 +320,24 @@ def _sent_content(wanted: Json) -> bytes | None:
     return data
 
 
+def _verifier(wanted: Json, parent: str, name: str) -> Callable[[], None] | None:
+    argv = [word.replace("{file}", f"{parent}/{temporary_name(name)}") for word in wanted.get("verify") or ()]
+    if not argv:
+        return None
+
+    def verify() -> None:
+        outcome = commands.run(argv, _VERIFY_S, merge=True)
+        if outcome.rc != 0:
+            said = "" if wanted.get("secret") else readable(outcome.stdout, 500)
+            why = said or (f"no answer within {_VERIFY_S} s" if outcome.timed_out else f"exit status {outcome.rc}")
+            command = " ".join(wanted["verify"])
+            raise NodeError(f"{wanted['path']} stays as it was, for `{command}` says no to the new content: {why}")
+
+    return verify
+
+
 def _wanted_rights(wanted: Json) -> Rights:
-    return Rights(user_id(wanted["owner"]), group_id(wanted["group"]), int(wanted["mode"], 8))
+    return Rights(names.user_id(wanted["owner"]), names.group_id(wanted["group"]), int(wanted["mode"], 8))
 
 
 def _same_rights(entry: Entry, wanted: Json) -> bool:
@@ -347,7 +360,7 @@ def _fix_rights(folder: int, name: str, entry: Entry, rights: Rights) -> str | N
         os.close(fd)
     changes = (
         ("mode", f"{old.mode:04o}", f"{rights.mode:04o}"),
-        ("owner", user_name(old.uid), user_name(rights.uid)),
-        ("group", group_name(old.gid), group_name(rights.gid)),
+        ("owner", names.user_name(old.uid), names.user_name(rights.uid)),
+        ("group", names.group_name(old.gid), names.group_name(rights.gid)),
     )
     return ", ".join(f"{what} {before} -> {after}" for what, before, after in changes if before != after)

@@ -2,11 +2,27 @@
 
 from __future__ import annotations
 
+import importlib
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from functools import partial
 
-from hpcforge.node import commands, facts
+from hpcforge.node import commands
 from hpcforge.node.events import Json, NodeError, Report, standard_output
+
+# By verb and phase: module and function, imported when asked for, since each is compiled on the node every time.
+_VERBS: Mapping[tuple[str, str], tuple[str, str]] = {
+    ("observe", ""): ("observe", "observe"),
+    ("converge", "prepare"): ("converge", "prepare"),
+    ("converge", "finish"): ("converge", "finish"),
+    ("record", ""): ("converge", "record"),
+    ("wait", ""): ("others", "wait"),
+    ("stop", ""): ("others", "stop"),
+    ("lease", ""): ("lease", "lease"),
+    ("log", ""): ("records", "log"),
+}
+# What changes the node: it finishes what runs when it is told to stop, and outlives its connection.
+_LASTING = ("converge", "record")
 
 
 def main(request: Json) -> None:
@@ -15,15 +31,24 @@ def main(request: Json) -> None:
     user = os.environ.get("SUDO_USER", "")
     os.environ.clear()
     os.environ.update(commands.ENVIRONMENT, SUDO_USER=user)
-    answer(request, standard_output())
+    apart = request.get("verb") in _LASTING and request.get("task") and os.geteuid() == 0
+    if not apart and request.get("verb") != "attach":
+        answer(request, standard_output())
+        return
+    try:
+        _through_spool(request)
+    except Exception as error:
+        answer(request, standard_output(), partial(_refuse, error))
 
 
-def answer(request: Json, emit: Callable[[Json], None]) -> None:
-    """Answer a request; `done` comes whatever happens."""
+def answer(
+    request: Json, emit: Callable[[Json], None], work: Callable[[Json, Report], Json | None] | None = None
+) -> None:
+    """Answer a request; `done` comes whatever happens. `work` stands for what its verb says."""
     report = Report(emit)
     whole_failed, found = False, None
     try:
-        found = _dispatch(request, report)
+        found = (work or _dispatch)(request, report)
     except Exception as error:
         whole_failed = True
         report.failed(None, "node", str(request.get("verb")), error)
@@ -34,27 +59,27 @@ def _dispatch(request: Json, report: Report) -> Json | None:
     if os.geteuid() != 0:
         raise NodeError("the node program has to run as root")
     verb, phase = str(request.get("verb")), str(request.get("phase", ""))
-    if verb == "observe":
-        from hpcforge.node.observe import observe  # noqa: PLC0415 - only what a request needs is compiled
-
-        return observe(request, report)
-    if verb == "lease":
-        from hpcforge.node.lease import lease  # noqa: PLC0415
-
-        return lease(request, report)
-    if verb == "log":
-        from hpcforge.node.records import log  # noqa: PLC0415
-
-        return log(request, report)
-    from hpcforge.node import converge  # noqa: PLC0415
-
-    verbs = {("converge", "prepare"): converge.prepare, ("converge", "finish"): converge.finish}
-    verbs["record", ""] = converge.record
-    if (verb, phase) not in verbs:
+    if (verb, phase) not in _VERBS:
         raise NodeError(f"unknown request: verb {verb!r}, phase {phase!r}")
-    report.finish_what_runs()
-    verbs[verb, phase](request, report)
-    return None
+    module, function = _VERBS[verb, phase]
+    work = getattr(importlib.import_module(f"hpcforge.node.{module}"), function)
+    if verb in _LASTING:
+        report.finish_what_runs()
+    found: Json | None = work(request, report)
+    return found
+
+
+def _through_spool(request: Json) -> None:
+    from hpcforge.node import apart  # noqa: PLC0415 - only what a request needs is compiled
+
+    if request["verb"] == "attach":
+        apart.attach(str(request["task"]), int(request.get("after", 0)))
+    else:
+        apart.run(request, answer, _roles(request))
+
+
+def _refuse(error: Exception, _request: Json, _report: Report) -> None:
+    raise error
 
 
 def _roles(request: Json) -> list[str]:
@@ -64,6 +89,8 @@ def _roles(request: Json) -> list[str]:
 
 
 def _facts(report: Report) -> Json:
+    from hpcforge.node import facts  # noqa: PLC0415
+
     try:
         return facts.collect()
     except Exception as error:

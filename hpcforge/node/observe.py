@@ -6,8 +6,9 @@ import threading
 from collections.abc import Sequence
 from functools import partial
 
-from hpcforge.node import accounts, checks, facts, files, packages, state, units
+from hpcforge.node import accounts, checks, facts, files, lock, ownership, packages, receipt, units
 from hpcforge.node.events import Json, Report, explain
+from hpcforge.node.receipt import Receipt
 
 
 def observe(request: Json, report: Report) -> Json:
@@ -16,7 +17,7 @@ def observe(request: Json, report: Report) -> Json:
     asks: Json = request.get("asks", {})
     commands = _Commands(wanted, asks)
     commands.start()  # most of them wait for other programs; what follows goes on meanwhile
-    remembered = state.load()
+    remembered = receipt.load()
     if remembered.trouble:
         report.warning(f"{remembered.trouble}; every restart and all opaque work are taken as due")
     lacking = _packages(wanted, report)
@@ -38,8 +39,34 @@ def observe(request: Json, report: Report) -> Json:
         if any(value for key, value in difference.items() if key != "role"):
             differences.append(difference)
     answers = commands.answers()
-    report.emit({"event": "observed", "facts": found, "differs": differences, "reads": reads, "answers": answers})
+    report.emit(
+        {
+            "event": "observed",
+            "facts": found,
+            "differs": differences,
+            "reads": reads,
+            "answers": answers,
+            "receipt": _receipt(remembered, wanted, bool(wanted or request.get("surplus"))),
+            "reverted": list(remembered.reverted),
+            "at_work": lock.holder(),
+        }
+    )
     return found
+
+
+def _receipt(remembered: Receipt, wanted: Sequence[Json], compare: bool) -> Json:
+    """What is remembered here, and how it compares with what is wanted."""
+    run = remembered.run
+    return {
+        "run": run.number,
+        "who": run.who,
+        "since_s": run.since_s,
+        "cluster": remembered.cluster,
+        "hpcforge": remembered.hpcforge,
+        "trouble": remembered.trouble,
+        "surplus": ownership.surplus(remembered, wanted) if compare else {},
+        "unowned": ownership.unowned(remembered, wanted),
+    }
 
 
 class _Commands(threading.Thread):
@@ -98,7 +125,7 @@ def _packages(wanted: Sequence[Json], report: Report) -> frozenset[str]:
         return frozenset(names)
 
 
-def _units(wanted: Sequence[Json], remembered: state.State, report: Report) -> dict[str, Json]:
+def _units(wanted: Sequence[Json], remembered: Receipt, report: Report) -> dict[str, Json]:
     names = list(dict.fromkeys(unit["name"] for role in wanted for unit in role.get("units", ())))
     due = [name for name in names if remembered.restart_due(name)]
     try:
@@ -108,7 +135,7 @@ def _units(wanted: Sequence[Json], remembered: state.State, report: Report) -> d
         return {name: {"name": name, "enabled": False, "active": "unknown", "restart_pending": True} for name in names}
 
 
-def _opaque(role: Json, remembered: state.State) -> Json | None:
+def _opaque(role: Json, remembered: Receipt) -> Json | None:
     work = role.get("opaque")
     if not work:
         return None

@@ -14,6 +14,7 @@ _PROPERTIES = "LoadState,UnitFileState,ActiveState,SubState,Result,ConditionResu
 _JOB_S = 150  # longer than systemd's own start time-out (90 s), so that its words are heard
 _ACTIVE_S = 30
 _QUERY_S = 20
+_REFRESH_S = 60
 
 
 class Unit(NamedTuple):
@@ -77,9 +78,10 @@ def reload() -> None:
     commands.succeed(["systemctl", "daemon-reload"], _JOB_S)
 
 
-def bring_up(name: str, actions: Sequence[str]) -> str | None:
-    """Do the actions and see the unit run; what was done, or None.
+def bring_up(name: str, actions: Sequence[str], refresh: Sequence[Sequence[str]] = ()) -> str | None:
+    """Do the actions (enable, start, restart, refresh) and see the unit run; what was done, or None.
 
+    A refresh of a unit that runs are the commands of `refresh`, one after the other; else it is a start.
     `start` is asked for what did not run when it was observed. If it runs now, it came up meanwhile and perhaps before
     its files were in place (a package may start it, another unit may pull it in): then it is restarted.
     """
@@ -87,7 +89,11 @@ def bring_up(name: str, actions: Sequence[str]) -> str | None:
     if "enable" in actions and not unit.enabled:
         commands.succeed(["systemctl", "enable", "--quiet", "--", name], _JOB_S)
         did.append("enabled")
-    if "start" in actions or "restart" in actions:
+    if "refresh" in actions and unit.runs:
+        for command in refresh:
+            commands.succeed(command, _REFRESH_S)
+        did.append("refreshed")
+    elif {"start", "restart", "refresh"} & set(actions):
         verb = "restart" if unit.active != "inactive" else "start"
         if unit.active == "failed":
             commands.run(["systemctl", "reset-failed", "--", name], _QUERY_S)  # else systemd may refuse to try again

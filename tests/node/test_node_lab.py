@@ -88,7 +88,7 @@ def started(lab) -> Callable[[dict[str, Any]], AbstractContextManager[Any]]:
     return start
 
 
-KILL = r"sudo kill -9 $(sudo sed 's/.*process \([0-9]*\).*/\1/' /var/lib/hpcforge/lock)"
+KILL = r"sudo kill -9 $(sudo sed 's/.*\"pid\": \([0-9]*\).*/\1/' /var/lib/hpcforge/lock)"
 
 
 def root_file(wanted, path: str, content: str, **more: Any) -> dict[str, Any]:
@@ -314,7 +314,7 @@ def test_damaged_memory_makes_everything_due(send, shell, roles):
     opaque = {"engine": "pyinfra", "source": "deploy.py", "inputs": {}, "digest": "d1"}
     wanted = [roles[0], {**roles[1], "opaque": opaque}]
     assert observe(send, wanted) == []
-    shell("sudo truncate -s -20 /var/lib/hpcforge/state.json")
+    shell("sudo truncate -s -20 /var/lib/hpcforge/receipt.json")
     [difference] = observe(send, wanted)
     assert difference["opaque"] == {"digest": None}
     assert difference["units"][0]["restart_pending"]

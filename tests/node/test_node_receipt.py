@@ -6,10 +6,10 @@ import sys
 
 import pytest
 
-from hpcforge.node import state
+from hpcforge.node import lock, receipt
 from hpcforge.node.events import NodeError
 
-FULL = state.State(frozenset({"munge.service", "slurmd.service"}), {"pytorch": "ab" * 32})
+FULL = receipt.Receipt(frozenset({"munge.service", "slurmd.service"}), {"pytorch": "ab" * 32})
 
 
 @pytest.fixture
@@ -23,12 +23,12 @@ def flipped(data: bytes) -> bytes:
 
 
 def test_it_comes_back_private_to_root(folder):
-    assert state.load(folder) == state.EMPTY
+    assert receipt.load(folder) == receipt.EMPTY
     folder.parent.joinpath("hpcforge").mkdir(mode=0o755)
-    state.save(FULL, folder)
-    assert state.load(folder) == FULL
+    receipt.save(FULL, folder)
+    assert receipt.load(folder) == FULL
     assert folder.stat().st_mode & 0o777 == 0o700
-    assert (folder / "state.json").stat().st_mode & 0o777 == 0o600
+    assert (folder / "receipt.json").stat().st_mode & 0o777 == 0o600
     assert FULL.restart_due("munge.service")
     assert not FULL.restart_due("chrony.service")
 
@@ -48,51 +48,51 @@ def test_it_comes_back_private_to_root(folder):
     ids=["truncated", "end lost", "empty", "zeros", "bit flipped", "edited", "another shape", "not UTF-8"],
 )
 def test_damage_is_trouble(folder, harm):
-    state.save(FULL, folder)
-    path = folder / "state.json"
+    receipt.save(FULL, folder)
+    path = folder / "receipt.json"
     path.write_bytes(harm(path.read_bytes()))
-    found = state.load(folder)
+    found = receipt.load(folder)
     assert "damaged" in found.trouble
     assert found.restart_due("any.service")
     assert not found.opaque
     damaged = path.read_bytes()
-    assert state.load_for_change(folder).trouble
-    assert (folder / "state.json.damaged").read_bytes() == damaged  # for a person to look at
-    state.save(FULL, folder)
-    assert state.load(folder) == FULL
+    assert receipt.load_for_change(folder).trouble
+    assert (folder / "receipt.json.damaged").read_bytes() == damaged  # for a person to look at
+    receipt.save(FULL, folder)
+    assert receipt.load(folder) == FULL
 
 
 def test_newer_is_left_alone(folder):
-    state.save(FULL, folder)
-    path = folder / "state.json"
-    path.write_text(json.dumps({"schema": state.SCHEMA + 1, "else": "entirely"}))
-    assert "newer hpcforge" in state.load(folder).trouble
+    receipt.save(FULL, folder)
+    path = folder / "receipt.json"
+    path.write_text(json.dumps({"schema": receipt.SCHEMA + 1, "else": "entirely"}))
+    assert "newer hpcforge" in receipt.load(folder).trouble
     with pytest.raises(NodeError, match="use that one"):
-        state.load_for_change(folder)
+        receipt.load_for_change(folder)
     assert "entirely" in path.read_text()
 
 
 def test_second_run_is_told_who_is_at_work(folder):
     with (
-        state.locked("converge, prepare", folder),
+        lock.held({}, "converge, prepare", folder),
         pytest.raises(NodeError, match=r"another hpcforge run .* converge, prepare since \d{4}-.* process \d+"),
-        state.locked("record", folder),
+        lock.held({}, "record", folder),
     ):
         pass
-    with state.locked("record", folder):
+    with lock.held({}, "record", folder):
         pass
 
 
 def test_lock_is_free_after_its_holder_was_killed(folder):
     code = (
-        "import sys,time; from pathlib import Path; from hpcforge.node import state\n"
-        "with state.locked('converge', Path(sys.argv[1])): print('held', flush=True); time.sleep(60)"
+        "import sys,time; from pathlib import Path; from hpcforge.node import lock\n"
+        "with lock.held({}, 'converge', Path(sys.argv[1])): print('held', flush=True); time.sleep(60)"
     )
     with subprocess.Popen([sys.executable, "-c", code, str(folder)], stdout=subprocess.PIPE, text=True) as holder:
         assert holder.stdout.readline() == "held\n"
-        with pytest.raises(NodeError, match=f"process {holder.pid}"), state.locked("record", folder):
+        with pytest.raises(NodeError, match=f"process {holder.pid}"), lock.held({}, "record", folder):
             pass
         holder.kill()
         holder.wait()
-    with state.locked("record", folder):
+    with lock.held({}, "record", folder):
         pass

@@ -1,0 +1,241 @@
+"""Work that outlives the connection it was asked for over.
+
+The process that sshd started forks; the child leaves the login's session for a transient scope of systemd, so that
+neither a lost link nor a logout ends it, and writes its events to a spool in memory (/run). What is left of the login's
+process only copies the spool to standard output until `done`, and so does whoever attaches later. The request with its
+secrets is in the child's memory and nowhere else. Where systemd cannot be asked, a session of its own is all it gets.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import hashlib
+import json
+import os
+import re
+import select
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import BinaryIO
+
+from hpcforge.node import commands, files
+from hpcforge.node.events import Json, NodeError
+
+FOLDER = Path("/run/hpcforge")
+_TASK = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:-]{0,150}")
+_KEPT, _KEPT_S = 20, 86400.0
+_POLL_S = 0.1  # how often one that attached looks; who began the work is woken instead
+_WATCH_S = 1.0
+_MOVE_S = 5.0  # for systemd to take a process into its scope
+_DONE = b'{"event": "done"'
+
+Emit = Callable[[Json], None]
+
+
+def run(request: Json, work: Callable[[Json, Emit], None], roles: list[str], folder: Path = FOLDER) -> None:
+    """Have `work(request, emit)` done apart and copy its events to standard output.
+
+    The same request of the same run, sent again, is attached to and never done twice.
+    """
+    path = spool(str(request["task"]), folder)
+    fd = _claim(path, {"request": _digest(request), "roles": roles})
+    if fd is None:
+        with path.open("rb") as file:
+            _copy(file, 0, None)
+        return
+    woken, wake = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+    if os.fork() == 0:
+        try:
+            os.close(woken)
+            _work_apart(request, work, fd, wake)
+        finally:
+            os._exit(0)
+    os.close(wake)
+    os.close(fd)  # the child holds its lock
+    with path.open("rb") as file:
+        _copy(file, 0, woken)
+
+
+def attach(task: str, after: int, folder: Path = FOLDER) -> None:
+    """Copy a task's events but the first `after` to standard output until it is done. NodeError if there is no such."""
+    try:
+        file = spool(task, folder).open("rb")
+    except FileNotFoundError:
+        raise NodeError(
+            f"nothing is known here of task {task!r}: it did not begin, or this node has restarted since"
+        ) from None
+    with file:
+        _copy(file, after, None)
+
+
+def spool(task: str, folder: Path = FOLDER) -> Path:
+    """Where a task's events are."""
+    if not _TASK.fullmatch(task):
+        raise NodeError(f"{task!r} is not a task id")
+    return folder / f"{task}.jsonl"
+
+
+def _digest(request: Json) -> str | None:
+    """What a request is recognised by; None: it belongs to no run, so one like it may well be another."""
+    if not (request.get("run") or {}).get("id"):
+        return None
+    return hashlib.sha256(json.dumps(request, sort_keys=True).encode()).hexdigest()
+
+
+def _claim(path: Path, header: Json) -> int | None:
+    """A new spool, locked for as long as its work goes on; None where this very request has one already."""
+    directory = files.open_private(path.parent)
+    temporary = f".{os.getpid()}-{path.name}"
+    fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND, 0o600, dir_fd=directory)
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        os.write(fd, json.dumps(header).encode() + b"\n")
+        while True:
+            try:
+                os.link(temporary, path.name, src_dir_fd=directory, dst_dir_fd=directory)
+                return fd
+            except FileExistsError:
+                if _same(path, header):
+                    os.close(fd)
+                    return None
+    except BaseException:
+        os.close(fd)
+        raise
+    finally:
+        os.unlink(temporary, dir_fd=directory)
+        os.close(directory)
+        _tidy(path)
+
+
+def _same(path: Path, header: Json) -> bool:
+    """Whether a spool is that of this request; one of other work that has ended is taken away."""
+    try:
+        file = path.open("rb")
+    except FileNotFoundError:
+        return False
+    with file:
+        with contextlib.suppress(ValueError):
+            if header["request"] and json.loads(file.readline())["request"] == header["request"]:
+                return True
+        if _at_work(file):
+            raise NodeError(f"task {path.stem!r} is at work here with another request; wait for it, or attach to it")
+        with contextlib.suppress(FileNotFoundError):
+            path.unlink()
+    return False
+
+
+def _tidy(current: Path) -> None:
+    found = []
+    for path in current.parent.glob("*.jsonl"):
+        with contextlib.suppress(FileNotFoundError):
+            found.append((path.stat().st_mtime, path))
+    newest = {path for _, path in sorted(found)[-_KEPT:]} | {current}
+    for changed_s, path in found:
+        if path not in newest or time.time() - changed_s > _KEPT_S:
+            with contextlib.suppress(FileNotFoundError), path.open("rb") as file:
+                if path != current and not _at_work(file):
+                    path.unlink()
+
+
+def _at_work(file: BinaryIO) -> bool:
+    try:
+        fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    fcntl.flock(file, fcntl.LOCK_UN)
+    return False
+
+
+def _work_apart(request: Json, work: Callable[[Json, Emit], None], fd: int, wake: int) -> None:
+    os.setsid()
+    null = os.open(os.devnull, os.O_RDWR)
+    for number in (0, 1, 2):
+        os.dup2(null, number)
+    os.close(null)
+
+    def emit(event: Json) -> None:
+        line = (json.dumps(event) + "\n").encode("ascii")
+        with contextlib.suppress(OSError):  # memory is full: the work is more than its report, and observe sees it
+            while line:
+                line = line[os.write(fd, line) :]
+        with contextlib.suppress(OSError):  # nobody listens, or has not yet read what woke it before
+            os.write(wake, b"\n")
+
+    work({**request, "unit": _into_scope(request)}, emit)
+
+
+def _into_scope(request: Json) -> str | None:
+    """Move this process out of the login's session; the name of its unit, None where systemd cannot be asked."""
+    name = f"hpcforge-run-{request['task']}.scope"
+    run = request.get("run") or {}
+    text = f"hpcforge run {run.get('number', '')} of {run.get('who', 'somebody')}"
+    manager = ("org.freedesktop.systemd1", "/org/freedesktop/systemd1", "org.freedesktop.systemd1.Manager")
+    properties = [
+        *("PIDs", "au", "1", str(os.getpid())),
+        *("Description", "s", text),
+        *("CollectMode", "s", "inactive-or-failed"),
+    ]
+    call = ["busctl", "--quiet", "call", *manager, "StartTransientUnit", "ssa(sv)a(sa(sv))"]
+    try:
+        outcome = commands.run([*call, name, "fail", "3", *properties, "0"], _MOVE_S)
+    except NodeError:
+        return None
+    deadline = time.monotonic() + _MOVE_S
+    while outcome.rc == 0 and time.monotonic() < deadline:
+        if name in Path("/proc/self/cgroup").read_text():
+            return name
+        time.sleep(0.001)
+    return None
+
+
+def _copy(file: BinaryIO, after: int, woken: int | None) -> None:
+    """Copy events to standard output until `done`, or until nobody listens; a dead task gets its end from us."""
+    header = json.loads(file.readline())
+    for number, line in enumerate(_lines(file, woken)):
+        if number >= after and not _write(line):
+            return
+        if line.startswith(_DONE):
+            return
+    failed = "the work ended without an answer: it was killed, or this node ran out of memory (see `journalctl -k`)"
+    _write(
+        json.dumps({"event": "failed", "role": None, "kind": "node", "name": "task", "error": failed}).encode() + b"\n"
+    )
+    done = {"event": "done", "changed": 0, "failed": header["roles"], "skipped": [], "facts": {}}
+    _write(json.dumps(done).encode() + b"\n")
+
+
+def _lines(file: BinaryIO, woken: int | None) -> Iterator[bytes]:
+    """Whole lines as they come, until the process that writes them has ended."""
+    poll = select.poll()
+    poll.register(1, 0)  # says when nobody reads standard output any more
+    if woken is not None:
+        poll.register(woken, select.POLLIN)
+    held, ended = b"", False
+    while True:
+        held += file.readline()
+        if held.endswith(b"\n"):
+            yield held
+            held = b""
+            continue
+        if ended:
+            return
+        ended = not _at_work(file)  # then once more, for what came between reading and asking
+        if ended:
+            continue
+        ready = dict(poll.poll((_POLL_S if woken is None else _WATCH_S) * 1000))
+        if 1 in ready:
+            return
+        if woken in ready and not os.read(woken, 65536):
+            poll.unregister(woken)
+            woken = None
+
+
+def _write(data: bytes) -> bool:
+    try:
+        while data:
+            data = data[os.write(1, data) :]
+    except OSError:
+        return False  # nobody listens any more; the work goes on without us
+    return True

@@ -1,0 +1,102 @@
+"""The node's lock: one piece of work at a time, and whoever comes second is told who, since when and for which run."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from hpcforge.node import files, names, receipt
+from hpcforge.node.events import Json, NodeError
+
+NAME = "lock"
+_TRIES, _PAUSE_S = 5, 0.02  # `holder` holds it for microseconds, to see whether it can
+
+
+@contextlib.contextmanager
+def held(request: Json, purpose: str, folder: Path = receipt.FOLDER, wait_s: float = 0.0) -> Iterator[None]:
+    """Hold the lock, which the kernel frees however this process ends. NodeError naming who has it after `wait_s`."""
+    deadline = time.monotonic() + wait_s
+    fd = _taken(folder)
+    while fd is None:
+        if time.monotonic() >= deadline:
+            raise NodeError(f"another hpcforge run is at work on this node: {describe(_read(folder / NAME))}")
+        time.sleep(0.1)
+        fd = _taken(folder)
+    try:
+        os.ftruncate(fd, 0)
+        os.pwrite(fd, json.dumps(_self(request, purpose)).encode(), 0)
+        yield
+        os.ftruncate(fd, 0)
+    finally:
+        os.close(fd)
+
+
+def holder(folder: Path = receipt.FOLDER) -> Json | None:
+    """Who is at work on this node: `{"purpose", "who", "number", "task", "unit", "since_s", "pid"}`, or None."""
+    try:
+        fd = os.open(folder / NAME, os.O_RDONLY | os.O_NOFOLLOW)
+    except OSError:
+        return None
+    try:
+        fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        return None
+    except BlockingIOError:
+        return _read(folder / NAME)
+    finally:
+        os.close(fd)
+
+
+def describe(who: Json) -> str:
+    """A holder for people."""
+    if not who.get("since_s"):
+        return "by a process that has not said who it is"
+    since = time.strftime("%Y-%m-%d %H:%M:%S %z", time.localtime(who["since_s"]))
+    run = f", run {who['number']}" if who.get("number") else ""
+    return f"{who['purpose']} since {since}, started by {who['who']}{run}, process {who['pid']}"
+
+
+def _taken(folder: Path) -> int | None:
+    """The lock file, locked; None while somebody else has it."""
+    directory = files.open_private(folder)
+    try:
+        fd = os.open(NAME, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600, dir_fd=directory)
+    finally:
+        os.close(directory)
+    for attempt in range(_TRIES):
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if attempt < _TRIES - 1:
+                time.sleep(_PAUSE_S)
+            continue
+        if os.fstat(fd).st_nlink:  # else a node that left the cluster took it away meanwhile
+            return fd
+        break
+    os.close(fd)
+    return None
+
+
+def _self(request: Json, purpose: str) -> Json:
+    run = request.get("run") or {}
+    return {
+        "purpose": purpose,
+        "who": run.get("who") or os.environ.get("SUDO_USER") or names.user_name(os.getuid()),
+        "number": run.get("number", 0),
+        "task": request.get("task"),
+        "unit": request.get("unit"),
+        "since_s": time.time(),
+        "pid": os.getpid(),
+    }
+
+
+def _read(path: Path) -> Json:
+    try:
+        found = json.loads(path.read_bytes()[:10_000])
+    except (OSError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}

@@ -1,0 +1,192 @@
+"""What a node knows of what is ours on it: what we own and what was there before, restarts that are due, opaque work
+that was done, and the highest run that was at work here.
+
+One JSON file under a checksum, in a directory that only root can enter. What files, packages and units are like just
+now is never taken from it: those are looked at afresh each time. It answers what looking cannot: whose something is,
+and what was in its place before.
+
+`roles` holds, for each role by name in the order in which they came to this node::
+
+    {"packages": [those that were missing and that we installed],
+     "files": {path: {"digest": SHA-256 of what we last wrote, "before": BEFORE, "made": [directories made for it]}},
+     "directories": {path: [directories made for it, itself first; empty: it was there]},
+     "units": {name: {"enabled": bool, "active": bool} before us},
+     "accounts": {name: whether we made it},
+     "on_remove": "keep" | "stop" | "purge"}
+
+BEFORE is null where there was nothing, "unknown" where the file was as wanted when it was first seen, `{"link":
+target}` for a symbolic link, or `{"mode", "owner", "group", "kept": SHA-256}` with the content in `originals`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+from hpcforge.node import files
+from hpcforge.node.events import Json, NodeError, Report
+
+FOLDER = Path("/var/lib/hpcforge")
+SCHEMA = 2
+NAME = "receipt.json"
+_FIRST = "state.json"  # its name under schema 1, which knew only restarts and opaque work
+
+
+class Run(NamedTuple):
+    """An apply: the next number above the highest that any node it met had seen."""
+
+    number: int = 0
+    id: str = ""
+    who: str = ""
+    since_s: float = 0.0
+
+    def __str__(self) -> str:
+        since = time.strftime("%Y-%m-%d %H:%M:%S %z", time.localtime(self.since_s))
+        return f"run {self.number} of {self.who or 'somebody'}, here since {since}"
+
+
+class Receipt(NamedTuple):
+    """`trouble` says why the file tells nothing: then restarts and opaque work must be taken as due."""
+
+    restarts: frozenset[str] = frozenset()
+    opaque: Mapping[str, str] = {}  # role -> digest of the work that was done
+    roles: Mapping[str, Json] = {}
+    cluster: str | None = None
+    run: Run = Run()
+    hpcforge: str | None = None  # version that wrote last
+    reverted: tuple[Json, ...] = ()  # guarded changes that were taken back, until their role is worked on again
+    trouble: str | None = None
+    newer: bool = False  # written by a newer hpcforge: not ours to change
+
+    def restart_due(self, unit: str) -> bool:
+        """Whether a unit still has to be restarted for what was changed under it."""
+        return self.trouble is not None or unit in self.restarts
+
+
+EMPTY = Receipt()
+
+
+def load(folder: Path = FOLDER) -> Receipt:
+    """What is remembered; a file that is there and cannot be trusted is trouble, never empty."""
+    for name in (NAME, _FIRST):
+        path = folder / name
+        try:
+            data = path.read_bytes()
+        except FileNotFoundError:
+            continue
+        except OSError as error:
+            return EMPTY._replace(trouble=f"{path}: {error.strerror}")
+        return _parsed(path, data)
+    return EMPTY
+
+
+def load_for_change(folder: Path = FOLDER) -> Receipt:
+    """The same for a request that will write: a damaged file is put aside, a newer one is left alone (NodeError)."""
+    found = load(folder)
+    if found.newer:
+        raise NodeError(str(found.trouble))
+    if found.trouble:
+        for name in (NAME, _FIRST):
+            with contextlib.suppress(FileNotFoundError):
+                (folder / name).replace(folder / (name + ".damaged"))
+    return found
+
+
+def begin(request: Json, report: Report, folder: Path = FOLDER) -> Receipt:
+    """The receipt for a request that will change the node, with its run taken down; to be saved before a change.
+
+    Raises NodeError where this node belongs to another cluster, or a later run than the request's was here.
+    """
+    found = load_for_change(folder)
+    if found.trouble:
+        report.warning(f"{found.trouble}; put aside beside it, with .damaged at the end of its name")
+    run = request.get("run")
+    if not run:
+        return found._replace(trouble=None)
+    asks = Run(int(run["number"]), str(run.get("id", "")), str(run.get("who", "")), time.time())
+    _refuse(found, asks, run.get("cluster"))
+    if asks[:3] == found.run[:3]:
+        asks = found.run
+    return found._replace(
+        trouble=None,
+        run=asks,
+        cluster=run.get("cluster") or found.cluster,
+        hpcforge=run.get("hpcforge") or found.hpcforge,
+    )
+
+
+def save(receipt: Receipt, folder: Path = FOLDER) -> None:
+    """Remember; on disk before this returns. Nothing is written where nothing is new."""
+    if receipt == load(folder):
+        return
+    document: Json = {
+        "schema": SCHEMA,
+        "cluster": receipt.cluster,
+        "run": receipt.run._asdict(),
+        "hpcforge": receipt.hpcforge,
+        "restarts": sorted(receipt.restarts),
+        "opaque": dict(receipt.opaque),
+        "reverted": list(receipt.reverted),
+        "roles": dict(receipt.roles),
+    }
+    document["checksum"] = _checksum(document)
+    fd = files.open_private(folder)
+    try:
+        data = (json.dumps(document, indent=1) + "\n").encode()
+        files.replace(fd, NAME, data, files.Rights(os.geteuid(), os.getegid(), 0o600))
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(_FIRST, dir_fd=fd)
+    finally:
+        os.close(fd)
+
+
+def _refuse(found: Receipt, asks: Run, cluster: str | None) -> None:
+    if cluster and found.cluster and cluster != found.cluster:
+        raise NodeError(
+            f"this node belongs to cluster {found.cluster!r}, not to {cluster!r} ({found.run}); remove it there first, "
+            f"or, if that cluster is no more, move {FOLDER / NAME} away"
+        )
+    if asks.number < found.run.number:
+        raise NodeError(
+            f"run {asks.number} of {asks.who} is older than the last one that was at work on this node ({found.run}): "
+            "it changes nothing here any more; apply again"
+        )
+    if asks.number == found.run.number and asks.number and asks.id != found.run.id:
+        raise NodeError(
+            f"two runs began at once with number {asks.number}, and the other one was here first ({found.run}): "
+            f"that of {asks.who} changes nothing here; apply again"
+        )
+
+
+def _parsed(path: Path, data: bytes) -> Receipt:
+    try:
+        document = json.loads(data)
+        schema = document["schema"]
+        if isinstance(schema, int) and schema > SCHEMA:
+            why = f"{path} was written by a newer hpcforge (schema {schema}, this one knows {SCHEMA}): use that one"
+            return EMPTY._replace(trouble=why, newer=True)
+        if document["checksum"] != _checksum(document):
+            raise ValueError("checksum")
+        found = Receipt(frozenset(document["restarts"]), dict(document["opaque"]))
+        if schema == 1:
+            return found
+        return found._replace(
+            roles=dict(document["roles"]),
+            cluster=document["cluster"],
+            run=Run(**document["run"]),
+            hpcforge=document["hpcforge"],
+            reverted=tuple(document["reverted"]),
+        )
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return EMPTY._replace(trouble=f"{path} is damaged ({len(data)} bytes)")
+
+
+def _checksum(document: Json) -> str:
+    rest = {key: value for key, value in document.items() if key != "checksum"}
+    return hashlib.sha256(json.dumps(rest, sort_keys=True).encode()).hexdigest()
