@@ -145,6 +145,9 @@ class Slurm(Section):
     reserve: Reserve = Field(description="What jobs do not get of each worker.")
     enforce: tuple[Enforced, ...] = Field(("cores", "memory", "gpus"), description="What jobs are held to by cgroups.")
     partitions: dict[v.SectionName, Partition] = Field(min_length=1, description="Partitions by name.")
+    settings: dict[v.SlurmKey, v.SlurmSetting] = Field(
+        {}, description="Further keys of slurm.conf, as in TreeWidth: 50; those that hpcforge writes are refused."
+    )
 
 
 class User(Section):

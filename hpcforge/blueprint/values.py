@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Annotated, Any
 
-from pydantic import BeforeValidator, Field, GetCoreSchemaHandler, GetJsonSchemaHandler
+from pydantic import AfterValidator, BeforeValidator, Field, GetCoreSchemaHandler, GetJsonSchemaHandler
 from pydantic_core import PydanticCustomError, core_schema
 
 from hpcforge.blueprint import hostlist
@@ -312,6 +312,28 @@ SecretsPath = Annotated[
     str, Matches(r"[\w ./~@+=,-]{1,1000}\.age", "a path that ends in .age, of letters, digits, spaces and ./_~@+=,-")
 ]
 Sentence = Annotated[str, Matches(r"[^\x00-\x1f\x7f-\x9f\u2028\u2029{}]{1,200}", "one line of up to 200 characters")]
+# What hpcforge writes itself, and what names programs, files or further configuration: matched whatever its case.
+_SLURM_OWNED = re.compile(
+    r"(?i)accounting.*|auth.*|clustername|cred.*|crypto.*|downnodes|epilog(?:slurmctld)?|frontend.*|gres.*|include|launch.*|"
+    r"job(?:acct|comp|submit).*|.*(?:dir|location|logfile|pidfile|plugstack|program|prog|script)|(?:max)?node(?:addr|name|set)|"
+    r"partition.*|proctrack.*|prolog(?:slurmctld)?|select.*|slurm(?:user|duser|ctldhost|ctldparameters|dtimeout)|"
+    r"srun(?:epilog|prolog)|switch.*|task(?:epilog|prolog|plugin)|tls.*|mpidefault|messagetimeout|returntoservice|"
+    r"propagate.*except"
+)
+_SLURM_KEY = Matches(r"[A-Z][A-Za-z]{2,39}", "a key of slurm.conf, spelled as Slurm's manual does: TreeWidth")
+
+
+def _slurm_key(text: str) -> str:
+    if _SLURM_OWNED.fullmatch(_SLURM_KEY.check(text)):
+        raise refusal(f"{quote(text)} is not to be set here", "hpcforge writes it, or it names a program or a file")
+    return text
+
+
+SlurmKey = Annotated[str, AfterValidator(_slurm_key)]
+SlurmSetting = Annotated[
+    str,
+    Matches(r"[A-Za-z0-9_.,:=*+%/()-]{1,200}", "a value for slurm.conf: one word of letters, digits and _.,:=*+%/()-"),
+]
 MaxTime = Annotated[
     str,
     Matches(

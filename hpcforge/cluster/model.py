@@ -151,6 +151,7 @@ class Slurm:
     reserve_memory_mib: int
     enforce: tuple[Literal["cores", "memory", "gpus"], ...]
     partitions: tuple[Partition, ...]
+    settings: tuple[tuple[str, str], ...] = ()  # further keys of slurm.conf and their values
 
 
 @dataclass(frozen=True)

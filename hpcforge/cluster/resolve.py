@@ -158,6 +158,7 @@ def _slurm(slurm: s.Slurm, workers: list[str]) -> m.Slurm:
             m.Partition(name, select(partition.nodes, workers), partition.default, partition.max_time.upper())
             for name, partition in slurm.partitions.items()
         ),
+        settings=tuple(slurm.settings.items()),
     )
 
 

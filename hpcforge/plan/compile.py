@@ -184,6 +184,7 @@ class _Compiler:
                     render(u.name, c),
                     paths if u.watches is None else tuple(render(w, c) for w in u.watches),
                     tuple(tuple(render(word, c) for word in command) for command in u.refresh),
+                    tuple(render(path, c) for path in u.rereads),
                 ),
             ),
             checks=self._each(

@@ -5,8 +5,11 @@ The JSON form of these (`dataclasses.asdict`) is what the node program is sent, 
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
+from functools import cached_property
 from typing import Any, Literal
 
 Disruption = Literal["none", "restart", "drain", "reboot", "destroys-data"]  # from the mildest to the worst
@@ -58,6 +61,7 @@ class Unit:
     name: str
     watches: tuple[str, ...]
     refresh: tuple[tuple[str, ...], ...] = ()  # commands in place of a restart, in order, where it runs already
+    rereads: tuple[str, ...] = ()  # the paths that a refresh is enough for; none: all of `watches`
 
 
 @dataclass(frozen=True)
@@ -114,3 +118,9 @@ class Desired:
     roles: tuple[str, ...]  # all, in an order that agrees with every need
     nodes: Mapping[str, tuple[Wanted, ...]]
     texts: Mapping[str, str]
+
+    @cached_property
+    def digest(self) -> str:
+        """SHA-256 over all that is wanted of all nodes; texts count by their own digests."""
+        plain = json.dumps({name: [asdict(one) for one in roles] for name, roles in self.nodes.items()})
+        return hashlib.sha256(plain.encode()).hexdigest()

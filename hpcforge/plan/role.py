@@ -80,6 +80,7 @@ class UnitSpec(ResourceSpec):
     name: str
     watches: tuple[str, ...] | None = None  # None: every file of the role
     refresh: tuple[tuple[str, ...], ...] = ()  # in place of a restart
+    rereads: tuple[str, ...] = ()  # the files that a refresh is enough for; none: all that it watches
 
 
 class CheckSpec(ResourceSpec):

@@ -99,8 +99,9 @@ def _resources(node: str, wanted: Wanted) -> str:
         parts["opaque"] = [{"engine": opaque["engine"], "inputs": opaque["inputs"]}]
     del parts["role"], parts["files"]
     for unit in parts["units"]:
-        if not unit["refresh"]:
-            del unit["refresh"]
+        for name in ("refresh", "rereads"):
+            if not unit[name]:
+                del unit[name]
     items = [(name, item) for name, part in parts.items() if isinstance(part, list | tuple) for item in part]
     manner = {name: parts[name] for name in ("on_remove", "guard", "shape", "disrupts") if parts[name] != _USUAL[name]}
     items += list(manner.items())
