@@ -15,6 +15,7 @@ from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
+from hpcforge.blueprint import values as v
 from hpcforge.cluster.model import Cluster
 
 PATH = "/var/lib/hpcforge/roster.json"  # on the head
@@ -37,8 +38,9 @@ class LastRun:
 class Enrolled:
     """A node that a run has reached."""
 
-    address: str
-    host_keys: tuple[str, ...]  # OpenSSH public keys
+    # As strict as the blueprint: names are folded, addresses connected to, keys written into a known_hosts file.
+    address: v.Ipv4
+    host_keys: tuple[v.HostKey, ...]  # OpenSSH public keys
     group: str
     functions: tuple[str, ...]
     since: int  # number of the first run that reached it
@@ -50,7 +52,7 @@ class Roster:
 
     cluster: str = ""
     run: LastRun | None = None
-    nodes: Mapping[str, Enrolled] = field(default_factory=dict)
+    nodes: Mapping[v.NodeName, Enrolled] = field(default_factory=dict)
     problem: str | None = None
     newer: bool = False
 

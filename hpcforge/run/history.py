@@ -23,6 +23,7 @@ from typing import Any, Self
 from pydantic import TypeAdapter, ValidationError
 
 from hpcforge.atomic import write_atomically
+from hpcforge.blueprint import values as v
 from hpcforge.engines.tasks import Engine, Program
 from hpcforge.plan.roster import Roster, parse_roster, roster_document
 from hpcforge.run.exchange import exchange
@@ -61,8 +62,8 @@ class Past:
     commit: str | None = None
     dirty: bool = False
     exit: int | None = None
-    nodes: Mapping[str, NodePast] = field(default_factory=dict)
-    left: tuple[str, ...] = ()
+    nodes: Mapping[v.NodeName, NodePast] = field(default_factory=dict)
+    left: tuple[v.NodeName, ...] = ()
     verdicts: Mapping[str, str] = field(default_factory=dict)
     cut_off: bool = False
 
@@ -74,6 +75,11 @@ class History:
     runs: tuple[Past, ...] = ()
     older: int = 0
     unreadable: int = 0
+
+    def newest(self, count: int) -> History:
+        """The last so many runs; the rest are older ones."""
+        left_out = max(0, len(self.runs) - count)
+        return History(self.runs[left_out:], self.older + left_out, self.unreadable)
 
 
 _PAST = TypeAdapter(Past)

@@ -10,8 +10,10 @@ from typing import Any
 import pytest
 
 from hpcforge.cluster.model import Cluster
+from hpcforge.plan import roster
 from hpcforge.plan.roster import Enrolled, LastRun, Roster, leaving, next_roster, parse_roster, roster_document
 
+KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIAABAgMEBQYHCAkKCwwNDg8QERITFBUWFxgZGhscHR4f"
 RUN = LastRun(7, "ab12", "ada@near", 1.8e9, "0.1.0", "c0ffee")
 
 
@@ -19,7 +21,7 @@ RUN = LastRun(7, "ab12", "ada@near", 1.8e9, "0.1.0", "c0ffee")
 def small(cluster: Cluster) -> Cluster:
     """The head's key is known."""
     head, *rest = cluster.nodes
-    return dataclasses.replace(cluster, nodes=(dataclasses.replace(head, host_keys=("ssh-ed25519 AAAA",)), *rest))
+    return dataclasses.replace(cluster, nodes=(dataclasses.replace(head, host_keys=(KEY,)), *rest))
 
 
 def kept(roster: Roster) -> str:
@@ -29,7 +31,7 @@ def kept(roster: Roster) -> str:
 def test_it_comes_back(small: Cluster) -> None:
     roster = next_roster(Roster(), small, RUN, ["head", "w1"], ())
     assert parse_roster(kept(roster), "small") == roster
-    assert roster.nodes["head"] == Enrolled("10.0.0.1", ("ssh-ed25519 AAAA",), "head", ("head",), 7)
+    assert roster.nodes["head"] == Enrolled("10.0.0.1", (KEY,), "head", ("head",), 7)
     assert list(roster.nodes) == ["head", "w1"]  # w2 was never reached
     assert parse_roster(None, "small") == Roster()
 
@@ -80,6 +82,27 @@ def test_damage_is_said(small: Cluster, harm: Callable[[str], str]) -> None:
     assert (found.nodes, found.run, found.newer) == ({}, None, False)
 
 
+@pytest.mark.parametrize(
+    ("name", "changes"),
+    [
+        ("@all", {}),
+        ("w1\nw2", {}),
+        ("w[1-1000000000]", {}),
+        ("w1", {"address": "-oProxyCommand=x"}),
+        ("w1", {"address": "10.0.0.2\n"}),
+        ("w1", {"host_keys": [f"{KEY}\n* {KEY}"]}),
+        ("w1", {"host_keys": [f"@cert-authority * {KEY}"]}),
+    ],
+)
+def test_values_are_held_to_their_patterns_even_under_a_right_checksum(name: str, changes: dict[str, Any]) -> None:
+    node = {"address": "10.0.0.2", "host_keys": [], "group": "w1", "functions": [], "since": 1, **changes}
+    document: dict[str, Any] = {"schema": 1, "cluster": "small", "run": None, "nodes": {name: node}}
+    document["checksum"] = roster._checksum(document)
+    found = parse_roster(json.dumps(document), "small")
+    assert found.problem is not None
+    assert found.problem.startswith("damaged: nodes.")
+
+
 def test_what_is_not_ours_is_said(small: Cluster) -> None:
     text = kept(next_roster(Roster(), small, RUN, ["w1"], ()))
     assert parse_roster(text, "large").problem == "that of another cluster, small"
@@ -88,8 +111,7 @@ def test_what_is_not_ours_is_said(small: Cluster) -> None:
 
 
 def test_ten_thousand_nodes_fit_an_answer(small: Cluster) -> None:
-    key = "ssh-ed25519 " + "A" * 68
     nodes = {
-        f"gpu{n:05}": Enrolled("10.100.100.100", (key,), "gpu[00001-10000]", ("worker",), 1) for n in range(10_000)
+        f"gpu{n:05}": Enrolled("10.100.100.100", (KEY,), "gpu[00001-10000]", ("worker",), 1) for n in range(10_000)
     }
     assert len(json.dumps(roster_document(Roster("small", RUN, nodes)))) < 4 * 2**20

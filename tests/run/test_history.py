@@ -153,6 +153,8 @@ def test_without_room_here_that_is_said_and_the_head_has_it(head: Head, state: P
         '{"id": 1}',
         '{"id": "x", "who": "y", "number": "seven"}',
         '{"cut_off": true, "id": "x"}',
+        '{"id": "x", "who": "y", "number": 1, "started_s": 1.0, "nodes": {"@all": {}}}',
+        '{"id": "x", "who": "y", "number": 1, "started_s": 1.0, "left": ["w[1-1000000000]"]}',
         '{"id": "x", "who": "y", "number": 1, "started_s": "now"}',
     ],
 )

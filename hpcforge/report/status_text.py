@@ -1,0 +1,133 @@
+"""How a cluster is doing, and its history, as text and as JSON."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import asdict
+from typing import Any
+
+from hpcforge.blueprint.hostlist import fold
+from hpcforge.report.text import clean, duration, plural, table
+from hpcforge.run.history import History, Past
+from hpcforge.run.status import NodeStatus, Status
+
+SCHEMA_VERSION = 1
+_RESULTS = {
+    0: "done",
+    1: "error",
+    2: "deferred",
+    3: "invalid",
+    4: "unreachable",
+    5: "failed",
+    6: "busy",
+    7: "below the line",
+    130: "interrupted",
+}
+
+
+def status_text(found: Status, now_s: float) -> str:
+    """Who is at work, the last run, the verdicts; then a row a set of nodes with the same story."""
+    lines = [*_heading(found, now_s), ""]
+    stories: dict[tuple[str, ...], list[str]] = {}
+    for node in found.nodes:
+        stories.setdefault(_story(node, now_s), []).append(node.name)
+    rows = [[fold(tuple(names)), *story] for story, names in stories.items()]
+    text = table(("nodes", "", "Slurm", "last changed", ""), rows)
+    return "".join(f"{line}\n" for line in lines) + text + "".join(f"{clean(note)}\n" for note in found.notes)
+
+
+def history_table(history: History) -> str:
+    """A row a run, the newest last."""
+    rows = [_row(run) for run in history.runs]
+    text = table(("run", "started", "who", "took", "result", "commit", "tests", "nodes"), rows)
+    if history.older:
+        text = f"({plural(history.older, 'older run')} not shown: --last N)\n{text}"
+    return text + (f"{plural(history.unreadable, 'line')} cannot be read\n" if history.unreadable else "")
+
+
+def status_json(found: Status, history: History | None) -> dict[str, Any]:
+    """The same for programs, with the runs that were asked for."""
+    document = {
+        "schema_version": SCHEMA_VERSION,
+        "cluster": found.cluster,
+        "head": found.head,
+        "at_work": asdict(found.at_work) if found.at_work else None,
+        "last_run": asdict(found.last) if found.last else None,
+        "nodes": {node.name: _node_json(node) for node in found.nodes},
+        "leaving": {name: asdict(one) for name, one in found.leaving.items()},
+        "verdicts": [asdict(verdict) for verdict in found.verdicts.verdicts],
+        "verdicts_age_s": found.verdicts_age_s,
+        "notes": list(found.notes),
+    }
+    return document | ({"history": asdict(history)} if history else {})
+
+
+def _heading(found: Status, now_s: float) -> Iterator[str]:
+    nobody = "nobody" if found.away is None else f"unknown: {found.head} gives no answer"
+    yield "at work:   " + (clean(found.at_work.sentence()) if found.at_work else nobody)
+    yield "last run:  " + (_sentence(found.last, now_s) if found.last else "none in the history")
+    if found.verdicts.verdicts and found.verdicts_age_s is not None:
+        said = ", ".join(f"{one.test} {one.status.replace('_', ' ')}" for one in found.verdicts.verdicts)
+        yield f"verdicts:  {clean(said)} ({duration(found.verdicts_age_s)} ago)"
+    else:
+        yield "verdicts:  none"
+    if found.leaving:
+        yield f"leaving:   {clean(fold(tuple(found.leaving)))} (no longer in the blueprint: removed by the next apply)"
+
+
+def _sentence(run: Past, now_s: float) -> str:
+    ago = duration(max(0.0, now_s - run.started_s))
+    took = "" if run.wall_s is None else f" in {duration(run.wall_s)}"
+    return clean(f"{_called(run)} by {run.who}, {ago} ago: {_result(run)}{took}")
+
+
+def _called(run: Past) -> str:
+    return f"run {run.number}" if run.number else f"run {run.id}"
+
+
+def _result(run: Past) -> str:
+    if run.cut_off:
+        return "cut off"
+    return _RESULTS.get(run.exit, f"exit status {run.exit}") if run.exit is not None else "unknown"
+
+
+def _story(node: NodeStatus, now_s: float) -> tuple[str, ...]:
+    reached = "reachable" if node.unreachable is None else "unreachable"
+    changed = "-"
+    if node.changed:
+        changed = f"{_called(node.changed)}, {duration(max(0.0, now_s - node.changed.started_s))} ago"
+    return reached, node.slurm or "-", changed, "; ".join((*node.troubles, node.unreachable or "")).strip("; ")
+
+
+def _row(run: Past) -> list[str]:
+    started = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(run.started_s))
+    took = "-" if run.wall_s is None else duration(run.wall_s)
+    commit = (run.commit or "-")[:12] + ("+" if run.dirty else "")
+    counts = Counter(status.replace("_", " ") for status in run.verdicts.values())
+    tests = ", ".join(f"{count} {status}" for status, count in counts.items()) or "-"
+    return [str(run.number or "-"), started, run.who, took, _result(run), commit, tests, _whereabouts(run)]
+
+
+def _whereabouts(run: Past) -> str:
+    """`changed head,w[1-3]; failed w2; unreachable w3; left w9`."""
+    nodes = run.nodes.items()
+    groups = {
+        "changed": [name for name, node in nodes if node.changed],
+        "failed": [name for name, node in nodes if node.failed],
+        "unreachable": [name for name, node in nodes if node.unreachable],
+        "left": run.left,
+    }
+    return "; ".join(f"{what} {fold(names)}" for what, names in groups.items() if names) or "-"
+
+
+def _node_json(node: NodeStatus) -> dict[str, Any]:
+    return {
+        "unreachable": node.unreachable,
+        "slurm": node.slurm,
+        "changed_by_run": node.changed.number if node.changed else None,
+        "changed_s": node.changed.started_s if node.changed else None,
+        "newest_run_seen": node.run,
+        "troubles": list(node.troubles),
+    }

@@ -1,0 +1,105 @@
+"""How a cluster is doing, without changing anything: its nodes, who is at work, what was done last."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from hpcforge.cluster.model import Cluster
+from hpcforge.engines.tasks import Engine
+from hpcforge.plan.admission import parse_slurm_nodes
+from hpcforge.plan.desired import Desired
+from hpcforge.plan.diff import SLURM_NODES
+from hpcforge.plan.observed import Observed
+from hpcforge.plan.roster import Enrolled, Roster, leaving
+from hpcforge.run.history import History, Past, last_changed, read_log
+from hpcforge.run.lease import Holder, look
+from hpcforge.run.observe import observe
+from hpcforge.verify.verdicts import VERDICTS_PATH, Recorded, load
+
+
+@dataclass(frozen=True)
+class NodeStatus:
+    """One node of the blueprint."""
+
+    name: str
+    unreachable: str | None  # why it cannot be asked
+    slurm: str | None  # "idle", "down: Not responding"; None: Slurm does not know it, or cannot be asked
+    changed: Past | None  # the last run that changed something on it, as far as history is at hand
+    run: int | None  # the newest run that it has seen, by its receipt
+    troubles: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Status:
+    """What was found. Ages are in seconds."""
+
+    cluster: str
+    head: str
+    nodes: tuple[NodeStatus, ...]
+    leaving: Mapping[str, Enrolled]  # in the roster, not in the blueprint
+    away: str | None  # why the head cannot be asked; then history and roster are this host's copy
+    at_work: Holder | None
+    history: History
+    verdicts: Recorded
+    verdicts_age_s: float | None
+    notes: tuple[str, ...] = field(default=())  # what could not be read, and what is shown instead
+
+    @property
+    def last(self) -> Past | None:
+        """The newest run."""
+        return self.history.runs[-1] if self.history.runs else None
+
+
+def status(engine: Engine, cluster: Cluster, last: int) -> Status:
+    """Ask every node, and the head for its records: of the history, the `last` runs."""
+    names = [node.name for node in cluster.nodes]
+    seen = observe(engine, cluster, Desired((), dict.fromkeys(names, ()), {}), names)
+    head = cluster.slurm.controller
+    history, roster, away = read_log(engine, head, cluster.name, last)
+    recorded = load(text) if (text := seen[head].reads.get(VERDICTS_PATH)) is not None else Recorded()
+    slurm = parse_slurm_nodes(seen[head].answers.get(SLURM_NODES, ""))
+    changed = last_changed(history)
+    return Status(
+        cluster=cluster.name,
+        head=head,
+        nodes=tuple(_node(seen[name], slurm.get(name), changed.get(name)) for name in names),
+        leaving=leaving(roster, cluster),
+        away=away,
+        at_work=look(engine, head) if away is None else None,
+        history=history,
+        verdicts=recorded,
+        verdicts_age_s=None if recorded.time_s is None else max(0.0, time.time() - recorded.time_s),
+        notes=tuple(_notes(head, away, history, roster, recorded)),
+    )
+
+
+def _node(seen: Observed, slurm: tuple[str, str] | None, changed: Past | None) -> NodeStatus:
+    receipt = seen.receipt or {}
+    troubles = [f"its receipt cannot be used: {receipt['trouble']}"] if receipt.get("trouble") else []
+    if seen.at_work:
+        troubles.append(f"a step of run {seen.at_work.get('number')} by {seen.at_work.get('who')} is at work")
+    troubles += [
+        f"a change of {one.get('role')} was taken back by the node: nobody confirmed it" for one in seen.reverted
+    ]
+    if not seen.python and seen.unreachable is None:
+        troubles.append("it has no Python yet")
+    state = None if slurm is None else f"{slurm[0].lower()}: {slurm[1]}" if slurm[1] else slurm[0].lower()
+    number = receipt.get("run")
+    return NodeStatus(
+        seen.node, seen.unreachable, state, changed, number if isinstance(number, int) else None, tuple(troubles)
+    )
+
+
+def _notes(head: str, away: str | None, history: History, roster: Roster, recorded: Recorded) -> list[str]:
+    notes = []
+    if away is not None:
+        notes.append(f"{head} gives no answer ({away}): last run, history and roster are as this host last saw them")
+    if history.unreadable:
+        notes.append(f"{history.unreadable} lines of the history cannot be read")
+    if roster.problem:
+        notes.append(f"the roster cannot be used: {roster.problem}; nodes that left the blueprint are not noticed")
+    if recorded.problem:
+        notes.append(f"the last verdicts cannot be read: {recorded.problem}")
+    return notes
