@@ -20,6 +20,7 @@ from hpcforge.node import commands, names
 from hpcforge.node.events import Json, NodeError, readable
 
 TEXT_LIMIT = 256 * 1024  # bytes of old content that go into an answer
+READ_LIMIT = 4 * 2**20  # bytes of a file that was asked for: the roster of 10,000 nodes; an answer may have 8 MiB
 _CHUNK = 1024 * 1024
 _LINKS = 40  # as many as the kernel follows
 _VERIFY_S = 60
@@ -175,7 +176,11 @@ def look(path: str) -> Entry | None:
 
 
 def read_text(path: str) -> str | None:
-    """Text of a file up to TEXT_LIMIT; None where there is none, or it is not UTF-8, or longer."""
+    """Text of a file, None where there is none to be read.
+
+    What is not UTF-8 is replaced and what is longer than READ_LIMIT cut off: damage is to be seen, not to look like no
+    file.
+    """
     try:
         fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY)
     except OSError:
@@ -184,8 +189,7 @@ def read_text(path: str) -> str | None:
         if not stat.S_ISREG(os.fstat(fd).st_mode):
             return None
         with os.fdopen(fd, "rb", closefd=False) as file:
-            data = file.read(TEXT_LIMIT + 1)
-        return _text(data) if len(data) <= TEXT_LIMIT else None
+            return file.read(READ_LIMIT).decode("utf-8", "replace")
     except OSError:
         return None
     finally:

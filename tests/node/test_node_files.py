@@ -193,10 +193,11 @@ def test_text_is_left_out_where_it_cannot_be_shown(tmp_path, wanted, data):
     difference = files.compare_file(wanted.file(path))
     assert difference["text"] is None
     assert difference["digest"] == hashlib.sha256(data).hexdigest()
-    assert files.read_text(str(path)) is None
 
 
 def test_reads(tmp_path):
+    (tmp_path / "f").write_bytes(b"\xff" + b"x" * files.READ_LIMIT)
+    assert files.read_text(str(tmp_path / "f")) == "\ufffd" + "x" * (files.READ_LIMIT - 1)
     (tmp_path / "f").write_text("text\n")
     assert files.read_text(str(tmp_path / "f")) == "text\n"
     assert files.read_text(str(tmp_path)) is None

@@ -120,3 +120,9 @@ def test_a_full_disk_leaves_no_half_line(tmp_path):
         assert (state / "history.jsonl").read_bytes() == before
     finally:
         subprocess.run(["umount", folder], check=True)
+
+
+def test_damage_to_the_roster_does_not_look_like_no_roster(folder):
+    write(folder, 1, {"run": {"number": 1}})
+    (folder / "roster.json").write_bytes(b'{"run": {"number": 1}, "cluster": "\xff"}')
+    assert "\ufffd" in ask(folder, do="read")["roster"]
