@@ -2,27 +2,42 @@
 
 from __future__ import annotations
 
-import dataclasses
-import json
 import signal
 import sys
+import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
+from hpcforge import __version__
 from hpcforge.cli import options
 from hpcforge.cli.exit_codes import Exit, worst
 from hpcforge.cli.failures import UsageError
+from hpcforge.cli.plan_files import read_plan
+from hpcforge.cli.planning import Choice, Comparison, choose, compare
 from hpcforge.cli.program import program
-from hpcforge.cli.site import artifacts_path, compile_site, open_engines, open_site, site_secrets
-from hpcforge.plan.diff import diff
+from hpcforge.cli.site import Site, artifacts_path, compile_site, open_engines, open_site, site_secrets
+from hpcforge.engines import Engines
+from hpcforge.engines.tasks import Engine
+from hpcforge.plan.desired import Desired
+from hpcforge.plan.moved import moved, without
+from hpcforge.plan.plan import Plan
+from hpcforge.plan.roster import LastRun, next_roster
 from hpcforge.report.apply_text import next_steps, nodes_table, phases_line, verdicts_table
-from hpcforge.report.plan_text import plan_text
 from hpcforge.report.progress import Progress
+from hpcforge.report.stream import Stream
+from hpcforge.run import lease as leases
 from hpcforge.run.apply import Applied, apply_plan
-from hpcforge.run.observe import observe
+from hpcforge.run.history import past, write_log
+from hpcforge.run.lease import Lease
+from hpcforge.run.observe import wait_for_others
+from hpcforge.run.run import Run, begin
+
+_OTHERS_S = 900.0  # how long the last steps of a run that is gone are waited for
 
 
 def register(app: typer.Typer) -> None:
@@ -36,40 +51,167 @@ def apply(
     lab: options.LabName = None,
     identity: options.Identity = None,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask before changing nodes.")] = False,
+    limit: options.Limit = None,
+    exclude: options.Exclude = None,
+    only: options.Only = None,
+    force: options.Force = None,
+    roles: options.Roles = None,
+    plan_file: Annotated[
+        Path | None,
+        typer.Option(
+            "--plan", help="Do what this plan says, and no more: made by `plan -o`.", metavar="FILE", show_default=False
+        ),
+    ] = None,
+    strict: Annotated[
+        bool, typer.Option("--strict", help="With --plan: do nothing at all if a node has changed since.")
+    ] = False,
+    lock_timeout: Annotated[
+        float, typer.Option("--lock-timeout", help="Wait for another apply to end, s.", min=0, metavar="SECONDS")
+    ] = 0.0,
     as_json: options.Json = False,
 ) -> int:
     """Show what would change, do it, and verify the cluster. Safe to run again; nothing to do changes nothing."""
+    if plan_file is not None and (limit or exclude or only or force):
+        raise UsageError("a plan is applied as it is", "leave out --limit, --exclude, --only and --force, or --plan")
     site = open_site(blueprint, inventory, lab, identity)
     secrets = site_secrets(site, make=True)
-    desired = compile_site(site, secrets)
-    with open_engines(site) as engine, Progress() as progress, _first_interrupt(progress) as stop:
-        progress.detail(f"looking at {len(site.cluster.nodes)} nodes")
-        with progress.phase("observe"):
-            observed = observe(engine, site.cluster, desired, [node.name for node in site.cluster.nodes])
-        plan = diff(site.cluster, desired, observed)
-        progress.block(plan_text(plan))
-        if plan.pending and not yes:
-            _confirm(progress, len(plan.touched))
-        done = apply_plan(engine, site.cluster, plan, observed, secrets, artifacts_path(), progress, stop)
-    if as_json:
-        sys.stdout.write(json.dumps({"schema_version": 1, **dataclasses.asdict(done)}, indent=2) + "\n")
-    else:
+    desired = compile_site(site, secrets, roles)
+    choice = choose(site, desired, limit, exclude, only, force)
+    made = read_plan(plan_file, desired, secrets) if plan_file is not None else None
+    started_s = time.time()
+    with (
+        open_engines(site) as engines,
+        Progress() as human,
+        _first_interrupt(human) as stop,
+        Stream(human, sys.stdout if as_json else None) as progress,
+        ExitStack() as held,
+    ):
+        work = _Work(site, engines, desired, choice, progress)
+        run, head = begin(site.cluster.name, __version__), site.cluster.slurm.controller
+        engine: Engine = engines
+
+        def lock() -> Lease:
+            return held.enter_context(leases.take(engines, head, run.id, run.who, lock_timeout, progress.say, stop))
+
+        found, lease = work.look(engine), None
+        if found.survey.at_work:
+            engine = lease = lock()
+            wait_for_others(engine, found.survey.at_work, _OTHERS_S, progress.say)
+            found = work.look(engine)
+        plan, out = found.plan, dict[str, str]()
+        if made is not None:
+            plan, out = _still_holds(made, found.plan, strict)
+        progress.plan(plan, out)
+        asked = plan.pending and not yes
+        if asked:
+            _confirm(human, len(plan.touched) + len(plan.leaving))
+        if plan.pending and lease is None:
+            engine = lease = lock()
+            if asked or lock_timeout:  # minutes may have passed, and another run
+                found = work.look(engine)
+                plan, since = _still_holds(plan, found.plan, strict)
+                out |= since
+                progress.warn_moved(since)
+        run = replace(
+            run.numbered(seen.receipt for seen in (*found.survey.observed.values(), found.survey.head)),
+            commit=found.commit.id if found.commit else None,
+        )
+        if lease is not None:
+            lease.number = run.number
+        done = apply_plan(
+            engine,
+            site.cluster,
+            plan,
+            found.survey.observed,
+            found.survey.head,
+            secrets,
+            artifacts_path(),
+            progress,
+            lambda: stop() or (lease is not None and lease.lost is not None),
+            run,
+            scheduler="slurm_controller" in desired.roles,
+        )
+        done = replace(done, moved=out)
+        code = exit_code(done)
+        if plan.pending:
+            _record(engine, site, found, done, run, code, started_s, human)
+        progress.result(done, code)
+    if not as_json:
         sys.stdout.write(nodes_table(plan, done.result, done.admission))
         sys.stdout.write("\n" + verdicts_table(done.verdicts, done.verdicts_age_s, done.note))
-    sys.stderr.write(
-        "\n" + phases_line(progress.phases) + next_steps(program(), str(blueprint), site.cluster, site.lab)
-    )
-    return exit_code(done)
+    sys.stderr.write("\n" + phases_line(human.phases) + next_steps(program(), str(blueprint), site.cluster, site.lab))
+    return code
 
 
 def exit_code(done: Applied) -> Exit:
     """The worst of what happened."""
     codes = [Exit.INTERRUPTED] * done.result.interrupted
     codes += [Exit.FAILED] * bool(done.result.failed() or done.error)
-    codes += [Exit.UNREACHABLE] * bool(done.result.lost)
+    codes += [Exit.UNREACHABLE] * bool(done.result.lost or done.result.abandoned)
     codes += [Exit.BELOW] * any(not verdict.passed for verdict in done.verdicts)
     codes += [Exit.BELOW] * bool(done.admission and done.admission.shortfalls)
+    codes += [Exit.PENDING] * bool(done.result.deferred() or done.moved)
     return worst(codes)
+
+
+@dataclass(frozen=True)
+class _Work:
+    """What is looked at, and how."""
+
+    site: Site
+    engines: Engines
+    desired: Desired
+    choice: Choice
+    progress: Stream
+
+    def look(self, engine: Engine) -> Comparison:
+        self.progress.detail(f"looking at {len(self.choice.nodes)} nodes")
+        with self.progress.phase("observe"):
+            return compare(self.site, self.engines, engine, self.desired, self.choice, self.progress.say)
+
+
+def _still_holds(made: Plan, now: Plan, strict: bool) -> tuple[Plan, dict[str, str]]:
+    """A plan that was made before, less the nodes that have changed since; those, and why."""
+    out = moved(made, now)
+    if out and strict:
+        names = ", ".join(out)
+        raise UsageError(f"{names}: not as when the plan was made", f"make a new one: {program()} plan -o FILE")
+    return without(made, out, now), out
+
+
+def _record(
+    engine: Engine,
+    site: Site,
+    found: Comparison,
+    done: Applied,
+    run: Run,
+    code: Exit,
+    started_s: float,
+    progress: Progress,
+) -> None:
+    """A line in the history, and the roster, on the head and on this host."""
+    left = [name for name in (one.node for one in found.survey.leaving) if _has_left(name, done)]
+    one = past(
+        run,
+        done.result,
+        args=sys.argv[2:],
+        dirty=bool(found.commit and found.commit.dirty),
+        started_s=started_s,
+        exit_code=int(code),
+        left=left,
+        verdicts=done.verdicts,
+    )
+    last = LastRun(run.number, run.id, run.who, time.time(), run.hpcforge, run.commit)
+    reached = [name for name in found.survey.observed if name not in done.result.lost]
+    roster = next_roster(found.survey.roster, site.cluster, last, reached, left)
+    head = site.cluster.slurm.controller
+    for problem in write_log(engine, head, one, roster, site.cluster.name):
+        progress.say(problem)
+
+
+def _has_left(name: str, done: Applied) -> bool:
+    outcomes = done.result.outcomes.get(name, {}).values()
+    return name in done.result.abandoned or (bool(outcomes) and all(one.status == "done" for one in outcomes))
 
 
 def _confirm(progress: Progress, nodes: int) -> None:

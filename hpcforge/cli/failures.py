@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from hpcforge.blueprint.diagnostics import InvalidInput, render_all
+from hpcforge.blueprint.edit import EditError
 from hpcforge.cli.exit_codes import Exit
+from hpcforge.cluster.select import SelectionError
 from hpcforge.engines.tasks import EngineError
 from hpcforge.lab.errors import LabError
 from hpcforge.plan.plan_file import PlanFileError
@@ -26,8 +28,10 @@ def explain(error: Exception) -> tuple[str | None, Exit]:
     """Message and exit code; no message for an error that nobody expected."""
     if isinstance(error, InvalidInput):
         return render_all(error.diagnostics), Exit.INVALID
-    if isinstance(error, UsageError):
+    if isinstance(error, UsageError | SelectionError | EditError):
         return f"error: {error}\nhint: {error.hint}\n", Exit.INVALID
+    if isinstance(error, LeaseHeldError):
+        return f"error: {error}\nhint: {error.hint}\n", Exit.BUSY
     if isinstance(error, SecretsError | LabError | FetchError | OlderError):
         return f"error: {error}\n" + (f"hint: {error.hint}\n" if error.hint else ""), Exit.ERROR
     if isinstance(error, PlanFileError):

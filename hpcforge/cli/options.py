@@ -32,3 +32,36 @@ Identity = Annotated[
     ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Machine-readable results on stdout, schema-versioned.")]
+
+Limit = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--limit",
+        help="Only these nodes: a hostlist, a rack or a function. Repeatable.",
+        metavar="NODES",
+        show_default=False,
+    ),
+]
+Exclude = Annotated[
+    list[str] | None,
+    typer.Option("--exclude", help="Not these nodes. Repeatable.", metavar="NODES", show_default=False),
+]
+Only = Annotated[
+    list[str] | None,
+    typer.Option("--only", help="Only what this role does. Repeatable.", metavar="ROLE", show_default=False),
+]
+Force = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--force",
+        help="Run this role's code and restart its units though nothing differs. Repeatable.",
+        metavar="ROLE",
+        show_default=False,
+    ),
+]
+Roles = Annotated[
+    Path | None,
+    typer.Option(
+        "--roles", help="A folder of roles to use instead of the shipped ones.", metavar="FOLDER", show_default=False
+    ),
+]

@@ -5,23 +5,28 @@ from __future__ import annotations
 import dataclasses
 import json
 import sys
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from hpcforge.cli import options
 from hpcforge.cli.exit_codes import Exit, worst
+from hpcforge.cli.failures import UsageError
+from hpcforge.cli.plan_files import write_plan
+from hpcforge.cli.planning import choose, compare
 from hpcforge.cli.program import program
-from hpcforge.cli.site import compile_site, open_engines, open_site, site_secrets
+from hpcforge.cli.site import Site, compile_site, open_engines, open_site, site_secrets
+from hpcforge.plan.desired import Desired
 from hpcforge.plan.diff import diff
+from hpcforge.plan.observed import Observed
 from hpcforge.plan.plan import Plan
 from hpcforge.report.plan_text import plan_text
-from hpcforge.run.observe import observe
 
 
 def register(app: typer.Typer) -> None:
     """Add the verb."""
-    app.command(epilog="Example: hpcforge plan blueprints/rehearsal.yaml")(plan)
+    app.command(epilog="Example: hpcforge plan blueprints/rehearsal.yaml -o rollout.plan")(plan)
 
 
 def plan(
@@ -29,24 +34,56 @@ def plan(
     inventory: options.Inventory = None,
     lab: options.LabName = None,
     identity: options.Identity = None,
+    limit: options.Limit = None,
+    exclude: options.Exclude = None,
+    only: options.Only = None,
+    force: options.Force = None,
+    roles: options.Roles = None,
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", help="Write the plan, for `apply --plan`.", metavar="FILE", show_default=False),
+    ] = None,
+    offline: Annotated[
+        bool, typer.Option("--offline", help="Look at no node: show what a node with nothing would get.")
+    ] = False,
     new_files: Annotated[bool, typer.Option("--new-files", help="Show the content of new files, too.")] = False,
     as_json: options.Json = False,
 ) -> int:
     """Compare the nodes with the blueprint and show what an apply would do. Exit status 2: there is something."""
-    site = open_site(blueprint, inventory, lab, identity)
-    desired = compile_site(site, site_secrets(site, make=False))
-    with open_engines(site) as engine:
-        observed = observe(engine, site.cluster, desired, [node.name for node in site.cluster.nodes])
-    found = diff(site.cluster, desired, observed)
+    if offline and output is not None:
+        raise UsageError("a plan that looked at no node cannot be applied", "leave out --offline, or -o")
+    site = open_site(blueprint, inventory, lab, identity, needs_lab=not offline)
+    secrets = site_secrets(site, make=output is not None)  # a plan file is sealed with one of them
+    desired = compile_site(site, secrets, roles)
+    choice = choose(site, desired, limit, exclude, only, force)
+    if offline:
+        found = _offline(site, desired, choice.nodes)
+    else:
+        with open_engines(site) as engines:
+            found = compare(site, engines, engines, desired, choice, _say).plan
+    if output is not None:
+        write_plan(output, found, desired, secrets)
     if as_json:
-        sys.stdout.write(json.dumps({"schema_version": 1, **dataclasses.asdict(found)}, indent=2) + "\n")
+        sys.stdout.write(json.dumps({"schema_version": 2, **dataclasses.asdict(found)}, indent=2) + "\n")
     else:
         sys.stdout.write(plan_text(found, new_files=new_files))
         if found.pending:
-            sys.stderr.write(f"Next: {program()} apply {blueprint}\n")
+            with_plan = f" --plan {output}" if output is not None else ""
+            sys.stderr.write(f"Next: {program()} apply {blueprint}{with_plan}\n")
     return exit_code(found)
+
+
+def _say(text: str) -> None:
+    sys.stderr.write(f"{text}\n")
+
+
+def _offline(site: Site, desired: Desired, nodes: tuple[str, ...]) -> Plan:
+    """The plan for nodes that have nothing but Python; nobody is asked."""
+    bare = {name: Observed(name, {}, python=False) for name in nodes}
+    return dataclasses.replace(diff(site.cluster, desired, bare), offline=True, first_contact=(), shortfalls=())
 
 
 def exit_code(found: Plan) -> Exit:
     """What a plan alone says."""
-    return worst([Exit.PENDING] * found.pending + [Exit.UNREACHABLE] * bool(found.unreachable))
+    unreachable = found.unreachable or any(one.unreachable for one in found.leaving)
+    return worst([Exit.PENDING] * found.pending + [Exit.UNREACHABLE] * bool(unreachable))

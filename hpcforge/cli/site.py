@@ -13,7 +13,7 @@ from hpcforge import shipped
 from hpcforge.cli.failures import UsageError
 from hpcforge.cli.program import program
 from hpcforge.cluster import Loaded, load
-from hpcforge.cluster.model import Cluster
+from hpcforge.cluster.model import Cluster, Node
 from hpcforge.engines import Engines
 from hpcforge.engines.tasks import Target
 from hpcforge.lab import lab as labs
@@ -21,6 +21,7 @@ from hpcforge.lab.names import default_lab_name
 from hpcforge.plan.compile import compile_desired
 from hpcforge.plan.desired import Desired
 from hpcforge.plan.role import load_roles, site_role_code
+from hpcforge.plan.roster import Enrolled
 from hpcforge.run.host_certificates import with_derived
 from hpcforge.run.secrets import default_identity_path, digests, ensure_secrets, read_secrets
 
@@ -35,12 +36,16 @@ class Site:
     lab: str | None  # the rehearsal whose nodes these are
 
 
-def open_site(blueprint: Path, inventory: Path | None, lab: str | None, identity: Path | None) -> Site:
-    """Read and resolve. A blueprint for the lab gets the inventory of the lab that is up."""
+def open_site(
+    blueprint: Path, inventory: Path | None, lab: str | None, identity: Path | None, *, needs_lab: bool = True
+) -> Site:
+    """Read and resolve. A blueprint for the lab gets the inventory of the lab, which has to be up if `needs_lab`."""
     loaded = load(blueprint, inventory)
     if inventory is None and (lab is not None or loaded.blueprint.wants_lab):
         name = lab or lab_name(blueprint.parent)
         running = labs.load(name)
+        if running is None and not needs_lab:
+            return Site(loaded, loaded.cluster, identity or default_identity_path(), None)
         if running is None:
             raise UsageError(f"the rehearsal {name!r} is not up", f"start it: {program()} rehearse up {blueprint}")
         loaded, lab = load(blueprint, running.inventory), name
@@ -60,10 +65,15 @@ def site_secrets(site: Site, *, make: bool) -> dict[str, bytes]:
     return with_derived(take(site.loaded.secrets_path, site.identity), site.cluster)
 
 
-def compile_site(site: Site, secrets: Mapping[str, bytes]) -> Desired:
-    """What every node should have, by the shipped roles and the site's own; `secrets` as `site_secrets` gives them."""
+def compile_site(site: Site, secrets: Mapping[str, bytes], roles: Path | None = None) -> Desired:
+    """What every node should have, by the shipped roles (or those of a folder instead) and the site's own.
+
+    `secrets` are as `site_secrets` gives them.
+    """
+    if roles is not None and not roles.is_dir():
+        raise UsageError(f"there is no folder of roles {roles}", "a folder that holds ROLE/role.yaml")
     code = {role.name: site_role_code(role.path) for role in site.cluster.site_roles}
-    return compile_desired(site.cluster, load_roles(shipped.root() / "roles"), digests(secrets), code)
+    return compile_desired(site.cluster, load_roles(roles or shipped.root() / "roles"), digests(secrets), code)
 
 
 def artifacts_path() -> Path:
@@ -74,10 +84,17 @@ def artifacts_path() -> Path:
 @contextmanager
 def open_engines(site: Site) -> Iterator[Engines]:
     """Connections to all nodes (made when first used), and a work folder that goes when they close."""
-    access = site.cluster.access
-    targets = [
-        Target(node.name, node.address, access.user, access.become, access.key, node.host_keys)
-        for node in site.cluster.nodes
-    ]
+    targets = [target(site, node.name, node) for node in site.cluster.nodes]
     with tempfile.TemporaryDirectory(prefix="hpcforge-") as work, Engines(targets, Path(work), artifacts_path()) as up:
         yield up
+
+
+def target(site: Site, name: str, machine: Node | Enrolled) -> Target:
+    """How to get into a node of the blueprint, or one that has left it."""
+    access = site.cluster.access
+    return Target(name, machine.address, access.user, access.become, access.key, machine.host_keys)
+
+
+def add_leaving(site: Site, engines: Engines, nodes: Mapping[str, Enrolled]) -> None:
+    """Have nodes of the roster that the blueprint no longer names."""
+    engines.add(target(site, name, enrolled) for name, enrolled in nodes.items())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -104,11 +104,13 @@ def shortfalls(worker: Declared, facts: Mapping[str, Any], gpus_ready: bool) -> 
     return tuple(found)
 
 
-def drains(found: Iterable[Shortfall], slurm_nodes: Mapping[str, tuple[str, str]]) -> tuple[Drain, ...]:
+def drains(
+    found: Iterable[Shortfall], slurm_nodes: Mapping[str, tuple[str, str]], keep: Container[str] = ()
+) -> tuple[Drain, ...]:
     """What Slurm must be told so that exactly the nodes that fall short are drained.
 
     `slurm_nodes`: state and reason by node, as `parse_slurm_nodes` gives them, of the nodes that were judged. A node
-    drained by somebody else, for another reason, is left alone.
+    drained by somebody else, for another reason, is left alone; one in `keep` is not resumed.
     """
     short: dict[str, list[Shortfall]] = {}
     for one in found:
@@ -119,7 +121,7 @@ def drains(found: Iterable[Shortfall], slurm_nodes: Mapping[str, tuple[str, str]
         if node in short and not drained:
             said = ", ".join(f"{one.what} {one.observed}, declared {one.declared}" for one in short[node])
             orders.append(Drain(node, "drain", MARK + said))
-        elif node not in short and drained and reason.startswith((MARK, *_SLURM_OWN_REASONS)):
+        elif node not in short and node not in keep and drained and reason.startswith((MARK, *_SLURM_OWN_REASONS)):
             orders.append(Drain(node, "resume", reason))
     return tuple(orders)
 

@@ -45,8 +45,12 @@ def diff(
     observed: Mapping[str, Observed],
     leaving: Sequence[Leaving] = (),
     scope: Scope = EVERYTHING,
+    head: Observed | None = None,
 ) -> Plan:
-    """What would change where. Nodes without an entry in `observed` are not spoken of."""
+    """What would change where. Nodes without an entry in `observed` are not spoken of.
+
+    `head` is the controller's answer, where it is not among them.
+    """
     reachable = {name: seen for name, seen in observed.items() if seen.unreachable is None}
     steps: dict[str, dict[str, Change]] = {role: {} for role in desired.roles}
     for name, seen in reachable.items():
@@ -60,7 +64,7 @@ def diff(
         for worker in workers
         for one in shortfalls(worker, reachable[worker.node].facts, gpus_ready=worker.node not in busy)
     )
-    controller = observed.get(cluster.slurm.controller)
+    controller = head or observed.get(cluster.slurm.controller)
     answers = controller.answers if controller else {}
     slurm_nodes = parse_slurm_nodes(answers.get(SLURM_NODES, ""))
     digests = {
@@ -101,6 +105,7 @@ def surplus(seen: Observed) -> tuple[Removal, ...]:
                 accounts=tuple(parts.get("accounts", ())),
                 on_remove=parts.get("on_remove", "stop"),
             ),
+            bool(parts.get("wanted")),
         )
         for role, parts in roles.items()
     )
@@ -130,7 +135,7 @@ def _node_changes(roles: Iterable[Wanted], seen: Observed, scope: Scope) -> Iter
         change = _change(wanted, differs[wanted.role], changed_paths, wanted.role in scope.forced)
         change = replace(change, noted=not _unnoted(wanted, seen))
         if change:
-            reason = _reason(wanted, differs[wanted.role], change, seen, wanted.role in scope.forced)
+            reason = _reason(change, seen, wanted.role in scope.forced)
             disruption = _disruption(wanted, change) if seen.configured else "none"
             yield wanted, replace(change, reason=reason, disruption=disruption)
 
@@ -177,7 +182,7 @@ def _owns(wanted: Wanted) -> Owns:
     )
 
 
-def _reason(wanted: Wanted, difference: Difference, change: Change, seen: Observed, forced: bool) -> Reason:
+def _reason(change: Change, seen: Observed, forced: bool) -> Reason:
     """The one word for why: what a person would look into first comes first."""
     if not seen.configured:
         return "new node"
@@ -242,7 +247,6 @@ def _files(wanted: Wanted, difference: Difference) -> Iterable[FileChange]:
 
 def _unit(unit: Unit, found: Mapping[str, Any] | None, changed_paths: Set[str], again: str | None) -> UnitChange | None:
     actions, reasons = [], []
-    renew = "refresh" if unit.refresh else "restart"
     if found is not None and not found["enabled"]:
         actions.append("enable")
         reasons.append("not enabled")
@@ -251,10 +255,11 @@ def _unit(unit: Unit, found: Mapping[str, Any] | None, changed_paths: Set[str], 
         actions.append("restart" if found["active"] == "activating" else "start")
         reasons.append(str(found["active"]))
     elif touched:
-        actions.append(renew)
+        rereads = unit.refresh and (not unit.rereads or set(touched) <= set(unit.rereads))
+        actions.append("refresh" if rereads else "restart")
         reasons.append(f"{', '.join(touched)} changed")
     elif found is not None and found["restart_pending"]:
-        actions.append(renew)
+        actions.append("restart")  # which files it was is not known any more
         reasons.append("an earlier run changed its files and was cut off")
     elif again is not None:
         actions.append("restart")

@@ -115,6 +115,7 @@ class Removal:
 
     role: str
     owns: Owns
+    wanted: bool = False  # the role stays, with less
 
 
 @dataclass(frozen=True)
@@ -147,7 +148,7 @@ class Plan:
     groups: Mapping[str, str] = field(default_factory=dict)  # node -> group, of `nodes`
     in_service: tuple[str, ...] = ()  # configured before, and jobs may use them: for these are canary and batches
     jobs: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # node -> running jobs, of workers that have some
-    rollout: Rollout = Rollout()
+    rollout: Rollout = field(default_factory=Rollout)
     basis: Mapping[str, str] = field(default_factory=dict)  # node -> digest of what it answered
     desired: str = ""  # digest of what is wanted of all nodes
     offline: bool = False  # made without looking: as if nodes had nothing

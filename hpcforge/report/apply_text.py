@@ -17,19 +17,23 @@ def nodes_table(plan: Plan, result: Result, admission: Admission | None) -> str:
     """One row a set of nodes with the same story; the bad ones say why, and what would accept them."""
     failed = result.failed()
     stories: dict[tuple[str, str], list[str]] = {}
-    for node in plan.nodes:
-        stories.setdefault(_story(node, result, failed, admission), []).append(node)
+    for node in (*plan.nodes, *(one.node for one in plan.leaving)):
+        stories.setdefault(_story(plan, node, result, failed, admission), []).append(node)
     rows = [[fold(tuple(nodes)), status, detail] for (status, detail), nodes in stories.items()]
     return table(("nodes", "result", ""), rows)
 
 
 def _story(
-    node: str, result: Result, failed: Mapping[str, list[tuple[str, str]]], admission: Admission | None
+    plan: Plan, node: str, result: Result, failed: Mapping[str, list[tuple[str, str]]], admission: Admission | None
 ) -> tuple[str, str]:
+    if node in result.abandoned:
+        return "left behind", f"the cluster has forgotten it, but it keeps its keys: {result.abandoned[node]}"
     if node in result.lost:
         return "unreachable", result.lost[node]
     if node in failed:
         return "failed", "; ".join(f"{role}: {reason}" for role, reason in failed[node])
+    if node in result.deferred():
+        return "deferred", f"{result.deferred()[node]}; apply again later"
     skipped = [(r, o) for r, o in result.outcomes.get(node, {}).items() if o.status in ("skipped", "interrupted")]
     if skipped:
         _role, outcome = skipped[0]
@@ -43,6 +47,8 @@ def _story(
     if admission and node in admission.not_scheduled:
         state = admission.not_scheduled[node]
         return ("drained", f"not by hpcforge, left alone: {state}") if "drain" in state else ("not scheduled", state)
+    if any(node == one.node for one in plan.leaving):
+        return "left", "nothing of hpcforge is on it any more"
     return ("configured", "") if result.outcomes.get(node) else ("unchanged", "")
 
 

@@ -3,21 +3,30 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from hpcforge.blueprint.hostlist import fold
-from hpcforge.plan.plan import Change, FileChange, Plan
-from hpcforge.report.text import clean, plural
+from hpcforge.plan.desired import DISRUPTIONS
+from hpcforge.plan.order import Order
+from hpcforge.plan.plan import Change, FileChange, Leaving, Plan, Removal
+from hpcforge.report.text import clean, duration, plural
 
 
 def plan_text(plan: Plan, *, new_files: bool = False) -> str:
     """The whole plan. `new_files` shows the content of files that are not there yet, too."""
     lines: list[str] = []
+    if plan.offline:
+        lines += ["No node was looked at: this is what nodes that have nothing would get.", ""]
     if plan.first_contact:
         lines += [f"first contact  {fold(plan.first_contact)}", "  + python3 (missing)", ""]
+    for one in plan.leaving:
+        lines += [f"leaving  {one.node}", *_leaving(one, plan), ""]
+    for nodes, body in _alike({node: _removals(found) for node, found in plan.removals.items()}).items():
+        lines += [f"no longer wanted  {nodes}", *body, ""]
     for step in plan.steps:
-        for nodes, body in _alike(step.changes, plan.texts, new_files).items():
-            lines += [f"{step.role}  {nodes}", *body, ""]
+        bodies = {node: [_why(change), *_body(change, plan.texts, new_files)] for node, change in step.changes.items()}
+        for nodes, body in _alike(bodies).items():
+            lines += [f"{step.role}  {nodes}  {body[0]}", *body[1:], ""]
     if plan.drains:
         lines.append(f"scheduling  {plan.controller}")
         lines += [f"  ~ {one.action} {one.node}: {clean(one.reason)}" for one in plan.drains]
@@ -27,12 +36,48 @@ def plan_text(plan: Plan, *, new_files: bool = False) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _alike(changes: Mapping[str, Change], texts: Mapping[str, str], new_files: bool) -> dict[str, list[str]]:
+def _alike(bodies: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:
     """Bodies by folded node set: nodes whose change reads the same are shown once."""
     by_body: dict[tuple[str, ...], list[str]] = {}
-    for node, change in changes.items():
-        by_body.setdefault(tuple(_body(change, texts, new_files)), []).append(node)
+    for node, body in bodies.items():
+        by_body.setdefault(tuple(body), []).append(node)
     return {fold(tuple(nodes)): list(body) for body, nodes in by_body.items()}
+
+
+def _why(change: Change) -> str:
+    """Reason and disruption of a step, for its first line."""
+    does = "" if change.disruption == "none" else f", disrupts: {change.disruption}"
+    return f"({change.reason}{does})"
+
+
+def _removals(removals: Sequence[Removal]) -> list[str]:
+    """What goes, role by role; packages stay unless the role says purge, data and homes always."""
+    lines = []
+    for one in removals:
+        owns = one.owns
+        if owns.on_remove == "keep":
+            lines.append(f"  - {one.role}: all of it stays, and is no longer watched")
+            continue
+        lines += [f"  - {one.role}: unit {name}: stop" for name in owns.units]
+        lines += [f"  - {one.role}: file {path}" for path in owns.files]
+        lines += [f"  - {one.role}: account {name}: lock; its home stays" for name in owns.accounts]
+        if owns.packages:
+            lines.append(f"  - {one.role}: packages {' '.join(owns.packages)}")
+    return lines
+
+
+def _leaving(one: Leaving, plan: Plan) -> list[str]:
+    if one.unreachable is not None:
+        return [f"  ! unreachable ({clean(one.unreachable)}): the cluster forgets it, but it keeps its keys"]
+    jobs = plan.jobs.get(one.node, ())
+    drained = [f"  ~ drain{_waiting(jobs, plan)}"] if one.worker else []
+    return [*drained, *_removals(one.removals), "  - everything that hpcforge keeps there"]
+
+
+def _waiting(jobs: Sequence[str], plan: Plan) -> str:
+    if not jobs:
+        return ""
+    return f"; jobs run there ({', '.join(jobs)}): waited for up to {duration(plan.rollout.busy_wait_s)}, never killed"
 
 
 def _body(change: Change, texts: Mapping[str, str], new_files: bool) -> Iterator[str]:
@@ -52,6 +97,8 @@ def _body(change: Change, texts: Mapping[str, str], new_files: bool) -> Iterator
         yield f"  ! run {opaque.engine} code {opaque.digest[:12]} ({clean(change.opaque.reason)}{watched})"
     for name, detail in change.failed_checks:
         yield f"  ! check failed: {name}: {clean(detail)}"
+    if change.reason == "to be noted":
+        yield "  ~ all of it is as wanted; the node's receipt takes note of it"
 
 
 def _file(change: FileChange, texts: Mapping[str, str], new_files: bool) -> Iterator[str]:
@@ -81,6 +128,27 @@ def _notes(plan: Plan) -> Iterator[str]:
         yield f"  to accept it, add to overrides:  {one.override}"
     for node, reason in plan.unreachable.items():
         yield f"{node} is unreachable and left out: {clean(reason)}"
+    emptied = [n for n in plan.touched if n in plan.in_service and plan.disruption(n) in ("drain", "reboot")]
+    for node in emptied:
+        yield f"{node} is drained first{_waiting(plan.jobs.get(node, ()), plan)}"
+    yield from _order(plan)
+
+
+def _order(plan: Plan) -> Iterator[str]:
+    """How the nodes in service follow each other, where not all begin at once."""
+    order, rollout = Order(plan), plan.rollout
+    first = [node for canaries in order.canaries.values() for node in canaries]
+    if first:
+        yield f"first {fold(first)}, through to the checks; the others of {_its(first)} only if that goes well"
+    workers = {one.node for one in plan.declared} & order.held
+    if rollout.at_most is not None and len(workers) > rollout.at_most:
+        yield f"at most {rollout.at_most} workers at a time"
+    if rollout.stop_after_failures is not None and len(order.held) > rollout.stop_after_failures:
+        yield f"no further node is begun after {rollout.stop_after_failures} have failed"
+
+
+def _its(nodes: Sequence[str]) -> str:
+    return "its group" if len(nodes) == 1 else "their groups"
 
 
 def _summary(plan: Plan) -> str:
@@ -90,8 +158,15 @@ def _summary(plan: Plan) -> str:
     parts = []
     if plan.touched:
         parts.append(f"{plural(len(plan.touched), 'node')} to change: {fold(plan.touched)}")
+    if plan.leaving:
+        parts.append(f"{plural(len(plan.leaving), 'node')} to leave: {fold(one.node for one in plan.leaving)}")
     if untouched:
         parts.append(f"unchanged: {fold(tuple(untouched))}")
     if plan.drains:
         parts.append(f"{plural(len(plan.drains), 'scheduling change')}")
+    worst_of = {node: plan.disruption(node) for node in plan.touched}
+    for kind in reversed(DISRUPTIONS[1:]):
+        nodes = [node for node, does in worst_of.items() if does == kind]
+        if nodes:
+            parts.append(f"{kind}: {fold(nodes)}")
     return "; ".join(parts) + "."

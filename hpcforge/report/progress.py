@@ -65,6 +65,9 @@ class Progress:
             self.detail(f"{node}: {data.get('detail')}")
         elif event.kind == "warning":
             self.say(f"{node}: {data.get('detail') or data}")
+        elif event.kind == "draining":
+            jobs = f": its jobs ({data['detail']}) are waited for" if data["detail"] else ""
+            self.say(f"{node}: drained{jobs}")
         elif event.kind == "settled" and data["status"] != "interrupted":
             detail = f": {data['detail']}" if data["detail"] else ""
             self.say(f"{node}: {role} {data['status'] if data['status'] == 'done' else data['status'].upper()}{detail}")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -36,16 +36,19 @@ class Admission:
     error: str | None
 
 
-def admit(engine: Engine, plan: Plan, facts: Mapping[str, Mapping[str, Any]], settle_s: float) -> Admission:
+def admit(
+    engine: Engine, plan: Plan, facts: Mapping[str, Mapping[str, Any]], settle_s: float, keep: Container[str] = ()
+) -> Admission:
     """Judge the workers by their latest facts (by node) and tell Slurm; only the difference is sent.
 
-    Daemons that were restarted have up to `settle_s` seconds to register before and after that.
+    Nodes in `keep` are not resumed: what was begun on them did not end well. Daemons that were restarted have up to
+    `settle_s` seconds to register before and after that.
     """
     workers = tuple(worker for worker in plan.declared if worker.node in facts)
     short = tuple(one for worker in workers for one in shortfalls(worker, facts[worker.node], gpus_ready=True))
     try:
         states = _settled(engine, plan.controller, workers, settle_s)
-        orders = drains(short, states)
+        orders = drains(short, states, keep)
         for one in orders:
             reason = [f"Reason={one.reason}"] if one.action == "drain" else []
             _ask(

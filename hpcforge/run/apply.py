@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
@@ -15,6 +15,7 @@ from hpcforge.plan.observed import Observed
 from hpcforge.plan.plan import Plan
 from hpcforge.run.admit import Admission, admit
 from hpcforge.run.observe import UNREACHABLE
+from hpcforge.run.run import Run
 from hpcforge.run.verdict_store import store_verdicts
 from hpcforge.run.walk import Result, walk
 from hpcforge.run.wheels import fetch
@@ -52,6 +53,7 @@ class Applied:
     verdicts_age_s: float | None
     note: str  # why there are no verdicts, or what became of them
     error: str | None
+    moved: Mapping[str, str] = field(default_factory=dict)  # nodes for which the plan did not hold any more, and why
 
 
 def apply_plan(
@@ -59,17 +61,26 @@ def apply_plan(
     cluster: Cluster,
     plan: Plan,
     observed: Mapping[str, Observed],
+    head: Observed,
     secrets: Mapping[str, bytes],
     artifacts: Path,
     listener: Listener,
     stop: Callable[[], bool],
+    run: Run,
+    *,
+    scheduler: bool,
 ) -> Applied:
-    """Run the plan, admit workers, and verify if anything changed; else bring back the last verdicts."""
+    """Run the plan, admit workers, and verify if anything changed; else bring back the last verdicts.
+
+    `head` is the controller's answer. Without a `scheduler` (no role brings one) nothing is admitted or verified.
+    """
     _fetch_artifacts(plan, artifacts, cluster, listener)
     with listener.phase("configure"):
-        result = walk(plan, secrets, engine, listener.event, stop)
+        result = walk(plan, secrets, engine, listener.event, stop, run)
     if result.interrupted:
         return Applied(result, None, (), None, "interrupted before verification", None)
+    if not scheduler:
+        return Applied(result, None, (), None, "not verified: none of these roles brings a scheduler", None)
     controller = cluster.slurm.controller
     if controller in result.lost:
         return Applied(result, None, (), None, f"not verified: {controller} is unreachable", None)
@@ -79,11 +90,12 @@ def apply_plan(
     facts = {name: seen.facts for name, seen in observed.items() if seen.facts} | result.facts
     with listener.phase("admit"):
         at_hand = {name: f for name, f in facts.items() if name not in result.lost}
-        admission = admit(engine, plan, at_hand, _SETTLE_S if plan.pending else 0.0)
+        unwell = {*result.failed(), *result.lost}
+        admission = admit(engine, plan, at_hand, _SETTLE_S if plan.pending else 0.0, unwell)
     if admission.error:
         return Applied(result, admission, (), None, f"not verified: Slurm: {admission.error}", admission.error)
     if not (plan.pending or admission.ordered):
-        text = observed[controller].reads.get(VERDICTS_PATH)
+        text = head.reads.get(VERDICTS_PATH)
         last = load(text) if text is not None else None
         if last is not None and last.problem:
             listener.say(f"the last verdicts cannot be read ({last.problem}): testing again")

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any
 
 from hpcforge.cluster.model import Cluster
 from hpcforge.engines.tasks import Engine, Event, Program
 from hpcforge.plan.admission import SLURM_NODES_COMMAND, not_scheduled, parse_slurm_nodes
 from hpcforge.plan.desired import Desired
 from hpcforge.plan.diff import SLURM_NODES
+from hpcforge.plan.jobs import SLURM_JOBS, SLURM_JOBS_COMMAND
 from hpcforge.plan.observed import Observed
+from hpcforge.plan.roster import PATH as ROSTER_PATH
 from hpcforge.verify.verdicts import VERDICTS_PATH
 
 UNREACHABLE = "unreachable: "  # how a reason begins where hpcforge could not get in
@@ -19,10 +22,37 @@ _TIMEOUT_S = 120.0
 
 def observe(engine: Engine, cluster: Cluster, desired: Desired, nodes: Sequence[str]) -> dict[str, Observed]:
     """Every node's answer, in the order of `nodes`; one that gives none is reported as unreachable, not left out."""
-    waiting = {f"observe:{name}" for name in nodes}
-    seen: dict[str, Observed] = {name: Observed(name) for name in nodes}
-    for name in nodes:
-        engine.start(Program(f"observe:{name}", name, _request(cluster, desired, name), _TIMEOUT_S))
+    return _ask(engine, {name: _request(cluster, desired, name) for name in nodes})
+
+
+def observe_leaving(engine: Engine, cluster: Cluster, nodes: Collection[str]) -> dict[str, Observed]:
+    """What hpcforge owns on nodes that are not in the blueprint any more."""
+    request = {"verb": "observe", "wanted": [], "cluster": cluster.name, "surplus": True}
+    return _ask(engine, dict.fromkeys(nodes, request))
+
+
+def wait_for_others(engine: Engine, busy: Mapping[str, Observed], timeout_s: float, say: Callable[[str], None]) -> None:
+    """Wait until what an earlier run left at work on nodes has ended there, or `timeout_s` has passed.
+
+    A run that was killed leaves its last step at work on each node: it is not done a second time beside it.
+    """
+    waiting = set()
+    for name, seen in busy.items():
+        work = seen.at_work or {}
+        say(f"{name}: a step of run {work.get('number')} by {work.get('who')} is still at work there: waiting for it")
+        waiting.add(f"wait:{name}")
+        engine.start(Program(f"wait:{name}", name, {"verb": "wait", "timeout_s": timeout_s}, timeout_s + _TIMEOUT_S))
+    while waiting:
+        event = engine.next(_TIMEOUT_S)
+        if event is not None and event.kind == "result":
+            waiting.discard(event.task)
+
+
+def _ask(engine: Engine, requests: Mapping[str, Mapping[str, Any]]) -> dict[str, Observed]:
+    waiting = {f"observe:{name}" for name in requests}
+    seen: dict[str, Observed] = {name: Observed(name) for name in requests}
+    for name, request in requests.items():
+        engine.start(Program(f"observe:{name}", name, request, _TIMEOUT_S))
     while waiting:
         event = engine.next(_TIMEOUT_S)
         if event is None or event.task not in waiting:
@@ -45,11 +75,13 @@ def find_usable(engine: Engine, cluster: Cluster) -> dict[str, str]:
 
 def _request(cluster: Cluster, desired: Desired, name: str) -> dict[str, object]:
     controller = name == cluster.slurm.controller
+    asks = {SLURM_NODES: list(SLURM_NODES_COMMAND), SLURM_JOBS: list(SLURM_JOBS_COMMAND)}
     return {
         "verb": "observe",
+        "cluster": cluster.name,
         "wanted": [dataclasses.asdict(wanted) for wanted in desired.nodes[name]],
-        "reads": [VERDICTS_PATH] if controller else [],
-        "asks": {SLURM_NODES: list(SLURM_NODES_COMMAND)} if controller else {},
+        "reads": [VERDICTS_PATH, ROSTER_PATH] if controller else [],
+        "asks": asks if controller else {},
     }
 
 
@@ -62,6 +94,9 @@ def _taken(seen: Observed, event: Event) -> Observed:
             differs={one["role"]: one for one in data["differs"]},
             reads=data["reads"],
             answers=data.get("answers", {}),
+            receipt=data.get("receipt"),
+            at_work=data.get("at_work"),
+            reverted=tuple(data.get("reverted") or ()),
         )
     if event.kind == "no_python":
         return dataclasses.replace(seen, facts=data, python=False)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
 import getpass
 import secrets
 import socket
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Self
 
 
 @dataclass(frozen=True)
@@ -21,13 +22,16 @@ class Run:
     hpcforge: str  # version
     commit: str | None = None
 
+    def numbered(self, receipts: Iterable[Mapping[str, Any] | None]) -> Self:
+        """The run with the number above the highest that any contacted node's receipt has seen."""
+        highest = max((int(receipt["run"]) for receipt in receipts if receipt), default=0)
+        return dataclasses.replace(self, number=highest + 1)
+
     def request(self) -> dict[str, Any]:
         """The form in which it travels in every request that changes a node."""
-        return asdict(self)
+        return dataclasses.asdict(self)
 
 
-def begin(seen: Iterable[Mapping[str, Any] | None], cluster: str, version: str, commit: str | None) -> Run:
-    """A new run, numbered above the highest that any contacted node's receipt has seen."""
-    highest = max((int(receipt["run"]) for receipt in seen if receipt), default=0)
-    who = f"{getpass.getuser()}@{socket.gethostname()}"
-    return Run(highest + 1, secrets.token_hex(8), who, cluster, version, commit)
+def begin(cluster: str, version: str) -> Run:
+    """A new run, not yet numbered."""
+    return Run(0, secrets.token_hex(8), f"{getpass.getuser()}@{socket.gethostname()}", cluster, version)

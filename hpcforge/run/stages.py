@@ -71,7 +71,7 @@ def _numbered(stage: Stage, run: Run) -> Stage:
 
 
 def _removal(node: str, removals: Sequence[Removal], *, leave: bool) -> Stage:
-    work = [{"role": one.role, **dataclasses.asdict(one.owns)} for one in removals]
+    work = [{"role": one.role, **dataclasses.asdict(one.owns), "wanted": one.wanted} for one in removals]
     request = {"verb": "converge", "phase": "remove", "work": work, "leave": leave}
     roles = tuple(removed(one.role) for one in removals) or (LEAVING,)
     return Stage(REMOVAL, roles, (), Program(f"remove:{node}", node, request, _FINISH_TIMEOUT_S), roles)

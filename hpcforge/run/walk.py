@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from hpcforge.engines.tasks import Engine, Event, Program
+from hpcforge.plan.order import Ended, Order
 from hpcforge.plan.plan import Plan
 from hpcforge.run.drain import Drain
-from hpcforge.run.rollout import Ended, Order
 from hpcforge.run.run import Run
 from hpcforge.run.stages import CONFIRMATION, FILES, REMOVAL, Stage, leaving_stages, removed, stages
 
@@ -87,8 +87,8 @@ def walk(
 ) -> Result:
     """Do everything in the plan. `stop()` turning true lets running stages finish and starts no more.
 
-    `listen` gets every event of the engines, one of kind "settled" (role, status, detail) when a role has ended, and one
-    of kind "draining" (detail: jobs) when a node is being emptied.
+    `listen` gets every event of the engines, one of kind "settled" (role, status, detail) when a role has ended, and
+    one of kind "draining" (detail: jobs) when a node is being emptied.
     """
     walker = _Walker(plan, secrets, engine, listen, run)
     walker.start_what_can()

@@ -107,7 +107,7 @@ def test_a_node_that_falls_short_is_drained_and_resumed(cluster: Cluster, desire
 def test_identical_changes_are_folded(cluster: Cluster, desired: Desired) -> None:
     missing = {"role": "client", "packages": ["clientd"]}
     plan = diff(cluster, desired, {"head": seen("head"), "w1": seen("w1", missing), "w2": seen("w2", missing)})
-    assert "client  w[1-2]\n  + packages clientd\n" in plan_text(plan)
+    assert "client  w[1-2]  (new node)\n  + packages clientd\n" in plan_text(plan)
 
 
 def test_a_changed_file_is_shown_as_a_diff(cluster: Cluster, desired: Desired) -> None:

@@ -1,0 +1,102 @@
+"""What `plan` and `apply` do alike: choose nodes and roles, look, and compare."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from hpcforge import __version__
+from hpcforge.cli.failures import UsageError
+from hpcforge.cli.site import Site, add_leaving
+from hpcforge.cluster.select import select
+from hpcforge.engines import Engines
+from hpcforge.engines.tasks import Engine
+from hpcforge.plan.desired import Desired
+from hpcforge.plan.diff import Scope, diff
+from hpcforge.plan.plan import Plan
+from hpcforge.run.commit import Commit, commit_of, descends
+from hpcforge.run.succession import commit_warning, refuse_older
+from hpcforge.run.survey import Survey, survey
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What of a cluster is meant."""
+
+    nodes: tuple[str, ...]
+    whole: bool  # all of it
+    scope: Scope
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """What there is, and what would change."""
+
+    survey: Survey
+    plan: Plan
+    commit: Commit | None
+
+
+def choose(
+    site: Site,
+    desired: Desired,
+    limit: Sequence[str] | None,
+    exclude: Sequence[str] | None,
+    only: Sequence[str] | None,
+    force: Sequence[str] | None,
+) -> Choice:
+    """Which nodes and roles are meant. Raises UsageError and SelectionError for what there is not."""
+    for role in (*(only or ()), *(force or ())):
+        if role not in desired.roles:
+            raise UsageError(f"there is no role {role!r}", f"roles: {', '.join(desired.roles)}")
+    return Choice(
+        select(site.cluster, limit or (), exclude or ()),
+        not (limit or exclude or only),
+        Scope(frozenset(only) if only else None, frozenset(force or ())),
+    )
+
+
+def compare(
+    site: Site, engines: Engines, engine: Engine, desired: Desired, choice: Choice, say: Callable[[str], None]
+) -> Comparison:
+    """Look at the nodes and compare. `engine` is what asks: the engines, or the lease around them.
+
+    Raises:
+        OlderError: a newer hpcforge has been at work here.
+    """
+    found = survey(
+        engine,
+        site.cluster,
+        desired,
+        choice.nodes,
+        lambda nodes: add_leaving(site, engines, nodes),
+        say,
+        whole=choice.whole,
+    )
+    receipts = {name: (seen.receipt or {}).get("hpcforge") for name, seen in found.observed.items()}
+    refuse_older(__version__, found.roster, receipts)
+    files = [path for path in (site.loaded.blueprint_path, site.loaded.inventory_path) if path is not None]
+    commit = commit_of(*files)
+    last = found.roster.run
+    known = descends(site.loaded.blueprint_path, last.commit) if last and last.commit else None
+    warning = commit_warning(commit, last, known)
+    if warning:
+        say(f"warning: {warning}")
+    for name, seen in found.observed.items():
+        _say_troubles(name, seen.receipt, seen.reverted, say)
+    plan = diff(site.cluster, desired, found.observed, found.leaving, choice.scope, found.head)
+    return Comparison(found, plan, commit)
+
+
+def _say_troubles(name: str, receipt: object, reverted: Sequence[object], say: Callable[[str], None]) -> None:
+    if isinstance(receipt, dict) and receipt.get("trouble"):
+        say(f"{name}: its receipt cannot be used: {receipt['trouble']}; what it says is done again")
+    for one in reverted:
+        if isinstance(one, dict):
+            say(f"{name}: an earlier change of {one.get('role')} was taken back by the node: nobody confirmed it")
+
+
+def roles_folder(path: Path | None) -> Path | None:
+    """A folder of roles as it was given, absolute."""
+    return None if path is None else path.absolute()

@@ -1,0 +1,42 @@
+"""A plan that was made before, on nodes that may have changed since. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import replace
+
+from hpcforge.plan.plan import Plan, Step
+
+
+def moved(made: Plan, now: Plan) -> dict[str, str]:
+    """Nodes for which the plan does not hold any more, and why. `now` is the plan that would be made at this moment."""
+    found = {}
+    for node in made.touched:
+        if node in now.unreachable:
+            continue  # it is unreachable, which the run itself says
+        if made.basis.get(node) != now.basis.get(node):
+            found[node] = "it is not as it was when the plan was made"
+    leaving = {one.node: one.removals for one in now.leaving}
+    for one in made.leaving:
+        if one.unreachable is None and leaving.get(one.node) != one.removals:
+            found[one.node] = "it does not leave any more, or has changed since"
+    return found
+
+
+def without(made: Plan, nodes: Collection[str], now: Plan) -> Plan:
+    """The plan less these nodes, with what is unreachable, in service and running now."""
+    lost = {node: why for node, why in now.unreachable.items() if node in made.nodes}
+    gone = {*nodes, *lost}
+    steps = [Step(s.role, {n: c for n, c in s.changes.items() if n not in gone}) for s in made.steps]
+    return replace(
+        made,
+        steps=tuple(step for step in steps if step.changes),
+        first_contact=tuple(node for node in made.first_contact if node not in gone),
+        removals={node: removals for node, removals in made.removals.items() if node not in gone},
+        leaving=tuple(one for one in made.leaving if one.node not in gone),
+        unreachable=lost,
+        declared=tuple(one for one in made.declared if one.node not in lost),
+        in_service=now.in_service,
+        jobs=now.jobs,
+        drains=now.drains,
+    )

@@ -1,0 +1,92 @@
+"""What happens in an apply, to people on stderr and, if asked for, as JSON lines on stdout.
+
+Each line is an object with `schema_version` (2), `event` and `time_s` (seconds since 1970), and more by event:
+
+    plan      the plan, as `plan --json` gives it, and `moved`: nodes it does not hold for any more, and why
+    phase     `name`, `state`: begun or ended, `wall_s` when ended
+    said      `text`: something worth a line
+    changed, progress, warning, failed, skipped   of a node: `node` and what the node program said (`hpcforge.node`)
+    draining  `node`, `detail`: jobs that are waited for
+    settled   `node`, `role`, `status`: done, failed, skipped, unreachable, interrupted or deferred; `detail`
+    result    the last: `exit`, `result`, `admission`, `verdicts`, `verdicts_age_s`, `note`, `error`, `moved`
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from types import TracebackType
+from typing import Any, Self, TextIO
+
+from hpcforge.engines.tasks import Event
+from hpcforge.plan.plan import Plan
+from hpcforge.report.plan_text import plan_text
+from hpcforge.report.progress import Progress
+from hpcforge.run.apply import Applied
+
+SCHEMA_VERSION = 2
+_OF_NODES = ("changed", "progress", "warning", "failed", "skipped", "draining", "settled")
+
+
+class Stream:
+    """Passes everything on to `human`; with an `out` also as lines there. A context manager for symmetry with it."""
+
+    def __init__(self, human: Progress, out: TextIO | None) -> None:
+        self._human, self._out = human, out
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
+        if self._out is not None:
+            self._out.flush()
+
+    def plan(self, plan: Plan, moved: Mapping[str, str]) -> None:
+        """What will be done."""
+        self._write("plan", plan=dataclasses.asdict(plan), moved=dict(moved))
+        self._human.block(plan_text(plan))
+        self.warn_moved(moved)
+
+    def warn_moved(self, moved: Mapping[str, str]) -> None:
+        """Nodes that are left out because they are not as they were."""
+        for node, why in moved.items():
+            self.say(f"{node} is left out: {why}")
+
+    def say(self, text: str) -> None:
+        """Something worth a line."""
+        self._write("said", text=text)
+        self._human.say(text)
+
+    def detail(self, text: str) -> None:
+        """What is being done just now; for people only."""
+        self._human.detail(text)
+
+    def event(self, event: Event) -> None:
+        """An engine's event."""
+        if event.kind in _OF_NODES:
+            self._write(event.kind, node=event.node, **{k: v for k, v in event.data.items() if k != "node"})
+        self._human.event(event)
+
+    @contextmanager
+    def phase(self, name: str) -> Iterator[None]:
+        """Time what happens inside."""
+        began = time.monotonic()
+        self._write("phase", name=name, state="begun")
+        with self._human.phase(name):
+            try:
+                yield
+            finally:
+                self._write("phase", name=name, state="ended", wall_s=round(time.monotonic() - began, 3))
+
+    def result(self, done: Applied, code: int) -> None:
+        """What it came to."""
+        self._write("result", exit=int(code), **dataclasses.asdict(done))
+
+    def _write(self, event: str, **data: Any) -> None:
+        if self._out is not None:
+            line = {"schema_version": SCHEMA_VERSION, "event": event, "time_s": round(time.time(), 3), **data}
+            self._out.write(json.dumps(line) + "\n")
+            self._out.flush()
