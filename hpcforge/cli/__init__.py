@@ -27,7 +27,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-_VERBS = "validate show explain design pin plan apply verify status rehearse secrets schema"
+_VERBS = "validate show explain design pin plan apply verify status nodes rehearse secrets schema"
 for _verb in _VERBS.split():
     import_module(f"hpcforge.cli.{_verb}").register(app)
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import chain, islice
 from pathlib import Path
+from types import MappingProxyType
 from typing import cast
 
 from pydantic_core import PydanticCustomError
@@ -29,6 +30,7 @@ from hpcforge.facility.room import Pin, room
 
 _MAX_KEY_FILE_BYTES = 64 << 10
 _MAX_ROLE_FILES = 10_000
+_NOTHING: Mapping[Path, str] = MappingProxyType({})
 
 
 @dataclass(frozen=True)
@@ -48,6 +50,7 @@ class Loaded:
     blueprint_path: Path
     secrets_path: Path
     inventory_path: Path | None  # what was read beside the blueprint; None: nothing
+    inventory: Inventory | None
 
     @property
     def wants_lab(self) -> bool:
@@ -55,17 +58,24 @@ class Loaded:
         return self.blueprint.wants_lab
 
 
-def load(blueprint_path: Path, inventory_path: Path | None = None, *, judged: bool = True) -> Loaded:
+def load(
+    blueprint_path: Path,
+    inventory_path: Path | None = None,
+    *,
+    judged: bool = True,
+    instead: Mapping[Path, str] = _NOTHING,
+) -> Loaded:
     """Read a blueprint, and the inventory given here or named in it. Raises InvalidInput with every error of both.
 
     Racks, power and cooling are judged, too; with `judged` False their errors do not raise, but are in `diagnostics`.
+    `instead` has text to be read in place of what is in a file: what it would say once it is written.
     """
-    draft, diagnostics = validate(Blueprint, reader.read_file(blueprint_path))
+    draft, diagnostics = validate(Blueprint, _read(blueprint_path, instead))
     named = None if inventory_path else _named_inventory(draft, blueprint_path.parent)
     inventory_path = inventory_path or named
     machines: Draft | None = None
     if inventory_path:
-        machines, found = validate(Inventory, reader.read_file(inventory_path))
+        machines, found = validate(Inventory, _read(inventory_path, instead))
         if named and not named.exists():
             hint = "a path is relative to the blueprint"
             found = draft.place([Finding(("inventory",), f"there is no inventory {quote(named.name)} there", hint)])
@@ -77,6 +87,10 @@ def load(blueprint_path: Path, inventory_path: Path | None = None, *, judged: bo
     if judged:
         _raise_errors(draft, loaded.diagnostics)
     return loaded
+
+
+def _read(path: Path, instead: Mapping[Path, str]) -> reader.Document:
+    return reader.read_bytes(instead[path].encode(), str(path)) if path in instead else reader.read_file(path)
 
 
 def _raise_errors(draft: Draft, diagnostics: Iterable[Diagnostic]) -> None:
@@ -117,6 +131,7 @@ def _loaded(
         blueprint_path=blueprint_path,
         secrets_path=folder / (blueprint.secrets or f"{blueprint_path.stem}.age"),
         inventory_path=inventory_path,
+        inventory=inventory,
     )
 
 

@@ -10,9 +10,13 @@ from hpcforge.cli.exit_codes import Exit, worst
 
 REPOSITORY = Path(__file__).parents[2]
 REHEARSAL = str(REPOSITORY / "blueprints" / "rehearsal.yaml")
-_WORDS = "validate show design explain pin plan apply verify status rehearse secrets schema"
+_WORDS = "validate show design explain pin plan apply verify status nodes rehearse secrets schema"
 VERBS = _WORDS.split()
-GROUPS = {"rehearse": ("up", "status", "ssh", "down"), "secrets": ("init", "list", "show", "rotate")}
+GROUPS = {
+    "rehearse": ("up", "status", "ssh", "down"),
+    "nodes": ("add", "remove", "replace"),
+    "secrets": ("init", "list", "show", "rotate"),
+}
 COMMANDS = [(), *((verb,) for verb in VERBS), *((group, verb) for group in GROUPS for verb in GROUPS[group])]
 
 

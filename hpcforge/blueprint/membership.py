@@ -1,0 +1,208 @@
+"""Nodes that come and go, as edits of a blueprint and its inventory. Pure.
+
+A group of nodes is a hostlist with lists beside it that go by position (addresses). What names all of a group (a
+partition, a test, a site's role) grows with it; what names some of it does not. What the result amounts to is not
+judged here: it is read and checked like any blueprint before it is written.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+
+from hpcforge.blueprint import hostlist
+from hpcforge.blueprint.edit import Edit, EditError, Remove, RenameKey, SetValue
+from hpcforge.blueprint.inventory import Inventory
+from hpcforge.blueprint.reader import Loc
+from hpcforge.blueprint.schema import Blueprint, NodeGroup
+
+
+@dataclass(frozen=True)
+class Edits:
+    """What to change in the blueprint, and in the inventory beside it."""
+
+    blueprint: tuple[Edit, ...] = ()
+    inventory: tuple[Edit, ...] = ()
+
+
+@dataclass(frozen=True)
+class Newcomers:
+    """Nodes to add. Without addresses they get those that follow the group's last one."""
+
+    names: tuple[str, ...]
+    like: str | None = None  # a node of the group that grows; None: the one whose names are spelled alike
+    addresses: tuple[str, ...] = ()
+    host_keys: tuple[str, ...] = ()  # of one new node
+
+
+def added(blueprint: Blueprint, inventory: Inventory | None, new: Newcomers) -> Edits:
+    """Return how the nodes are added. Raises `EditError` where it cannot be told how."""
+    taken = [name for name in new.names if name in _group_of(blueprint)]
+    if taken:
+        raise EditError(f"{hostlist.fold(taken)} is in the blueprint already", "a new machine: hpcforge nodes replace")
+    if new.host_keys and len(new.names) > 1:
+        raise EditError("a host key is of one machine", "add the nodes one by one, or apply with --trust-new")
+    key = _group_to_grow(blueprint, new)
+    group, members = blueprint.nodes[key], hostlist.expand(key)
+    addresses = _addresses(blueprint, inventory, group, new)
+    edits: list[Edit] = []
+    if group.addresses is not None:
+        all_addresses = (*hostlist.expand(group.addresses), *addresses)
+        edits.append(SetValue(("nodes", key, "addresses"), spelled(all_addresses)))
+    for loc, text in _references(blueprint):
+        named = hostlist.expand(text)
+        if set(members) <= set(named):
+            edits.append(SetValue(loc, spelled((*named, *new.names))))
+    edits.append(RenameKey(("nodes", key), spelled((*members, *new.names))))
+    machines = []
+    for name, address in zip(new.names, addresses, strict=True):
+        entry: dict[str, object] = {} if group.addresses is not None else {"address": address}
+        if new.host_keys:
+            entry["host_keys"] = list(new.host_keys)
+        if entry:
+            machines.append(SetValue(("nodes", name), entry))
+    _require_inventory(inventory, machines)
+    return Edits(tuple(edits), tuple(machines))
+
+
+def removed(blueprint: Blueprint, inventory: Inventory | None, names: Collection[str]) -> Edits:
+    """Return how the nodes are taken out, with what is said of them alone. Raises `EditError`."""
+    _require_known(blueprint, names)
+    edits: list[Edit] = []
+    for loc, text in _references(blueprint):
+        named = hostlist.expand(text)
+        left = [name for name in named if name not in names]
+        if left and len(left) < len(named):  # one that is left empty is refused with its place when the result is read
+            edits.append(SetValue(loc, spelled(left)))
+    edits += [Remove(("overrides", name)) for name in blueprint.overrides if name in names]
+    for key, group in blueprint.nodes.items():
+        members = hostlist.expand(key)
+        stay = [index for index, name in enumerate(members) if name not in names]
+        if not stay:
+            edits.append(Remove(("nodes", key)))
+        elif len(stay) < len(members):
+            if group.addresses is not None:
+                addresses = hostlist.expand(group.addresses)
+                edits.append(SetValue(("nodes", key, "addresses"), spelled([addresses[index] for index in stay])))
+            edits.append(RenameKey(("nodes", key), spelled([members[index] for index in stay])))
+    machines = [] if inventory is None else [Remove(("nodes", name)) for name in inventory.nodes if name in names]
+    pinned = [] if inventory is None else [Remove(("positions", name)) for name in inventory.positions if name in names]
+    return Edits(tuple(edits), (*machines, *pinned))
+
+
+def replaced(
+    blueprint: Blueprint, inventory: Inventory | None, name: str, address: str | None, host_keys: Sequence[str]
+) -> Edits:
+    """Return how a node's name gets another machine: its host keys go, or become these. Raises `EditError`."""
+    _require_known(blueprint, [name])
+    known = inventory.nodes.get(name) if inventory else None
+    edits: list[Edit] = []
+    machine: list[Edit] = []
+    if address is not None and known is not None and known.address is not None:
+        machine.append(SetValue(("nodes", name, "address"), address))
+    elif address is not None:
+        key = _group_of(blueprint)[name]
+        group = blueprint.nodes[key]
+        if group.addresses is None:
+            machine.append(SetValue(("nodes", name, "address"), address))
+        else:
+            members, addresses = hostlist.expand(key), list(hostlist.expand(group.addresses))
+            addresses[members.index(name)] = address
+            edits.append(SetValue(("nodes", key, "addresses"), spelled(addresses)))
+    if host_keys:
+        machine.append(SetValue(("nodes", name, "host_keys"), list(host_keys)))
+    elif known is not None and known.host_keys:
+        machine.append(Remove(("nodes", name, "host_keys")))
+    _require_inventory(inventory, machine)
+    return Edits(tuple(edits), tuple(machine))
+
+
+def spelled(names: Sequence[str]) -> str:
+    """Return a short hostlist that stands for these names in this order: w[01-04], or parts of it joined by commas."""
+    parts: list[list[str]] = []
+    for name in names:
+        if parts and _follows(parts[-1][-1], name):
+            parts[-1].append(name)
+        else:
+            parts.append([name])
+    return ",".join(hostlist.fold(part) for part in parts)
+
+
+def _follows(name: str, other: str) -> bool:
+    """True if both fit into one pair of brackets in this order: a higher last number, and padded alike."""
+    first, second = (re.fullmatch(r"(.*?)([0-9]+)", text) for text in (name, other))
+    if first is None or second is None or first[1] != second[1] or int(second[2]) <= int(first[2]):
+        return False
+    padded = any(number.startswith("0") and number != "0" for number in (first[2], second[2]))
+    return len(first[2]) == len(second[2]) or not padded
+
+
+def _group_of(blueprint: Blueprint) -> dict[str, str]:
+    return {name: key for key in blueprint.nodes for name in hostlist.expand(key)}
+
+
+def _group_to_grow(blueprint: Blueprint, new: Newcomers) -> str:
+    groups = _group_of(blueprint)
+    if new.like is not None:
+        if new.like not in groups:
+            raise EditError(f"{new.like} is not a node of this blueprint", f"its nodes: {hostlist.fold(groups)}")
+        return groups[new.like]
+    stems = {_stem(name) for name in new.names}
+    alike = sorted({key for name, key in groups.items() if _stem(name) in stems})
+    if len(alike) != 1 or len(stems) != 1:
+        which = (
+            f"{hostlist.fold(new.names)} could be of {', '.join(alike)}" if alike else "no group's names are like it"
+        )
+        raise EditError(f"{which}: which group grows?", "name one of its nodes: --like NODE")
+    return alike[0]
+
+
+def _stem(name: str) -> str:
+    return name.rstrip("0123456789")
+
+
+def _addresses(blueprint: Blueprint, inventory: Inventory | None, group: NodeGroup, new: Newcomers) -> tuple[str, ...]:
+    if new.addresses:
+        if len(new.addresses) != len(new.names):
+            raise EditError(f"{len(new.names)} names but {len(new.addresses)} addresses", "give one for each node")
+        return new.addresses
+    if group.addresses is None:
+        raise EditError("the inventory has this group's addresses", "say the new ones: --addresses 10.20.0.[43-44]")
+    taken = {address for one in blueprint.nodes.values() if one.addresses for address in hostlist.expand(one.addresses)}
+    taken |= {machine.address for machine in (inventory.nodes.values() if inventory else ()) if machine.address}
+    last = ipaddress.IPv4Address(hostlist.expand(group.addresses)[-1])
+    following = tuple(str(last + step) for step in range(1, len(new.names) + 1))
+    clash = [address for address in following if address in taken]
+    if clash:
+        raise EditError(f"{clash[0]}, which follows the group's last address, is taken", "say others: --addresses")
+    return following
+
+
+def _references(blueprint: Blueprint) -> Iterator[tuple[Loc, str]]:
+    """Every hostlist of nodes outside `nodes`; `all` and the names of functions are none."""
+    for name, partition in blueprint.slurm.partitions.items():
+        if partition.nodes != "all":
+            yield ("slurm", "partitions", name, "nodes"), partition.nodes
+    tests = blueprint.acceptance.tests if blueprint.acceptance else None
+    for test in type(tests).model_fields if tests else ():
+        chosen = getattr(tests, test)
+        if chosen is not None and chosen.nodes != "all":
+            yield ("acceptance", "tests", test, "nodes"), chosen.nodes
+    functions = {function for group in blueprint.nodes.values() for function in group.functions}
+    for index, role in enumerate(blueprint.software.site_roles):
+        if role.on not in functions:
+            yield ("software", "site_roles", index, "on"), role.on
+
+
+def _require_known(blueprint: Blueprint, names: Collection[str]) -> None:
+    groups = _group_of(blueprint)
+    unknown = [name for name in names if name not in groups]
+    if unknown:
+        raise EditError(f"{hostlist.fold(unknown)} is not in the blueprint", f"its nodes: {hostlist.fold(groups)}")
+
+
+def _require_inventory(inventory: Inventory | None, edits: Sequence[Edit]) -> None:
+    if edits and inventory is None:
+        raise EditError("there is no inventory to write this into", "name one with `inventory:`, or --inventory")

@@ -1,0 +1,172 @@
+"""`hpcforge nodes`: machines that come, go and are replaced, as edits of the blueprint and its inventory."""
+
+from __future__ import annotations
+
+import difflib
+import sys
+from pathlib import Path
+from stat import S_IMODE
+from typing import Annotated
+
+import typer
+
+from hpcforge.atomic import write_atomically
+from hpcforge.blueprint.diagnostics import InvalidInput
+from hpcforge.blueprint.edit import edited
+from hpcforge.blueprint.hostlist import HostlistError, expand, fold
+from hpcforge.blueprint.membership import Edits, Newcomers, added, removed, replaced
+from hpcforge.cli import options
+from hpcforge.cli.exit_codes import Exit
+from hpcforge.cli.failures import UsageError
+from hpcforge.cli.program import program
+from hpcforge.cluster import Loaded, load
+from hpcforge.cluster.model import Cluster, Node
+
+nodes = typer.Typer(help="Add, remove and replace nodes: edits blueprint and inventory, keeps comments, shows a diff.")
+
+_Names = Annotated[str, typer.Argument(help="The nodes, as a hostlist: w[04-06].", show_default=False)]
+_Yes = Annotated[bool, typer.Option("--yes", help="Do not ask before writing.")]
+_HostKey = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--host-key",
+        help="The machine's SSH host key, type and base64. Repeatable. Without one: apply --trust-new.",
+        metavar="KEY",
+        show_default=False,
+    ),
+]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the verb and its own."""
+    app.add_typer(nodes, name="nodes", no_args_is_help=True)
+
+
+@nodes.command(epilog="Example: hpcforge nodes add blueprints/rehearsal.yaml w04")
+def add(
+    blueprint: options.Blueprint,
+    names: _Names,
+    like: Annotated[
+        str | None,
+        typer.Option(help="A node of the group that grows. Default: by name.", metavar="NODE", show_default=False),
+    ] = None,
+    addresses: Annotated[
+        str | None,
+        typer.Option(
+            help="Their addresses, as a hostlist. Default: those that follow the group's.",
+            metavar="A",
+            show_default=False,
+        ),
+    ] = None,
+    host_key: _HostKey = None,
+    inventory: options.Inventory = None,
+    yes: _Yes = False,
+) -> int:
+    """Let a group of nodes grow. Partitions and tests that name all of the group grow with it."""
+    loaded = load(blueprint, inventory)
+    new = Newcomers(_expand(names), like, _expand(addresses) if addresses else (), tuple(host_key or ()))
+    return _write(loaded, added(loaded.blueprint, loaded.inventory, new), new.names, yes)
+
+
+@nodes.command(epilog="Example: hpcforge nodes remove blueprints/rehearsal.yaml w03")
+def remove(blueprint: options.Blueprint, names: _Names, inventory: options.Inventory = None, yes: _Yes = False) -> int:
+    """Take nodes out. The next apply drains them, waits for their jobs, and takes back what it put on them."""
+    loaded = load(blueprint, inventory)
+    gone = _expand(names)
+    return _write(loaded, removed(loaded.blueprint, loaded.inventory, gone), gone, yes)
+
+
+@nodes.command(epilog="Example: hpcforge nodes replace site.yaml gpu07 --host-key 'ssh-ed25519 AAAA...'")
+def replace(
+    blueprint: options.Blueprint,
+    name: Annotated[str, typer.Argument(help="The node.", show_default=False)],
+    address: Annotated[
+        str | None, typer.Option(help="Its address, if it is another one.", metavar="A", show_default=False)
+    ] = None,
+    host_key: _HostKey = None,
+    inventory: options.Inventory = None,
+    yes: _Yes = False,
+) -> int:
+    """Give a name to another machine: the old one's host keys are forgotten, so that the new one is let in."""
+    loaded = load(blueprint, inventory)
+    edits = replaced(loaded.blueprint, loaded.inventory, name, address, host_key or ())
+    override = loaded.blueprint.overrides.get(name)
+    if override is not None:
+        sys.stderr.write(f"note: overrides.{name} stays ({override.reason}): take it out if the new machine is whole\n")
+    return _write(loaded, edits, (name,), yes)
+
+
+def _expand(text: str) -> tuple[str, ...]:
+    try:
+        return expand(text)
+    except HostlistError as error:
+        raise UsageError(f"{text!r} {error}", error.hint or "write it like w[01-03]") from error
+
+
+def _write(loaded: Loaded, edits: Edits, names: tuple[str, ...], yes: bool) -> int:
+    """Show what would be written, see that it is valid and moves no other node, ask, and write it."""
+    old = {path: _text(path) for path in (loaded.blueprint_path, loaded.inventory_path) if path is not None}
+    new = {loaded.blueprint_path: edited(old[loaded.blueprint_path], edits.blueprint)}
+    if loaded.inventory_path is not None:
+        new[loaded.inventory_path] = edited(old[loaded.inventory_path], edits.inventory)
+    changed = [path for path in new if new[path] != old[path]]
+    if not changed:
+        sys.stderr.write(f"nothing to write: no file holds a host key of {fold(names)}\n" + _next(loaded, names))
+        return Exit.DONE
+    _refuse_what_moves(loaded.cluster, _loaded_anew(loaded, new), names)
+    for path in changed:
+        sys.stdout.writelines(_diff(path, old[path], new[path]))
+    sys.stdout.flush()
+    if not yes:
+        if not sys.stdin.isatty():
+            raise UsageError(
+                "there is no terminal to ask on, and nothing was written", "look at the diff, then add --yes"
+            )
+        typer.confirm(f"Write {' and '.join(map(str, changed))}?", abort=True, err=True)
+    for path in changed:
+        file = path.resolve()  # a link stays a link
+        write_atomically(file, new[path], S_IMODE(file.stat().st_mode))
+    sys.stderr.write(_next(loaded, names))
+    return Exit.DONE
+
+
+def _text(path: Path) -> str:
+    return path.read_bytes().decode("utf-8")  # line endings as they are
+
+
+def _loaded_anew(loaded: Loaded, new: dict[Path, str]) -> Cluster:
+    try:
+        return load(loaded.blueprint_path, loaded.inventory_path, instead=new).cluster
+    except InvalidInput:
+        sys.stderr.write(
+            "nothing was written: with this change the files would be wrong (lines as they would then be)\n"
+        )
+        raise
+
+
+def _refuse_what_moves(before: Cluster, after: Cluster, names: tuple[str, ...]) -> None:
+    """Other machines stand where they stand: a list that goes by position must not give them another place."""
+    for old in before.nodes:
+        new = after.by_name.get(old.name)
+        if new is not None and old.name not in names and _place(new) != _place(old):
+            raise UsageError(
+                f"{old.name} would move: {_place(old)} would become {_place(new)}; nothing was written",
+                "write the nodes that stay as groups of their own, or first: hpcforge pin",
+            )
+
+
+def _place(node: Node) -> str:
+    return f"{node.address}" + (f" in rack {node.rack}, unit {node.rack_u}" if node.rack else "")
+
+
+def _diff(path: Path, old: str, new: str) -> list[str]:
+    lines = difflib.unified_diff(
+        old.splitlines(keepends=True), new.splitlines(keepends=True), str(path), str(path), n=1
+    )
+    return [line if line.endswith("\n") else line + "\n" for line in lines]
+
+
+def _next(loaded: Loaded, names: tuple[str, ...]) -> str:
+    comes = any(name not in loaded.cluster.by_name for name in names)
+    up = f"{program()} rehearse up {loaded.blueprint_path}; " if loaded.wants_lab and comes else ""
+    return f"Next, for {fold(names)}: {up}{program()} apply {loaded.blueprint_path}\n"
