@@ -37,6 +37,7 @@ Of the head (`hpcforge.node.lease`, `hpcforge.node.records`)::
     {"verb": "lease", "do": "look", "stale_s": 90}
     {"verb": "log",   "do": "write", "line": {...}, "roster": {"run": {"number"}, ...} | null}
     {"verb": "log",   "do": "read", "last": n}
+    {"verb": "log",   "do": "verdicts", "text": content of verdicts.json}
 
 *take* again is a heartbeat. Whoever takes a lease that was never given back, because its holder is dead or has been
 silent for `stale_s` seconds, leaves a line in the history that that run was cut off. A roster is written unless the one
@@ -76,8 +77,9 @@ Answers, one JSON object a line, the last one always `done`::
                  "answers": {"name": output of a command that was asked for and succeeded},
                  "receipt": {"run": number, "who", "since_s", "cluster": name | null, "hpcforge": version | null,
                  "trouble": text | null, "surplus": {"role": Surplus without the role}, "unowned": [role]},
-                 "reverted": [{"guard", "role", "since_s"}], "armed": [{"guard", "roles", "left_s"}], "at_work": null |
-                 {"purpose", "who", "number", "task": id | null, "unit": name | null, "since_s", "pid"}}
+                 "reverted": [{"guard", "role", "since_s", "why", "errors": [text, ...]}],
+                 "armed": [{"guard", "roles", "left_s"}],
+                 "at_work": null | {"purpose", "who", "number", "task": id | null, "unit": name | null, "since_s", "pid"}}
     {"event": "lease", "held": Holder | null, "took_over": Holder | null}
     {"event": "log", "lines": [one of history as text, ...], "before": how many older, "roster": text | null}
     {"event": "changed",  "role", "kind": "package|directory|file|account|unit|opaque", "name", "detail"}

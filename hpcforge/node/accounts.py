@@ -1,4 +1,8 @@
-"""Unix accounts: each with a group of its own name and number. Nothing is ever deleted or renumbered."""
+"""Unix accounts: each with a group of its own name and number. Nothing is ever deleted or renumbered.
+
+An account that is wanted no more has its password locked and is made to have expired, on the second day of 1970: nobody
+logs in to it any more, by whatever means. One that is wanted again no longer expires; its password stays locked.
+"""
 
 from __future__ import annotations
 
@@ -6,12 +10,15 @@ import grp
 import pwd
 import time
 from collections.abc import Sequence
+from pathlib import Path
 
 from hpcforge.node import commands
 from hpcforge.node.events import Json, NodeError
 
 HOME_MODE = "0750"  # for others a home is closed; the group is the account's own
+_SHADOW = Path("/etc/shadow")
 _TIMEOUT_S = 60
+_LOCKED = "1"  # our mark: the day of 1970 on which the account expired
 _TRIES = 10  # while somebody else edits /etc/passwd
 
 
@@ -21,7 +28,8 @@ def compare(wanted: Json) -> Json | None:
     if user is None:
         return {"name": wanted["name"], "exists": False, "uid": None, "gid": gid, "home": None, "shell": None}
     found = (user.pw_uid, user.pw_gid, gid, user.pw_dir, user.pw_shell)
-    if found == (wanted["uid"], wanted["uid"], wanted["uid"], wanted["home"], wanted["shell"]):
+    same = found == (wanted["uid"], wanted["uid"], wanted["uid"], wanted["home"], wanted["shell"])
+    if same and not _locked(wanted["name"]):
         return None
     return {
         "name": wanted["name"],
@@ -33,9 +41,9 @@ def compare(wanted: Json) -> Json | None:
     }
 
 
-def exists(name: str) -> bool:
-    """Whether there is an account of this name."""
-    return _user(name) is not None
+def is_there(name: str) -> bool:
+    """Whether there is an account of this name, other than one that we made once and locked."""
+    return _user(name) is not None and not _locked(name)
 
 
 def put(wanted: Json) -> str | None:
@@ -52,11 +60,30 @@ def put(wanted: Json) -> str | None:
         home = (f"--home-dir={wanted['home']}", "--create-home", "-K", f"HOME_MODE={HOME_MODE}")
         _edit(["useradd", *numbers, *home, f"--shell={wanted['shell']}", "--", name])
         return "created"
+    if _locked(name):
+        _edit(["usermod", "--expiredate", "", "--", name])
+        changes.append("unlocked")
     for option, old, new in (("shell", user.pw_shell, wanted["shell"]), ("home", user.pw_dir, wanted["home"])):
         if old != new:
             _edit(["usermod", f"--{option}", new, "--", name])
             changes.append(f"{option} {old} -> {new}")
     return ", ".join(changes) or None
+
+
+def lock(name: str) -> str | None:
+    """Let nobody log in to an account any more; "locked", or None where it is so or there is no such account."""
+    if _user(name) is None or _locked(name):
+        return None
+    _edit(["usermod", "--lock", "--expiredate", _LOCKED, "--", name])
+    return "locked"
+
+
+def _locked(name: str) -> bool:
+    try:
+        lines = _SHADOW.read_text("utf-8", "replace").splitlines()
+    except OSError:
+        return False
+    return any(line.split(":")[0] == name and line.split(":")[7:8] == [_LOCKED] for line in lines)
 
 
 def _refuse_conflicts(name: str, number: int, user: pwd.struct_passwd | None) -> None:

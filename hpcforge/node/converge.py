@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Optional
 
-from hpcforge.node import accounts, checks, files, lock, ownership, packages, receipt, starts, units
-from hpcforge.node.events import Json, Report
+from hpcforge.node import accounts, checks, files, guard, lock, ownership, packages, receipt, space, starts, units
+from hpcforge.node.events import Json, NodeError, Report
 from hpcforge.node.receipt import Receipt
 
 Act = Callable[[Json], Optional[str]]
@@ -15,34 +15,44 @@ Act = Callable[[Json], Optional[str]]
 def prepare(request: Json, report: Report) -> None:
     """Accounts, early files, packages, directories, files: all roles, a phase at a time."""
     work: list[Json] = request["work"]
+    space.check(work)
     with lock.held(request, "converge, prepare"):
-        remembered = receipt.begin(request, report)
+        remembered = guard.forget_reverted(receipt.begin(request, report), work)
         lacking = _lacking(work, report)
         remembered = remembered._replace(restarts=remembered.restarts | set(request.get("restarts", ())))
         remembered = ownership.intend(remembered, work, lacking)
         receipt.save(remembered)  # before the first change, so that a run that is cut off leaves nothing unowned
         starts.release()  # what a killed run may have left
         _each(work, "accounts", report)
+        _arm(work, _early, report)
         sources = _each(work, "files", report, _early)
         absent = _install(work, lacking, any(path.startswith("/etc/apt/") for path in sources), report)
-        receipt.save(ownership.without_packages(remembered, absent))
+        remembered = ownership.without_packages(remembered, absent)
+        receipt.save(remembered)
         _each(work, "directories", report)
-        _each(work, "files", report, lambda file: not _early(file))
+        _arm(work, _late, report)
+        _each(work, "files", report, _late)
+        _end_guarded(work, remembered, report)
 
 
 def finish(request: Json, report: Report) -> None:
     """Units and checks, role by role; at the end every unit is looked at once more."""
     work: list[Json] = request["work"]
+    space.check(())
     with lock.held(request, "converge, finish"):
-        remembered = ownership.intend(receipt.begin(request, report), work)
+        remembered = receipt.begin(request, report)
+        taken_back = {role["role"]: guard.refused(remembered, role) for role in work}
+        fresh = [role for role in work if not taken_back[role["role"]]]
+        remembered = guard.forget_reverted(ownership.intend(remembered, work), fresh)
         receipt.save(remembered)
         starts.release()
         if any(role.get("units") for role in work):
             units.reload()
         for role in work:
             if report.goes_on(role):
-                remembered = _finish_role(role, remembered, report)
+                remembered = _finish_role(role, remembered, report, taken_back[role["role"]])
         _still_running([role for role in work if role["role"] not in {**report.failures, **report.skips}], report)
+        _end_guarded(work, remembered, report)
 
 
 def record(request: Json, report: Report) -> None:
@@ -82,6 +92,38 @@ def _each(work: Sequence[Json], key: str, report: Report, chosen: Callable[[Json
 
 def _early(file: Json) -> bool:
     return bool(file.get("early"))
+
+
+def _late(file: Json) -> bool:
+    return not _early(file)
+
+
+def _arm(work: Sequence[Json], chosen: Callable[[Json], bool], report: Report) -> None:
+    """Arm the guards of roles whose files are about to change."""
+    for role in work:
+        paths = [file["path"] for file in role.get("files", ()) if chosen(file)]
+        if role.get("guard") and paths and report.goes_on(role):
+            try:
+                guard.arm(role, paths)
+            except Exception as error:
+                report.failed(role["role"], "guard", role["guard"]["id"], error)
+
+
+def _end_guarded(work: Sequence[Json], remembered: Receipt, report: Report) -> None:
+    """Take back at once what guarded roles that failed have changed; the others' time to be confirmed begins."""
+    for role in work:
+        if role.get("guard") and role["role"] in report.failures:
+            remembered = _take_back(role, remembered, report)
+    guard.extend([role for role in work if role["role"] not in report.failures])
+
+
+def _take_back(role: Json, remembered: Receipt, report: Report) -> Receipt:
+    if not any(one["guard"] == role["guard"]["id"] for one in guard.armed()):
+        return remembered
+    error = report.failures[role["role"]]
+    remembered = guard.take_back(role["guard"]["id"], remembered, report, error)
+    report.failed(role["role"], "guard", role["guard"]["id"], f"{error}\nwhat was changed for it was put back")
+    return remembered
 
 
 def _lacking(work: Sequence[Json], report: Report) -> list[str]:
@@ -125,9 +167,14 @@ def _why_missing(name: str, result: packages.Result) -> str:
     return result.error or f"apt-get succeeded and {name!r} is not installed: is it a virtual package? name a real one"
 
 
-def _finish_role(role: Json, remembered: Receipt, report: Report) -> Receipt:
+def _finish_role(role: Json, remembered: Receipt, report: Report, taken_back: str | None) -> Receipt:
     kind = name = ""
     try:
+        if taken_back:
+            kind, name = "guard", role["guard"]["id"]
+            raise NodeError(taken_back)
+        if role.get("guard") and role.get("units"):
+            guard.arm(role, names=[unit["name"] for unit in role["units"]])
         for unit in role.get("units", ()):
             kind, name = "unit", unit["name"]
             detail = units.bring_up(name, unit["actions"], unit.get("refresh", ()))
@@ -144,6 +191,8 @@ def _finish_role(role: Json, remembered: Receipt, report: Report) -> Receipt:
         report.role_done(role["role"])
     except Exception as error:
         report.failed(role["role"], kind, name, error)
+        if role.get("guard"):
+            remembered = _take_back(role, remembered, report)
     return remembered
 
 

@@ -48,6 +48,7 @@ def observe(request: Json, report: Report) -> Json:
             "answers": answers,
             "receipt": _receipt(remembered, wanted, bool(wanted or request.get("surplus"))),
             "reverted": list(remembered.reverted),
+            "armed": _armed(),
             "at_work": lock.holder(),
         }
     )
@@ -67,6 +68,14 @@ def _receipt(remembered: Receipt, wanted: Sequence[Json], compare: bool) -> Json
         "surplus": ownership.surplus(remembered, wanted) if compare else {},
         "unowned": ownership.unowned(remembered, wanted),
     }
+
+
+def _armed() -> list[Json]:
+    if not (receipt.FOLDER / "guards").exists():
+        return []
+    from hpcforge.node import guard  # noqa: PLC0415 - compiled on the node each time, and seldom needed
+
+    return guard.told()
 
 
 class _Commands(threading.Thread):

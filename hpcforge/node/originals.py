@@ -9,6 +9,7 @@ from pathlib import Path
 
 from hpcforge.node import files, receipt
 from hpcforge.node.events import Json, NodeError
+from hpcforge.node.receipt import Receipt
 
 FOLDER = receipt.FOLDER / "originals"
 
@@ -56,9 +57,10 @@ def put_back(path: str, before: Json | None, folder: Path = FOLDER) -> str | Non
     return files.put_file({**before, "path": path, "digest": before["kept"]}, data) and "restored"
 
 
-def forget(kept: Iterable[str], folder: Path = FOLDER) -> None:
-    """Delete every content but those that are still told of."""
-    wanted = set(kept)
+def tidy(left: Receipt, guarded: Iterable[str] = (), folder: Path = FOLDER) -> None:
+    """Delete contents that neither the receipt nor a guard (`guarded`, their digests) tells of any more."""
+    before = (file["before"] for entry in left.roles.values() for file in entry["files"].values())
+    wanted = {each["kept"] for each in before if isinstance(each, dict) and "kept" in each} | set(guarded)
     with contextlib.suppress(FileNotFoundError):
         for path in folder.iterdir():
             if path.name not in wanted:

@@ -101,7 +101,7 @@ def forget(receipt: Receipt, work: Sequence[Json]) -> Receipt:
         opaque.pop(role, None)
         if entry["packages"]:
             roles[role] = {**_empty(), "packages": entry["packages"], "on_remove": entry["on_remove"]}
-    return receipt._replace(roles=roles, opaque=opaque)
+    return receipt._replace(roles=roles, opaque=opaque, restarts=receipt.restarts - gone["units"])
 
 
 def _empty() -> Json:
@@ -174,7 +174,7 @@ def _directory(path: str, _change: Json | None, known: list[str] | None, made: s
 
 
 def _account(name: str, _change: Json | None, known: bool | None, _made: set[str]) -> bool | None:
-    return known if known is not None else not accounts.exists(name)
+    return known if known is not None else not accounts.is_there(name)
 
 
 def _units_before(roles: Mapping[str, Json], work: Sequence[Json]) -> Mapping[str, Json]:

@@ -8,10 +8,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from hpcforge.node import apt, commands, starts
+from hpcforge.node import apt, commands, space, starts
 from hpcforge.node.events import NodeError, Report, readable
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9+.-]*[a-z0-9+.]")  # a name that ends in "-" would mean "remove" to apt
+_GOES = re.compile(r"^(?:Purg|Remv) (\S+)", re.MULTILINE)
 _QUERY_S = 60
 _NETWORK_TRIES = 3
 _PAUSE_S = 5
@@ -57,12 +58,38 @@ def install(names: Sequence[str], fresh_lists: bool, report: Report) -> Result:
         return _install(list(names), fresh_lists or not _lists_there(), report)
 
 
+def purge(names: Sequence[str], report: Report) -> frozenset[str]:
+    """Remove packages and their configuration; those that are gone now. NodeError where others would have to go too."""
+    known = _known(names)
+    if not known:
+        return frozenset()
+    error = _mend(report)
+    if error:
+        raise NodeError(error)
+    plan = commands.succeed(["apt-get", "-s", "-q", "purge", "--", *known], _QUERY_S)
+    others = sorted(set(_GOES.findall(plan)) - set(known))
+    if others:
+        raise NodeError(f"{', '.join(others)} would go with {', '.join(known)}: nothing was purged, do it by hand")
+    end = apt.run("purge", ["--", *known], report)
+    if end.rc != 0:
+        raise NodeError(f"apt-get purge: {apt.essence(end.output)}")
+    return frozenset(known)
+
+
+def _known(names: Sequence[str]) -> list[str]:
+    """Those of which dpkg has something, be it only configuration."""
+    outcome = commands.run(["dpkg-query", "-W", "-f", "${Package}\\t${db:Status-Status}\\n", "--", *names], _QUERY_S)
+    pairs = [line.split("\t") for line in outcome.stdout.splitlines()]
+    return [pair[0] for pair in pairs if pair[-1] != "not-installed"]
+
+
 def _install(names: list[str], refresh: bool, report: Report) -> Result:
     unknown: frozenset[str] = frozenset()
     failures, refreshed, trouble = 0, False, ""
     while names:
         if refresh:
             trouble, refresh, refreshed = _update(report), False, True
+        space.check_packages(names)
         end = apt.run("install", ["--no-install-recommends", "--", *names], report)
         if end.rc == 0:
             return Result(unknown, None)

@@ -18,6 +18,7 @@ from hpcforge.node.events import Json, NodeError, Report
 
 FOLDER = Path("/var/lib/hpcforge")
 HISTORY = "history.jsonl"
+VERDICTS = "verdicts.json"
 ROSTER = "roster.json"
 _LOCK = "records.lock"  # not the lock of a converge, which is held for minutes
 _LOCK_WAIT_S = 10.0
@@ -25,12 +26,16 @@ _READ_LIMIT = 4 * 2**20  # bytes of history in one answer, the newest; an answer
 
 
 def log(request: Json, report: Report, folder: Path = FOLDER) -> Json:
-    """The verb log, see `hpcforge.node`: `write` a line and perhaps the roster, or `read` both."""
+    """The verb log, see `hpcforge.node`: `write` a line and perhaps the roster, `read` both, or keep `verdicts`."""
     if request["do"] == "write":
         with open_folder(folder) as fd, locked(fd):
             append(fd, request["line"])
             if request.get("roster") is not None:
                 _replace_roster(fd, request["roster"], report)
+    elif request["do"] == "verdicts":
+        with open_folder(folder) as fd:
+            rights = files.Rights(os.geteuid(), os.getegid(), 0o600)
+            files.replace(fd, VERDICTS, request["text"].encode("utf-8"), rights)
     elif request["do"] != "read":
         raise NodeError(f"unknown request: log, {request['do']!r}")
     report.emit({"event": "log", **_read(folder, int(request.get("last", 0)))})

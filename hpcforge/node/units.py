@@ -105,6 +105,21 @@ def bring_up(name: str, actions: Sequence[str], refresh: Sequence[Sequence[str]]
     return ", ".join(did) or None
 
 
+def take_down(name: str, *, stop: bool, disable: bool) -> str | None:
+    """Stop and disable a unit as asked; what was done, or None where it is so already, or unknown to systemd."""
+    unit, did = query([name])[name], []
+    if stop and unit.active not in ("inactive", "failed"):
+        commands.succeed(["systemctl", "stop", "--", name], _JOB_S)
+        did.append("stopped")
+    if disable and unit.enabled:
+        commands.succeed(["systemctl", "disable", "--quiet", "--", name], _JOB_S)
+        if not query([name])[name].enabled:  # what systemd calls static or generated stays as it is
+            did.append("disabled")
+    if stop and unit.active == "failed":
+        commands.run(["systemctl", "reset-failed", "--", name], _QUERY_S)
+    return ", ".join(did) or None
+
+
 def why(name: str) -> str:
     """Why a unit does not run, as far as systemd and its journal tell."""
     unit = query([name])[name]

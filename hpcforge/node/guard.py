@@ -1,0 +1,277 @@
+"""Changes that could lock hpcforge out take themselves back, unless a new connection confirms them in time.
+
+Before the first change of a guarded role, what is there is kept and a systemd timer is armed that runs this program,
+from a copy under /var/lib/hpcforge/guards, to put it back. Timer and service are ordinary, enabled units in
+/etc/systemd/system and not transient ones, so that a node which restarts in between still reverts: the timer then
+counts from the start of the node. They delete themselves when they have reverted, and *confirm* deletes them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from hpcforge.node import commands, files, lock, originals, receipt, units
+from hpcforge.node.events import Json, NodeError, Report, explain
+from hpcforge.node.receipt import Receipt
+
+FOLDER = receipt.FOLDER / "guards"
+UNITS = Path("/etc/systemd/system")
+_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,100}")
+_SYSTEMCTL_S = 60
+_CONFIRM_S = 60.0  # for work on the node to end before a guard is confirmed
+_PATIENCE_S = 900.0  # for work on the node to end before a change is taken back in the midst of it
+
+_PROGRAM = """\
+import json
+document = json.loads({document!r})
+scope = {{"__name__": "hpcforge.node.start"}}
+exec(document["modules"]["hpcforge.node.start"], scope)
+scope["start"](document)
+"""
+_SERVICE = """\
+[Unit]
+Description=hpcforge takes back a change that nobody confirmed ({guard})
+
+[Service]
+Type=oneshot
+ExecStart={python} -IS {program}
+"""
+_TIMER = """\
+[Unit]
+Description=hpcforge takes back a change unless it is confirmed ({guard})
+
+[Timer]
+OnActiveSec={revert_s}
+AccuracySec=100ms
+
+[Install]
+WantedBy=timers.target
+"""
+
+
+def arm(role: Json, paths: Sequence[str] = (), names: Sequence[str] = ()) -> None:
+    """Before a role's files (`paths`) or units (`names`) change: keep what is there, and start or restart its timer."""
+    asked = role["guard"]
+    guard, revert_s = _checked(asked["id"]), float(asked["revert_s"])
+    older = [one for one in armed() if one["guard"] != guard and role["role"] in one["roles"]]
+    state = _load(guard) or {"guard": guard, "roles": [], "files": {}, "units": {}}
+    state["roles"] = sorted({*state["roles"], role["role"]})
+    for path in paths:
+        if path not in state["files"]:
+            with contextlib.suppress(NodeError):  # what is no file is not replaced either: putting it will say so
+                state["files"][path] = originals.keep(path)
+    fresh = units.query([name for name in names if name not in state["units"]])
+    state["units"].update({name: {"enabled": one.enabled, "active": one.runs} for name, one in fresh.items()})
+    for one in older:  # it was never confirmed, so what was there before it is what we know to be good
+        state["files"].update(one["files"])
+        state["units"].update(one["units"])
+        revert_s = max(revert_s, one["revert_s"])
+    _start({**state, "revert_s": revert_s})
+    for one in older:
+        _disarm(one["guard"])
+
+
+def extend(work: Sequence[Json]) -> None:
+    """Let the timers of these roles' guards begin anew: their time is that since the last request."""
+    for guard in {role["guard"]["id"] for role in work if role.get("guard")}:
+        state = _load(_checked(guard))
+        if state:
+            _start(state)
+
+
+def armed() -> list[Json]:
+    """All guards that nobody has confirmed yet."""
+    return [state for state in map(_load, _ids()) if state]
+
+
+def told() -> list[Json]:
+    """The same as observe tells it."""
+    return [
+        {"guard": one["guard"], "roles": one["roles"], "left_s": round(max(0.0, _left_s(one)), 1)} for one in armed()
+    ]
+
+
+def kept(states: Sequence[Json]) -> Iterator[str]:
+    """Digests of contents that these guards may have to put back."""
+    for state in states:
+        yield from (before["kept"] for before in state["files"].values() if before and "kept" in before)
+
+
+def take_back(guard: str, remembered: Receipt, report: Report, why: str) -> Receipt:
+    """Put back what was there before a guarded change; the receipt that tells of it. Errors are told, never raised."""
+    state = _load(_checked(guard))
+    if state is None:
+        return remembered
+    errors = [*_files_back(state, report), *_units_back(state, report)]
+    entries = [
+        {"guard": guard, "role": role, "since_s": time.time(), "why": why, "errors": errors} for role in state["roles"]
+    ]
+    others = [one for one in remembered.reverted if one["role"] not in state["roles"]]
+    remembered = remembered._replace(reverted=(*others, *entries), restarts=remembered.restarts - set(state["units"]))
+    if not remembered.newer:
+        receipt.save(remembered)
+    _disarm(guard)
+    return remembered
+
+
+def forget_reverted(remembered: Receipt, work: Sequence[Json]) -> Receipt:
+    """The receipt without what was taken back of roles that are now worked on again."""
+    roles = {role["role"] for role in work}
+    return remembered._replace(reverted=tuple(one for one in remembered.reverted if one["role"] not in roles))
+
+
+def refused(remembered: Receipt, role: Json) -> str | None:
+    """Why a role must not be finished: its files, put there under this guard, have been taken back meanwhile."""
+    guard = (role.get("guard") or {}).get("id")
+    for one in remembered.reverted:
+        if one["role"] == role["role"] and one["guard"] == guard:
+            return f"its change has been taken back ({one['why']}); apply again"
+    return None
+
+
+def confirm(request: Json, report: Report) -> None:
+    """The verb confirm: somebody came in after the change, so it stays. NodeError where it was taken back."""
+    guard = _checked(str(request["guard"]))
+    with lock.held(request, "confirm", wait_s=_CONFIRM_S):
+        for one in receipt.load().reverted:
+            if one["guard"] == guard:
+                raise NodeError(f"{one['role']}: the change has been taken back ({one['why']}); apply again")
+        if _load(guard) is None:
+            report.progress(None, f"nothing waits to be confirmed under {guard}")
+            return
+        _disarm(guard)
+
+
+def revert(request: Json, report: Report) -> None:
+    """The verb revert, which the timer asks for: take the change back if it is due."""
+    guard = _checked(str(request["guard"]))
+    with contextlib.ExitStack() as stack:
+        with contextlib.suppress(NodeError):  # somebody is at work, and has been for long: being locked out is worse
+            stack.enter_context(lock.held(request, "taking back a change", wait_s=_PATIENCE_S))
+        state = _load(guard)
+        if state is None or _left_s(state) > 1:  # confirmed, or begun anew, while we waited
+            return
+        try:
+            remembered = receipt.load_for_change()._replace(trouble=None)
+        except NodeError:
+            remembered = receipt.load()  # a newer hpcforge's: it is not written to, and the change is taken back
+        take_back(guard, remembered, report, f"nobody confirmed it within {state['revert_s']:g} s")
+
+
+def disarm_all() -> None:
+    """Delete every guard of this node."""
+    for guard in _ids():
+        _disarm(guard)
+
+
+def _checked(guard: str) -> str:
+    if not _ID.fullmatch(guard):
+        raise NodeError(f"{guard!r} is not the id of a guard")
+    return guard
+
+
+def _ids() -> list[str]:
+    try:
+        return sorted(path.stem for path in FOLDER.glob("*.json"))
+    except OSError:
+        return []
+
+
+def _load(guard: str) -> Json | None:
+    try:
+        found: Json = json.loads((FOLDER / f"{guard}.json").read_bytes())
+    except (OSError, ValueError):
+        return None
+    return found
+
+
+def _start(state: Json) -> None:
+    """Write a guard down and start its timer, anew if it runs."""
+    guard, name = state["guard"], f"hpcforge-guard-{state['guard']}"
+    until_s = time.clock_gettime(time.CLOCK_BOOTTIME) + state["revert_s"]
+    program = FOLDER / f"{guard}.py"
+    timer = _TIMER.format(guard=guard, revert_s=state["revert_s"])
+    fresh = files.read_text(str(UNITS / f"{name}.timer")) != timer
+    if fresh:
+        document = json.dumps({"modules": _modules(), "request": {"verb": "revert", "guard": guard}})
+        _write(program, _PROGRAM.format(document=document), 0o600)
+        _write(UNITS / f"{name}.service", _SERVICE.format(guard=guard, python=sys.executable, program=program), 0o644)
+    _write(FOLDER / f"{guard}.json", json.dumps({**state, "until_s": until_s, "boot_id": _boot_id()}), 0o600)
+    if fresh:
+        _write(UNITS / f"{name}.timer", timer, 0o644)
+        commands.succeed(["systemctl", "daemon-reload"], _SYSTEMCTL_S)
+        commands.succeed(["systemctl", "enable", "--quiet", f"{name}.timer"], _SYSTEMCTL_S)
+    commands.succeed(["systemctl", "restart", f"{name}.timer"], _SYSTEMCTL_S)
+
+
+def _disarm(guard: str) -> None:
+    """Delete a guard; its state first, without which its service does nothing."""
+    name = f"hpcforge-guard-{guard}"
+    for path in (FOLDER / f"{guard}.json", FOLDER / f"{guard}.py"):
+        path.unlink(missing_ok=True)
+    commands.run(["systemctl", "disable", "--quiet", "--now", f"{name}.timer"], _SYSTEMCTL_S)
+    for kind in ("timer", "service"):
+        (UNITS / f"{name}.{kind}").unlink(missing_ok=True)
+    commands.run(["systemctl", "daemon-reload"], _SYSTEMCTL_S)
+
+
+def _files_back(state: Json, report: Report) -> list[str]:
+    errors = []
+    for path, before in state["files"].items():
+        try:
+            detail = originals.put_back(path, before)
+        except Exception as error:
+            errors.append(f"{path}: {explain(error)}")
+            continue
+        if detail:
+            report.changed(state["roles"][0], "file", path, f"{detail}, as it was before the change")
+    return errors
+
+
+def _units_back(state: Json, report: Report) -> list[str]:
+    errors = []
+    with contextlib.suppress(NodeError):
+        units.reload()
+    for name, before in state["units"].items():
+        try:
+            units.take_down(name, stop=not before["active"], disable=not before["enabled"])
+            if before["active"]:
+                units.bring_up(name, ["restart"])
+            report.changed(state["roles"][0], "unit", name, "restarted" if before["active"] else "stopped")
+        except Exception as error:
+            errors.append(f"{name}: {explain(error)}")
+    return errors
+
+
+def _left_s(state: Json) -> float:
+    if state["boot_id"] != _boot_id():
+        return 0.0
+    return float(state["until_s"]) - time.clock_gettime(time.CLOCK_BOOTTIME)
+
+
+def _modules() -> Json:
+    """The sources that this program came as."""
+    for finder in sys.meta_path:
+        sources = getattr(finder, "sources", None)
+        if sources:
+            return dict(sources)
+    raise NodeError("the program's own sources are not at hand, so nothing can be guarded")
+
+
+def _write(path: Path, text: str, mode: int) -> None:
+    folder = files.open_private(path.parent) if path.parent == FOLDER else files.open_directory(str(path.parent))
+    try:
+        files.replace(folder, path.name, text.encode(), files.Rights(os.geteuid(), os.getegid(), mode))
+    finally:
+        os.close(folder)
+
+
+def _boot_id() -> str:
+    return Path("/proc/sys/kernel/random/boot_id").read_text().strip()

@@ -1,0 +1,211 @@
+"""Taking away what is ours, see `hpcforge.node`: nothing that the receipt does not have is touched.
+
+It can be cut off anywhere: the receipt forgets only at the end, and what is done already is found done.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import shutil
+from collections.abc import Callable, Collection, Sequence
+from functools import partial
+from typing import Optional
+
+from hpcforge.node import accounts, files, guard, lock, originals, ownership, packages, receipt, starts, units
+from hpcforge.node.events import Json, NodeError, Report
+from hpcforge.node.receipt import Receipt
+
+Act = Callable[[Json, str], Optional[str]]  # what the receipt has of a role, a name in it -> what was done
+_LISTS = (*ownership.KINDS, "packages")
+_LEFT_BY_A_KILLED_RUN = re.compile(r"\.hpcforge-[0-9a-f]{16}")
+
+
+def remove(request: Json, report: Report) -> None:
+    """Take away what is asked for, or with `leave` everything."""
+    leave = bool(request.get("leave"))
+    with lock.held(request, "converge, remove"):
+        _refuse_blind(leave)
+        remembered = receipt.begin(request, report)
+        receipt.save(remembered)
+        starts.release()
+        asked = _everything(remembered, request["work"]) if leave else request["work"]
+        work = _in_order(asked, remembered, report)
+        _take_away([role for role in work if role.get("on_remove") != "keep"], remembered, report)
+        done = [role for role in work if role["role"] not in report.failures]
+        left = ownership.forget(remembered, done)
+        _directories([role for role in done if role.get("on_remove") != "keep"], remembered, left, report)
+        receipt.save(left)
+        originals.tidy(left, guard.kept(guard.armed()))
+        if leave and not report.failures:
+            _go(report)
+
+
+def _take_away(work: Sequence[Json], remembered: Receipt, report: Report) -> None:
+    def each(kind: str, key: str, act: Act) -> set[str]:
+        return _each(work, kind, key, act, remembered, report)
+
+    each("unit", "units", _unit_down)
+    moved = each("file", "files", partial(_file_back, report))
+    if any(role["units"] or role["files"] for role in work):
+        units.reload()
+    each("unit", "units", partial(_unit_back, moved))
+    _purge(work, report)
+    each("account", "accounts", lambda entry, name: accounts.lock(name) if entry["accounts"][name] else None)
+
+
+def _each(work: Sequence[Json], kind: str, key: str, act: Act, remembered: Receipt, report: Report) -> set[str]:
+    """Act on one kind of resource of every role, the last first; roles of which something changed."""
+    changed = set()
+    for role in work:
+        for name in reversed(role[key]):
+            if not report.goes_on(role):
+                break
+            try:
+                detail = act({"role": role["role"], **remembered.roles[role["role"]]}, name)
+            except Exception as error:
+                report.failed(role["role"], kind, name, error)
+                break
+            if detail:
+                changed.add(role["role"])
+                report.changed(role["role"], kind, name, detail)
+    return changed
+
+
+def _refuse_blind(leave: bool) -> None:
+    trouble = receipt.load().trouble
+    if leave and trouble:
+        raise NodeError(
+            f"{trouble}, so it is not known what on this node is ours: put the node back into the blueprint, apply, "
+            "and remove it then; or install it anew"
+        )
+
+
+def _everything(remembered: Receipt, asked: Sequence[Json]) -> list[Json]:
+    listed = {role["role"]: set(role.get("packages", ())) for role in asked}
+    return [
+        {
+            "role": role,
+            **{kind: list(entry[kind]) for kind in ownership.KINDS},
+            "packages": [
+                name for name in entry["packages"] if entry["on_remove"] == "purge" or name in listed.get(role, ())
+            ],
+            "on_remove": entry["on_remove"],
+        }
+        for role, entry in remembered.roles.items()
+    ]
+
+
+def _in_order(asked: Sequence[Json], remembered: Receipt, report: Report) -> list[Json]:
+    """The roles that came last first, and of each only what is ours."""
+    order = list(remembered.roles)
+    for role in asked:
+        entry = remembered.roles.get(role["role"], {})
+        strange = [name for kind in _LISTS for name in role.get(kind, ()) if name not in entry.get(kind, ())]
+        if strange:
+            report.warning(f"{role['role']}: {', '.join(strange)}: not ours by this node's receipt, left alone")
+    known = [role for role in asked if role["role"] in remembered.roles]
+    return [
+        {**role, **{kind: _ours(role, kind, remembered) for kind in _LISTS}}
+        for role in sorted(known, key=lambda role: order.index(role["role"]), reverse=True)
+    ]
+
+
+def _ours(role: Json, kind: str, remembered: Receipt) -> list[str]:
+    return [name for name in role.get(kind, ()) if name in remembered.roles[role["role"]][kind]]
+
+
+def _unit_down(entry: Json, name: str) -> str | None:
+    """Stop and disable what did not run, or was not enabled, before us."""
+    before = entry["units"][name]
+    return units.take_down(name, stop=not before["active"], disable=not before["enabled"])
+
+
+def _unit_back(moved: Collection[str], entry: Json, name: str) -> str | None:
+    """What ran before us runs again, with what it was configured with then."""
+    before, now = entry["units"][name], units.query([name])[name]
+    actions = ["enable"] if before["enabled"] and not now.enabled else []
+    if before["active"] and (entry["role"] in moved or not now.runs):
+        actions.append("restart" if now.runs else "start")
+    return units.bring_up(name, actions) if actions else None
+
+
+def _file_back(report: Report, entry: Json, path: str) -> str | None:
+    """The old content put back, or the new file deleted."""
+    file, found = entry["files"][path], files.look(path)
+    edited = found is not None and found.digest != file["digest"]
+    if file["before"] != ownership.UNKNOWN:
+        detail = originals.put_back(path, file["before"])
+        return f"{detail}; it had been changed by hand" if detail == "removed" and edited else detail
+    if not edited:
+        return originals.put_back(path, None)
+    report.warning(f"{path} is not what we last wrote, and what was there before us is not known: left alone")
+    return None
+
+
+def _purge(work: Sequence[Json], report: Report) -> None:
+    roles = [role for role in work if role["packages"] and report.goes_on(role)]
+    names = list(dict.fromkeys(name for role in roles for name in role["packages"]))
+    if not names:
+        return
+    try:
+        gone = packages.purge(names, report)
+    except Exception as error:
+        for role in roles:
+            report.failed(role["role"], "package", " ".join(role["packages"]), error)
+        return
+    for role in roles:
+        for name in role["packages"]:
+            if name in gone:
+                report.changed(role["role"], "package", name, "purged")
+
+
+def _directories(work: Sequence[Json], remembered: Receipt, left: Receipt, report: Report) -> None:
+    """Directories that were made for these roles and that nobody else has go, the deepest first, if they are empty."""
+    kept = {path for entry in left.roles.values() for path in entry["directories"]}
+    kept |= {path for entry in left.roles.values() for file in entry["files"].values() for path in file["made"]}
+    owner = {}
+    for role in work:
+        entry = remembered.roles[role["role"]]
+        made = [entry["directories"][path] for path in role["directories"]]
+        made += [entry["files"][path]["made"] for path in role["files"]]
+        owner.update({path: role["role"] for paths in made for path in paths if path not in kept})
+    for path in sorted(owner, key=lambda path: path.count("/"), reverse=True):
+        try:
+            gone = _remove_empty(path)
+        except OSError as error:
+            report.progress(owner[path], f"{path} was left: {error.strerror}")
+            continue
+        if gone:
+            report.changed(owner[path], "directory", path, "removed")
+
+
+def _remove_empty(path: str) -> bool:
+    parent, name = files.split(path)
+    try:
+        folder = files.open_directory(parent)
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    try:
+        for left in _left_by_killed_runs(path):
+            os.unlink(left)  # noqa: PTH108
+        os.rmdir(name, dir_fd=folder)
+        return True
+    except FileNotFoundError:
+        return False
+    finally:
+        os.close(folder)
+
+
+def _left_by_killed_runs(path: str) -> list[str]:
+    with contextlib.suppress(OSError):
+        return [f"{path}/{name}" for name in os.listdir(path) if _LEFT_BY_A_KILLED_RUN.fullmatch(name)]  # noqa: PTH208
+    return []
+
+
+def _go(report: Report) -> None:
+    """The last of us: what is armed, and our own folder."""
+    guard.disarm_all()
+    shutil.rmtree(receipt.FOLDER)  # the lock in it is held until we end; who waits for it makes it anew
+    report.progress(None, f"nothing of hpcforge is left on this node: {receipt.FOLDER} is gone")

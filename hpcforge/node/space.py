@@ -1,0 +1,119 @@
+"""Room on the node's disks, looked at before anything is changed: bytes, inodes, and whether they may be written to."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from hpcforge.node import commands, receipt
+from hpcforge.node.events import Json, NodeError
+
+_BLOCK = 4096
+_OWN_BYTES = 128 * 1024  # for receipt and lock, each of them twice while it is replaced
+_ACCOUNT_BYTES = 128 * 1024  # a home from /etc/skel, and /etc/passwd, group and shadow with their copies
+_PLENTY_BYTES, _PLENTY_INODES = 10 * 1024**3, 200_000  # with more than this, apt is not asked first what it needs
+_PACKAGE_INODES = 100  # files of an average Debian package
+_APT_S = 120
+_SIZES = {"B": 1, "kB": 10**3, "MB": 10**6, "GB": 10**9}
+_SIZE = r"([\d.,]+) (B|kB|MB|GB)"
+_DOWNLOAD = re.compile(rf"^Need to get (?:[\d.,]+ [kMG]?B/)?{_SIZE} of archives", re.MULTILINE)
+_INSTALLED = re.compile(rf"^After this operation, {_SIZE} of additional disk space", re.MULTILINE)
+
+
+class Need(NamedTuple):
+    """What is to be written below a path."""
+
+    path: str
+    size: int  # bytes
+    inodes: int
+
+
+def check(work: Sequence[Json]) -> None:
+    """Raise NodeError when what these roles change does not fit, or cannot be written at all."""
+    needs = [Need(str(receipt.FOLDER), _OWN_BYTES, 4)]
+    for role in work:
+        for file in role.get("files", ()):
+            # Twice: the new content beside the old, which may have to be kept.
+            size = len(file.get("content_base64") or "") * 3 // 4 + _size(file["path"])
+            needs += [Need(file["path"], size + _BLOCK, 1), Need(str(receipt.FOLDER), _size(file["path"]), 1)]
+        needs += [Need(one["path"], _BLOCK, 2) for one in role.get("directories", ())]
+        needs += [Need(one["home"], _ACCOUNT_BYTES, 8) for one in role.get("accounts", ())]
+        needs += [Need("/etc", _ACCOUNT_BYTES, 4)] if role.get("accounts") else []
+        needs += [Need("/usr", 0, 1), Need("/var/lib/dpkg", 0, 1)] if role.get("packages") else []
+    refuse(needs)
+
+
+def check_packages(names: Sequence[str]) -> None:
+    """Raise NodeError when these packages and what they need do not fit; where there is plenty of room, no question."""
+    if all(_plenty(place) for place in ("/usr", "/var")):
+        return
+    options = ["-q", "--assume-no", "--download-only", "--no-install-recommends"]
+    outcome = commands.run(["apt-get", *options, "install", "--", *names], _APT_S, merge=True)
+    download, installed = sizes(outcome.stdout)
+    new = len(names) * _PACKAGE_INODES
+    refuse([Need("/var/cache/apt", download, len(names)), Need("/usr", installed, new)])
+
+
+def sizes(text: str) -> tuple[int, int]:
+    """Bytes to download and to install, out of what apt-get says before it asks; 0 where it says nothing."""
+    found = (pattern.search(text) for pattern in (_DOWNLOAD, _INSTALLED))
+    download, installed = (
+        int(float(match.group(1).replace(",", "")) * _SIZES[match.group(2)]) if match else 0 for match in found
+    )
+    return download, installed
+
+
+def refuse(needs: Sequence[Need]) -> None:
+    """Raise NodeError for the first file system that all the needs on it are too much for."""
+    by_disk: dict[int, list[Need]] = {}
+    for need in needs:
+        place = _existing(need.path)
+        by_disk.setdefault(os.stat(place).st_dev, []).append(need._replace(path=place))  # noqa: PTH116
+    for on_disk in by_disk.values():
+        error = _short(on_disk)
+        if error:
+            raise NodeError(error)
+
+
+def _short(needs: Sequence[Need]) -> str | None:
+    path = max(needs, key=lambda need: need.size).path
+    disk = os.statvfs(path)
+    if disk.f_flag & os.ST_RDONLY:
+        return (
+            f"the file system of {path} is read-only, and nothing was changed: `dmesg` may say why; "
+            "`mount -o remount,rw` it, then apply again"
+        )
+    size, free = sum(need.size for need in needs), disk.f_bfree * disk.f_frsize
+    if size > free:
+        return f"the file system of {path} is full, and nothing was changed: {_mib(size)} needed, {_mib(free)} free"
+    inodes = sum(need.inodes for need in needs)
+    if disk.f_files and inodes > disk.f_ffree:
+        return (
+            f"the file system of {path} has too few inodes, and nothing was changed: {inodes} needed, "
+            f"{disk.f_ffree} free; `df -i` shows it, many small files are the usual cause"
+        )
+    return None
+
+
+def _mib(size: int) -> str:
+    return f"{size / 1024**2:.1f} MiB"
+
+
+def _plenty(path: str) -> bool:
+    disk = os.statvfs(path)
+    return disk.f_bfree * disk.f_frsize > _PLENTY_BYTES and (not disk.f_files or disk.f_ffree > _PLENTY_INODES)
+
+
+def _existing(path: str) -> str:
+    while not os.path.lexists(path) or os.path.islink(path):  # noqa: PTH114
+        path = path.rpartition("/")[0] or "/"
+    return path
+
+
+def _size(path: str) -> int:
+    try:
+        return os.lstat(path).st_size
+    except OSError:
+        return 0
