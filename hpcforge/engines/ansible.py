@@ -25,6 +25,7 @@ from typing import IO, Any
 
 import yaml
 
+from hpcforge.engines.ansible_jump import Jump, ends_with_us, ssh_options
 from hpcforge.engines.hostkeys import UnreachableError, host_keys, known_hosts
 from hpcforge.engines.lines import Tail, last_line, split_lines
 from hpcforge.engines.tasks import Ansible, Event, Target, result
@@ -78,18 +79,13 @@ def _marked(value: Any) -> Any:
     return value
 
 
-def inventory_yaml(target: Target, known_hosts_file: Path) -> str:
-    """An Ansible inventory of one node: strict host keys, nobody's ssh configuration."""
-    quoted = f'"{known_hosts_file}"'  # ssh splits the value at blanks
-    options = ["StrictHostKeyChecking=yes", f"UserKnownHostsFile={quoted}", "GlobalKnownHostsFile=/dev/null"]
-    options += ["BatchMode=yes", "ConnectTimeout=5", "ServerAliveInterval=10", "ServerAliveCountMax=2"]
-    options += ["UpdateHostKeys=no", *(["IdentitiesOnly=yes"] if target.key else [])]
+def inventory_yaml(target: Target, known_hosts_file: Path, proxy: str | None = None) -> str:
+    """An Ansible inventory of one node: strict host keys, nobody's ssh configuration; `proxy` is a command to it."""
+    options = [*ssh_options(target, known_hosts_file), *(["-o", f"ProxyCommand={proxy}"] if proxy else [])]
     variables: dict[str, Any] = {
         "ansible_host": target.address,
         "ansible_user": target.user,
-        "ansible_ssh_common_args": shlex.join(
-            ["-F", "/dev/null", *(part for each in options for part in ("-o", each))]
-        ),
+        "ansible_ssh_common_args": shlex.join(options),
         "ansible_host_key_checking": True,  # ansible-runner turns it off, and ssh heeds the first option it sees
         "ansible_become": target.become == "sudo",
         "ansible_become_method": "sudo",
@@ -141,8 +137,10 @@ class _Seen:
 class Playbooks:
     """Runs Ansible tasks, each in a thread that waits for its process. `put` receives the events."""
 
-    def __init__(self, work_dir: Path, put: Callable[[Event], None]) -> None:
+    def __init__(self, work_dir: Path, put: Callable[[Event], None], via: Target | None = None) -> None:
         self._work_dir = work_dir
+        self._via = via
+        self._jump = Jump(via) if via else None
         self._put = put
         self._running: dict[threading.Thread, subprocess.Popen[bytes] | None] = {}
         self._closed = False
@@ -165,6 +163,8 @@ class Playbooks:
             if thread.is_alive() and process is not None:
                 process.kill()
                 thread.join(0.3)
+        if self._jump is not None:
+            self._jump.close()
 
     def _guarded(self, task: Ansible, target: Target) -> None:
         try:
@@ -181,10 +181,12 @@ class Playbooks:
     def _run(self, task: Ansible, target: Target) -> dict[str, Any]:
         # control sockets have paths of at most 108 bytes, so they live in the short temporary folder
         with _private(self._work_dir) as folder, _private(Path(tempfile.gettempdir())) as sockets:
-            _write(folder, task, target, sockets)
+            through = self._jump is not None and self._via is not None and target.address != self._via.address
+            proxy = self._jump.proxy_command() if self._jump is not None and through else None
+            _write(folder, task, target, sockets, proxy)
             command = [sys.executable, "-P", "-m", "ansible_runner", "run", str(folder), "-p", "site.yml", "--json"]
             process = subprocess.Popen(
-                _ends_with_us(command),
+                ends_with_us(command),
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,
@@ -255,17 +257,17 @@ def _translate(role: str, event: dict[str, Any], seen: _Seen) -> Iterator[tuple[
             seen.unreachable = last_line(str(answer.get("msg")))
 
 
-def _write(folder: Path, task: Ansible, target: Target, sockets: Path) -> None:
+def _write(folder: Path, task: Ansible, target: Target, sockets: Path, proxy: str | None) -> None:
     files = {
         "known_hosts": known_hosts([target]),
         "project/site.yml": playbook(task.source.name, mentions_facts(task.source)),
         "project/inputs.yml": unsafe_yaml(task.inputs),
-        "inventory/hosts.yml": inventory_yaml(target, folder / "known_hosts"),
+        "inventory/hosts.yml": inventory_yaml(target, folder / "known_hosts", proxy),
         "env/settings": json.dumps({**_SETTINGS, "job_timeout": max(1, round(task.timeout_s))}),
         "ansible.cfg": _CONFIG.format(sockets=sockets),
     }
     ours = Path(sys.executable).parent / "ansible-playbook"
-    files["bin/ansible-playbook"] = f'#!/bin/sh\nexec {shlex.join(_ends_with_us([str(ours)]))} "$@"\n'
+    files["bin/ansible-playbook"] = f'#!/bin/sh\nexec {shlex.join(ends_with_us([str(ours)]))} "$@"\n'
     for name, text in files.items():  # the folder is 0700 from its beginning
         path = folder / name
         path.parent.mkdir(exist_ok=True)
@@ -284,15 +286,6 @@ def _environment(folder: Path, roles: Path) -> dict[str, str]:
     }
     agent = os.environ.get("SSH_AUTH_SOCK")
     return environment | ({"SSH_AUTH_SOCK": agent} if agent else {})
-
-
-def _ends_with_us(command: list[str]) -> list[str]:
-    """The command, told to end when what started it is gone: here a thread that waits for it, or ansible-runner.
-
-    Each needs it, because ansible-runner gives ansible-playbook a session of its own; hpcforge may be killed.
-    """
-    setpriv = shutil.which("setpriv")
-    return [setpriv, "--pdeathsig", "TERM", *command] if setpriv else command
 
 
 @contextlib.contextmanager

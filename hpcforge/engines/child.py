@@ -25,14 +25,15 @@ from typing import Any  # noqa: E402
 
 import gevent  # noqa: E402
 import gevent.os  # noqa: E402
-import paramiko  # noqa: E402
 from gevent.lock import BoundedSemaphore  # noqa: E402
 from gevent.queue import Queue  # noqa: E402
 
 from hpcforge.engines.commands import explain  # noqa: E402
+from hpcforge.engines.follow import Following  # noqa: E402
 from hpcforge.engines.hostkeys import UnreachableError  # noqa: E402
 from hpcforge.engines.lines import LAST_EVENTS, Tail, complaint, parse_event  # noqa: E402
-from hpcforge.engines.ssh import MAX_OUTPUT_BYTES, alive, connect, execute  # noqa: E402
+from hpcforge.engines.links import Link, Route  # noqa: E402
+from hpcforge.engines.ssh import MAX_OUTPUT_BYTES  # noqa: E402
 from hpcforge.engines.tasks import EngineError, Target, result  # noqa: E402
 
 Json = dict[str, Any]
@@ -44,6 +45,7 @@ class Site:
 
     known_hosts: Path
     artifacts: Path
+    route: Route
     events_fd: int
     writing: BoundedSemaphore
 
@@ -60,11 +62,15 @@ def main() -> None:
     tasks_fd, events_fd = _take_over(0, os.O_RDONLY), _take_over(1, os.O_WRONLY)
     lines = _lines(tasks_fd)
     first = json.loads(next(lines))
-    site = Site(Path(first["known_hosts"]), Path(first["artifacts"]), events_fd, BoundedSemaphore())
+    route = Route(_target(first["via"]) if first["via"] else None)
+    site = Site(Path(first["known_hosts"]), Path(first["artifacts"]), route, events_fd, BoundedSemaphore())
     targets = {each["name"]: _target(each) for each in first["targets"]}
     queues: dict[tuple[str, bool], Queue[Json]] = {}
     for line in lines:
         task = json.loads(line)
+        if "add" in task:
+            targets |= {each["name"]: _target(each) for each in task["add"]}
+            continue
         node, aside = task["node"], bool(task.get("aside"))
         if (node, aside) not in queues:
             queues[node, aside] = Queue()
@@ -98,12 +104,10 @@ def _target(data: Json) -> Target:
 
 def _serve(site: Site, target: Target, tasks: Queue[Json]) -> None:
     """One node: its tasks one after the other over one connection, made at the first, and again if it was lost."""
-    client: paramiko.SSHClient | None = None
+    link = Link(site.route, target)
     for task in tasks:
         try:
-            if client is None or not alive(client):
-                client = connect(target)
-            answer = _do(site, target, client, task)
+            answer = _do(site, link, task)
         except UnreachableError as error:
             answer = result(error=str(error), reason=error.reason)
         except EngineError as error:
@@ -114,21 +118,23 @@ def _serve(site: Site, target: Target, tasks: Queue[Json]) -> None:
         site.emit(target.name, task["id"], "result", answer)
 
 
-def _do(site: Site, target: Target, client: paramiko.SSHClient, task: Json) -> Json:
+def _do(site: Site, link: Link, task: Json) -> Json:
     def emit(kind: str, data: Json) -> None:
-        site.emit(target.name, task["id"], kind, data)
+        site.emit(link.target.name, task["id"], kind, data)
 
     if task["do"] == "exec":
-        return _exec(target, client, task, emit)
+        return _exec(link, task, emit)
+    if task["do"] == "host_key":
+        return result(ok=True, rc=0, stdout=site.route.host_key(link.target))
     from hpcforge.engines.deploy import deploy  # noqa: PLC0415  pyinfra: only where a plan needs it
 
     data = {**task["inputs"], "artifacts": str(site.artifacts)}
     source, timeout_s = Path(task["source"]), task["timeout_s"]
-    return deploy(client, target, source, data=data, known_hosts=site.known_hosts, timeout_s=timeout_s, emit=emit)
+    return deploy(link, source, data=data, known_hosts=site.known_hosts, timeout_s=timeout_s, emit=emit)
 
 
-def _exec(target: Target, client: paramiko.SSHClient, task: Json, emit: Any) -> Json:
-    text = task["output"] == "lines"
+def _exec(link: Link, task: Json, emit: Any) -> Json:
+    target, text = link.target, task["output"] == "lines"
     out, changed = Tail(MAX_OUTPUT_BYTES if text else 64 * 1024), False
     answered, against = text, None
 
@@ -143,10 +149,9 @@ def _exec(target: Target, client: paramiko.SSHClient, task: Json, emit: Any) -> 
             against = against or complaint(*event)
             emit(*event)
 
-    stdin = task["stdin"].encode()
-    ended = execute(client, target, task["command"], listen_s=task["listen_s"], stdin=stdin, on_line=on_line)
+    ended = Following(link, task, on_line, emit).run()
     if ended.late:
-        error: str | None = f"not done within {task['listen_s']:g} s on {target.name}: it may still be at work there"
+        error: str | None = f"not done within {task['listen_s']:g} s on {target.name}: {ended.note}"
     elif ended.flooded:
         error = f"more than {MAX_OUTPUT_BYTES >> 20} MiB of output on {target.name}: stopped listening"
     else:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 from hpcforge.engines.lines import last_line
 from hpcforge.engines.tasks import Bootstrap, Command, Program, Target
@@ -28,6 +28,8 @@ class Exec:
     output: Literal["events", "lines"]
     timeout_s: float  # how long it may take
     listen_s: float  # how long we wait for its end
+    task: str | None = None  # under which the node goes on with it when nobody listens any more
+    reattach_s: float = 0.0
 
 
 def command_line(target: Target, argv: Sequence[str], user: str | None, timeout_s: float) -> str:
@@ -49,10 +51,15 @@ def order(task: Program | Bootstrap | Command, target: Target) -> Exec:
         listen_s = task.timeout_s + KILL_AFTER_S + _GRACE_S
         return Exec(task.id, task.node, command, task.stdin, "lines", task.timeout_s, listen_s)
     if isinstance(task, Bootstrap):
-        command, stdin = "sh", bootstrap_script()
-    else:
-        command, stdin = bundle.first_command(target.become == "sudo"), bundle.payload(task.request)
-    return Exec(task.id, task.node, command, stdin, "events", task.timeout_s, task.timeout_s)
+        return Exec(task.id, task.node, "sh", bootstrap_script(), "events", task.timeout_s, task.timeout_s)
+    command, stdin = node_program(target, task.request)
+    named, again_s = task.request.get("task"), task.reattach_s
+    return Exec(task.id, task.node, command, stdin, "events", task.timeout_s, task.timeout_s, named, again_s)
+
+
+def node_program(target: Target, request: Mapping[str, Any]) -> tuple[str, str]:
+    """The command that starts the node program with a request, and what it reads."""
+    return bundle.first_command(target.become == "sudo"), bundle.payload(request)
 
 
 def explain(target: Target, rc: int | None, stderr: str, timeout_s: float, wall_s: float) -> str | None:

@@ -19,12 +19,12 @@ from pathlib import Path
 from typing import Any
 
 import gevent
-import paramiko
 
 from hpcforge.engines.lines import last_line
+from hpcforge.engines.links import Link
 from hpcforge.engines.reach import HANDSHAKE_S
-from hpcforge.engines.ssh import alive, execute, lost
-from hpcforge.engines.tasks import EngineError, Target, result
+from hpcforge.engines.ssh import execute, lost
+from hpcforge.engines.tasks import EngineError, result
 
 Emit = Callable[[str, dict[str, Any]], None]
 _ANSI = re.compile(r"\x1b\[[0-9;]*m")
@@ -82,8 +82,7 @@ def _no_password(prompt: str) -> str:
 
 
 def deploy(
-    client: paramiko.SSHClient,
-    target: Target,
+    link: Link,
     source: Path,
     *,
     data: dict[str, Any],
@@ -100,34 +99,35 @@ def deploy(
     prepare()
     late = gevent.Timeout(timeout_s)
     try:
-        with late, _staging(client, target) as staging:
+        with late, _staging(link) as staging:
             from hpcforge.engines.pyinfra_state import attach  # noqa: PLC0415  it imports pyinfra
 
-            host = attach(client, target, data=data, known_hosts=known_hosts, staging=staging, folder=source.parent)
-            return _run(client, target, source, host, emit)
+            host = attach(link, data=data, known_hosts=known_hosts, staging=staging, folder=source.parent)
+            return _run(link, source, host, emit)
     except gevent.Timeout as timeout:
         if timeout is not late:
             raise
-        return result(error=f"{source.parent.name}/{source.name} was not done within {timeout_s:g} s on {target.name}")
+        what, node = f"{source.parent.name}/{source.name}", link.target.name
+        return result(error=f"{what} was not done within {timeout_s:g} s on {node}")
 
 
 @contextmanager
-def _staging(client: paramiko.SSHClient, target: Target) -> Iterator[str]:
+def _staging(link: Link) -> Iterator[str]:
     """A folder of the login user for uploads: pyinfra's own names in /tmp can be guessed, and so planted."""
     lines: list[str] = []
     make = 'd=$(mktemp -d /tmp/hpcforge-XXXXXXXXXXXX) && chmod 0711 "$d" && echo "$d"'
-    ended = execute(client, target, make, listen_s=HANDSHAKE_S, on_line=lines.append)
+    ended = execute(link.client(), link.target, make, listen_s=HANDSHAKE_S, on_line=lines.append)
     if ended.rc != 0 or not lines:
-        raise EngineError(f"cannot make a temporary folder on {target.name}: {last_line(ended.stderr)}")
+        raise EngineError(f"cannot make a temporary folder on {link.target.name}: {last_line(ended.stderr)}")
     try:
         yield lines[0]
     finally:
-        if alive(client):
+        if link.alive:
             remove = f"rm -rf -- {shlex.quote(lines[0])}"
-            execute(client, target, remove, listen_s=HANDSHAKE_S, on_line=lines.append)
+            execute(link.client(), link.target, remove, listen_s=HANDSHAKE_S, on_line=lines.append)
 
 
-def _run(client: paramiko.SSHClient, target: Target, source: Path, host: Any, emit: Emit) -> dict[str, Any]:
+def _run(link: Link, source: Path, host: Any, emit: Emit) -> dict[str, Any]:
     """Execute deploy.py in the context of a host; what its operations did becomes events."""
     from hpcforge.engines.pyinfra_state import Progress  # noqa: PLC0415
 
@@ -139,8 +139,8 @@ def _run(client: paramiko.SSHClient, target: Target, source: Path, host: Any, em
     try:
         exec(compile(source.read_bytes(), str(source), "exec"), {"__name__": role, "__file__": str(source)})  # noqa: S102
     except (Exception, SystemExit) as failure:
-        if not alive(client):
-            raise lost(target) from failure
+        if not link.alive:
+            raise lost(link.target) from failure
         error = _explain(failure, source, messages)
     finally:
         host.connector.close_file_transfer()
@@ -151,7 +151,7 @@ def _run(client: paramiko.SSHClient, target: Target, source: Path, host: Any, em
     operation, stderr = progress.failed()
     said = last_line(stderr) or error
     emit("failed", {"role": role, "kind": "opaque", "name": operation, "error": said})
-    text = f"{role}: {operation} failed on {target.name}: {said}" if operation else error
+    text = f"{role}: {operation} failed on {link.target.name}: {said}" if operation else error
     return result(error=text, stderr=stderr, changed=changed)
 
 

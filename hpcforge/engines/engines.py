@@ -26,6 +26,7 @@ from hpcforge.engines.tasks import (
     Deploy,
     EngineError,
     Event,
+    HostKey,
     Program,
     Target,
     Task,
@@ -37,10 +38,12 @@ class Engines:
     """Runs tasks on nodes. A context manager; may be used from one thread at a time.
 
     `work_dir` gets known_hosts, a log and, while they run, Ansible's files; it must be private to the operator.
+    `via` is the machine that nodes are reached through, itself a node or not; None: straight.
     `artifacts` is where files for the nodes lie on this host; deploy.py sees it as `host.data.artifacts`.
     """
 
-    def __init__(self, targets: Iterable[Target], work_dir: Path, artifacts: Path) -> None:
+    def __init__(self, targets: Iterable[Target], work_dir: Path, artifacts: Path, via: Target | None = None) -> None:
+        self._via = via
         self._targets = {target.name: target for target in targets}
         self._work_dir = work_dir.absolute()
         self._artifacts = artifacts.absolute()
@@ -49,7 +52,7 @@ class Engines:
         self._lock = threading.Lock()
         self._pending: dict[str, str] = {}  # task -> node, of those the child has
         self._child: subprocess.Popen[bytes] | None = None
-        self._playbooks = Playbooks(self._work_dir, self._events.put)
+        self._playbooks = Playbooks(self._work_dir, self._events.put, via)
 
     @property
     def _known_hosts(self) -> Path:
@@ -71,15 +74,21 @@ class Engines:
                 stderr=log,
                 start_new_session=True,  # no terminal to ask on, and Ctrl-C is ours to handle
             )
-        targets = [{**dataclasses.asdict(each), "key": each.key and str(each.key)} for each in self._targets.values()]
+        targets = [_target(each) for each in self._targets.values()]
         paths = {"known_hosts": str(self._known_hosts), "artifacts": str(self._artifacts)}
-        self._write({"targets": targets, **paths})
+        self._write({"targets": targets, "via": self._via and _target(self._via), **paths})
         self._reader = threading.Thread(target=self._read, args=(self._child,), daemon=True, name="hpcforge-engines")
         self._reader.start()
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
         self.close()
+
+    def add(self, targets: Iterable[Target]) -> None:
+        """Have more nodes, for programs and commands."""
+        more = {target.name: target for target in targets}
+        self._targets |= more
+        self._write({"add": [_target(each) for each in more.values()]})
 
     def start(self, task: Task) -> None:
         """Begin a task; tasks of one node run in the order they were started, nodes run side by side.
@@ -170,8 +179,14 @@ class Engines:
         return f"the engine's process ended; its log {self._log} cannot be read"
 
 
-def _order(task: Program | Bootstrap | Deploy | Command, target: Target) -> dict[str, Any]:
+def _target(target: Target) -> dict[str, Any]:
+    return {**dataclasses.asdict(target), "key": target.key and str(target.key)}
+
+
+def _order(task: Program | Bootstrap | Deploy | Command | HostKey, target: Target) -> dict[str, Any]:
     """What the child is told to do."""
+    if isinstance(task, HostKey):
+        return {"do": "host_key", **dataclasses.asdict(task)}
     if isinstance(task, Deploy):
         return {
             "do": "deploy",

@@ -13,23 +13,37 @@ from typing import Any
 
 import paramiko
 from pyinfra.api import Config, Inventory, State
+from pyinfra.api.exceptions import ConnectError
 from pyinfra.api.host import Host
 from pyinfra.api.state import BaseStateCallback, StateStage
 from pyinfra.connectors.ssh import SSHConnector
 
+from hpcforge.engines.hostkeys import UnreachableError
+from hpcforge.engines.links import Link
 from hpcforge.engines.reach import CONNECT_S
-from hpcforge.engines.tasks import Target
+from hpcforge.engines.ssh import transport_of
 
 
 class _Connector(SSHConnector):  # type: ignore[misc]
-    """pyinfra's own, but with a file transfer channel of its own: pyinfra caches those for the whole process."""
+    """pyinfra's own, over our connections, and with a file transfer channel of its own.
 
+    pyinfra caches those channels for the whole process.
+    """
+
+    link: Link
     _transfer: paramiko.SFTPClient | None = None
+
+    def connect(self) -> None:
+        """What pyinfra calls after a reboot: our way in, with the same key and through the same jump host."""
+        try:
+            self.client = self.link.client()
+        except UnreachableError as error:
+            raise ConnectError(str(error)) from error
 
     def get_file_transfer_connection(self) -> paramiko.SFTPClient | None:
         """The channel, opened when first used."""
         if self._transfer is None:
-            self._transfer = paramiko.SFTPClient.from_transport(self.client.get_transport())
+            self._transfer = paramiko.SFTPClient.from_transport(transport_of(self.client))
         return self._transfer
 
     def close_file_transfer(self) -> None:
@@ -44,8 +58,7 @@ class _Connector(SSHConnector):  # type: ignore[misc]
 
 
 def attach(
-    client: paramiko.SSHClient,
-    target: Target,
+    link: Link,
     *,
     data: dict[str, Any],
     known_hosts: Path,
@@ -53,6 +66,7 @@ def attach(
     folder: Path,
 ) -> Host:
     """A host whose operations act at once, on the open connection; `data` is `host.data` there."""
+    target = link.target
     ssh = {
         "ssh_hostname": target.address,
         "ssh_user": target.user,
@@ -60,13 +74,14 @@ def attach(
         "ssh_known_hosts_file": str(known_hosts),
         "ssh_strict_host_key_checking": "yes",
         "ssh_config_file": "/dev/null",
-    }  # for an operation that reboots and connects again
+    }  # for what asks pyinfra how it got in
     config = Config(CONNECT_TIMEOUT=CONNECT_S, PARALLEL=1, SUDO=target.become == "sudo", TEMP_DIR=staging)
     inventory = Inventory(([(target.name, {**data, **ssh})], {}))
     state = State(inventory, config, check_for_changes=False)  # True would collect every fact twice
     host = inventory.get_host(target.name)
     host.connector = _Connector(state, host)
-    host.connector.client = client
+    host.connector.link = link
+    host.connector.client = link.client()
     host.connected = True
     Host._get_temp_directory.cache.clear()  # cached by name for the whole process; every deploy has its own
     state.activate_host(host)

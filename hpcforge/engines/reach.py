@@ -23,10 +23,21 @@ def classify(target: Target, error: BaseException) -> UnreachableError:
     if isinstance(error, paramiko.AuthenticationException):
         with_what = f"the key {target.key}" if target.key else "the keys of your ssh agent"
         return UnreachableError("login", f"{where} does not let {target.user} in with {with_what}: {error}")
+    if isinstance(error, paramiko.ChannelException):
+        return _no_way_through(where, error)
     if isinstance(error, OSError):
         return _no_connection(where, error)
     detail = str(error) or type(error).__name__
     return UnreachableError("handshake", f"{where} answers on port 22 but ssh does not come about: {detail}")
+
+
+def _no_way_through(where: str, error: paramiko.ChannelException) -> UnreachableError:
+    """What a jump host says: RFC 4254, section 5.1; the codes are all that paramiko keeps."""
+    if error.code == 1:
+        return UnreachableError(
+            "via", f"the jump host may not pass connections on to {where}: let its sshd say AllowTcpForwarding yes"
+        )
+    return UnreachableError("no-route", f"the jump host cannot connect to port 22 of {where}: is it up?")
 
 
 def _no_connection(where: str, error: OSError) -> UnreachableError:

@@ -22,11 +22,19 @@ from hpcforge.engines.reach import CONNECT_S, HANDSHAKE_S, classify
 from hpcforge.engines.tasks import Target
 
 KEEPALIVE_S = 10.0
-ANSWER_S = 20.0  # a node whose sshd has not answered a keep-alive by then is hung
+ANSWER_S = 15.0  # a node whose sshd has not answered a keep-alive by then is hung: it shows within 25 s
 UNACKED_MS = 15_000  # the kernel gives up on what a node has not acknowledged: a cut link shows within 25 s
 POLL_S = 2.0  # how soon after its end a command is noticed whose output something else still holds open
 MAX_OUTPUT_BYTES = 64 * 2**20
 CHUNK_BYTES = 65536
+_KEY_KINDS = (  # of a node's several keys the one that it is recorded by; what host certificates prefer, too
+    "ssh-ed25519",
+    "ecdsa-sha2-nistp256",
+    "ecdsa-sha2-nistp384",
+    "ecdsa-sha2-nistp521",
+    "rsa-sha2-512",
+    "rsa-sha2-256",
+)
 
 
 @dataclass(frozen=True)
@@ -38,10 +46,14 @@ class Ended:
     wall_s: float
     late: bool = False
     flooded: bool = False
+    note: str = ""  # what became of a late one
 
 
-def connect(target: Target) -> paramiko.SSHClient:
-    """A connection to a node whose host key is one of the inventory's.
+Stream = socket.socket | paramiko.Channel
+
+
+def connect(target: Target, stream: Callable[[Target], Stream]) -> paramiko.SSHClient:
+    """A connection, over a stream to port 22, to a node whose host key is one of the inventory's.
 
     Raises:
         UnreachableError: with the reason.
@@ -57,7 +69,7 @@ def connect(target: Target) -> paramiko.SSHClient:
             pkey=_private_key(str(target.key)) if target.key else None,
             allow_agent=target.key is None,
             look_for_keys=target.key is None,
-            sock=_socket(target.address),
+            sock=stream(target),
             timeout=HANDSHAKE_S,
             banner_timeout=HANDSHAKE_S,
             auth_timeout=HANDSHAKE_S,
@@ -65,13 +77,14 @@ def connect(target: Target) -> paramiko.SSHClient:
     except (OSError, EOFError, ValueError, paramiko.SSHException) as error:
         client.close()
         raise classify(target, error) from error
-    transport = _transport(client)
+    transport = transport_of(client)
     transport.sock.settimeout(1.0)  # paramiko polls its socket at this pace; its own 0.1 s burns a core at 100 nodes
     gevent.spawn(_watch, transport)
     return client
 
 
-def _transport(client: paramiko.SSHClient) -> paramiko.Transport:
+def transport_of(client: paramiko.SSHClient) -> paramiko.Transport:
+    """What a client's channels go over. Raises EOFError where it is not connected."""
     transport = client.get_transport()
     if transport is None:
         raise EOFError("not connected")
@@ -100,8 +113,28 @@ def _private_key(path: str) -> paramiko.PKey:
         raise paramiko.AuthenticationException(f"it cannot be read: {error}") from error
 
 
-def _socket(address: str) -> socket.socket:
-    connection = socket.create_connection((address, 22), timeout=CONNECT_S)
+def host_key(target: Target, stream: Callable[[Target], Stream]) -> str:
+    """The key that a node shows, "ssh-ed25519 AAAA..." where it has one of that kind; nothing is checked.
+
+    Raises:
+        UnreachableError: with the reason.
+    """
+    try:
+        transport = paramiko.Transport(stream(target))
+        try:
+            transport.get_security_options().key_types = _KEY_KINDS
+            transport.start_client(timeout=HANDSHAKE_S)
+            key = transport.get_remote_server_key()
+        finally:
+            transport.close()
+    except (OSError, EOFError, ValueError, paramiko.SSHException) as error:
+        raise classify(target, error) from error
+    return f"{key.get_name()} {key.get_base64()}"
+
+
+def tcp(target: Target) -> socket.socket:
+    """A TCP connection to a node's sshd that does not wait for ever for anything."""
+    connection = socket.create_connection((target.address, 22), timeout=CONNECT_S)
     connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # paramiko leaves Nagle on: 40 ms a command
     connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, UNACKED_MS)
     return connection
@@ -146,7 +179,7 @@ def execute(
     channel = None
     try:
         with gevent.Timeout(listen_s, _LateError):
-            channel = _transport(client).open_session(timeout=HANDSHAKE_S)
+            channel = transport_of(client).open_session(timeout=HANDSHAKE_S)
             channel.settimeout(POLL_S)
             channel.exec_command(command)
             helpers = [gevent.spawn(_send, channel, stdin), gevent.spawn(_keep, channel, stderr)]

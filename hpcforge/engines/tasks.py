@@ -29,6 +29,8 @@ class Program:
     """The node program with one request (see `hpcforge.node`), as root; its answers are the events.
 
     `aside`: it does not wait for the node's other tasks, as a heartbeat must not; over a connection of its own.
+    A request with a "task" goes on when the connection is lost: it is connected to again for `reattach_s`, and only
+    then the node is unreachable. One that is late is stopped on the node.
     """
 
     id: str
@@ -36,6 +38,7 @@ class Program:
     request: Mapping[str, Any]
     timeout_s: float
     aside: bool = False
+    reattach_s: float = 90.0
 
 
 @dataclass(frozen=True)
@@ -81,7 +84,16 @@ class Ansible:
     timeout_s: float
 
 
-Task = Program | Bootstrap | Deploy | Command | Ansible
+@dataclass(frozen=True)
+class HostKey:
+    """A node's public host key as it says itself, the result's stdout. Nothing is checked and nobody logs in."""
+
+    id: str
+    node: str
+    timeout_s: float = 20.0
+
+
+Task = Program | Bootstrap | Deploy | Command | Ansible | HostKey
 
 
 @dataclass(frozen=True)
@@ -91,7 +103,8 @@ class Event:
     `kind` is one of the node program's, "line" (`{"line": text}`, one of a Command's standard output), or "result",
     always a task's last: `{"ok", "rc", "stdout", "stderr", "error", "reason", "unreachable", "changed"}`. `error` is a
     sentence for people, None if ok. `reason` tells kinds of unreachable apart: "no-host-key", "host-key", "login",
-    "no-route", "refused", "timeout", "handshake", "link"; it is None for a node that was reached.
+    "no-route", "refused", "timeout", "handshake", "via" (the machine on the way), "link"; it is None for a node that
+    was reached.
     """
 
     node: str

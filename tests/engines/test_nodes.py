@@ -200,7 +200,7 @@ def test_a_child_that_dies_fails_what_it_had_and_what_comes(nodes: Nodes, tmp_pa
         for task in ("running", "later"):
             if task == "later":
                 engines.start(Command(task, "n1", ("true",)))
-            event = engines.next(5.0)
+            event = engines.next(30.0)
             assert event is not None
             assert (event.task, event.kind, event.data["ok"]) == (task, "result", False)
             assert "the engine's process ended" in event.data["error"]

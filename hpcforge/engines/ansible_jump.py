@@ -1,0 +1,128 @@
+"""The way of Ansible's own ssh through the jump host: one shared connection for all nodes.
+
+Each Ansible task is an ssh of its own. As many logins at once as there are nodes would exceed what sshd takes
+(MaxStartups 10:30:100), so one is made and kept, and the others ask it for a channel.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import queue
+import shlex
+import shutil
+import subprocess
+import tempfile
+import threading
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from hpcforge.engines.hostkeys import UnreachableError, host_keys, known_hosts
+from hpcforge.engines.lines import last_line
+from hpcforge.engines.reach import HANDSHAKE_S
+from hpcforge.engines.tasks import Target
+
+
+def ssh_options(target: Target, known_hosts_file: Path) -> list[str]:
+    """OpenSSH options: only keys that the inventory has, nobody's own configuration, no questions, no endless wait."""
+    quoted = f'"{known_hosts_file}"'  # ssh splits the value at blanks
+    options = ["StrictHostKeyChecking=yes", f"UserKnownHostsFile={quoted}", "GlobalKnownHostsFile=/dev/null"]
+    options += ["BatchMode=yes", "ConnectTimeout=5", "ServerAliveInterval=10", "ServerAliveCountMax=2"]
+    options += ["UpdateHostKeys=no", *(["IdentitiesOnly=yes"] if target.key else [])]
+    return ["-F", "/dev/null", *(part for each in options for part in ("-o", each))]
+
+
+def ends_with_us(command: Sequence[str]) -> list[str]:
+    """The command, told to end when what started it is gone: a thread that waits for it, or ansible-runner.
+
+    Each needs it, because ansible-runner gives ansible-playbook a session of its own; hpcforge may be killed.
+    """
+    setpriv = shutil.which("setpriv")
+    return [setpriv, "--pdeathsig", "TERM", *command] if setpriv else list(command)
+
+
+class Jump:
+    """The connection to the jump host, made when first needed and again if it has ended. For any thread."""
+
+    def __init__(self, via: Target) -> None:
+        self._via = via
+        self._lock = threading.Lock()
+        self._folder: Path | None = None
+        self._master: subprocess.Popen[bytes] | None = None
+
+    def proxy_command(self) -> str:
+        """What ssh shall run to get to a node. Raises `UnreachableError` where the jump host cannot be reached."""
+        with self._lock:
+            if self._master is None or self._master.poll() is not None:
+                self._connect()
+            return shlex.join(word.replace("%", "%%") for word in [*self._ssh(), "-o", "ControlMaster=no"]) + (
+                f" -W %h:%p {shlex.quote(self._where)}"
+            )
+
+    def close(self) -> None:
+        """End the connection and remove its files."""
+        with self._lock:
+            if self._master is not None:
+                self._master.terminate()
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    self._master.wait(1.0)
+                self._master.kill()
+                self._master.wait()
+            if self._folder is not None:
+                shutil.rmtree(self._folder, ignore_errors=True)
+            self._master = self._folder = None
+
+    @property
+    def _where(self) -> str:
+        return f"{self._via.user}@{self._via.address}"
+
+    def _ssh(self) -> list[str]:
+        assert self._folder is not None
+        key = ["-i", str(self._via.key)] if self._via.key else []
+        options = ssh_options(self._via, self._folder / "known_hosts")
+        return ["ssh", *options, *key, "-o", f"ControlPath={self._folder / 'jump'}"]
+
+    def _connect(self) -> None:
+        host_keys(self._via)  # raises where there is none
+        if self._folder is None:  # control sockets have paths of at most 108 bytes: in the short temporary folder
+            self._folder = Path(tempfile.mkdtemp(prefix="hpcforge-"))
+            (self._folder / "known_hosts").write_text(known_hosts([self._via]))
+        said, socket = self._folder / "said", self._folder / "jump"
+        socket.unlink(missing_ok=True)
+        self._master = self._start(said)
+        deadline = time.monotonic() + HANDSHAKE_S
+        while not socket.exists():
+            if self._master.poll() is not None or time.monotonic() > deadline:
+                self._master.kill()
+                why = last_line(said.read_text(errors="replace")) or "it does not answer"
+                raise UnreachableError(
+                    "via", f"nodes are reached through {self._via.name} (`access.via`), and ssh to it failed: {why}"
+                )
+            time.sleep(0.02)
+
+    def _start(self, said: Path) -> subprocess.Popen[bytes]:
+        """Start it from a thread that stays as long: the kernel ends it with the thread it was started from."""
+        command = [*self._ssh(), "-o", "ControlMaster=yes", "-o", "ControlPersist=no", "-N", self._where]
+        started: queue.Queue[subprocess.Popen[bytes] | OSError] = queue.Queue()
+
+        def hold() -> None:
+            try:
+                with said.open("wb") as stderr:
+                    process = subprocess.Popen(
+                        ends_with_us(command),
+                        stdin=subprocess.DEVNULL,
+                        stdout=subprocess.DEVNULL,
+                        stderr=stderr,
+                        start_new_session=True,
+                    )
+            except OSError as error:
+                started.put(error)
+                return
+            started.put(process)
+            process.wait()
+
+        threading.Thread(target=hold, daemon=True, name="ansible-jump").start()
+        found = started.get()
+        if isinstance(found, OSError):
+            raise found
+        return found

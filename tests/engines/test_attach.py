@@ -1,0 +1,139 @@
+"""Work on a node outlives the connection: it is attached to again, heard whole, and never done twice."""
+
+from __future__ import annotations
+
+import secrets
+import time
+from typing import Any
+
+import pytest
+
+from hpcforge.engines import Engines
+from hpcforge.engines.tasks import Event, Program
+
+from .conftest import Nodes
+
+pytestmark = pytest.mark.lab
+
+END_CONNECTIONS = "pkill -f 'sshd: ops@[n]otty'"
+
+
+def soon(script: str) -> str:
+    """A script that runs when the connection it was asked for over has ended: it may end all of them."""
+    return f'systemd-run --quiet --collect sh -c "sleep 0.5; {script}"'
+
+
+def finish_request(marks: str, *seconds: float) -> dict[str, Any]:
+    """Checks of so many seconds, a role each; each leaves a line, so that doing one twice shows."""
+    work = [
+        {
+            "role": f"r{number}",
+            "checks": [
+                {
+                    "name": "slow",
+                    "command": ["sh", "-c", f"echo {number} >>{marks}; sleep {wait}"],
+                    "stdout": None,
+                    "wait_s": 0,
+                }
+            ],
+        }
+        for number, wait in enumerate(seconds)
+    ]
+    return {"verb": "converge", "phase": "finish", "work": work, **named()}
+
+
+def named() -> dict[str, Any]:
+    identity = secrets.token_hex(4)
+    run = {"number": 1, "id": "a" * 8, "who": "me@here", "cluster": "test", "hpcforge": "0", "commit": None}
+    return {"run": run, "task": f"{identity}.t"}
+
+
+def until(engines: Engines, kind: str, within_s: float = 60.0) -> list[Event]:
+    """Events up to and with the first of a kind."""
+    seen: list[Event] = []
+    while not seen or seen[-1].kind != kind:
+        event = engines.next(within_s)
+        assert event is not None, f"no {kind} within {within_s} s; so far: {seen}"
+        seen.append(event)
+    return seen
+
+
+def done_roles(events: list[Event]) -> list[str]:
+    return [event.data["role"] for event in events if event.kind == "role_done"]
+
+
+def test_a_connection_that_ends_is_made_again_and_nothing_is_heard_twice(engines: Engines, nodes: Nodes) -> None:
+    marks = f"/root/marks-{secrets.token_hex(4)}"
+    engines.start(Program("t", "n1", finish_request(marks, 0.1, 4, 0.1), 60.0))
+    first = until(engines, "role_done")
+    nodes.inside("n1", soon(END_CONNECTIONS))
+    rest = until(engines, "result")
+    assert rest[-1].data["ok"], rest[-1].data
+    assert done_roles(first + rest) == ["r0", "r1", "r2"]
+    assert [event.kind for event in rest].count("done") == 1
+    said = [event.data["detail"] for event in rest if event.kind == "warning"]
+    assert "the connection was lost" in said[0]
+    assert "reached again" in said[1]
+    assert nodes.inside("n1", f"cat {marks}") == "0\n1\n2\n"
+
+
+def test_a_cut_that_heals(engines: Engines, nodes: Nodes) -> None:
+    """Long enough for both ends to give the connection up; the node finishes its work meanwhile."""
+    marks = f"/root/marks-{secrets.token_hex(4)}"
+    engines.start(Program("t", "n2", finish_request(marks, 0.1, 5, 5), 120.0))
+    first = until(engines, "role_done")
+    nodes.link("n2", "down")
+    cut_s = time.monotonic()
+    try:
+        lost = until(engines, "warning")
+        assert "the connection was lost" in lost[-1].data["detail"]
+        assert time.monotonic() - cut_s < 30
+    finally:
+        nodes.link("n2", "up")
+    rest = until(engines, "result")
+    assert rest[-1].data["ok"], rest[-1].data
+    assert done_roles(first + lost + rest) == ["r0", "r1", "r2"]
+    assert nodes.inside("n2", f"cat {marks}") == "0\n1\n2\n"
+
+
+def test_a_node_that_stays_away_is_unreachable_in_the_end(engines: Engines, nodes: Nodes) -> None:
+    marks = f"/root/marks-{secrets.token_hex(4)}"
+    nodes.inside("n2", "systemd-run --on-active=20 systemctl start ssh")
+    engines.start(Program("t", "n2", finish_request(marks, 0.1, 30), 120.0, reattach_s=4.0))
+    until(engines, "role_done")
+    start = time.monotonic()
+    nodes.inside("n2", soon(f"systemctl stop ssh; {END_CONNECTIONS}"))
+    data = until(engines, "result")[-1].data
+    assert (data["unreachable"], data["reason"]) == (True, "link")
+    assert "n2" in data["error"]
+    assert "within 4 s" in data["error"]
+    assert 4 <= time.monotonic() - start < 12
+    while True:  # the timer brings it back
+        try:
+            nodes.inside("n2", "pkill -f 'sleep 3[0]' || true")
+            break
+        except Exception:
+            assert time.monotonic() - start < 60
+            time.sleep(1)
+
+
+def test_work_that_was_lost_with_its_node_is_said_so(engines: Engines, nodes: Nodes) -> None:
+    marks = f"/root/marks-{secrets.token_hex(4)}"
+    engines.start(Program("t", "n1", finish_request(marks, 0.1, 30), 60.0))
+    until(engines, "role_done")
+    # what a restart does: processes and /run are gone
+    gone = "pkill -9 -f 'hpcforge.nod[e]'; rm /run/hpcforge/*.jsonl"
+    nodes.inside("n1", soon(f"systemctl stop ssh; {END_CONNECTIONS}; {gone}; systemctl start ssh"))
+    data = until(engines, "result")[-1].data
+    assert (data["ok"], data["unreachable"]) == (False, False)
+    assert data["error"] == "n1 was restarted while it was at work: apply again"
+    assert nodes.inside("n1", f"cat {marks}") == "0\n1\n"
+
+
+def test_a_late_task_is_stopped_on_the_node_after_what_it_is_at(engines: Engines, nodes: Nodes) -> None:
+    marks = f"/root/marks-{secrets.token_hex(4)}"
+    answer = engines.run(Program("t", "n1", finish_request(marks, 4, 4, 4), 2.0)).data
+    assert answer["error"] == "not done within 2 s on n1: stopped"
+    after = engines.run(Program("w", "n1", {"verb": "wait", "timeout_s": 0}, 30.0)).data
+    assert after["ok"], after["error"]
+    assert nodes.inside("n1", f"cat {marks}") == "0\n"
