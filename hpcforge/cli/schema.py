@@ -1,4 +1,4 @@
-"""`hpcforge schema`: the blueprint's JSON Schema, for editors, and that of designs, for programs."""
+"""`hpcforge schema`: JSON Schemas of blueprints and designs, and a table of what changing a field disrupts."""
 
 from __future__ import annotations
 
@@ -8,10 +8,13 @@ from typing import Annotated, Literal
 
 import typer
 
+from hpcforge import shipped
 from hpcforge.blueprint import schema as blueprint
 from hpcforge.blueprint.reference import reference
 from hpcforge.cli.exit_codes import Exit
 from hpcforge.facility import design
+from hpcforge.plan.disruption_table import disruption_table
+from hpcforge.plan.role import load_roles
 
 
 def register(app: typer.Typer) -> None:
@@ -20,10 +23,19 @@ def register(app: typer.Typer) -> None:
 
 
 def schema(
-    of: Annotated[Literal["blueprint", "design"], typer.Argument(help="Blueprints, or design --json.")] = "blueprint",
+    of: Annotated[
+        Literal["blueprint", "design", "disruption"],
+        typer.Argument(help="Blueprints, design --json, or what a change of a blueprint's field disrupts."),
+    ] = "blueprint",
     markdown: Annotated[bool, typer.Option("--markdown", help="A reference for people instead.")] = False,
 ) -> int:
-    """Print the JSON Schema of blueprints, or of `design --json`; a description stands on every field."""
+    """Print the JSON Schema of blueprints, or of `design --json`; a description stands on every field.
+
+    `disruption` is a table for people: a row a field of the blueprint, and what changing it disrupts.
+    """
+    if of == "disruption":
+        sys.stdout.write(disruption_table(load_roles(shipped.root() / "roles")))
+        return Exit.DONE
     chosen = blueprint.json_schema() if of == "blueprint" else design.json_schema()
     sys.stdout.write(reference(chosen) if markdown else json.dumps(chosen, indent=2) + "\n")
     return Exit.DONE

@@ -1,0 +1,335 @@
+"""Which field of a blueprint, when it is changed, disrupts what: found by changing it and comparing the two `Desired`s.
+
+The table is `docs/disruption.md`; `hpcforge schema disruption` writes it, and a test keeps it so.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Mapping, Sequence, Set
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from hpcforge.blueprint.hostlist import fold
+from hpcforge.cluster import load
+from hpcforge.cluster.model import Cluster
+from hpcforge.plan.compile import compile_desired
+from hpcforge.plan.desired import DISRUPTIONS, Account, Desired, Directory, Disruption, File, Wanted
+from hpcforge.plan.diff import diff
+from hpcforge.plan.observed import Difference, Observed, nothing_there
+from hpcforge.plan.plan import Change, Plan, Removal
+from hpcforge.plan.role import Role
+
+RELEASES = ("12", "13")
+_PATH = Path("/disruption.yaml")  # there is no such file: its text is given
+_FACTS = {"memory_kib": 1 << 40, "cpus": 1 << 20, "gpus": {"fake": 99, "nvidia": 99}}
+_NEW_UNIT = {"enabled": False, "active": "inactive", "restart_pending": False}
+_WORDS = {"enable": "enables", "start": "starts", "restart": "**restarts**", "refresh": "refreshes"}
+
+_PAGE = """\
+# What changing a field of the blueprint disrupts
+
+Made by `hpcforge schema disruption`; a test keeps it so. Each row was found by making the change in the blueprint below
+and comparing what nodes should have before and after, by the same code that makes a plan. *Disruption* is the worst of
+what happens to nodes that are configured already: `none`, `restart` of a service, `drain` of jobs, `reboot`,
+`destroys-data`. `hpcforge plan` says the same for your own change, on your own nodes.
+
+| field | change | disruption | nodes touched | what happens |
+|---|---|---|---|---|
+{rows}
+
+## Not in the table
+
+| field | why |
+|---|---|
+{kept}
+
+## The blueprint
+
+```yaml
+{blueprint}```
+"""
+
+BLUEPRINT = """\
+schema: 1
+name: example
+domain: example.org
+access: {user: ops, become: sudo}
+nodes:
+  head:     {functions: [head], hardware: rehearsal-node, addresses: 10.77.0.10}
+  login:    {functions: [login], hardware: rehearsal-node, addresses: 10.77.0.20}
+  w[01-03]: {functions: [worker], hardware: rehearsal-node, addresses: "10.77.0.[11-13]", gpus: {model: fake, count: 2}}
+networks:
+  cluster: {cidr: 10.77.0.0/24}
+services:
+  dns:   {on: head, forward: [192.0.2.1]}
+  time:  {on: head}
+  depot: {on: head}
+software:
+  os: {name: debian, release: "@RELEASE@"}
+  frameworks: {pytorch: "2.13.0"}
+slurm:
+  controller: head
+  reserve: {cores: 1, memory_gib: 1}
+  enforce: [cores, memory, gpus]
+  partitions:
+    main: {nodes: all, default: true, max_time: "01:00:00"}
+users:
+  ada:   {uid: 2001, admin: true}
+  bob:   {uid: 2003}
+  tests: {uid: 2002}
+rollout: {canary: 0}
+acceptance:
+  run_as: tests
+  tests:
+    allreduce: {nodes: all}
+    train_ddp: {nodes: all}
+"""
+
+
+@dataclass(frozen=True)
+class Mutation:
+    """A change to one field: this text of the blueprint in place of that."""
+
+    field: str  # as in docs/blueprint.md; with .* it stands for those in it, too
+    what: str
+    old: str
+    new: str
+
+
+_W = 'w[01-03]: {functions: [worker], hardware: rehearsal-node, addresses: "10.77.0.[11-13]"'
+MUTATIONS = (
+    Mutation("domain", "another domain", "domain: example.org", "domain: example.net"),
+    Mutation("access.user", "another login", "user: ops", "user: admin"),
+    Mutation("nodes", "one node more", _W, _W.replace("03]", "04]").replace("13]", "14]")),
+    Mutation("nodes", "one node less", _W, _W.replace("03]", "02]").replace("13]", "12]")),
+    Mutation(
+        "nodes.<name>.functions", "a login node that works, too", "functions: [login]", "functions: [login, worker]"
+    ),
+    Mutation("nodes.<name>.gpus.count", "fewer GPUs", "count: 2", "count: 1"),
+    Mutation("nodes.<name>.gpus.*", "no GPUs", ", gpus: {model: fake, count: 2}", ""),
+    Mutation("nodes.<name>.addresses", "the workers move", "10.77.0.[11-13]", "10.77.0.[31-33]"),
+    Mutation("networks.<name>.cidr", "a larger subnet", "10.77.0.0/24", "10.77.0.0/23"),
+    Mutation("services.dns.forward", "another server for other names", "192.0.2.1", "192.0.2.2"),
+    Mutation("services.dns.external", "the site's DNS", "{on: head, forward: [192.0.2.1]}", "{external: [192.0.2.1]}"),
+    Mutation("services.dns.on", "names served elsewhere", "dns:   {on: head", "dns:   {on: login"),
+    Mutation("services.time.external", "the site's time", "time:  {on: head}", "time:  {external: [ntp.example.org]}"),
+    Mutation("services.time.on", "time served elsewhere", "time:  {on: head}", "time:  {on: login}"),
+    Mutation("services.depot.on", "wheels served elsewhere", "depot: {on: head}", "depot: {on: login}"),
+    Mutation("software.frameworks.pytorch", "without PyTorch", '{pytorch: "2.13.0"}', "{}"),
+    Mutation("slurm.reserve.cores", "another reserve", "cores: 1, memory_gib: 1", "cores: 0, memory_gib: 1"),
+    Mutation("slurm.reserve.memory_gib", "another reserve", "cores: 1, memory_gib: 1", "cores: 1, memory_gib: 2"),
+    Mutation("slurm.enforce", "cores only", "[cores, memory, gpus]", "[cores]"),
+    Mutation("slurm.partitions", "one partition more", "    main:", '    more: {nodes: "w01"}\n    main:'),
+    Mutation("slurm.partitions.<name>.nodes", "fewer nodes", "main: {nodes: all", 'main: {nodes: "w[01-02]"'),
+    Mutation("slurm.partitions.<name>.default", "no default", "default: true", "default: false"),
+    Mutation("slurm.partitions.<name>.max_time", "another limit", "01:00:00", "02:00:00"),
+    Mutation("slurm.settings", "a setting of Slurm's", "slurm:\n", "slurm:\n  settings: {MaxJobCount: 5000}\n"),
+    Mutation("users", "one user more", "  tests: {uid: 2002}", "  tests: {uid: 2002}\n  eve: {uid: 2004}"),
+    Mutation("users", "one user less", "  bob:   {uid: 2003}\n", ""),
+    Mutation("users.<name>.uid", "another number", "bob:   {uid: 2003}", "bob:   {uid: 2005}"),
+    Mutation("users.<name>.admin", "no admin any more", "{uid: 2001, admin: true}", "{uid: 2001}"),
+    Mutation(
+        "users.<name>.keys",
+        "a key",
+        "bob:   {uid: 2003}",
+        "bob:   {uid: 2003, keys: [ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIAABAgMEBQYHCAkKCwwNDg8QERITFBUWFxgZGhscHR4f]}",
+    ),
+    Mutation(
+        "overrides.*", "a node with less", "rollout:", 'overrides: {w02: {memory_gib: 2, reason: "bad"}}\nrollout:'
+    ),
+    Mutation("rollout.*", "more caution", "canary: 0", "canary: 1"),
+    Mutation("acceptance.run_as", "another user tests", "run_as: tests", "run_as: ada"),
+    Mutation("acceptance.tests.*", "fewer tests", "    train_ddp: {nodes: all}\n", ""),
+)
+
+NOT_MEASURED: Mapping[str, str] = {
+    "schema": "the version of this file's own form",
+    "name": "fixed after the first apply: nodes refuse another cluster",
+    "inventory": "says where nodes are and which keys they have; see `nodes.<name>.addresses`",
+    "secrets": "where the secrets lie on the operator host",
+    "access.become": "how hpcforge becomes root",
+    "nodes.<name>.hardware": "as what it brings: `gpus`, `overrides`",
+    "nodes.<name>.rack": "on paper only (`hpcforge design`)",
+    "nodes.<name>.u": "on paper only (`hpcforge design`)",
+    "software.os": "a distribution is not changed in place: install the node anew, then `hpcforge nodes replace`",
+    "software.site_roles": "what the site's own role does; the plan shows it as opaque",
+    "slurm.controller": "a controller is not moved: its state is on its disk",
+    "site": "on paper only (`hpcforge design`)",
+    "hardware": "as what it brings: `nodes.<name>.gpus`, `overrides`",
+    "parts": "on paper only (`hpcforge design`)",
+}
+
+
+@dataclass(frozen=True)
+class Effect:
+    """What a mutation does: per role and what it does, the nodes; and the worst of it."""
+
+    mutation: Mutation
+    disruption: Disruption
+    touched: tuple[str, ...]
+    does: tuple[str, ...]
+
+
+def effects(roles: Sequence[Role], release: str) -> Iterator[Effect]:
+    """Every mutation's effect on a cluster that is as the blueprint said before, of one Debian release."""
+    text = BLUEPRINT.replace("@RELEASE@", release)
+    _, before = _desired(text, roles)
+    for mutation in MUTATIONS:
+        if text.count(mutation.old) != 1:
+            raise ValueError(f"{mutation.field}: {mutation.old!r} is not there exactly once")
+        cluster, after = _desired(text.replace(mutation.old, mutation.new), roles)
+        plan = diff(cluster, after, observed_as(before, after))
+        new = tuple(name for name in after.nodes if name not in before.nodes)
+        leaving = tuple(name for name in before.nodes if name not in after.nodes)
+        touched = (*plan.touched, *leaving)
+        yield Effect(mutation, _worst(plan, leaving), touched, tuple(_does(plan, new, leaving)))
+
+
+def observed_as(before: Desired, after: Desired) -> dict[str, Observed]:
+    """What nodes that are just as `before` says answer when `after` is wanted of them."""
+    return {name: _answer(name, before, wanted) for name, wanted in after.nodes.items()}
+
+
+def disruption_table(roles: Sequence[Role]) -> str:
+    """The table in Markdown, for both Debian releases that are proved."""
+    by_release = {release: list(effects(roles, release)) for release in RELEASES}
+    rows = []
+    for several in zip(*by_release.values(), strict=True):
+        first = several[0]
+        same = all((one.disruption, one.does) == (first.disruption, first.does) for one in several)
+        for release, one in zip(RELEASES, several, strict=True):
+            if same and one is not first:
+                continue
+            what = one.mutation.what if same else f"{one.mutation.what} (Debian {release})"
+            nodes = fold(one.touched) or "none"
+            rows.append(f"| `{one.mutation.field}` | {what} | {one.disruption} | {nodes} | {'<br>'.join(one.does)} |")
+    kept = [f"| `{field}` | {why} |" for field, why in NOT_MEASURED.items()]
+    return _PAGE.format(
+        rows="\n".join(rows), kept="\n".join(kept), blueprint=BLUEPRINT.replace("@RELEASE@", RELEASES[0])
+    )
+
+
+def _desired(text: str, roles: Sequence[Role]) -> tuple[Cluster, Desired]:
+    cluster = load(_PATH, instead={_PATH: text}).cluster
+    return cluster, compile_desired(cluster, roles, _secret_digests(cluster))
+
+
+def _secret_digests(cluster: Cluster) -> dict[str, str | None]:
+    """Stand-ins that change with what the real ones are derived from, as `hpcforge.run.host_certificates` does it."""
+    names = {
+        f"ssh_host_certificate:{node.name}": f"{node.name}.{cluster.domain} {node.address}" for node in cluster.nodes
+    }
+    names |= {"munge_key": "a key", "ssh_known_hosts": cluster.domain}
+    return {name: hashlib.sha256(text.encode()).hexdigest() for name, text in names.items()}
+
+
+def _answer(name: str, before: Desired, wanted: Sequence[Wanted]) -> Observed:
+    if name not in before.nodes:
+        return Observed(name, _FACTS, {one.role: nothing_there(one) for one in wanted})
+    had = before.nodes[name]
+    there = _There(
+        packages={package for one in had for package in one.packages},
+        files={file.path: file for one in had for file in one.files},
+        directories={directory for one in had for directory in one.directories},
+        accounts={account for one in had for account in one.accounts},
+        units={unit.name for one in had for unit in one.units},
+        opaque={one.role: one.opaque.digest for one in had if one.opaque},
+        texts=before.texts,
+    )
+    differs = {one.role: there.difference(one) for one in wanted}
+    receipt = {"run": 1, "surplus": dict(_surplus(had, wanted)), "unowned": []}
+    return Observed(name, _FACTS, {role: found for role, found in differs.items() if found}, receipt=receipt)
+
+
+@dataclass(frozen=True)
+class _There:
+    """What a node has, whichever role brought it."""
+
+    packages: Set[str]
+    files: Mapping[str, File]
+    directories: Set[Directory]
+    accounts: Set[Account]
+    units: Set[str]
+    opaque: Mapping[str, str]
+    texts: Mapping[str, str]
+
+    def difference(self, wanted: Wanted) -> Difference:
+        """Only what is not as wanted, as the node program would say it."""
+        found: dict[str, Any] = {
+            "packages": [package for package in wanted.packages if package not in self.packages],
+            "files": [self._file(file.path) for file in wanted.files if self.files.get(file.path) != file],
+            "directories": [{"path": d.path, "exists": False} for d in wanted.directories if d not in self.directories],
+            "accounts": [{"name": a.name, "exists": False} for a in wanted.accounts if a not in self.accounts],
+            "units": [_NEW_UNIT | {"name": unit.name} for unit in wanted.units if unit.name not in self.units],
+        }
+        if wanted.opaque and self.opaque.get(wanted.role) != wanted.opaque.digest:
+            found["opaque"] = {"digest": self.opaque.get(wanted.role)}
+        return {key: value for key, value in found.items() if value}
+
+    def _file(self, path: str) -> Mapping[str, Any]:
+        old = self.files.get(path)
+        if old is None:
+            return {"path": path, "exists": False}
+        text = None if old.secret else self.texts[str(old.digest)]
+        return {**asdict(old), "exists": True, "text": text, "written": old.digest}
+
+
+def _surplus(had: Sequence[Wanted], wanted: Sequence[Wanted]) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """By role, what no role wants any more."""
+    keys = {"files": "path", "directories": "path", "units": "name", "accounts": "name"}
+    still = {(kind, getattr(one, key)) for role in wanted for kind, key in keys.items() for one in getattr(role, kind)}
+    for old in had:
+        names = {kind: [getattr(one, key) for one in getattr(old, kind)] for kind, key in keys.items()}
+        left = {kind: [name for name in found if (kind, name) not in still] for kind, found in names.items()}
+        if any(left.values()):
+            yield old.role, {**left, "on_remove": old.on_remove}
+
+
+def _worst(plan: Plan, leaving: Sequence[str]) -> Disruption:
+    found: set[Disruption] = {change.disruption for step in plan.steps for change in step.changes.values()}
+    found |= {"restart"} if any(one.owns.units for some in plan.removals.values() for one in some) else set()
+    found |= {"drain"} if leaving else set()
+    return max(found, key=DISRUPTIONS.index, default="none")
+
+
+def _does(plan: Plan, new: Sequence[str], leaving: Sequence[str]) -> Iterator[str]:
+    """A line a role and what it does, with the nodes that it does it on."""
+    if new:
+        yield f"new: `{fold(new)}` gets all its roles"
+    if leaving:
+        yield f"leaves: `{fold(leaving)}` is drained, stopped, cleaned"
+    lines: dict[str, list[str]] = {}
+    for step in plan.steps:
+        for node, change in step.changes.items():
+            if node not in new:
+                lines.setdefault(f"{step.role}: {'; '.join(_parts(change))}", []).append(node)
+    for node, removals in plan.removals.items():
+        for one in removals:
+            lines.setdefault(f"{one.role}: {'; '.join(_gone(one))}", []).append(node)
+    for line, nodes in lines.items():
+        yield f"`{fold(nodes)}` {line}"
+
+
+def _gone(one: Removal) -> Iterator[str]:
+    said = {
+        "**stops**": one.owns.units,
+        "removes": (*one.owns.files, *one.owns.directories),
+        "locks": one.owns.accounts,
+    }
+    yield from (f"{what} {', '.join(names)}" for what, names in said.items() if names)
+
+
+def _parts(change: Change) -> Iterator[str]:
+    if change.packages:
+        yield f"installs {', '.join(change.packages)}"
+    if change.accounts:
+        yield f"account {', '.join(account.name for account in change.accounts)}"
+    written = [*(one.path for one in change.directories), *(one.file.path for one in change.files)]
+    if written:
+        yield f"writes {', '.join(written)}"
+    if change.opaque:
+        yield f"runs its {change.opaque.opaque.engine} code"
+    for unit in change.units:
+        yield f"{' and '.join(_WORDS[action] for action in unit.actions)} {unit.name}"
