@@ -97,7 +97,7 @@ def _notes(head: str, away: str | None, history: History, roster: Roster, record
     if away is not None:
         notes.append(f"{head} gives no answer ({away}): last run, history and roster are as this host last saw them")
     if history.unreadable:
-        notes.append(f"{history.unreadable} lines of the history cannot be read")
+        notes.append(f"lines of the history that cannot be read: {history.unreadable}")
     if roster.problem:
         notes.append(f"the roster cannot be used: {roster.problem}; nodes that left the blueprint are not noticed")
     if recorded.problem:
