@@ -71,6 +71,7 @@ def check(draft: Draft) -> Iterator[Finding]:
     declared = Declared(draft)
     checks: tuple[Callable[[Draft, Declared], Findings], ...] = (
         _names,
+        _access,
         _addresses,
         _services,
         _site_roles,
@@ -103,6 +104,22 @@ def _names(_: Draft, declared: Declared) -> Findings:
         yield Finding(("nodes", key), f"{hostlist.fold(names)} is named twice", f"also under `{elsewhere}`", key=True)
     if declared.too_many:
         yield Finding(("nodes",), f"more than {hostlist.MAX_NAMES:,} nodes", key=True)
+
+
+def _access(draft: Draft, declared: Declared) -> Findings:
+    access: s.Access | None = draft.sections["access"]
+    if access is not None and draft.intact("access"):
+        yield from node_as_jump_host(access.via, declared)
+
+
+def node_as_jump_host(via: s.Via | None, declared: Declared) -> Findings:
+    """Yield what is said of a jump host although it is a node, of which all is said elsewhere."""
+    if via is None or via.host not in declared.group_of:
+        return
+    for key, given in (("user", via.user), ("host_keys", via.host_keys)):
+        if given:
+            message = f"{quote(via.host)} is a node: its own {key.replace('_', ' ')} counts"
+            yield Finding(("access", "via", key), message, "leave this out", key=True)
 
 
 def _addresses(draft: Draft, declared: Declared) -> Findings:

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from pydantic import BeforeValidator, Field
 
 from hpcforge.blueprint import values as v
-from hpcforge.blueprint.schema import Network
+from hpcforge.blueprint.schema import Network, Through
 from hpcforge.blueprint.section import Section
 
 
@@ -16,6 +16,7 @@ class InventoryAccess(Section):
 
     user: v.LoginName | None = Field(None, description="The ssh user on every node.")
     become: Literal["sudo", "none"] | None = Field(None, description="How that user becomes root.")
+    via: Through | None = Field(None, description="The jump host, in place of the blueprint's.")
     key: v.FilePath | None = Field(
         None, description="Private key file, relative to the inventory; default: the ssh agent and your own keys."
     )

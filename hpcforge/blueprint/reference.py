@@ -66,7 +66,8 @@ def _kind(schema: dict[str, Any], field: dict[str, Any]) -> str:
         elif one.get("type") == "object":
             kinds.append("mapping")
         else:
-            kinds.append(str(one.get("type", "")))
+            kind = one.get("type", "")
+            kinds.append(" or ".join(kind) if isinstance(kind, list) else str(kind))
     return " or ".join(dict.fromkeys(kinds))
 
 

@@ -25,11 +25,27 @@ class Lab(Section):
     lab: Literal["nspawn"] = Field(description="What the rehearsal's nodes are: nspawn starts containers with systemd.")
 
 
+class Via(Section):
+    """The machine that nodes are reached through."""
+
+    host: v.HostOrAddress = Field(description="A node, or the name or IPv4 address of another machine.")
+    user: v.LoginName | None = Field(None, description="The ssh user there; default, and for a node always: `user`.")
+    host_keys: tuple[v.HostKey, ...] = Field(
+        (), description="Its OpenSSH public host keys, type and base64; for a node those of the inventory."
+    )
+
+
+Through = Annotated[Via, v.Short("host")]
+
+
 class Access(Section):
     """A way into the nodes."""
 
     user: v.LoginName = Field(description="The ssh user on every node; an ordinary one is enough.")
     become: Literal["sudo", "none"] = Field("sudo", description="How that user becomes root; none: it is root already.")
+    via: Through | None = Field(
+        None, description="A jump host: over one connection to it all other nodes are reached. Default: straight."
+    )
 
 
 class OverrideGpus(Section):

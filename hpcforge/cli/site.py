@@ -85,8 +85,20 @@ def artifacts_path() -> Path:
 def open_engines(site: Site) -> Iterator[Engines]:
     """Connections to all nodes (made when first used), and a work folder that goes when they close."""
     targets = [target(site, node.name, node) for node in site.cluster.nodes]
-    with tempfile.TemporaryDirectory(prefix="hpcforge-") as work, Engines(targets, Path(work), artifacts_path()) as up:
+    with (
+        tempfile.TemporaryDirectory(prefix="hpcforge-") as work,
+        Engines(targets, Path(work), artifacts_path(), jump_host(site)) as up,
+    ):
         yield up
+
+
+def jump_host(site: Site) -> Target | None:
+    """The machine that nodes are reached through. A rehearsal's are on this machine: only a node of it is gone by."""
+    access = site.cluster.access
+    via = access.via
+    if via is None or (site.lab is not None and not via.is_node):
+        return None
+    return Target(via.name, via.address, via.user, access.become, access.key, via.host_keys)
 
 
 def target(site: Site, name: str, machine: Node | Enrolled) -> Target:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from hpcforge.blueprint import hostlist
 from hpcforge.blueprint import schema as s
-from hpcforge.blueprint.checks import Declared, outside
+from hpcforge.blueprint.checks import Declared, node_as_jump_host, outside
 from hpcforge.blueprint.diagnostics import did_you_mean, quote
 from hpcforge.blueprint.validate import Draft, Finding
 from hpcforge.catalog import Catalog, System
@@ -197,7 +197,10 @@ def check_inventory(inventory: Draft, blueprint: Draft) -> Findings:
     for position, name in enumerate(unknown):
         hint = did_you_mean(name, declared.group_of) if position < _MAX_GUESSES else None
         hint = hint or f"its nodes: {hostlist.fold(list(declared.group_of)[:64])}"
-        yield Finding(("nodes", name), f"{quote(name)} is not a node of the blueprint", hint, key=True)
+        message = f"{quote(name)} is not a node of the blueprint: not used"  # it may have left it
+        yield Finding(("nodes", name), message, hint, key=True, severity="warning")
+    if inventory.sections["access"] and inventory.intact("access"):
+        yield from node_as_jump_host(inventory.sections["access"].via, declared)
     networks = blueprint.keys("networks")
     for name in inventory.sections["networks"] or {}:
         if name not in networks:

@@ -62,12 +62,24 @@ class Node:
 
 
 @dataclass(frozen=True)
+class Jump:
+    """The machine that the other nodes are reached through."""
+
+    name: str
+    address: str  # or a host name
+    user: str
+    host_keys: tuple[str, ...]
+    is_node: bool  # else a machine of the site's
+
+
+@dataclass(frozen=True)
 class Access:
     """How hpcforge gets in: an ordinary user, made root by `become`."""
 
     user: str
     become: Literal["sudo", "none"]
     key: Path | None  # private key file on the operator host; None: the user's ssh agent and default keys
+    via: Jump | None = None  # None: every node is reached straight
 
 
 @dataclass(frozen=True)

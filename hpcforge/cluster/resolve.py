@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from hpcforge.blueprint import hostlist
@@ -41,7 +41,7 @@ def resolve(
     return m.Cluster(
         name=blueprint.name,
         domain=blueprint.domain,
-        access=_access(blueprint, inventory, private_key),
+        access=_access(blueprint, inventory, private_key, nodes),
         nodes=nodes,
         network=_network(blueprint, inventory),
         services=_services(blueprint.services),
@@ -104,13 +104,25 @@ def _node(
     )
 
 
-def _access(blueprint: s.Blueprint, inventory: Inventory | None, private_key: Path | None) -> m.Access:
+def _access(
+    blueprint: s.Blueprint, inventory: Inventory | None, private_key: Path | None, nodes: Iterable[m.Node]
+) -> m.Access:
     access = inventory.access if inventory else None
+    user = (access and access.user) or blueprint.access.user
+    via = (access and access.via) or blueprint.access.via
     return m.Access(
-        user=(access and access.user) or blueprint.access.user,
+        user=user,
         become=(access and access.become) or blueprint.access.become,
         key=private_key,
+        via=_jump(via, user, nodes) if via else None,
     )
+
+
+def _jump(via: s.Via, user: str, nodes: Iterable[m.Node]) -> m.Jump:
+    node = next((node for node in nodes if via.host in (node.name, node.address)), None)
+    if node is not None:
+        return m.Jump(node.name, node.address, user, node.host_keys, True)
+    return m.Jump(via.host, via.host, via.user or user, via.host_keys, False)
 
 
 def _network(blueprint: s.Blueprint, inventory: Inventory | None) -> m.Network:

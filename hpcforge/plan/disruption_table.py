@@ -150,6 +150,7 @@ NOT_MEASURED: Mapping[str, str] = {
     "inventory": "says where nodes are and which keys they have; see `nodes.<name>.addresses`",
     "secrets": "where the secrets lie on the operator host",
     "access.become": "how hpcforge becomes root",
+    "access.via": "the way that hpcforge takes, nothing on the nodes",
     "nodes.<name>.hardware": "as what it brings: `gpus`, `overrides`",
     "nodes.<name>.rack": "on paper only (`hpcforge design`)",
     "nodes.<name>.u": "on paper only (`hpcforge design`)",

@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from hpcforge.cluster import load
-from hpcforge.cluster.model import Cluster
+from hpcforge.cluster.model import Cluster, Jump
 
 ROOT = Path(__file__).parents[2]
 SHIPPED = sorted((ROOT / "blueprints").glob("*.yaml"))
@@ -38,6 +38,34 @@ def test_override_counts_only_for_its_node() -> None:
     assert nodes["gpu016"].memory_mib == 2048 * 1024
     assert nodes["gpu017"].cpus == nodes["gpu016"].cpus == 224
     assert nodes["gpu017"].gpus == nodes["gpu016"].gpus
+
+
+KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIJdD7y3aLq454yWBdwLWbieU1ebz9/cu7/QEXn9OIeZJ"
+
+
+@pytest.mark.parametrize(
+    ("blueprints", "inventorys", "expected"),
+    [
+        ("", "", None),
+        (", via: head", "", Jump("head", "10.1.0.1", "ops", (KEY,), True)),
+        (", via: 10.1.0.1", "", Jump("head", "10.1.0.1", "ops", (KEY,), True)),
+        (", via: gate.example.org", "", Jump("gate.example.org", "gate.example.org", "ops", (), False)),
+        (
+            ", via: head",
+            f"access: {{user: root, via: {{host: 192.0.2.7, user: jump, host_keys: [{KEY}]}}}}\n",
+            Jump("192.0.2.7", "192.0.2.7", "jump", (KEY,), False),
+        ),
+        (", via: head", "access: {user: root}\n", Jump("head", "10.1.0.1", "root", (KEY,), True)),
+    ],
+)
+def test_the_jump_host(tmp_path: Path, blueprints: str, inventorys: str, expected: Jump | None) -> None:
+    text = (ROOT / "tests" / "blueprint" / "cases" / "valid.yaml").read_text()
+    assert "access: {user: ops}" in text
+    text = text.replace("access: {user: ops}", f"access: {{user: ops{blueprints}}}")
+    (tmp_path / "small.yaml").write_text(text)
+    inventory = tmp_path / "inventory.yaml"
+    inventory.write_text(f"schema: 1\n{inventorys}nodes:\n  head: {{host_keys: [{KEY}]}}\n")
+    assert load(tmp_path / "small.yaml", inventory).cluster.access.via == expected
 
 
 def test_inserting_a_node_moves_no_other(tmp_path: Path) -> None:
