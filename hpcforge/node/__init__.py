@@ -79,7 +79,8 @@ Answers, one JSON object a line, the last one always `done`::
                  "trouble": text | null, "surplus": {"role": Surplus without the role}, "unowned": [role]},
                  "reverted": [{"guard", "role", "since_s", "why", "errors": [text, ...]}],
                  "armed": [{"guard", "roles", "left_s"}],
-                 "at_work": null | {"purpose", "who", "number", "task": id | null, "unit": name | null, "since_s", "pid"}}
+                 "at_work": null | {"purpose", "who", "number", "task": id | null, "unit": name | null, "since_s",
+                 "pid"}}
     {"event": "lease", "held": Holder | null, "took_over": Holder | null}
     {"event": "log", "lines": [one of history as text, ...], "before": how many older, "roster": text | null}
     {"event": "changed",  "role", "kind": "package|directory|file|account|unit|opaque", "name", "detail"}

@@ -62,8 +62,11 @@ def side_by_side(tasks: Sequence[Callable[[], str | None]]) -> list[str | None]:
     return results
 
 
-def until_passed(check: Json) -> None:
-    """Repeat a check until it passes; NodeError with its last words when its `wait_s` is over."""
+def until_passed(check: Json, stopped: Callable[[], str | None] = lambda: None) -> None:
+    """Repeat a check until it passes; NodeError with its last words when its `wait_s` is over.
+
+    `stopped()` turning true (it says by what) ends the waiting, too.
+    """
     deadline = time.monotonic() + check["wait_s"]
     pause = _PAUSE_S[0]
     while True:
@@ -71,6 +74,8 @@ def until_passed(check: Json) -> None:
         if detail is None:
             return
         left = deadline - time.monotonic()
+        if stopped():
+            raise NodeError(f"`{' '.join(check['command'])}`: {detail}; stopped by {stopped()} while waiting for it")
         if left <= 0:
             waited = f" (waited {check['wait_s']:g} s)" if check["wait_s"] else ""
             raise NodeError(f"`{' '.join(check['command'])}`{waited}: {detail}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Optional
 
-from hpcforge.node import accounts, checks, files, guard, lock, ownership, packages, receipt, space, starts, units
+from hpcforge.node import accounts, checks, dpkg, files, guard, lock, ownership, packages, receipt, space, starts, units
 from hpcforge.node.events import Json, NodeError, Report
 from hpcforge.node.receipt import Receipt
 
@@ -130,7 +130,7 @@ def _lacking(work: Sequence[Json], report: Report) -> list[str]:
     """Packages that these roles want and that are not installed."""
     roles = [role for role in work if role.get("packages") and report.goes_on(role)]
     try:
-        return packages.missing([name for role in roles for name in role["packages"]]) if roles else []
+        return dpkg.missing([name for role in roles for name in role["packages"]]) if roles else []
     except Exception as error:
         for role in roles:
             report.failed(role["role"], "package", " ".join(role["packages"]), error)
@@ -145,7 +145,7 @@ def _install(work: Sequence[Json], lacking: Sequence[str], fresh_lists: bool, re
         return frozenset()
     try:
         result = packages.install(names, fresh_lists, report)
-        after = frozenset(packages.missing(names))
+        after = frozenset(dpkg.missing(names))
     except Exception as error:
         for role in roles:
             report.failed(role["role"], "package", " ".join(role["packages"]), error)
@@ -187,7 +187,7 @@ def _finish_role(role: Json, remembered: Receipt, report: Report, taken_back: st
             kind, name = "check", check["name"]
             if check["wait_s"] > 2:
                 report.progress(role["role"], f"check: {name}")
-            checks.until_passed(check)
+            checks.until_passed(check, lambda: report.stopped)
         report.role_done(role["role"])
     except Exception as error:
         report.failed(role["role"], kind, name, error)

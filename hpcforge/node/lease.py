@@ -42,10 +42,7 @@ def _take(folder: int, request: Json, report: Report) -> tuple[Json | None, Json
     if holder and holder["silent_s"] < float(request["stale_s"]) and holder["run_id"] != request.get("over"):
         return holder, None
     if holder:
-        cut_off = {key: holder[key] for key in ("who", "number", "since_s")}
-        records.append(
-            folder, {"schema": 1, "id": holder["run_id"], "noticed_s": time.time(), "cut_off": True, **cut_off}
-        )
+        _tell_end(folder, holder)
     _save(folder, request, old if mine else None)
     return None, holder
 
@@ -55,9 +52,17 @@ def _drop(folder: int, request: Json, report: Report) -> tuple[Json | None, Json
     old = _load(folder, report)
     if old is None or old["run_id"] != request["run_id"]:
         return None if old is None else _told(old), None
+    if request.get("cut_off"):
+        _tell_end(folder, {**_told(old), "number": request.get("number") or old["number"]})
     os.unlink(_FILE, dir_fd=folder)
     os.fsync(folder)
     return None, None
+
+
+def _tell_end(folder: int, holder: Json) -> None:
+    """A line of history for a run that will not write its own."""
+    about = {key: holder[key] for key in ("who", "number", "since_s")}
+    records.append(folder, {"schema": 1, "id": holder["run_id"], "noticed_s": time.time(), "cut_off": True, **about})
 
 
 def _look(folder: Path, request: Json, report: Report) -> Json | None:

@@ -11,7 +11,7 @@ from hpcforge.node import commands
 from hpcforge.node.events import Json, NodeError, Report, standard_output
 
 # By verb and phase: module and function, imported when asked for, since each is compiled on the node every time.
-_VERBS: Mapping[tuple[str, str], tuple[str, str]] = {
+VERBS: Mapping[tuple[str, str], tuple[str, str]] = {
     ("observe", ""): ("observe", "observe"),
     ("converge", "prepare"): ("converge", "prepare"),
     ("converge", "finish"): ("converge", "finish"),
@@ -19,13 +19,14 @@ _VERBS: Mapping[tuple[str, str], tuple[str, str]] = {
     ("record", ""): ("converge", "record"),
     ("confirm", ""): ("guard", "confirm"),
     ("revert", ""): ("guard", "revert"),
+    ("attach", ""): ("apart", "attach"),  # which writes to standard output by itself
     ("wait", ""): ("others", "wait"),
     ("stop", ""): ("others", "stop"),
     ("lease", ""): ("lease", "lease"),
     ("log", ""): ("records", "log"),
 }
 # What changes the node: it finishes what runs when it is told to stop, and outlives its connection.
-_LASTING = ("converge", "record")
+LASTING = ("converge", "record")
 
 
 def main(request: Json) -> None:
@@ -34,7 +35,7 @@ def main(request: Json) -> None:
     user = os.environ.get("SUDO_USER", "")
     os.environ.clear()
     os.environ.update(commands.ENVIRONMENT, SUDO_USER=user)
-    apart = request.get("verb") in _LASTING and request.get("task") and os.geteuid() == 0
+    apart = request.get("verb") in LASTING and request.get("task") and os.geteuid() == 0
     if not apart and request.get("verb") != "attach":
         answer(request, standard_output())
         return
@@ -62,11 +63,11 @@ def _dispatch(request: Json, report: Report) -> Json | None:
     if os.geteuid() != 0:
         raise NodeError("the node program has to run as root")
     verb, phase = str(request.get("verb")), str(request.get("phase", ""))
-    if (verb, phase) not in _VERBS:
+    if (verb, phase) not in VERBS:
         raise NodeError(f"unknown request: verb {verb!r}, phase {phase!r}")
-    module, function = _VERBS[verb, phase]
+    module, function = VERBS[verb, phase]
     work = getattr(importlib.import_module(f"hpcforge.node.{module}"), function)
-    if verb in _LASTING:
+    if verb in LASTING:
         report.finish_what_runs()
     found: Json | None = work(request, report)
     return found

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Sequence
 from functools import partial
 
-from hpcforge.node import accounts, checks, facts, files, lock, ownership, packages, receipt, units
+from hpcforge.node import accounts, checks, dpkg, facts, files, lock, ownership, receipt, units
 from hpcforge.node.events import Json, Report, explain
 from hpcforge.node.receipt import Receipt
 
@@ -126,7 +126,7 @@ def _compare(role: Json, key: str, report: Report) -> list[Json]:
 def _packages(wanted: Sequence[Json], report: Report) -> frozenset[str]:
     names = [name for role in wanted for name in role.get("packages", ())]
     try:
-        return frozenset(packages.missing(names))
+        return frozenset(dpkg.missing(names))
     except Exception as error:
         for role in wanted:
             if role.get("packages"):

@@ -1,4 +1,4 @@
-"""Packages: which are there, and one transaction for those that are not."""
+"""Packages: one transaction for those that are not there, and one for those that are to go."""
 
 from __future__ import annotations
 
@@ -8,10 +8,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from hpcforge.node import apt, commands, space, starts
-from hpcforge.node.events import NodeError, Report, readable
+from hpcforge.node import apt, commands, dpkg, space, starts
+from hpcforge.node.events import NodeError, Report
 
-_NAME = re.compile(r"[a-z0-9][a-z0-9+.-]*[a-z0-9+.]")  # a name that ends in "-" would mean "remove" to apt
 _GOES = re.compile(r"^(?:Purg|Remv) (\S+)", re.MULTILINE)
 _QUERY_S = 60
 _NETWORK_TRIES = 3
@@ -23,27 +22,6 @@ class Result(NamedTuple):
 
     unknown: frozenset[str]
     error: str | None
-
-
-def missing(names: Sequence[str]) -> list[str]:
-    """Those that are not installed and configured; NodeError on a system without dpkg or for what is no name."""
-    wanted = sorted(set(names))
-    for name in wanted:
-        if not _NAME.fullmatch(name):
-            raise NodeError(f"{name!r} is not a package name")
-    if not wanted:
-        return []
-    outcome = commands.run(["dpkg-query", "-W", "-f", "${Package}\\t${Status}\\n", *wanted], _QUERY_S)
-    if outcome.rc not in (0, 1):  # 1: some are not known
-        raise NodeError(f"dpkg-query: {readable(outcome.stderr)}")
-    there = installed(outcome.stdout)
-    return [name for name in wanted if name not in there]
-
-
-def installed(text: str) -> set[str]:
-    """Names of fully installed packages in `dpkg-query -W -f '${Package}\\t${Status}\\n'` output."""
-    pairs = (line.split("\t") for line in text.splitlines())
-    return {pair[0] for pair in pairs if len(pair) == 2 and pair[1].split()[1:] == ["ok", "installed"]}
 
 
 def install(names: Sequence[str], fresh_lists: bool, report: Report) -> Result:
@@ -60,7 +38,7 @@ def install(names: Sequence[str], fresh_lists: bool, report: Report) -> Result:
 
 def purge(names: Sequence[str], report: Report) -> frozenset[str]:
     """Remove packages and their configuration; those that are gone now. NodeError where others would have to go too."""
-    known = _known(names)
+    known = dpkg.known(names)
     if not known:
         return frozenset()
     error = _mend(report)
@@ -74,13 +52,6 @@ def purge(names: Sequence[str], report: Report) -> frozenset[str]:
     if end.rc != 0:
         raise NodeError(f"apt-get purge: {apt.essence(end.output)}")
     return frozenset(known)
-
-
-def _known(names: Sequence[str]) -> list[str]:
-    """Those of which dpkg has something, be it only configuration."""
-    outcome = commands.run(["dpkg-query", "-W", "-f", "${Package}\\t${db:Status-Status}\\n", "--", *names], _QUERY_S)
-    pairs = [line.split("\t") for line in outcome.stdout.splitlines()]
-    return [pair[0] for pair in pairs if pair[-1] != "not-installed"]
 
 
 def _install(names: list[str], refresh: bool, report: Report) -> Result:

@@ -155,12 +155,12 @@ def _refuse(found: Receipt, asks: Run, cluster: str | None) -> None:
     if asks.number < found.run.number:
         raise NodeError(
             f"run {asks.number} of {asks.who} is older than the last one that was at work on this node ({found.run}): "
-            "it changes nothing here any more; apply again"
+            "nothing was changed; apply again"
         )
     if asks.number == found.run.number and asks.number and asks.id != found.run.id:
         raise NodeError(
-            f"two runs began at once with number {asks.number}, and the other one was here first ({found.run}): "
-            f"that of {asks.who} changes nothing here; apply again"
+            f"run {asks.number} of {asks.who} began together with another of its number, which was here first "
+            f"({found.run}): nothing was changed; apply again"
         )
 
 

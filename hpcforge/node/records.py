@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import hashlib
 import json
 import os
 import time
@@ -98,7 +99,7 @@ def append(folder: int, line: Json) -> None:
 
 
 def _replace_roster(folder: int, roster: Json, report: Report) -> None:
-    """Write the roster, unless a newer run has; only the run's number is looked at here."""
+    """Write the roster, unless a newer run has; only the run's number and the checksum are looked at here."""
     known = _roster_run(folder)
     if known > int(roster["run"]["number"]):
         report.warning(f"the roster is of run {known}, newer than this one: left alone")
@@ -115,8 +116,11 @@ def _roster_run(folder: int) -> int:
         return 0
     try:
         with os.fdopen(fd, "rb") as file:
-            return int(json.load(file)["run"]["number"])
-    except (ValueError, KeyError, TypeError):
+            document = json.load(file)
+        rest = {key: value for key, value in document.items() if key != "checksum"}
+        whole = document["checksum"] == hashlib.sha256(json.dumps(rest, sort_keys=True).encode()).hexdigest()
+        return int(document["run"]["number"]) if whole else 0
+    except (ValueError, KeyError, TypeError, AttributeError):
         return 0
 
 

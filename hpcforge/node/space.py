@@ -14,11 +14,12 @@ _BLOCK = 4096
 _OWN_BYTES = 128 * 1024  # for receipt and lock, each of them twice while it is replaced
 _ACCOUNT_BYTES = 128 * 1024  # a home from /etc/skel, and /etc/passwd, group and shadow with their copies
 _PLENTY_BYTES, _PLENTY_INODES = 10 * 1024**3, 200_000  # with more than this, apt is not asked first what it needs
+_ARCHIVES = "/var/cache/apt/archives"
 _PACKAGE_INODES = 100  # files of an average Debian package
 _APT_S = 120
 _SIZES = {"B": 1, "kB": 10**3, "MB": 10**6, "GB": 10**9}
 _SIZE = r"([\d.,]+) (B|kB|MB|GB)"
-_DOWNLOAD = re.compile(rf"^Need to get (?:[\d.,]+ [kMG]?B/)?{_SIZE} of archives", re.MULTILINE)
+_DOWNLOAD = re.compile(rf"^Need to get {_SIZE}(?:/\S+ \w+)? of archives", re.MULTILINE)
 _INSTALLED = re.compile(rf"^After this operation, {_SIZE} of additional disk space", re.MULTILINE)
 
 
@@ -47,13 +48,13 @@ def check(work: Sequence[Json]) -> None:
 
 def check_packages(names: Sequence[str]) -> None:
     """Raise NodeError when these packages and what they need do not fit; where there is plenty of room, no question."""
-    if all(_plenty(place) for place in ("/usr", "/var")):
+    if all(_plenty(_existing(place)) for place in ("/usr", _ARCHIVES)):
         return
     options = ["-q", "--assume-no", "--download-only", "--no-install-recommends"]
     outcome = commands.run(["apt-get", *options, "install", "--", *names], _APT_S, merge=True)
     download, installed = sizes(outcome.stdout)
     new = len(names) * _PACKAGE_INODES
-    refuse([Need("/var/cache/apt", download, len(names)), Need("/usr", installed, new)])
+    refuse([Need(_ARCHIVES, download, len(names)), Need("/usr", installed, new)])
 
 
 def sizes(text: str) -> tuple[int, int]:

@@ -5,12 +5,16 @@ import grp
 import hashlib
 import os
 import pwd
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from hpcforge.lab import lab as labs
 from hpcforge.node.events import Report
+
+from . import nodes
 
 OWNER = pwd.getpwuid(os.geteuid()).pw_name
 GROUP = grp.getgrgid(os.getegid()).gr_name
@@ -35,6 +39,10 @@ class Wanted:
         }
 
     @staticmethod
+    def root_file(path: Path | str, content: str = "new\n", **more: Any) -> dict[str, Any]:
+        return Wanted.file(path, content, **{"owner": "root", "group": "root", **more})
+
+    @staticmethod
     def directory(path: Path | str, mode: str = "0755", owner: str = OWNER, group: str = GROUP) -> dict[str, Any]:
         return {"path": str(path), "mode": mode, "owner": owner, "group": group}
 
@@ -56,3 +64,18 @@ def heard() -> list[dict[str, Any]]:
 @pytest.fixture
 def report(heard: list[dict[str, Any]]) -> Report:
     return Report(heard.append)
+
+
+@pytest.fixture(scope="package")
+def lab() -> Iterator[labs.Lab]:
+    """Three real nodes for all tests of this folder: `full`, `bare` without Python, and `ours`, which has receipts."""
+    name = f"test-node-{os.getpid()}"
+    try:
+        yield nodes.up(name, [labs.LabNode("full"), labs.LabNode("bare", python=False), labs.LabNode("ours")])
+    finally:
+        labs.down(name, None, nodes.quiet)
+
+
+@pytest.fixture
+def node(lab: labs.Lab) -> nodes.Node:
+    return nodes.Node(lab, "ours")

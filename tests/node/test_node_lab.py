@@ -1,23 +1,21 @@
 """The node program on real nodes: systemd, apt, sudo and sshd as a cluster has them."""
 
 import json
-import os
 import secrets
 import subprocess
 import time
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from hpcforge.lab import lab as rehearsal
-from hpcforge.node import bundle, contact
+from hpcforge.node import contact
+
+from .nodes import KILL, Events, Node, of
 
 pytestmark = pytest.mark.lab
 
-Events = list[dict[str, Any]]
 KEY = secrets.token_hex(1024)
 CHRONY_IN_A_CONTAINER = """\
 [Unit]
@@ -28,75 +26,22 @@ ExecStart=!/usr/sbin/chronyd -x -F 1
 """
 
 
-@pytest.fixture(scope="module")
-def lab() -> Iterator[rehearsal.Lab]:
-    name = f"test-node-{os.getpid()}"
-
-    def quiet(_line: str) -> None: ...
-
-    try:
-        yield rehearsal.up(
-            [rehearsal.LabNode("full"), rehearsal.LabNode("bare", python=False)],
-            name=name,
-            cidr_wanted="10.192.0.0/24",
-            login_user="ops",
-            release="12",
-            blueprint=Path("/nowhere/blueprint.yaml"),
-            progress=quiet,
-        )
-    finally:
-        rehearsal.down(name, None, quiet)
-
-
 Send = Callable[..., Events]
-Shell = Callable[..., str]
 
 
 @pytest.fixture
-def shell(lab) -> Shell:
-    def run(command: str, *, node: str = "full", stdin: str = "", check: bool = True) -> str:
-        argv = rehearsal.ssh_argv(lab, node, ["sh", "-c", command])
-        end = subprocess.run(argv, input=stdin, capture_output=True, text=True, timeout=300, check=False)
-        assert not check or end.returncode == 0, end.stderr
-        return end.stdout
-
-    return run
+def shell(lab) -> Callable[..., str]:
+    return lambda command, node="full", **more: Node(lab, node).shell(command, **more)
 
 
 @pytest.fixture
-def send(shell) -> Send:
-    def ask(request: dict[str, Any], node: str = "full") -> Events:
-        output = shell(bundle.first_command(become=True), node=node, stdin=bundle.payload(request))
-        return [json.loads(line) for line in output.splitlines()]
-
-    return ask
+def send(lab) -> Send:
+    return lambda request, node="full": Node(lab, node).send(request)
 
 
 @pytest.fixture
-def started(lab) -> Callable[[dict[str, Any]], AbstractContextManager[Any]]:
-    """The program with a request, and the test going on while it works."""
-
-    @contextmanager
-    def start(request: dict[str, Any]) -> Iterator[Any]:
-        argv = rehearsal.ssh_argv(lab, "full", ["sh", "-c", bundle.first_command(become=True)])
-        with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as program:
-            assert program.stdin
-            program.stdin.write(bundle.payload(request))
-            program.stdin.close()
-            yield program
-
-    return start
-
-
-KILL = r"sudo kill -9 $(sudo sed 's/.*\"pid\": \([0-9]*\).*/\1/' /var/lib/hpcforge/lock)"
-
-
-def root_file(wanted, path: str, content: str, **more: Any) -> dict[str, Any]:
-    return wanted.file(path, content, **{"owner": "root", "group": "root", **more})
-
-
-def of(events: Events, kind: str) -> Events:
-    return [one for one in events if one["event"] == kind]
+def started(lab) -> Callable[[dict[str, Any]], Any]:
+    return Node(lab, "full").started
 
 
 def observe(send: Send, roles: list[dict[str, Any]]) -> Events:
@@ -136,9 +81,9 @@ def roles(wanted) -> list[dict[str, Any]]:
             "accounts": [ada, {"name": "tests", "uid": 2002, "home": "/home/tests", "shell": "/bin/sh"}],
             "directories": [wanted.directory("/home/ada/.ssh", "0700", "ada", "ada")],
             "files": [
-                root_file(wanted, "/etc/apt/apt.conf.d/99early", "// early\n", early=True),
-                root_file(wanted, "/home/ada/.ssh/authorized_keys", "# none\n", mode="0600", owner="ada", group="ada"),
-                *(root_file(wanted, f"/etc/hpcforge-test/{n}.conf", f"number {n}\n" * 50) for n in range(15)),
+                wanted.root_file("/etc/apt/apt.conf.d/99early", "// early\n", early=True),
+                wanted.root_file("/home/ada/.ssh/authorized_keys", "# none\n", mode="0600", owner="ada", group="ada"),
+                *(wanted.root_file(f"/etc/hpcforge-test/{n}.conf", f"number {n}\n" * 50) for n in range(15)),
             ],
         },
         {
@@ -154,7 +99,7 @@ def roles(wanted) -> list[dict[str, Any]]:
         {
             "role": "time",
             "packages": ["chrony"],
-            "files": [root_file(wanted, "/etc/systemd/system/chrony.service.d/hpcforge.conf", CHRONY_IN_A_CONTAINER)],
+            "files": [wanted.root_file("/etc/systemd/system/chrony.service.d/hpcforge.conf", CHRONY_IN_A_CONTAINER)],
             "units": [{"name": "chrony.service", "actions": up}],
             "checks": [wanted.check("chronyc", "-n", "tracking", stdout="Leap status", wait_s=10)],
         },
@@ -216,8 +161,8 @@ def test_drift_is_seen_and_mended_alone(send, shell, roles):
 
 def test_killed_between_file_and_restart(send, shell, started, roles, wanted):
     converge(send, roles)
-    many = [root_file(wanted, f"/etc/hpcforge-test/many/{n}", "x") for n in range(3000)]
-    role = {**roles[1], "files": [root_file(wanted, "/etc/default/munge", "# changed\n"), *many]}
+    many = [wanted.root_file(f"/etc/hpcforge-test/many/{n}", "x") for n in range(3000)]
+    role = {**roles[1], "files": [wanted.root_file("/etc/default/munge", "# changed\n"), *many]}
     request = {"verb": "converge", "phase": "prepare", "work": [role], "restarts": ["munge.service"]}
     with started(request) as program:
         assert json.loads(program.stdout.readline())["name"] == "/etc/default/munge"
@@ -271,17 +216,17 @@ def test_failures_say_why_and_stop_only_who_needs_them(send, shell, wanted):
     shell("sudo useradd -u 2100 taken")
     work = [
         {"role": "no_package", "packages": ["no-such-package", "less"]},
-        {"role": "no_owner", "files": [root_file(wanted, "/etc/x", "", owner="nosuchuser")]},
+        {"role": "no_owner", "files": [wanted.root_file("/etc/x", "", owner="nosuchuser")]},
         {"role": "uid", "accounts": [{"name": "bob", "uid": 2100, "home": "/home/bob", "shell": "/bin/sh"}]},
         {"role": "renumber", "accounts": [{"name": "taken", "uid": 2101, "home": "/home/taken", "shell": "/bin/sh"}]},
         {
             "role": "units",
             "files": [
-                root_file(wanted, "/etc/systemd/system/unmet.service", unit),
-                root_file(wanted, "/etc/systemd/system/crash.service", crash),
+                wanted.root_file("/etc/systemd/system/unmet.service", unit),
+                wanted.root_file("/etc/systemd/system/crash.service", crash),
             ],
         },
-        {"role": "after", "needs": ["no_package"], "files": [root_file(wanted, "/etc/after", "")]},
+        {"role": "after", "needs": ["no_package"], "files": [wanted.root_file("/etc/after", "")]},
     ]
     errors = {one["role"]: one["error"] for one in of(converge(send, work, "prepare"), "failed")}
     assert set(errors) == {"no_package", "no_owner", "uid", "renumber"}

@@ -106,6 +106,14 @@ def test_given_back_by_its_holder_only(folder):
     assert history(folder) == []
 
 
+def test_a_run_that_ends_before_its_time_says_so(folder):
+    ask(folder, "take", number=3)
+    ask(folder, "drop", number=3, cut_off=True)
+    [line] = history(folder)
+    assert (line["id"], line["number"], line["cut_off"]) == ("one", 3, True)
+    assert ask(folder, "look")["held"] is None
+
+
 @pytest.mark.parametrize("data", [b"", b"{", b"[]", b'{"run_id": "x"}', b"\xff\xfe", bytes(100)])
 def test_a_damaged_lease_is_said_and_replaced(folder, data):
     ask(folder, "take")

@@ -4,7 +4,7 @@ import subprocess
 
 import pytest
 
-from hpcforge.node import apt, packages, starts
+from hpcforge.node import apt, dpkg, starts
 from hpcforge.node.events import NodeError
 
 DPKG_QUERY = """\
@@ -53,13 +53,13 @@ RECORDED = {
 
 
 def test_installed_means_configured():
-    assert packages.installed(DPKG_QUERY) == {"bash", "chrony"}
+    assert dpkg.installed(DPKG_QUERY) == {"bash", "chrony"}
 
 
 @pytest.mark.parametrize("name", ["-o", "slurmd-", "Munge", "a b", "a;b", "", "../x", "x\n"])
 def test_what_is_no_package_name_is_refused(name):
     with pytest.raises(NodeError, match="not a package name"):
-        packages.missing([name])
+        dpkg.missing([name])
 
 
 @pytest.mark.parametrize("kind", RECORDED)

@@ -1,6 +1,8 @@
 """What a node remembers, and that damage to it is never taken for an empty memory."""
 
+import hashlib
 import json
+import os
 import subprocess
 import sys
 
@@ -96,3 +98,82 @@ def test_lock_is_free_after_its_holder_was_killed(folder):
         holder.wait()
     with lock.held({}, "record", folder):
         pass
+
+
+def asks(**more):
+    run = {"number": 7, "id": "b", "who": "ann@one", "cluster": "alpha", "hpcforge": "0.1.0", "commit": None}
+    return {"run": {**run, **more}}
+
+
+def test_what_schema_1_knew_is_taken_over(folder):
+    folder.mkdir()
+    old = {"schema": 1, "restarts": ["munge.service"], "opaque": {"pytorch": "ab"}}
+    old["checksum"] = hashlib.sha256(json.dumps(old, sort_keys=True).encode()).hexdigest()
+    (folder / "state.json").write_text(json.dumps(old))
+    found = receipt.load(folder)
+    assert (found.restarts, found.opaque, found.trouble) == ({"munge.service"}, {"pytorch": "ab"}, None)
+    receipt.save(found._replace(cluster="alpha"), folder)
+    assert [path.name for path in folder.iterdir()] == ["receipt.json"]
+    assert receipt.load(folder).opaque == {"pytorch": "ab"}
+
+
+def test_a_run_is_taken_down(folder, report):
+    receipt.save(FULL, folder)
+    found = receipt.begin(asks(), report, folder)
+    assert (found.cluster, found.run.number, found.run.who, found.hpcforge) == ("alpha", 7, "ann@one", "0.1.0")
+    receipt.save(found, folder)
+    again = receipt.begin(asks(), report, folder)
+    assert again == found  # also the time since when it is here
+    later = receipt.begin(asks(number=8, id="c", who="bob@two"), report, folder)
+    assert (later.run.number, later.restarts) == (8, FULL.restarts)
+
+
+@pytest.mark.parametrize(
+    ("run", "why"),
+    [
+        (
+            {"number": 6, "id": "a", "who": "bob@two"},
+            r"run 6 of bob@two is older than .* \(run 7 of ann@one, here since",
+        ),
+        ({"id": "a", "who": "bob@two"}, r"run 7 of bob@two began together with .* \(run 7 of ann@one, here since"),
+        ({"number": 8, "id": "c", "cluster": "beta"}, "belongs to cluster 'alpha', not to 'beta'"),
+    ],
+    ids=["older", "same number", "other cluster"],
+)
+def test_what_must_not_change_this_node_is_refused(folder, report, run, why):
+    receipt.save(receipt.begin(asks(), report, folder), folder)
+    before = (folder / "receipt.json").read_bytes()
+    with pytest.raises(NodeError, match=why):
+        receipt.begin(asks(**run), report, folder)
+    assert (folder / "receipt.json").read_bytes() == before
+
+
+def test_nothing_is_written_where_nothing_is_new(folder):
+    receipt.save(FULL, folder)
+    inode = (folder / "receipt.json").stat().st_ino
+    receipt.save(FULL, folder)
+    assert (folder / "receipt.json").stat().st_ino == inode
+
+
+def test_the_lock_is_waited_for_as_long_as_asked(folder):
+    with (
+        lock.held({"run": {"who": "ann@one", "number": 7}}, "converge, finish", folder),
+        pytest.raises(NodeError, match=r"converge, finish since .*, started by ann@one, run 7, process \d+"),
+        lock.held({}, "confirm", folder, wait_s=0.3),
+    ):
+        pass
+    assert lock.holder(folder) is None
+
+
+def test_who_is_at_work_is_told_without_getting_in_the_way(folder):
+    request = {"run": {"who": "ann@one", "number": 7}, "task": "prepare:n1", "unit": "hpcforge-run-prepare:n1.scope"}
+    with lock.held(request, "converge, prepare", folder):
+        found = lock.holder(folder)
+        assert (found["who"], found["number"], found["task"], found["purpose"]) == (
+            "ann@one",
+            7,
+            "prepare:n1",
+            "converge, prepare",
+        )
+        assert found["pid"] == os.getpid()
+    assert lock.holder(folder) is None

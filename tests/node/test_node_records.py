@@ -1,5 +1,6 @@
 """What the head keeps: lines that a crash cannot spoil, and a roster that an older run cannot replace."""
 
+import hashlib
 import json
 import os
 import subprocess
@@ -26,7 +27,14 @@ def ask(folder, **request: Any) -> dict[str, Any]:
 
 
 def write(folder, number: int, roster: dict[str, Any] | None = None) -> dict[str, Any]:
+    if roster is not None:
+        checksum = hashlib.sha256(json.dumps(roster, sort_keys=True).encode()).hexdigest()
+        roster = {**roster, "checksum": checksum}
     return ask(folder, do="write", line={"number": number}, roster=roster)
+
+
+def kept(answer: dict[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in json.loads(answer["roster"]).items() if key != "checksum"}
 
 
 def numbers(answer: dict[str, Any]) -> list[int]:
@@ -39,7 +47,7 @@ def test_lines_and_roster_come_back_private_to_root(folder):
     write(folder, 2)
     found = ask(folder, do="read", last=10)
     assert numbers(found) == [1, 2]
-    assert json.loads(found["roster"]) == roster
+    assert kept(found) == roster
     assert (folder.stat().st_mode & 0o777, (folder / "history.jsonl").stat().st_mode & 0o777) == (0o700, 0o600)
     assert (folder / "roster.json").stat().st_mode & 0o777 == 0o600
 
@@ -83,16 +91,18 @@ def test_an_older_run_leaves_the_roster(folder):
     write(folder, 7, {"run": {"number": 7}})
     answer = write(folder, 6, {"run": {"number": 6}})
     assert "of run 7, newer" in answer["warnings"][0]
-    assert json.loads(answer["roster"]) == {"run": {"number": 7}}
+    assert kept(answer) == {"run": {"number": 7}}
     assert numbers(ask(folder, do="read", last=9)) == [7, 6]  # it happened, so it is told
 
 
-@pytest.mark.parametrize("data", [b"", b"{", b"[]", b'{"run": null}'])
+@pytest.mark.parametrize(
+    "data", [b"", b"{", b"[]", b'{"run": null}', b'{"run": {"number": 9}, "checksum": "of number 1"}']
+)
 def test_a_damaged_roster_is_replaced(folder, data):
     write(folder, 1, {"run": {"number": 1}})
     (folder / "roster.json").write_bytes(data)
     write(folder, 2, {"run": {"number": 2}})
-    assert json.loads(ask(folder, do="read")["roster"]) == {"run": {"number": 2}}
+    assert kept(ask(folder, do="read")) == {"run": {"number": 2}}
 
 
 def test_many_at_once_keep_every_line(folder):

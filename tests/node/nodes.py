@@ -1,0 +1,106 @@
+"""Real nodes for the tests of the node program: what they are asked, what they answer, what is looked at by itself."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from hpcforge.lab import lab as labs
+from hpcforge.node import bundle
+
+Events = list[dict[str, Any]]
+PYTHON = r"sudo sed 's/.*\"pid\": \([0-9]*\).*/\1/' /var/lib/hpcforge/lock"  # the process that holds the lock
+KILL = f"sudo kill -9 $({PYTHON})"
+_NUMBERS = itertools.count(1)
+
+
+@dataclass(frozen=True)
+class Node:
+    """One node of the lab."""
+
+    lab: labs.Lab
+    name: str
+
+    def shell(self, command: str, *, stdin: str = "", check: bool = True) -> str:
+        """Run a line as the login user; its standard output."""
+        argv = labs.ssh_argv(self.lab, self.name, ["sh", "-c", command])
+        end = subprocess.run(argv, input=stdin, capture_output=True, text=True, timeout=300, check=False)
+        assert not check or end.returncode == 0, end.stderr
+        return end.stdout
+
+    def send(self, request: dict[str, Any]) -> Events:
+        """Ask the node program; its answers."""
+        output = self.shell(bundle.first_command(become=True), stdin=bundle.payload(request))
+        return [json.loads(line) for line in output.splitlines()]
+
+    @contextmanager
+    def started(self, request: dict[str, Any]) -> Iterator[subprocess.Popen[str]]:
+        """The program with a request, and the test going on while it works."""
+        argv = labs.ssh_argv(self.lab, self.name, ["sh", "-c", bundle.first_command(become=True)])
+        with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as program:
+            assert program.stdin
+            program.stdin.write(bundle.payload(request))
+            program.stdin.close()
+            yield program
+
+    def observed(self, **more: Any) -> dict[str, Any]:
+        """What a node says that nothing is wanted of."""
+        return self.send({"verb": "observe", "wanted": [], "surplus": True, **more})[0]
+
+    def until(self, command: str, timeout_s: float = 20) -> None:
+        """Wait until a line succeeds on the node."""
+        deadline = time.monotonic() + timeout_s
+        while True:
+            argv = labs.ssh_argv(self.lab, self.name, ["sh", "-c", command])
+            if subprocess.run(argv, capture_output=True, timeout=30, check=False).returncode == 0:
+                return
+            assert time.monotonic() < deadline, command
+            time.sleep(0.2)
+
+
+def up(name: str, nodes: list[labs.LabNode]) -> labs.Lab:
+    """A lab of these nodes, or the same again after some of them went down."""
+    return labs.up(
+        nodes,
+        name=name,
+        cidr_wanted="10.192.0.0/24",
+        login_user="ops",
+        release="12",
+        blueprint=Path("/nowhere/blueprint.yaml"),
+        progress=quiet,
+    )
+
+
+def quiet(_line: str) -> None:
+    """For a lab that nobody watches."""
+
+
+def run(**more: Any) -> dict[str, Any]:
+    """A run later than any before."""
+    number = next(_NUMBERS)
+    who = {"who": "ann@operator", "cluster": "lab", "hpcforge": "0.1.0", "commit": None}
+    return {"number": number, "id": f"run{number}", **who, **more}
+
+
+def converge(phase: str, work: list[dict[str, Any]], **more: Any) -> dict[str, Any]:
+    """A request of a run of its own, done apart."""
+    this = more.pop("run", None) or run()
+    task = more.pop("task", f"{phase}:{this['id']}")
+    return {"verb": "converge", "phase": phase, "work": work, "run": this, "task": task, **more}
+
+
+def of(events: Events, kind: str) -> Events:
+    """The events of one kind."""
+    return [one for one in events if one["event"] == kind]
+
+
+def details(events: Events) -> dict[str, str]:
+    """What was changed, and how."""
+    return {one["name"]: one["detail"] for one in of(events, "changed")}
