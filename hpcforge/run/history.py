@@ -191,6 +191,13 @@ class Copy:
             roster = None
         return parse_history(lines[-last:] if last else (), max(0, len(lines) - last)), parse_roster(roster, cluster)
 
+    def in_place_of(self, roster: Roster, cluster: str) -> tuple[Roster, str]:
+        """This host's copy instead of a roster that is damaged, if there is one; and what to say of it."""
+        copy = self.read(cluster, 0)[1]
+        if copy.run is None or roster.newer:
+            return roster, "nodes that left the blueprint are not noticed"
+        return copy, f"this host's copy is used, of run {copy.run.number}: nodes enrolled since then are not in it"
+
     def _lines(self) -> list[str]:
         try:
             text = (self.folder / "history.jsonl").read_text("utf-8", "replace")

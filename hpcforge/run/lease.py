@@ -102,14 +102,14 @@ def take(
 class Lease:
     """The engines of a run that holds the lease, or that could not ask for it: then `held` is False.
 
-    A context manager that gives it back. `number` is to be set once the run has one, for others to be told. `lost` says
-    so when another run has taken over because this one was silent for too long: finish what runs, start no more.
+    A context manager that gives it back; if it ends by an exception, that is told in the history. `lost` says so when
+    another run has taken over because this one was silent for too long: finish what runs, start no more.
     """
 
     def __init__(self, engine: Engine, head: str, run_id: str, who: str, say: Callable[[str], None]) -> None:
         self.held = False
         self.lost: str | None = None
-        self.number: int | None = None
+        self._number: int | None = None
         self._engine, self._head, self._say = engine, head, say
         self._identity = {"run_id": run_id, "who": who, "process": this_process()}
         self._kept: deque[Event] = deque()  # seen by `run` or `ask`, not yet by `next`
@@ -120,11 +120,20 @@ class Lease:
         self._asking = False  # somebody waits for the answer
         self._deaf = False  # the head gives no answers, and that has been said
 
+    @property
+    def number(self) -> int | None:
+        """The run's number, for others to be told; None until it has one."""
+        return self._number
+
+    @number.setter
+    def number(self, number: int) -> None:
+        self._number, self._due = number, 0.0  # it is told with the next event, so that a run that dies is known by it
+
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
-        self.release()
+        self.release(cut_off=kind is not None and self.number is not None)
 
     def start(self, task: Task) -> None:
         """Begin a task."""
@@ -168,21 +177,22 @@ class Lease:
         if self._beat is None and self.lost is None and time.monotonic() >= self._due:
             self._begin(None)
 
-    def release(self) -> None:
-        """Give it back, so that nobody has to wait until it is forgotten."""
+    def release(self, *, cut_off: bool = False) -> None:
+        """Give it back, so that nobody has to wait until it is forgotten. `cut_off`: the run ends before its time."""
         if self.held and self.lost is None:
             self.held = False
             with contextlib.suppress(EngineError):
-                self._engine.run(self._program("drop"))
+                self._engine.run(self._program("drop", cut_off=cut_off))
 
     def _begin(self, over: str | None) -> None:
         task = self._program("take", over)
         self._beat, self._answer = task.id, None
         self._engine.start(task)
 
-    def _program(self, do: str, over: str | None = None) -> Program:
+    def _program(self, do: str, over: str | None = None, cut_off: bool = False) -> Program:
         self._count += 1
-        request = {"verb": "lease", "do": do, "stale_s": STALE_S, "over": over, "number": self.number, **self._identity}
+        about = {"stale_s": STALE_S, "over": over, "number": self.number, "cut_off": cut_off}
+        request = {"verb": "lease", "do": do, **about, **self._identity}
         task = f"lease:{self._identity['run_id']}:{self._count}"
         return Program(task, self._head, request, _TIMEOUT_S, aside=True)
 

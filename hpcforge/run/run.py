@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import dataclasses
 import getpass
+import os
 import secrets
 import socket
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Self
+
+from hpcforge.plan.roster import Roster
+
+_NO_ROSTER = Roster()
 
 
 @dataclass(frozen=True)
@@ -22,10 +27,10 @@ class Run:
     hpcforge: str  # version
     commit: str | None = None
 
-    def numbered(self, receipts: Iterable[Mapping[str, Any] | None]) -> Self:
-        """The run with the number above the highest that any contacted node's receipt has seen."""
+    def numbered(self, receipts: Iterable[Mapping[str, Any] | None], roster: Roster = _NO_ROSTER) -> Self:
+        """The run with the number above the highest that any contacted node's receipt, or the roster, has seen."""
         highest = max((int(receipt["run"]) for receipt in receipts if receipt), default=0)
-        return dataclasses.replace(self, number=highest + 1)
+        return dataclasses.replace(self, number=max(highest, roster.run.number if roster.run else 0) + 1)
 
     def request(self) -> dict[str, Any]:
         """The form in which it travels in every request that changes a node."""
@@ -34,4 +39,12 @@ class Run:
 
 def begin(cluster: str, version: str) -> Run:
     """A new run, not yet numbered."""
-    return Run(0, secrets.token_hex(8), f"{getpass.getuser()}@{socket.gethostname()}", cluster, version)
+    return Run(0, secrets.token_hex(8), f"{_user()}@{socket.gethostname()}", cluster, version)
+
+
+def _user() -> str:
+    """Who is at the terminal, also behind sudo."""
+    try:
+        return os.environ.get("SUDO_USER") or getpass.getuser()
+    except (KeyError, OSError):  # a number without a name
+        return str(os.getuid())

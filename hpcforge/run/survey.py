@@ -14,6 +14,7 @@ from hpcforge.plan.observed import Observed
 from hpcforge.plan.plan import Leaving
 from hpcforge.plan.roster import PATH as ROSTER_PATH
 from hpcforge.plan.roster import Enrolled, Roster, leaving, parse_roster
+from hpcforge.run.history import Copy
 from hpcforge.run.observe import observe, observe_leaving
 
 
@@ -55,8 +56,9 @@ def survey(
     head = seen[controller]
     roster = parse_roster(head.reads.get(ROSTER_PATH), cluster.name)
     if roster.problem:
-        lost = "nodes that left the blueprint are not noticed"
-        say(f"the roster on {controller} cannot be used: {roster.problem}; {lost}")
+        why = f"the roster on {controller} cannot be used: {roster.problem}"
+        roster, instead = Copy.of(cluster.name).in_place_of(roster, cluster.name)
+        say(f"{why}; {instead}")
     gone = leaving(roster, cluster) if whole else {}
     going: dict[str, Observed] = {}
     if gone:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from collections import deque
 from pathlib import Path
@@ -112,6 +113,15 @@ def test_it_comes_back_from_the_head_and_a_copy_stays_here(head: Head, state: Pa
     assert (state.stat().st_mode & 0o777, (state / "history.jsonl").stat().st_mode & 0o777) == (0o700, 0o600)
 
 
+def test_a_run_that_was_overtaken_leaves_the_roster_and_is_told(head: Head) -> None:
+    write_log(head, "head", ended(7), ROSTER, "small")
+    older = dataclasses.replace(ROSTER, run=LastRun(6, "old", "bob@far", 1.8e9, "0.1.0"), nodes={})
+    [said] = write_log(head, "head", ended(6, "old", "bob@far"), older, "small")
+    assert said == "the roster is of run 7, newer than this one: left alone"
+    history, roster, _ = read_log(head, "head", "small", 10)
+    assert (roster, [run.number for run in history.runs]) == (ROSTER, [7, 6])
+
+
 def test_the_copy_catches_up_with_what_others_did(head: Head) -> None:
     write_log(head, "head", ended(1, "a"), ROSTER, "small")
     line = {"schema": 1, "id": "b", "who": "bob@far", "number": 2, "started_s": 2.0}
@@ -144,6 +154,17 @@ def test_without_room_here_that_is_said_and_the_head_has_it(head: Head, state: P
     [problem] = write_log(head, "head", ended(), ROSTER, "small")
     assert problem.startswith(f"no copy of the history on this host: {state}")
     assert read_log(head, "head", "small", 5)[0].runs == (ended(),)
+
+
+def test_the_copy_stands_in_for_a_damaged_roster(head: Head) -> None:
+    damaged = Roster(problem="damaged")
+    assert Copy.of("small").in_place_of(damaged, "small") == (damaged, "nodes that left the blueprint are not noticed")
+    write_log(head, "head", ended(), ROSTER, "small")
+    roster, said = Copy.of("small").in_place_of(damaged, "small")
+    assert roster == ROSTER
+    assert said.startswith("this host's copy is used, of run 7")
+    newer = Roster(problem="written by a newer hpcforge", newer=True)
+    assert Copy.of("small").in_place_of(newer, "small")[0] == newer
 
 
 @pytest.mark.parametrize(

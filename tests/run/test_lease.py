@@ -171,6 +171,30 @@ def test_work_keeps_it_alive(head: Head, said: list[str], monkeypatch: Any) -> N
         assert (other.run_id, other.number) == ("mine", 12)
 
 
+def test_the_number_is_told_at_once(head: Head, said: list[str]) -> None:
+    with take(head, "head", "mine", "ada@near", 0, said.append) as lease:
+        lease.number = 12
+        assert lease.next(0.01) is None
+        other = look(head, "head")
+        assert other is not None
+        assert other.number == 12
+
+
+@pytest.mark.parametrize(("number", "lines"), [(12, 1), (None, 0)])
+def test_a_run_that_is_torn_off_is_in_the_history_if_it_had_begun(
+    head: Head, said: list[str], number: int | None, lines: int
+) -> None:
+    with pytest.raises(KeyboardInterrupt), take(head, "head", "mine", "ada@near", 0, said.append) as lease:
+        if number:
+            lease.number = number
+        raise KeyboardInterrupt
+    assert look(head, "head") is None
+    history = head.folder / "history.jsonl"
+    told = [json.loads(line) for line in history.read_text().splitlines()] if history.exists() else []
+    assert len(told) == lines
+    assert all((line["number"], line["cut_off"]) == (12, True) for line in told)
+
+
 def test_events_of_others_pass_through_in_order(head: Head, said: list[str], monkeypatch: Any) -> None:
     monkeypatch.setattr(leases, "BEAT_S", 0.0)  # a heartbeat before every event
     with take(head, "head", "mine", "ada@near", 0, said.append) as lease:
