@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+
 from hpcforge.blueprint.diagnostics import InvalidInput, render_all
 from hpcforge.blueprint.edit import EditError
 from hpcforge.cli.exit_codes import Exit
@@ -14,6 +16,8 @@ from hpcforge.run.lease import LeaseHeldError
 from hpcforge.run.secrets import SecretsError
 from hpcforge.run.succession import OlderError
 from hpcforge.run.wheels import FetchError
+
+_NO_ROOM = (errno.ENOSPC, errno.EDQUOT)  # of a write, which does not say what to
 
 
 class UsageError(Exception):
@@ -44,4 +48,9 @@ def explain(error: Exception) -> tuple[str | None, Exit]:
         return f"error: {error}\n", Exit.ERROR
     if isinstance(error, OSError) and error.filename is not None:
         return f"error: {error.filename}: {error.strerror}\n", Exit.ERROR
+    if isinstance(error, OSError) and (error.errno in _NO_ROOM or "temporary directory" in str(error)):
+        return (
+            f"error: on this machine: {error.strerror}\nhint: make room, then run it again\n",
+            Exit.ERROR,
+        )
     return None, Exit.ERROR
