@@ -14,6 +14,7 @@ from hpcforge.engines.tasks import Command, Engine, Event
 from hpcforge.plan.observed import Observed
 from hpcforge.plan.plan import Plan
 from hpcforge.run.admit import Admission, admit
+from hpcforge.run.lease import Lease
 from hpcforge.run.observe import UNREACHABLE
 from hpcforge.run.run import Run
 from hpcforge.run.verdict_store import store_verdicts
@@ -74,7 +75,7 @@ def apply_plan(
 
     `head` is the controller's answer. Without a `scheduler` (no role brings one) nothing is admitted or verified.
     """
-    _fetch_artifacts(plan, artifacts, cluster, listener)
+    _fetch_artifacts(engine, plan, artifacts, cluster, listener)
     with listener.phase("configure"):
         result = walk(plan, secrets, engine, listener.event, stop, run)
     if result.interrupted:
@@ -152,9 +153,15 @@ class EngineHead:
         return Completed(data["rc"], data["stdout"], data["stderr"] or data["error"] or "")
 
 
-def _fetch_artifacts(plan: Plan, artifacts: Path, cluster: Cluster, listener: Listener) -> None:
-    """Fetch pinned wheels if a node will be handed some."""
+def _fetch_artifacts(engine: Engine, plan: Plan, artifacts: Path, cluster: Cluster, listener: Listener) -> None:
+    """Fetch pinned wheels if a node will be handed some. It can take minutes, in which the lease must stay alive."""
+
+    def progress(text: str) -> None:
+        listener.detail(text)
+        if isinstance(engine, Lease):
+            engine.stay_alive()
+
     wanted = any(c.opaque and "wheels" in c.opaque.opaque.inputs for s in plan.steps for c in s.changes.values())
     if wanted and cluster.pytorch is not None and cluster.pytorch.wheels:
         with listener.phase("fetch wheels"):
-            fetch(cluster.pytorch.wheels, artifacts, listener.detail)
+            fetch(cluster.pytorch.wheels, artifacts, progress)

@@ -145,7 +145,7 @@ class Lease:
             return self._kept.popleft()
         until = None if timeout_s is None else time.monotonic() + timeout_s
         while True:
-            self.beat_if_due()
+            self._beat_if_due()
             event = self._one(BEAT_S if until is None else max(0.0, until - time.monotonic()))
             if event is not None or (until is not None and time.monotonic() >= until):
                 return event
@@ -154,7 +154,7 @@ class Lease:
         """Start a task and wait for its result; all other events are kept for `next`."""
         self.start(task)
         while True:
-            self.beat_if_due()
+            self._beat_if_due()
             event = self._one(BEAT_S)
             if event is not None and event.task == task.id and event.kind == "result":
                 return event
@@ -172,8 +172,14 @@ class Lease:
         self._asking = False
         return _holder(self._answer.data if self._answer else None)
 
-    def beat_if_due(self) -> None:
-        """A heartbeat, if it is time. To be called by work that asks nothing of the engines for more than a minute."""
+    def stay_alive(self) -> None:
+        """A heartbeat, if it is time: to be called every few seconds by work that asks nothing of the engines."""
+        event = self._one(0.0)
+        if event is not None:
+            self._kept.append(event)
+        self._beat_if_due()
+
+    def _beat_if_due(self) -> None:
         if self._beat is None and self.lost is None and time.monotonic() >= self._due:
             self._begin(None)
 

@@ -171,6 +171,18 @@ def test_work_keeps_it_alive(head: Head, said: list[str], monkeypatch: Any) -> N
         assert (other.run_id, other.number) == ("mine", 12)
 
 
+def test_work_without_the_engines_keeps_it_alive_too(head: Head, said: list[str], monkeypatch: Any) -> None:
+    monkeypatch.setattr(leases, "BEAT_S", 0.05)
+    with take(head, "head", "mine", "ada@near", 0, said.append) as lease:
+        lease.start(Command("a", "head", ("true",)))
+        until = time.monotonic() + 0.5
+        while time.monotonic() < until:
+            lease.stay_alive()
+        assert head.asked.count("take") >= 4
+        seen = [lease.next(1.0) for _ in range(2)]
+        assert [event.kind for event in seen if event] == ["line", "result"]  # nothing is lost meanwhile
+
+
 def test_the_number_is_told_at_once(head: Head, said: list[str]) -> None:
     with take(head, "head", "mine", "ada@near", 0, said.append) as lease:
         lease.number = 12
