@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -21,6 +21,7 @@ from hpcforge.cli.plan_files import read_plan
 from hpcforge.cli.planning import Choice, Comparison, choose, compare
 from hpcforge.cli.program import program
 from hpcforge.cli.site import Site, artifacts_path, compile_site, open_engines, open_site, site_secrets
+from hpcforge.cli.trust import trust_new
 from hpcforge.engines import Engines
 from hpcforge.engines.tasks import Engine
 from hpcforge.plan.desired import Desired
@@ -35,7 +36,7 @@ from hpcforge.run.apply import Applied, apply_plan
 from hpcforge.run.history import past, write_log
 from hpcforge.run.lease import Lease
 from hpcforge.run.observe import wait_for_others
-from hpcforge.run.run import Run, begin
+from hpcforge.run.run import begin
 
 _OTHERS_S = 900.0  # how long the last steps of a run that is gone are waited for
 
@@ -68,73 +69,29 @@ def apply(
     lock_timeout: Annotated[
         float, typer.Option("--lock-timeout", help="Wait for another apply to end, s.", min=0, metavar="SECONDS")
     ] = 0.0,
+    trust: options.TrustNew = False,
     as_json: options.Json = False,
 ) -> int:
     """Show what would change, do it, and verify the cluster. Safe to run again; nothing to do changes nothing."""
     if plan_file is not None and (limit or exclude or only or force):
         raise UsageError("a plan is applied as it is", "leave out --limit, --exclude, --only and --force, or --plan")
     site = open_site(blueprint, inventory, lab, identity)
+    site = trust_new(site) if trust else site
     secrets = site_secrets(site, make=True)
     desired = compile_site(site, secrets, roles)
     choice = choose(site, desired, limit, exclude, only, force)
     made = read_plan(plan_file, desired, secrets) if plan_file is not None else None
-    started_s = time.time()
     with (
         open_engines(site) as engines,
         Progress() as human,
         _first_interrupt(human) as stop,
         Stream(human, sys.stdout if as_json else None) as progress,
-        ExitStack() as held,
+        ExitStack() as until_end,
     ):
-        work = _Work(site, engines, desired, choice, progress)
-        run, head = begin(site.cluster.name, __version__), site.cluster.slurm.controller
-        engine: Engine = engines
-
-        def lock() -> Lease:
-            return held.enter_context(leases.take(engines, head, run.id, run.who, lock_timeout, progress.say, stop))
-
-        found, lease = work.look(engine), None
-        if found.survey.at_work:
-            engine = lease = lock()
-            wait_for_others(engine, found.survey.at_work, _OTHERS_S, progress.say)
-            found = work.look(engine)
-        plan, out = found.plan, dict[str, str]()
-        if made is not None:
-            plan, out = _still_holds(made, found.plan, strict)
-        progress.plan(plan, out)
-        asked = plan.pending and not yes
-        if asked:
-            _confirm(human, len(plan.touched) + len(plan.leaving))
-        if plan.pending and lease is None:
-            engine = lease = lock()
-            if asked or lock_timeout:  # minutes may have passed, and another run
-                found = work.look(engine)
-                plan, since = _still_holds(plan, found.plan, strict)
-                out |= since
-                progress.warn_moved(since)
-        run = replace(
-            run.numbered(seen.receipt for seen in (*found.survey.observed.values(), found.survey.head)),
-            commit=found.commit.id if found.commit else None,
-        )
-        if lease is not None:
-            lease.number = run.number
-        done = apply_plan(
-            engine,
-            site.cluster,
-            plan,
-            found.survey.observed,
-            found.survey.head,
-            secrets,
-            artifacts_path(),
-            progress,
-            lambda: stop() or (lease is not None and lease.lost is not None),
-            run,
-            scheduler="slurm_controller" in desired.roles,
-        )
-        done = replace(done, moved=out)
+        wishes = Wishes(made, strict, yes, lock_timeout)
+        work = _Apply(site, secrets, desired, choice, wishes, engines, progress, stop, until_end)
+        plan, done = work.go()
         code = exit_code(done)
-        if plan.pending:
-            _record(engine, site, found, done, run, code, started_s, human)
         progress.result(done, code)
     if not as_json:
         sys.stdout.write(nodes_table(plan, done.result, done.admission))
@@ -155,19 +112,125 @@ def exit_code(done: Applied) -> Exit:
 
 
 @dataclass(frozen=True)
-class _Work:
-    """What is looked at, and how."""
+class Wishes:
+    """How it is to be done."""
 
-    site: Site
-    engines: Engines
-    desired: Desired
-    choice: Choice
-    progress: Stream
+    made: Plan | None  # a plan that was made before; None: whatever has to be done now
+    strict: bool
+    yes: bool
+    lock_timeout_s: float
 
-    def look(self, engine: Engine) -> Comparison:
+
+class _Apply:
+    """One apply: look, ask, hold the lease, do it, and write it down."""
+
+    def __init__(
+        self,
+        site: Site,
+        secrets: Mapping[str, bytes],
+        desired: Desired,
+        choice: Choice,
+        wishes: Wishes,
+        engines: Engines,
+        progress: Stream,
+        stop: Callable[[], bool],
+        until_end: ExitStack,
+    ) -> None:
+        self.site, self.secrets, self.desired, self.choice, self.wishes = site, secrets, desired, choice, wishes
+        self.engines, self.progress, self.stop, self.until_end = engines, progress, stop, until_end
+        self.run = begin(site.cluster.name, __version__)
+        self.head = site.cluster.slurm.controller
+        self.lease: Lease | None = None
+        self.started_s = time.time()
+
+    @property
+    def engine(self) -> Engine:
+        """What asks the nodes: the lease, once it is held, since it beats while it waits for them."""
+        return self.lease or self.engines
+
+    def go(self) -> tuple[Plan, Applied]:
+        """All of it; what was planned, and what it came to."""
+        found, plan, out = self._agree()
+        receipts = [seen.receipt for seen in (*found.survey.observed.values(), found.survey.head)]
+        commit = found.commit.id if found.commit else None
+        self.run = replace(self.run.numbered(receipts, found.survey.roster), commit=commit)
+        if self.lease is not None:
+            self.lease.number = self.run.number
+        done = apply_plan(
+            self.engine,
+            self.site.cluster,
+            plan,
+            found.survey.observed,
+            found.survey.head,
+            self.secrets,
+            artifacts_path(),
+            self.progress,
+            self._has_to_stop,
+            self.run,
+            scheduler="slurm_controller" in self.desired.roles,
+        )
+        done = replace(done, moved=out)
+        if plan.pending:
+            self._record(found, done)
+        return plan, done
+
+    def _agree(self) -> tuple[Comparison, Plan, dict[str, str]]:
+        """What will be done, after everybody who has a say was asked: other runs, the operator, and the nodes again."""
+        found = self._look()
+        if found.survey.at_work:
+            self._lock()
+            wait_for_others(self.engine, found.survey.at_work, _OTHERS_S, self.progress.say)
+            found = self._look()
+        plan, out = found.plan, dict[str, str]()
+        if self.wishes.made is not None:
+            plan, out = _still_holds(self.wishes.made, found.plan, self.wishes.strict)
+        self.progress.plan(plan, out)
+        if not plan.pending:
+            return found, plan, out
+        ask = not self.wishes.yes
+        if ask:
+            _confirm(self.progress.human, len(plan.touched) + len(plan.leaving))
+        if self.lease is None:
+            self._lock()
+            if ask or self.wishes.lock_timeout_s:  # minutes may have passed, and another run
+                found = self._look()
+                plan, since = _still_holds(plan, found.plan, self.wishes.strict)
+                out |= since
+                self.progress.warn_moved(since)
+        return found, plan, out
+
+    def _look(self) -> Comparison:
         self.progress.detail(f"looking at {len(self.choice.nodes)} nodes")
         with self.progress.phase("observe"):
-            return compare(self.site, self.engines, engine, self.desired, self.choice, self.progress.say)
+            return compare(self.site, self.engines, self.engine, self.desired, self.choice, self.progress.say)
+
+    def _lock(self) -> None:
+        wait_s, say = self.wishes.lock_timeout_s, self.progress.say
+        held = leases.take(self.engines, self.head, self.run.id, self.run.who, wait_s, say, self.stop)
+        self.lease = self.until_end.enter_context(held)
+
+    def _has_to_stop(self) -> bool:
+        return self.stop() or (self.lease is not None and self.lease.lost is not None)
+
+    def _record(self, found: Comparison, done: Applied) -> None:
+        """A line in the history, and the roster, on the head and on this host."""
+        left = [one.node for one in found.survey.leaving if _has_left(one.node, done)]
+        one = past(
+            self.run,
+            done.result,
+            args=sys.argv[2:],
+            dirty=bool(found.commit and found.commit.dirty),
+            started_s=self.started_s,
+            exit_code=int(exit_code(done)),
+            left=left,
+            verdicts=done.verdicts,
+        )
+        run = self.run
+        last = LastRun(run.number, run.id, run.who, time.time(), run.hpcforge, run.commit)
+        reached = [name for name in found.survey.observed if name not in done.result.lost]
+        roster = next_roster(found.survey.roster, self.site.cluster, last, reached, left)
+        for problem in write_log(self.engine, self.head, one, roster, self.site.cluster.name):
+            self.progress.say(problem)
 
 
 def _still_holds(made: Plan, now: Plan, strict: bool) -> tuple[Plan, dict[str, str]]:
@@ -177,36 +240,6 @@ def _still_holds(made: Plan, now: Plan, strict: bool) -> tuple[Plan, dict[str, s
         names = ", ".join(out)
         raise UsageError(f"{names}: not as when the plan was made", f"make a new one: {program()} plan -o FILE")
     return without(made, out, now), out
-
-
-def _record(
-    engine: Engine,
-    site: Site,
-    found: Comparison,
-    done: Applied,
-    run: Run,
-    code: Exit,
-    started_s: float,
-    progress: Progress,
-) -> None:
-    """A line in the history, and the roster, on the head and on this host."""
-    left = [name for name in (one.node for one in found.survey.leaving) if _has_left(name, done)]
-    one = past(
-        run,
-        done.result,
-        args=sys.argv[2:],
-        dirty=bool(found.commit and found.commit.dirty),
-        started_s=started_s,
-        exit_code=int(code),
-        left=left,
-        verdicts=done.verdicts,
-    )
-    last = LastRun(run.number, run.id, run.who, time.time(), run.hpcforge, run.commit)
-    reached = [name for name in found.survey.observed if name not in done.result.lost]
-    roster = next_roster(found.survey.roster, site.cluster, last, reached, left)
-    head = site.cluster.slurm.controller
-    for problem in write_log(engine, head, one, roster, site.cluster.name):
-        progress.say(problem)
 
 
 def _has_left(name: str, done: Applied) -> bool:

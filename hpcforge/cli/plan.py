@@ -17,6 +17,7 @@ from hpcforge.cli.plan_files import write_plan
 from hpcforge.cli.planning import choose, compare
 from hpcforge.cli.program import program
 from hpcforge.cli.site import Site, compile_site, open_engines, open_site, site_secrets
+from hpcforge.cli.trust import trust_new
 from hpcforge.plan.desired import Desired
 from hpcforge.plan.diff import diff
 from hpcforge.plan.observed import Observed
@@ -47,12 +48,14 @@ def plan(
         bool, typer.Option("--offline", help="Look at no node: show what a node with nothing would get.")
     ] = False,
     new_files: Annotated[bool, typer.Option("--new-files", help="Show the content of new files, too.")] = False,
+    trust: options.TrustNew = False,
     as_json: options.Json = False,
 ) -> int:
     """Compare the nodes with the blueprint and show what an apply would do. Exit status 2: there is something."""
-    if offline and output is not None:
-        raise UsageError("a plan that looked at no node cannot be applied", "leave out --offline, or -o")
+    if offline and (output is not None or trust):
+        raise UsageError("--offline looks at no node", "leave it out, or leave out -o and --trust-new")
     site = open_site(blueprint, inventory, lab, identity, needs_lab=not offline)
+    site = trust_new(site) if trust else site
     secrets = site_secrets(site, make=output is not None)  # a plan file is sealed with one of them
     desired = compile_site(site, secrets, roles)
     choice = choose(site, desired, limit, exclude, only, force)

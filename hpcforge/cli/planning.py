@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 from hpcforge import __version__
 from hpcforge.cli.failures import UsageError
@@ -76,8 +75,8 @@ def compare(
     )
     receipts = {name: (seen.receipt or {}).get("hpcforge") for name, seen in found.observed.items()}
     refuse_older(__version__, found.roster, receipts)
-    files = [path for path in (site.loaded.blueprint_path, site.loaded.inventory_path) if path is not None]
-    commit = commit_of(*files)
+    inventory = None if site.lab else site.loaded.inventory_path  # a rehearsal's is nobody's to commit
+    commit = commit_of(*(path for path in (site.loaded.blueprint_path, inventory) if path is not None))
     last = found.roster.run
     known = descends(site.loaded.blueprint_path, last.commit) if last and last.commit else None
     warning = commit_warning(commit, last, known)
@@ -95,8 +94,3 @@ def _say_troubles(name: str, receipt: object, reverted: Sequence[object], say: C
     for one in reverted:
         if isinstance(one, dict):
             say(f"{name}: an earlier change of {one.get('role')} was taken back by the node: nobody confirmed it")
-
-
-def roles_folder(path: Path | None) -> Path | None:
-    """A folder of roles as it was given, absolute."""
-    return None if path is None else path.absolute()

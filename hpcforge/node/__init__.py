@@ -33,7 +33,7 @@ Of the head (`hpcforge.node.lease`, `hpcforge.node.records`)::
 
     {"verb": "lease", "do": "take", "run_id", "who": "user@host", "number": n | null, "process": any, "stale_s": 90,
                       "over": run_id of a holder that is known to be dead | null}
-    {"verb": "lease", "do": "drop", "run_id"}
+    {"verb": "lease", "do": "drop", "run_id", "cut_off": true if it ends before its time}
     {"verb": "lease", "do": "look", "stale_s": 90}
     {"verb": "log",   "do": "write", "line": {...}, "roster": {"run": {"number"}, ...} | null}
     {"verb": "log",   "do": "read", "last": n}

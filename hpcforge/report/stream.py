@@ -35,7 +35,7 @@ class Stream:
     """Passes everything on to `human`; with an `out` also as lines there. A context manager for symmetry with it."""
 
     def __init__(self, human: Progress, out: TextIO | None) -> None:
-        self._human, self._out = human, out
+        self.human, self._out = human, out
 
     def __enter__(self) -> Self:
         return self
@@ -47,7 +47,7 @@ class Stream:
     def plan(self, plan: Plan, moved: Mapping[str, str]) -> None:
         """What will be done."""
         self._write("plan", plan=dataclasses.asdict(plan), moved=dict(moved))
-        self._human.block(plan_text(plan))
+        self.human.block(plan_text(plan))
         self.warn_moved(moved)
 
     def warn_moved(self, moved: Mapping[str, str]) -> None:
@@ -58,24 +58,24 @@ class Stream:
     def say(self, text: str) -> None:
         """Something worth a line."""
         self._write("said", text=text)
-        self._human.say(text)
+        self.human.say(text)
 
     def detail(self, text: str) -> None:
         """What is being done just now; for people only."""
-        self._human.detail(text)
+        self.human.detail(text)
 
     def event(self, event: Event) -> None:
         """An engine's event."""
         if event.kind in _OF_NODES:
             self._write(event.kind, node=event.node, **{k: v for k, v in event.data.items() if k != "node"})
-        self._human.event(event)
+        self.human.event(event)
 
     @contextmanager
     def phase(self, name: str) -> Iterator[None]:
         """Time what happens inside."""
         began = time.monotonic()
         self._write("phase", name=name, state="begun")
-        with self._human.phase(name):
+        with self.human.phase(name):
             try:
                 yield
             finally:
