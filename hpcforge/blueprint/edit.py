@@ -8,7 +8,7 @@ do not know is refused, and stays as it is.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -62,6 +62,31 @@ def edited(text: str, edits: Iterable[Edit]) -> str:
     for edit in edits:
         text = _checked(text, edit)
     return mark + (text.replace("\n", "\r\n") if dos else text)
+
+
+def with_values(text: str, section: str, values: Mapping[tuple[str, str], Any]) -> str:
+    """Return the text with a value for each (entry of a section, key of it), over one reading: for thousands of nodes.
+
+    Raises `EditError`; the text must be valid YAML.
+    """
+    data = plain(read_bytes(text.encode(), "before").root)
+    for (entry, key), value in values.items():
+        data = _applied(data, SetValue((section, entry, key), value))
+    root = _spans(text)
+    there = root.entries[section][1].entries if section in root.entries else {}
+    new = {entry: {key: value} for (entry, key), value in values.items() if entry not in there}
+    if new and not there:
+        text = _set(text, root, SetValue((section,), new))
+    else:  # from the end of the file on, so that what was read of the places before still holds
+        for entry in reversed(new):
+            text = _set(text, root, SetValue((section, entry), new[entry]))
+    old = [(entry, key) for entry, key in values if entry in there]
+    for entry, key in sorted(old, key=lambda place: there[place[0]][0].start, reverse=True):
+        text = _set(text, root, SetValue((section, entry, key), values[entry, key]))
+    after = read_bytes(text.encode(), "after")
+    if after.diagnostics or plain(after.root) != data:
+        raise EditError(f"{section}: this part is written in a way that cannot be edited safely", "edit it by hand")
+    return text
 
 
 def quoted(value: Any, *, flow: bool = True) -> str:

@@ -31,6 +31,13 @@ Identity = Annotated[
         show_default=False,
     ),
 ]
+TrustNew = Annotated[
+    bool,
+    typer.Option(
+        "--trust-new",
+        help="Accept the host key that a node without a recorded one shows now, and record it in the inventory.",
+    ),
+]
 Json = Annotated[bool, typer.Option("--json", help="Machine-readable results on stdout, schema-versioned.")]
 
 Limit = Annotated[

@@ -29,7 +29,8 @@ def host_keys(target: Target) -> list[tuple[str, str]]:
         raise UnreachableError(
             "no-host-key",
             f"the inventory has no host key for {target.name}: add what `ssh-keyscan {target.address}` says, "
-            "compared with the node's console, as `host_keys`",
+            "compared with the node's console, as `host_keys`; or run the same command with --trust-new, which "
+            "accepts and records the key that it shows now",
         )
     found = [_KEY.fullmatch(line.strip()) for line in target.host_keys]
     if not all(found) or not _ADDRESS.fullmatch(target.address):

@@ -19,7 +19,7 @@ def classify(target: Target, error: BaseException) -> UnreachableError:
     """What went wrong while connecting, as a reason and a sentence that says what to do."""
     where = f"{target.name} ({target.address})"
     if isinstance(error, paramiko.BadHostKeyException):
-        return _host_key_changed(where, error)
+        return _host_key_changed(target.name, where, error)
     if isinstance(error, paramiko.AuthenticationException):
         with_what = f"the key {target.key}" if target.key else "the keys of your ssh agent"
         return UnreachableError("login", f"{where} does not let {target.user} in with {with_what}: {error}")
@@ -52,9 +52,10 @@ def _no_connection(where: str, error: OSError) -> UnreachableError:
     return UnreachableError("handshake", f"{where} cannot be connected to: {error}")
 
 
-def _host_key_changed(where: str, error: paramiko.BadHostKeyException) -> UnreachableError:
+def _host_key_changed(name: str, where: str, error: paramiko.BadHostKeyException) -> UnreachableError:
     return UnreachableError(
         "host-key",
         f"the host key of {where} is {error.key.fingerprint}, the inventory says {error.expected_key.fingerprint}: "
-        "nothing was sent; if the node was reinstalled, put its new key into the inventory",
+        "nothing was sent; if it was reinstalled or replaced, forget the old key with "
+        f"`hpcforge nodes replace BLUEPRINT {name}`, then apply with --trust-new",
     )

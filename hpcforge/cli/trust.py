@@ -1,0 +1,99 @@
+"""`--trust-new`: host keys that nobody has recorded yet are shown, put into the inventory, and held to from then on.
+
+The one time that a key is believed because a machine shows it; whoever gives the option says so. A key that is
+recorded is never replaced here: `hpcforge nodes replace` forgets it.
+"""
+
+from __future__ import annotations
+
+import base64
+import dataclasses
+import sys
+import tempfile
+from pathlib import Path
+from stat import S_IMODE
+from typing import Any
+
+from hpcforge.atomic import write_atomically
+from hpcforge.blueprint.edit import SetValue, edited, with_values
+from hpcforge.cli.failures import UsageError
+from hpcforge.cli.site import Site, jump_host, target
+from hpcforge.cluster import load
+from hpcforge.cluster.model import Access
+from hpcforge.report.text import clean, table
+from hpcforge.run.host_certificates import fingerprint
+from hpcforge.run.trust import Shown, ask_for_keys
+
+
+def trust_new(site: Site) -> Site:
+    """Record the host key that each node without one shows now; the site as it is with them.
+
+    Nodes that show none are named and stay as they were: hpcforge does not connect to them.
+    """
+    unknown = [node for node in site.cluster.nodes if not node.host_keys]
+    via = jump_host(site)
+    if not unknown and (via is None or via.host_keys):
+        return site
+    with tempfile.TemporaryDirectory(prefix="hpcforge-") as work:
+        shown = ask_for_keys([target(site, node.name, node) for node in unknown], via, Path(work))
+    for name, why in shown.refused.items():
+        sys.stderr.write(f"{name}: no host key to accept: {clean(why)}\n")
+    if not shown.keys and shown.jump_host is None:
+        return site
+    sys.stderr.write(_table(site, shown))
+    path = _write(site, shown)
+    sys.stderr.write(
+        f"accepted, written to {path}; to be sure, compare with each machine's console: "
+        "ssh-keygen -lf /etc/ssh/ssh_host_ed25519_key.pub\n"
+    )
+    loaded = load(site.loaded.blueprint_path, path)
+    return dataclasses.replace(site, loaded=loaded, cluster=loaded.cluster)
+
+
+def _table(site: Site, shown: Shown) -> str:
+    rows = [(name, site.cluster.by_name[name].address, key) for name, key in shown.keys.items()]
+    via = site.cluster.access.via
+    if shown.jump_host is not None and via is not None and via.name not in shown.keys:
+        rows.insert(0, (via.name, via.address, shown.jump_host))
+    cells = [[name, address, *_kind_and_fingerprint(key)] for name, address, key in rows]
+    return "new host keys:\n" + table(("node", "address", "type", "fingerprint"), cells, indent="  ")
+
+
+def _kind_and_fingerprint(key: str) -> tuple[str, str]:
+    kind, text = key.split()[:2]
+    return kind, fingerprint(base64.b64decode(text))
+
+
+def _write(site: Site, shown: Shown) -> Path:
+    """Put the keys into the inventory, or into a new one that the blueprint is made to name. The inventory's path."""
+    loaded = site.loaded
+    path = loaded.inventory_path
+    if path is None:
+        path = loaded.blueprint_path.with_name(f"{loaded.blueprint_path.stem}.inventory.yaml")
+        if path.exists():
+            raise UsageError(
+                f"{path} is there, but {loaded.blueprint_path} does not name it, so that keys cannot be recorded",
+                f"add `inventory: {path.name}` to the blueprint, or name an inventory with --inventory",
+            )
+        old = "# What there is: the machines behind the blueprint's names.\nschema: 1\n"
+    else:
+        old = path.read_bytes().decode("utf-8")
+    keys: dict[tuple[str, str], Any] = {(name, "host_keys"): [key] for name, key in shown.keys.items()}
+    new = {path: with_values(old, "nodes", keys) if keys else old}
+    access = site.cluster.access
+    if shown.jump_host is not None and access.via is not None and not access.via.is_node:
+        new[path] = edited(new[path], [SetValue(("access", "via"), _jump(access, shown.jump_host))])
+    if loaded.inventory_path is None:
+        blueprint = loaded.blueprint_path.read_bytes().decode("utf-8")
+        new[loaded.blueprint_path] = edited(blueprint, [SetValue(("inventory",), path.name)])
+    load(loaded.blueprint_path, path, instead=new)  # raises what would be wrong; nothing is written then
+    for file, text in new.items():  # the blueprint last: it never names what is not there
+        real = file.resolve()  # a link stays a link
+        write_atomically(real, text, S_IMODE(real.stat().st_mode) if real.exists() else 0o644)
+    return path
+
+
+def _jump(access: Access, key: str) -> dict[str, Any]:
+    assert access.via is not None
+    other = {"user": access.via.user} if access.via.user != access.user else {}
+    return {"host": access.via.address, **other, "host_keys": [key]}
