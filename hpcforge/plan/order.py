@@ -6,14 +6,14 @@ with a change that has to happen everywhere together: holding those back would h
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Set
+from collections.abc import Container, Mapping, Set
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
 
 from hpcforge.plan.plan import Plan
 
-Ended = Literal["done", "failed", "other"]
+Ended = Literal["done", "failed", "deferred", "other"]
 
 
 @dataclass(frozen=True)
@@ -45,18 +45,27 @@ class Order:
         return frozenset(n for n in self.plan.touched if n in service and n not in needed | self.plan.together)
 
     @cached_property
-    def canaries(self) -> Mapping[str, tuple[str, ...]]:
-        """Group -> the nodes that go first; none where a group has no others to be spared."""
+    def groups(self) -> Mapping[str, tuple[str, ...]]:
+        """Group -> its nodes that are held, those without jobs first: they have to wait for nobody."""
         groups: dict[str, list[str]] = {}
-        for node in self.plan.touched:
-            if node in self.held:
-                groups.setdefault(self.plan.groups.get(node, node), []).append(node)
+        for node in sorted((n for n in self.plan.touched if n in self.held), key=lambda n: n in self.plan.jobs):
+            groups.setdefault(self.plan.groups.get(node, node), []).append(node)
+        return {group: tuple(nodes) for group, nodes in groups.items()}
+
+    def canaries(self, group: str, deferred: Container[str] = ()) -> tuple[str, ...]:
+        """The nodes that go first; none where a group has no others to be spared. A deferred one is no canary."""
+        nodes = [node for node in self.groups.get(group, ()) if node not in deferred]
         count = self.plan.rollout.canary
-        return {group: tuple(nodes[:count]) for group, nodes in groups.items() if count and len(nodes) > count}
+        return tuple(nodes[:count]) if len(nodes) > count else ()
 
     @cached_property
     def _workers(self) -> frozenset[str]:
         return frozenset(worker.node for worker in self.plan.declared)
+
+    def has_to_be_empty(self, node: str) -> bool:
+        """Whether jobs would be disturbed: nothing more may start there, and what runs has to end first."""
+        at_stake = node in self.plan.in_service or node in self.plan.jobs
+        return node in self._workers and at_stake and self.plan.disruption(node) in ("drain", "reboot")
 
     def may_begin(self, node: str, begun: Set[str], ended: Mapping[str, Ended]) -> Begin:
         """Whether a node that has not begun may do so, given which have begun and how nodes ended."""
@@ -66,7 +75,8 @@ class Order:
         failed = [name for name, how in ended.items() if how == "failed"]
         if rollout.stop_after_failures is not None and len(failed) >= rollout.stop_after_failures:
             return Begin(False, f"stopped after {len(failed)} failed: {', '.join(failed)}")
-        first = self.canaries.get(self.plan.groups.get(node, node), ())
+        deferred = {name for name, how in ended.items() if how == "deferred"}
+        first = self.canaries(self.plan.groups.get(node, node), deferred)
         for canary in first if node not in first else ():
             if canary not in ended:
                 return Begin(False)

@@ -128,16 +128,16 @@ def _notes(plan: Plan) -> Iterator[str]:
         yield f"  to accept it, add to overrides:  {one.override}"
     for node, reason in plan.unreachable.items():
         yield f"{node} is unreachable and left out: {clean(reason)}"
-    emptied = [n for n in plan.touched if n in plan.in_service and plan.disruption(n) in ("drain", "reboot")]
-    for node in emptied:
+    order = Order(plan)
+    for node in filter(order.has_to_be_empty, plan.touched):
         yield f"{node} is drained first{_waiting(plan.jobs.get(node, ()), plan)}"
-    yield from _order(plan)
+    yield from _order(order)
 
 
-def _order(plan: Plan) -> Iterator[str]:
+def _order(order: Order) -> Iterator[str]:
     """How the nodes in service follow each other, where not all begin at once."""
-    order, rollout = Order(plan), plan.rollout
-    first = [node for canaries in order.canaries.values() for node in canaries]
+    plan, rollout = order.plan, order.plan.rollout
+    first = [node for group in order.groups for node in order.canaries(group)]
     if first:
         yield f"first {fold(first)}, through to the checks; the others of {_its(first)} only if that goes well"
     workers = {one.node for one in plan.declared} & order.held

@@ -34,9 +34,12 @@ class Drain:
     _next_s: float = 0.0
     _until_s: float = 0.0
 
-    def begin(self) -> None:
-        """Tell Slurm to start nothing more there."""
+    def begin(self, *, drained: bool) -> None:
+        """Tell Slurm to start nothing more there, unless it starts nothing there already: that reason stays."""
         self._until_s = time.monotonic() + self.limit_s
+        if drained:
+            self._count = 1
+            return
         reason = f"Reason={MARK}{self.why}"
         self._ask("scontrol", "update", f"NodeName={self.node}", "State=DRAIN", reason)
 

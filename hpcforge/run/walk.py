@@ -183,7 +183,8 @@ class _Walker:
                 return True
             if not begin.now:
                 return False
-        node.begun = self._emptied(node)
+        if self._emptied(node):
+            node.begun = True
         return node.ended
 
     def _left(self, controller: _Node) -> bool:
@@ -205,7 +206,7 @@ class _Walker:
             why = "leaves the cluster" if node.name in self.leaving else "is being changed"
             limit_s = self.plan.rollout.busy_wait_s
             node.drain = Drain(self.engine, self.plan.controller, node.name, why, limit_s)
-            node.drain.begin()
+            node.drain.begin(drained=node.name in self.plan.groups and node.name not in self.plan.in_service)
             self._say(node.name, "draining", ", ".join(self.plan.jobs.get(node.name, ())))
         node.drain.go_on()
         if node.drain.state == "busy":
@@ -215,10 +216,7 @@ class _Walker:
         return node.drain.state == "free"
 
     def _has_to_be_empty(self, node: str) -> bool:
-        if node in self.leaving:
-            return self.leaving[node].worker
-        worker = any(one.node == node for one in self.plan.declared)
-        return worker and node in self.plan.in_service and self.plan.disruption(node) in ("drain", "reboot")
+        return self.leaving[node].worker if node in self.leaving else self.order.has_to_be_empty(node)
 
     def _gathering(self, node: _Node, stage: Stage) -> bool:
         """True while another node that does a role together with this one has yet to get its files."""
@@ -317,6 +315,8 @@ class _Walker:
         outcomes = self.result.outcomes[node.name].values()
         if all(outcome.status == "done" for outcome in outcomes):
             return "done"
+        if any(outcome.status == "deferred" for outcome in outcomes):
+            return "deferred"
         return "failed" if any(outcome.status in ("failed", "unreachable") for outcome in outcomes) else "other"
 
     def _end(self, node: _Node, outcome: Outcome) -> None:

@@ -184,6 +184,28 @@ def test_a_node_that_stays_busy_is_left_for_another_apply() -> None:
     assert ended.deferred() == {"w1": "jobs still run there: 12"}
 
 
+def test_a_node_drained_by_somebody_else_keeps_that_reason_and_its_jobs() -> None:
+    slurm = Slurm(ends_after=1)
+    a_plan = plan({"conf": {"w1": DRAINING}}, groups={"w1": "w1"}, declared=(worker("w1"),), jobs={"w1": ("12",)})
+    ended, _ = go(a_plan, slurm)
+    assert [said.split()[0] for said in slurm.said] == ["squeue", "squeue"]
+    assert story(ended) == {"w1": "done"}
+
+
+def test_a_busy_canary_hands_its_part_on() -> None:
+    drained = Change(units=unit("c"), disruption="drain")
+    a_plan = six(Rollout(canary=1, busy_wait_s=0), drained, jobs={"w2": ("13",)})
+
+    def busy(task: Task) -> list[tuple[str, dict[str, Any]]]:
+        if isinstance(task, Command):
+            return [("result", result(ok=True, stdout="12|w1\n" if "--nodelist=w1" in task.argv else ""))]
+        return BAD if task.node == "w3" else all_well(task)
+
+    ended, _ = go(a_plan, busy)
+    assert story(ended) == {"w1": "deferred", "w3": "failed", **dict.fromkeys(("w2", "w4", "w5", "w6"), "skipped")}
+    assert ended.outcomes["w2"]["conf"].detail == "its canary w3 failed"
+
+
 def test_what_only_restarts_needs_no_empty_node() -> None:
     slurm = Slurm(ends_after=99)
     go(six(Rollout(), Change(units=unit("c"), disruption="restart")), slurm)
