@@ -106,6 +106,8 @@ def _serve(site: Site, target: Target, tasks: Queue[Json]) -> None:
     """One node: its tasks one after the other over one connection, made at the first, and again if it was lost."""
     link = Link(site.route, target)
     for task in tasks:
+        if task.get("fresh"):
+            link.close()
         try:
             answer = _do(site, link, task)
         except UnreachableError as error:

@@ -79,6 +79,12 @@ class Link:
         """Whether there is a connection that was up when last heard of."""
         return self._client is not None and alive(self._client)
 
+    def close(self) -> None:
+        """Give the connection up: the next one is new."""
+        if self._client is not None:
+            self._client.close()
+            self._client = None
+
     def client(self) -> paramiko.SSHClient:
         """The connection. Raises `UnreachableError`."""
         if self._client is not None and alive(self._client):

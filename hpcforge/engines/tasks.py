@@ -29,6 +29,7 @@ class Program:
     """The node program with one request (see `hpcforge.node`), as root; its answers are the events.
 
     `aside`: it does not wait for the node's other tasks, as a heartbeat must not; over a connection of its own.
+    `fresh`: over a new connection, so that its success shows that one can be made.
     A request with a "task" goes on when the connection is lost: it is connected to again for `reattach_s`, and only
     then the node is unreachable. One that is late is stopped on the node.
     """
@@ -38,6 +39,7 @@ class Program:
     request: Mapping[str, Any]
     timeout_s: float
     aside: bool = False
+    fresh: bool = False
     reattach_s: float = 90.0
 
 

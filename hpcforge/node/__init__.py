@@ -102,11 +102,12 @@ the program cannot be started, see `hpcforge.node.contact`.
 
 A `Difference` has a role, of which something is not as wanted, and under each key only what differs:
 `{"role", "packages": [missing], "directories": [{"path", "exists", "kind", "mode", "owner", "group"}], "files":
-[{"path", "exists", "kind", "digest", "mode", "owner", "group", "text"}], "accounts": [{"name", "exists", "uid", "gid",
-"home", "shell"}], "units": [{"name", "enabled", "active", "restart_pending"}], "checks": [{"name", "detail"}],
-"opaque": {"digest": old | null} | null}`. All keys are there. `kind` is `file`, `directory`, `symlink`, `other`,
-`unsafe` (somebody other than root could redirect the path; converge refuses it) or null. `text` is the old content,
-null for a secret, for what is not UTF-8 and for more than 256 KiB. `active` is the unit's state as systemd says it.
+[{"path", "exists", "kind", "digest", "mode", "owner", "group", "text", "written"}], "accounts": [{"name", "exists",
+"uid", "gid", "home", "shell"}], "units": [{"name", "enabled", "active", "restart_pending"}], "checks": [{"name",
+"detail"}], "opaque": {"digest": old | null} | null}`. All keys are there. `kind` is `file`, `directory`, `symlink`,
+`other`, `unsafe` (somebody other than root could redirect the path; converge refuses it) or null. `text` is the old
+content, null for a secret, for what is not UTF-8 and for more than 256 KiB; `written` is the digest of what we last
+wrote there, or null. `active` is the unit's state as systemd says it.
 
 Facts: `{"hostname", "machine_id", "boot_id", "os_id", "os_release", "kernel", "arch", "virtualisation", "python",
 "memory_kib", "cpus", "gpus": {"fake": n, "nvidia": n}, "time_s"}`.

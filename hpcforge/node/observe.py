@@ -30,7 +30,7 @@ def observe(request: Json, report: Report) -> Json:
             "role": role["role"],
             "packages": [name for name in role.get("packages", ()) if name in lacking],
             "directories": _compare(role, "directories", report),
-            "files": _compare(role, "files", report),
+            "files": [_with_written(one, role, remembered) for one in _compare(role, "files", report)],
             "accounts": _compare(role, "accounts", report),
             "units": [down[unit["name"]] for unit in role.get("units", ()) if unit["name"] in down],
             "checks": commands.failed_checks(index),
@@ -53,6 +53,12 @@ def observe(request: Json, report: Report) -> Json:
         }
     )
     return found
+
+
+def _with_written(difference: Json, role: Json, remembered: Receipt) -> Json:
+    """The difference with the digest that we last wrote there: by it, somebody else's change is told from our own."""
+    known = remembered.roles.get(role["role"], {}).get("files", {}).get(difference["path"]) or {}
+    return {**difference, "written": known.get("digest")}
 
 
 def _receipt(remembered: Receipt, wanted: Sequence[Json], compare: bool) -> Json:

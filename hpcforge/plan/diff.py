@@ -62,6 +62,7 @@ def diff(
     short = tuple(
         one
         for worker in workers
+        if reachable[worker.node].facts  # none in a plan that is made offline
         for one in shortfalls(worker, reachable[worker.node].facts, gpus_ready=worker.node not in busy)
     )
     controller = head or observed.get(cluster.slurm.controller)

@@ -27,6 +27,7 @@ class Observed:
     receipt: Mapping[str, Any] | None = None  # as in `hpcforge.node`; None: the node has not said
     at_work: Mapping[str, Any] | None = None  # another run that goes on there
     reverted: tuple[Mapping[str, Any], ...] = ()  # guarded changes that nobody confirmed
+    armed: tuple[Mapping[str, Any], ...] = ()  # guarded changes that the node will take back unless they are confirmed
 
     @property
     def configured(self) -> bool:

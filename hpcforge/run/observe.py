@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
@@ -18,6 +19,7 @@ from hpcforge.verify.verdicts import VERDICTS_PATH
 
 UNREACHABLE = "unreachable: "  # how a reason begins where hpcforge could not get in
 _TIMEOUT_S = 120.0
+_REVERTING_S = 5.0  # for a node to put files back and restart units
 
 
 def observe(engine: Engine, cluster: Cluster, desired: Desired, nodes: Sequence[str]) -> dict[str, Observed]:
@@ -34,16 +36,24 @@ def observe_leaving(engine: Engine, cluster: Cluster, nodes: Collection[str]) ->
 def wait_for_others(engine: Engine, busy: Mapping[str, Observed], timeout_s: float, say: Callable[[str], None]) -> None:
     """Wait until what an earlier run left at work on nodes has ended there, or `timeout_s` has passed.
 
-    A run that was killed leaves its last step at work on each node: it is not done a second time beside it.
+    A run that was killed leaves its last step at work on each node: it is not done a second time beside it. A guarded
+    change that it has not confirmed is about to be taken back.
     """
     waiting = set()
+    until = time.monotonic()
     for name, seen in busy.items():
-        work = seen.at_work or {}
+        for guard in seen.armed:
+            left_s = float(guard["left_s"])
+            say(f"{name}: takes back an unconfirmed change of {', '.join(guard['roles'])} in {left_s:.0f} s: waiting")
+            until = max(until, time.monotonic() + left_s + _REVERTING_S)
+        work = seen.at_work
+        if not work:
+            continue
         say(f"{name}: a step of run {work.get('number')} by {work.get('who')} is still at work there: waiting for it")
         waiting.add(f"wait:{name}")
         engine.start(Program(f"wait:{name}", name, {"verb": "wait", "timeout_s": timeout_s}, timeout_s + _TIMEOUT_S))
-    while waiting:
-        event = engine.next(_TIMEOUT_S)
+    while waiting or time.monotonic() < until:
+        event = engine.next(1.0)
         if event is not None and event.kind == "result":
             waiting.discard(event.task)
 
@@ -97,6 +107,7 @@ def _taken(seen: Observed, event: Event) -> Observed:
             receipt=data.get("receipt"),
             at_work=data.get("at_work"),
             reverted=tuple(data.get("reverted") or ()),
+            armed=tuple(data.get("armed") or ()),
         )
     if event.kind == "no_python":
         return dataclasses.replace(seen, facts=data, python=False)

@@ -202,7 +202,13 @@ def _guarded(
         return
     yield dataclasses.replace(finish, completes=())
     confirm = {"verb": "confirm", "guard": guard}
-    yield Stage(CONFIRMATION, (role,), (), Program(f"confirm:{role}:{node}", node, confirm, 30.0, aside=True), (role,))
+    yield Stage(
+        CONFIRMATION,
+        (role,),
+        (),
+        Program(f"confirm:{role}:{node}", node, confirm, 30.0, aside=True, fresh=True),
+        (role,),
+    )
 
 
 def _finish_stage(
