@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -27,7 +27,7 @@ from hpcforge.engines.tasks import Engine
 from hpcforge.plan.desired import Desired
 from hpcforge.plan.moved import moved, without
 from hpcforge.plan.plan import Plan
-from hpcforge.plan.roster import LastRun, next_roster
+from hpcforge.plan.roster import LastRun, Roster, next_roster
 from hpcforge.report.apply_text import next_steps, nodes_table, phases_line, verdicts_table
 from hpcforge.report.progress import Progress
 from hpcforge.report.stream import Stream
@@ -91,7 +91,7 @@ def apply(
         wishes = Wishes(made, strict, yes, lock_timeout)
         work = _Apply(site, secrets, desired, choice, wishes, engines, progress, stop, until_end)
         plan, done = work.go()
-        code = exit_code(done)
+        code = work.code(done)
         progress.result(done, code)
     if not as_json:
         sys.stdout.write(nodes_table(plan, done.result, done.admission))
@@ -170,9 +170,17 @@ class _Apply:
             scheduler="slurm_controller" in self.desired.roles,
         )
         done = replace(done, moved=out)
-        if plan.pending:
-            self._record(found, done)
+        left = [one.node for one in found.survey.leaving if _has_left(one.node, done)]
+        roster = self._roster(found, done, left)
+        # A run that was killed may have done everything but this; the next, with nothing else to do, makes up for it.
+        if plan.pending or (roster is not None and roster.nodes != found.survey.roster.nodes):
+            self._record(found, done, roster, left)
         return plan, done
+
+    def code(self, done: Applied) -> Exit:
+        """What it ends with; a run that lost the lease to another was not interrupted by its operator."""
+        overtaken = self.lease is not None and self.lease.lost is not None and not self.stop()
+        return Exit.BUSY if overtaken else exit_code(done)
 
     def _agree(self) -> tuple[Comparison, Plan, dict[str, str]]:
         """What will be done, after everybody who has a say was asked: other runs, the operator, and the nodes again."""
@@ -212,23 +220,27 @@ class _Apply:
     def _has_to_stop(self) -> bool:
         return self.stop() or (self.lease is not None and self.lease.lost is not None)
 
-    def _record(self, found: Comparison, done: Applied) -> None:
+    def _roster(self, found: Comparison, done: Applied, left: Sequence[str]) -> Roster | None:
+        """The roster from now on; None where the one before could not be asked for, and must not be written over."""
+        if found.survey.head.unreachable is not None:
+            return None
+        run = self.run
+        last = LastRun(run.number, run.id, run.who, time.time(), run.hpcforge, run.commit)
+        reached = [name for name in found.survey.observed if name not in done.result.lost]
+        return next_roster(found.survey.roster, self.site.cluster, last, reached, left)
+
+    def _record(self, found: Comparison, done: Applied, roster: Roster | None, left: Sequence[str]) -> None:
         """A line in the history, and the roster, on the head and on this host."""
-        left = [one.node for one in found.survey.leaving if _has_left(one.node, done)]
         one = past(
             self.run,
             done.result,
             args=sys.argv[2:],
             dirty=bool(found.commit and found.commit.dirty),
             started_s=self.started_s,
-            exit_code=int(exit_code(done)),
+            exit_code=int(self.code(done)),
             left=left,
             verdicts=done.verdicts,
         )
-        run = self.run
-        last = LastRun(run.number, run.id, run.who, time.time(), run.hpcforge, run.commit)
-        reached = [name for name in found.survey.observed if name not in done.result.lost]
-        roster = next_roster(found.survey.roster, self.site.cluster, last, reached, left)
         for problem in write_log(self.engine, self.head, one, roster, self.site.cluster.name):
             self.progress.say(problem)
 

@@ -14,7 +14,7 @@ from hpcforge.plan.diff import SLURM_NODES
 from hpcforge.plan.observed import Observed
 from hpcforge.plan.roster import Enrolled, Roster, leaving
 from hpcforge.run.history import History, Past, last_changed, read_log
-from hpcforge.run.lease import Holder, look
+from hpcforge.run.lease import Holder, ended, look
 from hpcforge.run.observe import observe
 from hpcforge.verify.verdicts import VERDICTS_PATH, Recorded, load
 
@@ -61,17 +61,22 @@ def status(engine: Engine, cluster: Cluster, last: int) -> Status:
     recorded = load(text) if (text := seen[head].reads.get(VERDICTS_PATH)) is not None else Recorded()
     slurm = parse_slurm_nodes(seen[head].answers.get(SLURM_NODES, ""))
     changed = last_changed(history)
+    holder = look(engine, head) if away is None else None
+    dead = holder if holder is not None and ended(holder.process) else None
     return Status(
         cluster=cluster.name,
         head=head,
         nodes=tuple(_node(seen[name], slurm.get(name), changed.get(name)) for name in names),
         leaving=leaving(roster, cluster),
         away=away,
-        at_work=look(engine, head) if away is None else None,
+        at_work=None if dead else holder,
         history=history,
         verdicts=recorded,
         verdicts_age_s=None if recorded.time_s is None else max(0.0, time.time() - recorded.time_s),
-        notes=tuple(_notes(head, away, history, roster, recorded)),
+        notes=(
+            *(_notes(head, away, history, roster, recorded)),
+            *([f"{dead.sentence()}: that process has ended on this machine, and the run was cut off"] if dead else []),
+        ),
     )
 
 
