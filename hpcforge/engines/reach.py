@@ -27,6 +27,8 @@ def classify(target: Target, error: BaseException) -> UnreachableError:
         return _no_way_through(where, error)
     if isinstance(error, OSError):
         return _no_connection(where, error)
+    if isinstance(error, paramiko.SSHException) and "opening channel" in str(error):  # paramiko has no type for it
+        return UnreachableError("timeout", f"the jump host hears nothing from port 22 of {where}")
     detail = str(error) or type(error).__name__
     return UnreachableError("handshake", f"{where} answers on port 22 but ssh does not come about: {detail}")
 

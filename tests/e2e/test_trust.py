@@ -66,6 +66,11 @@ class Here:
         assert not check or done.returncode == 0, done.stderr
         return done.stdout
 
+    def ask(self, name: str) -> str:
+        """What a user of n1 gets who runs `hostname` on another node, with nobody to answer a question."""
+        ssh = f"ssh -o BatchMode=yes -o StrictHostKeyChecking=yes {name} hostname"
+        return self.inside("n1", f"su ada -c '{ssh}' 2>&1", check=False)
+
 
 @pytest.fixture(scope="module")
 def here(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Here]:
@@ -136,17 +141,45 @@ def test_users_go_from_node_to_node_without_a_question(here: Here) -> None:
     address = here.lab.node("n2").address
     here.inside("n1", f"echo '{address} n2.trust.example.org n2' >>/etc/hosts")
     for name in ("n2", "n2.trust.example.org", address):
-        asked = f"su ada -c 'ssh -o BatchMode=yes -o StrictHostKeyChecking=yes {name} hostname'"
-        assert here.inside("n1", asked) == "n2\n"
+        assert here.ask(name) == "n2\n"
     assert here.inside("n1", "test -e /home/ada/.ssh/known_hosts", check=False) == ""
+
+
+def test_a_new_authority_is_brought_to_all(here: Here) -> None:
+    before = here.inside("n1", "cat /etc/ssh/ssh_known_hosts2")
+    environment = {**os.environ, "HPCFORGE_IDENTITY": str(here.blueprint.with_name("age.key"))}
+    rotate = [sys.executable, "-m", "hpcforge", "secrets", "rotate", str(here.blueprint), "ssh_host_ca"]
+    subprocess.run(rotate, env=environment, check=True, capture_output=True)
+    done = here.cli("apply", "--yes")
+    assert done.returncode == 0, done.stderr
+    assert here.inside("n1", "cat /etc/ssh/ssh_known_hosts2") not in ("", before)
+    assert here.ask(here.lab.node("n2").address) == "n2\n"
+    assert here.cli("plan").returncode == 0
+
+
+def test_a_jump_host_that_is_no_node_is_recorded_with_its_user(here: Here) -> None:
+    """n1 as a machine of the site's: another blueprint, which has only n2."""
+    n1 = here.lab.node("n1").address
+    text = here.blueprint.read_text().replace("via: n1", f"via: {{host: {n1}, user: ops}}")
+    lines = [line for line in text.splitlines(keepends=True) if not line.startswith(("  n1:", "inventory:"))]
+    text = "".join(lines).replace("functions: [worker]", "functions: [head, worker]").replace("on: n1", "on: n2")
+    behind = Here(here.lab, here.blueprint.with_name("behind.yaml"))
+    behind.blueprint.write_text(text.replace("controller: n1", "controller: n2"))
+    done = behind.cli("plan", "--trust-new")
+    assert done.returncode == 2
+    recorded = yaml.safe_load(here.blueprint.with_name("behind.inventory.yaml").read_text())
+    known = yaml.safe_load(here.lab.inventory.read_text())["nodes"]
+    assert recorded["access"]["via"]["host"] == n1
+    assert recorded["access"]["via"]["host_keys"][0].split()[1] == known["n1"]["host_keys"][0].split()[1]
+    assert list(recorded["nodes"]) == ["n2"]
+    assert behind.cli("plan").returncode == 2
 
 
 def test_another_machine_under_the_name_is_refused(here: Here) -> None:
     """The authority vouches for recorded keys only."""
     key = "/etc/ssh/ssh_host_ed25519_key"
     here.inside("n2", f"rm {key}*; ssh-keygen -q -t ed25519 -N '' -f {key}; systemctl restart ssh")
-    asked = "su ada -c 'ssh -o BatchMode=yes -o StrictHostKeyChecking=yes n2 hostname' 2>&1"
-    assert here.inside("n1", asked, check=False) != "n2\n"
+    assert here.ask(here.lab.node("n2").address).strip().endswith("Host key verification failed.")
     done = here.cli("apply", "--yes", "--trust-new")
     assert done.returncode == 4
     assert "the host key of n2" in done.stdout + done.stderr

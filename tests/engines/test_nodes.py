@@ -143,6 +143,21 @@ def test_nodes_that_cannot_be_reached_say_why_and_hold_nobody_up(nodes: Nodes, t
         assert name in str(answers[name]["error"])
 
 
+def test_connections_are_made_so_many_at_once(nodes: Nodes, tmp_path: Path) -> None:
+    network = nodes.lab.gateway.rsplit(".", 1)[0]
+    absent = [replace(nodes.targets["n1"], name=f"a{i}", address=f"{network}.{i}") for i in range(100, 200)]
+    attempts = ["ss", "-Htn", "state", "syn-sent", f"dst {network}.0/24"]
+    with Engines(absent, tmp_path, tmp_path) as engines:
+        for target in absent:
+            engines.start(Command(target.name, target.name, ("true",)))
+        seen, ended = [], 0
+        while ended < len(absent):
+            seen.append(len(subprocess.run(attempts, capture_output=True, check=True).stdout.splitlines()))
+            event = engines.next(0.2)
+            ended += event is not None
+    assert 32 < max(seen) <= 64
+
+
 def _refuses(address: str) -> bool:
     return (
         subprocess.run(

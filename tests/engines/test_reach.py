@@ -71,6 +71,9 @@ def _system(number: int) -> OSError:
         (paramiko.BadAuthenticationType("no", ["password"]), "login"),
         (paramiko.SSHException("Error reading SSH protocol banner"), "handshake"),
         (EOFError(), "handshake"),
+        (paramiko.ChannelException(1, "Administratively prohibited"), "via"),
+        (paramiko.ChannelException(2, "Connect failed"), "no-route"),
+        (paramiko.SSHException("Timeout opening channel."), "timeout"),
     ],
 )
 def test_failures_to_connect_are_told_apart(error: BaseException, reason: str) -> None:
