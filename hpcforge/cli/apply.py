@@ -103,6 +103,7 @@ def apply(
 def exit_code(done: Applied) -> Exit:
     """The worst of what happened."""
     codes = [Exit.INTERRUPTED] * done.result.interrupted
+    codes += [Exit.BUSY] * bool(done.result.busy)
     codes += [Exit.FAILED] * bool(done.result.failed() or done.error)
     codes += [Exit.UNREACHABLE] * bool(done.result.lost or done.result.abandoned)
     codes += [Exit.BELOW] * any(not verdict.passed for verdict in done.verdicts)

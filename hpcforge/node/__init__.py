@@ -96,9 +96,9 @@ where `"surplus": true` asks for it (of a node that is to leave). `unowned` are 
 have in full. `reverted` is told until the role is worked on again.
 
 `role` is null in `progress` for work that is done for several roles, and in `failed` when the request as a whole could
-not be done (another run holds the node's lock, for example): then `done` counts all its roles as failed. Errors and
-details are plain text without control characters. Instead of all this, one `no_python` or `no_root` line comes where
-the program cannot be started, see `hpcforge.node.contact`.
+not be done (of kind `busy` where another run is at work, or a later one has been): then `done` counts all its roles as
+failed. Errors and details are plain text without control characters. Instead of all this, one `no_python` or `no_root`
+line comes where the program cannot be started, see `hpcforge.node.contact`.
 
 A `Difference` has a role, of which something is not as wanted, and under each key only what differs:
 `{"role", "packages": [missing], "directories": [{"path", "exists", "kind", "mode", "owner", "group"}], "files":

@@ -19,6 +19,10 @@ class NodeError(Exception):
     """An expected failure; its text says what is wrong, where, and what to do."""
 
 
+class BusyError(NodeError):
+    """Another run is at work on this node, or a later one has been: it is not this one's turn."""
+
+
 def readable(data: bytes | str, limit: int = TEXT_LIMIT) -> str:
     """Output of a program as text for people: UTF-8, no escapes or control characters, the last `limit` characters."""
     text = data.decode("utf-8", "replace") if isinstance(data, bytes) else data

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from hpcforge.node import files, names, receipt
-from hpcforge.node.events import Json, NodeError
+from hpcforge.node.events import BusyError, Json
 
 NAME = "lock"
 _TRIES, _PAUSE_S = 5, 0.02  # `holder` holds it for microseconds, to see whether it can
@@ -19,12 +19,12 @@ _TRIES, _PAUSE_S = 5, 0.02  # `holder` holds it for microseconds, to see whether
 
 @contextlib.contextmanager
 def held(request: Json, purpose: str, folder: Path = receipt.FOLDER, wait_s: float = 0.0) -> Iterator[None]:
-    """Hold the lock, which the kernel frees however this process ends. NodeError naming who has it after `wait_s`."""
+    """Hold the lock, which the kernel frees however this process ends. BusyError naming who has it after `wait_s`."""
     deadline = time.monotonic() + wait_s
     fd = _taken(folder)
     while fd is None:
         if time.monotonic() >= deadline:
-            raise NodeError(f"another hpcforge run is at work on this node: {describe(_read(folder / NAME))}")
+            raise BusyError(f"another hpcforge run is at work on this node: {describe(_read(folder / NAME))}")
         time.sleep(0.1)
         fd = _taken(folder)
     try:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 
 from hpcforge.node import commands
-from hpcforge.node.events import Json, NodeError, Report, standard_output
+from hpcforge.node.events import BusyError, Json, NodeError, Report, standard_output
 
 # By verb and phase: module and function, imported when asked for, since each is compiled on the node every time.
 VERBS: Mapping[tuple[str, str], tuple[str, str]] = {
@@ -55,7 +55,8 @@ def answer(
         found = (work or _dispatch)(request, report)
     except Exception as error:
         whole_failed = True
-        report.failed(None, "node", str(request.get("verb")), error)
+        kind = "busy" if isinstance(error, BusyError) else "node"
+        report.failed(None, kind, str(request.get("verb")), error)
     report.done(_roles(request), whole_failed, found or _facts(report))
 
 

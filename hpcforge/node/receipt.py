@@ -30,7 +30,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from hpcforge.node import files
-from hpcforge.node.events import Json, NodeError, Report
+from hpcforge.node.events import BusyError, Json, NodeError, Report
 
 FOLDER = Path("/var/lib/hpcforge")
 SCHEMA = 2
@@ -153,12 +153,12 @@ def _refuse(found: Receipt, asks: Run, cluster: str | None) -> None:
             f"or, if that cluster is no more, move {FOLDER / NAME} away"
         )
     if asks.number < found.run.number:
-        raise NodeError(
+        raise BusyError(
             f"run {asks.number} of {asks.who} is older than the last one that was at work on this node ({found.run}): "
             "nothing was changed; apply again"
         )
     if asks.number == found.run.number and asks.number and asks.id != found.run.id:
-        raise NodeError(
+        raise BusyError(
             f"run {asks.number} of {asks.who} began together with another of its number, which was here first "
             f"({found.run}): nothing was changed; apply again"
         )

@@ -37,6 +37,7 @@ class Result:
     changed: dict[str, int] = field(default_factory=dict)
     interrupted: bool = False
     abandoned: dict[str, str] = field(default_factory=dict)  # left the cluster without being cleaned up, and why
+    busy: dict[str, str] = field(default_factory=dict)  # nodes where another run was at work, or a later one had been
 
     def failed(self) -> dict[str, list[tuple[str, str]]]:
         """Role and reason by node, of what failed of itself (not of what was skipped for it)."""
@@ -268,6 +269,8 @@ class _Walker:
         if node is None or node.running is None or event.task != node.running.task.id:
             return
         if event.kind == "failed":
+            if event.data.get("kind") == "busy":
+                self.result.busy[node.name] = str(event.data.get("error"))
             named = event.data.get("name") or ""
             role = self._label(node.running, event.data)
             node.errors[role] = f"{named}: {event.data.get('error')}".removeprefix(": ")

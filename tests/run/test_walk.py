@@ -184,3 +184,16 @@ def test_stages_that_wait_for_each_other_end_in_an_error() -> None:
     }
     with pytest.raises(RuntimeError, match="wait for each other"):
         run(plan(steps))
+
+
+def test_a_node_where_another_run_is_at_work_is_told_apart() -> None:
+    def held(task: Task) -> list[tuple[str, dict[str, Any]]]:
+        error = "another hpcforge run is at work on this node: run 8 of eve@desk"
+        return [
+            ("failed", {"role": None, "kind": "busy", "name": "converge", "error": error}),
+            ("result", result(error=error)),
+        ]
+
+    ended, _ = run(plan({"base": {"w1": Change(units=unit("b"))}}), held)
+    assert "eve@desk" in ended.busy["w1"]
+    assert "eve@desk" in ended.failed()["w1"][0][1]
