@@ -25,7 +25,7 @@ def blueprint(nodes: int) -> str:
         "limit_w: 250000": f"limit_w: {250_000 * max(1, nodes // 32)}",
         "g[01-08]": f"g[0001-{racks:04}]",
         "gpu[001-032]:": f"gpu[00001-{nodes:05}]:",
-        "10.20.1.[1-32]": _addresses(nodes),
+        "10.20.1.[1-32]": addresses(nodes),
         "10.20.0.0/22": "10.20.0.0/16",
         "gpu[001-030]": f"gpu[00001-{nodes - 2:05}]",
         "gpu[031-032]": f"gpu[{nodes - 1:05}-{nodes:05}]",
@@ -36,7 +36,7 @@ def blueprint(nodes: int) -> str:
     return text
 
 
-def _addresses(nodes: int) -> str:
+def addresses(nodes: int) -> str:
     whole, rest = divmod(nodes, 250)
     parts = ([f"10.20.[1-{whole}].[1-250]"] if whole else []) + ([f"10.20.{whole + 1}.[1-{rest}]"] if rest else [])
     return ",".join(parts)

@@ -152,7 +152,7 @@ class _Compiler:
     texts: _Texts
     secret_digests: Mapping[str, str | None]
     placed: Mapping[str, _Placed]
-    shared: dict[int, tuple[Any, ...]] = field(default_factory=dict)  # resources by the id of what they are made from
+    shared: dict[int, tuple[Any, ...] | None] = field(default_factory=dict)  # by id of a spec; None: each node's own
     cluster_files: dict[str, str] = field(default_factory=dict)  # path -> digest, rendered once for the whole cluster
 
     def runs_on(self, node: Node) -> bool:
@@ -217,12 +217,11 @@ class _Compiler:
     def _each(self, node: Node, specs: Sequence[S], make: Callable[[S, Context], T]) -> tuple[T, ...]:
         made: list[T] = []
         for spec in specs:
-            known = self.shared.get(id(spec))
-            if known is None:
-                known = tuple(self._made(node, spec, make))
-                if _same_everywhere(self.role, spec):
-                    self.shared[id(spec)] = known
-            made.extend(known)
+            if id(spec) not in self.shared:
+                same = _same_everywhere(self.role, spec)
+                self.shared[id(spec)] = tuple(self._made(node, spec, make)) if same else None
+            known = self.shared[id(spec)]
+            made.extend(self._made(node, spec, make) if known is None else known)
         return tuple(made)
 
     def _made(self, node: Node, spec: S, make: Callable[[S, Context], T]) -> Iterator[T]:

@@ -134,11 +134,11 @@ def _node_changes(roles: Iterable[Wanted], seen: Observed, scope: Scope) -> Iter
     changed_paths = {file["path"] for difference in differs.values() for file in difference.get("files", ())}
     for wanted in wanted_roles:
         change = _change(wanted, differs[wanted.role], changed_paths, wanted.role in scope.forced)
-        change = replace(change, noted=not _unnoted(wanted, seen))
-        if change:
-            reason = _reason(change, seen, wanted.role in scope.forced)
+        unnoted = _unnoted(wanted, seen)
+        if change or unnoted:
+            reason = _reason(change, seen, wanted.role in scope.forced, unnoted)
             disruption = _disruption(wanted, change) if seen.configured else "none"
-            yield wanted, replace(change, reason=reason, disruption=disruption)
+            yield wanted, replace(change, noted=not unnoted, reason=reason, disruption=disruption)
 
 
 def _unnoted(wanted: Wanted, seen: Observed) -> bool:
@@ -183,7 +183,7 @@ def _owns(wanted: Wanted) -> Owns:
     )
 
 
-def _reason(change: Change, seen: Observed, forced: bool) -> Reason:
+def _reason(change: Change, seen: Observed, forced: bool, unnoted: bool) -> Reason:
     """The one word for why: what a person would look into first comes first."""
     if not seen.configured:
         return "new node"
@@ -191,7 +191,6 @@ def _reason(change: Change, seen: Observed, forced: bool) -> Reason:
         return "forced"
     if change.failed_checks:
         return "check failed"
-    unnoted = not change.noted
     if any(file.drifted for file in change.files):
         return "drifted"
     due = any(unit.reason.endswith((" changed", "was cut off")) for unit in change.units)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, Literal
 
 from hpcforge.cluster.model import Rollout
@@ -158,7 +159,7 @@ class Plan:
         """True if applying would change something."""
         return bool(self.steps or self.first_contact or self.drains or self.removals or self.leaving)
 
-    @property
+    @cached_property
     def touched(self) -> tuple[str, ...]:
         """Nodes that would be changed, in cluster order; those that leave are apart."""
         changed = {node for step in self.steps for node in step.changes} | set(self.first_contact) | set(self.removals)
@@ -168,7 +169,7 @@ class Plan:
         """The worst that its changes do to a node."""
         return worst(step.changes[node].disruption for step in self.steps if node in step.changes)
 
-    @property
+    @cached_property
     def together(self) -> frozenset[str]:
         """Nodes with a change that has to happen everywhere at once, which no canary can go ahead of."""
         return frozenset(n for step in self.steps for n, change in step.changes.items() if change.shape == "together")

@@ -152,7 +152,8 @@ def _its(nodes: Sequence[str]) -> str:
 
 
 def _summary(plan: Plan) -> str:
-    untouched = [node for node in plan.nodes if node not in plan.touched and node not in plan.unreachable]
+    touched = set(plan.touched)
+    untouched = [node for node in plan.nodes if node not in touched and node not in plan.unreachable]
     if not plan.pending:
         return f"Nothing to do on {plural(len(untouched), 'node')}." if untouched else "No node answers."
     parts = []

@@ -1,0 +1,62 @@
+"""How `validate` and `plan --offline` grow: 100, 1,000 and 10,000 nodes, each with its line in an inventory.
+
+Run it as `python benchmarks/scale.py`; it prints seconds and the most memory that the process held, MiB, and exits with
+1 where 10,000 nodes take more than 10 s or 1 GiB. The blueprint is `dgx-h100-unit.yaml`, widened: all shipped roles.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import sys
+import tempfile
+from pathlib import Path
+
+import facility
+
+from hpcforge.blueprint.hostlist import expand
+
+_LARGEST = 10_000
+_MOST_S, _MOST_MIB = 10.0, 1024.0
+_ENDS = {"validate": 0, "plan": 2}  # 2: there is something to do
+
+
+def inventory(nodes: int) -> str:
+    """A line a node: address and host key."""
+    names = expand(f"head01,login[01-02],stor01,gpu[00001-{nodes:05}]")
+    addresses = [*expand("10.20.0.[10-12],10.20.0.20"), *expand(facility.addresses(nodes))]
+    lines = [
+        f'  {name}: {{address: {address}, host_keys: ["{_key(name)}"]}}\n'
+        for name, address in zip(names, addresses, strict=True)
+    ]
+    return "schema: 1\nnodes:\n" + "".join(lines)
+
+
+def _key(name: str) -> str:
+    """A host key that nobody has the private half of."""
+    blob = b"\0\0\0\x0bssh-ed25519\0\0\0 " + hashlib.sha256(name.encode()).digest()
+    return f"ssh-ed25519 {base64.b64encode(blob).decode()}"
+
+
+def main() -> None:
+    """Print one line a verb and size."""
+    print(f"{'nodes':>6}  {'verb':<15} {'s':>6} {'MiB':>6}")
+    too_much = False
+    for nodes in (100, 1_000, _LARGEST):
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "large.yaml"
+            text = facility.blueprint(nodes)
+            path.write_text(text.replace("access:", "inventory: machines.yaml\naccess:", 1), encoding="utf-8")
+            (Path(folder) / "machines.yaml").write_text(inventory(nodes), encoding="utf-8")
+            for words in (["validate", str(path)], ["plan", "--offline", str(path)]):
+                took, memory, code, _ = facility.measure(words)
+                verb = words[0] if len(words) == 2 else "plan --offline"
+                print(f"{nodes:>6,}  {verb:<15} {took:>6.2f} {memory:>6.0f}")
+                if code != _ENDS[words[0]]:
+                    sys.exit(f"{verb} ended with {code}")
+                too_much |= nodes == _LARGEST and (took > _MOST_S or memory > _MOST_MIB)
+    sys.exit(1 if too_much else 0)
+
+
+if __name__ == "__main__":
+    main()
