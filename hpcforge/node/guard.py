@@ -109,7 +109,10 @@ def take_back(guard: str, remembered: Receipt, report: Report, why: str) -> Rece
     state = _load(_checked(guard))
     if state is None:
         return remembered
-    errors = [*_files_back(state, report), *_units_back(state, report)]
+    new = [name for name, before in state["units"].items() if not before["active"]]
+    old = [name for name, before in state["units"].items() if before["active"]]
+    errors = _units_back(state, new, report)  # first: what stops them may go with the files
+    errors += [*_files_back(state, report), *_units_back(state, old, report)]
     entries = [
         {"guard": guard, "role": role, "since_s": time.time(), "why": why, "errors": errors} for role in state["roles"]
     ]
@@ -232,14 +235,17 @@ def _files_back(state: Json, report: Report) -> list[str]:
             continue
         if detail:
             report.changed(state["roles"][0], "file", path, f"{detail}, as it was before the change")
+    try:
+        units.reload()
+    except NodeError as error:
+        errors.append(explain(error))
     return errors
 
 
-def _units_back(state: Json, report: Report) -> list[str]:
+def _units_back(state: Json, names: Sequence[str], report: Report) -> list[str]:
     errors = []
-    with contextlib.suppress(NodeError):
-        units.reload()
-    for name, before in state["units"].items():
+    for name in names:
+        before = state["units"][name]
         try:
             units.take_down(name, stop=not before["active"], disable=not before["enabled"])
             if before["active"]:
