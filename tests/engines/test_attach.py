@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import secrets
 import time
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,7 +16,7 @@ from .conftest import Nodes
 
 pytestmark = pytest.mark.lab
 
-END_CONNECTIONS = "pkill -f 'sshd: ops@[n]otty'"
+END_CONNECTIONS = "pkill -f 'sshd: op[s]'"
 
 
 def soon(script: str) -> str:
@@ -75,6 +76,20 @@ def test_a_connection_that_ends_is_made_again_and_nothing_is_heard_twice(engines
     assert "the connection was lost" in said[0]
     assert "reached again" in said[1]
     assert nodes.inside("n1", f"cat {marks}") == "0\n1\n2\n"
+
+
+def test_the_jump_hosts_connection_may_end_as_well(nodes: Nodes, tmp_path: Path) -> None:
+    marks = f"/root/marks-{secrets.token_hex(4)}"
+    n1, n2 = nodes.targets["n1"], nodes.targets["n2"]
+    with Engines([n2], tmp_path / "work", tmp_path, via=n1) as engines:
+        engines.start(Program("t", "n2", finish_request(marks, 0.1, 4, 0.1), 60.0))
+        first = until(engines, "role_done")
+        nodes.inside("n1", soon(END_CONNECTIONS))
+        rest = until(engines, "result")
+    assert rest[-1].data["ok"], rest[-1].data
+    assert any("reached again" in event.data["detail"] for event in rest if event.kind == "warning")
+    assert done_roles(first + rest) == ["r0", "r1", "r2"]
+    assert nodes.inside("n2", f"cat {marks}") == "0\n1\n2\n"
 
 
 def test_a_cut_that_heals(engines: Engines, nodes: Nodes) -> None:
