@@ -1,0 +1,172 @@
+"""Why a step is there, what it disrupts, what goes, and whether a plan still holds."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hpcforge.cluster.model import Cluster, Rollout
+from hpcforge.plan.compile import compile_desired
+from hpcforge.plan.desired import Desired
+from hpcforge.plan.diff import SLURM_NODES, Scope, diff
+from hpcforge.plan.jobs import SLURM_JOBS, parse_jobs
+from hpcforge.plan.moved import moved, without
+from hpcforge.plan.observed import Observed
+from hpcforge.plan.plan import Change, Leaving, Owns, Plan, Removal
+from hpcforge.plan.role import load_roles
+from hpcforge.report.plan_text import plan_text
+
+FACTS = {"memory_kib": 8 << 20, "cpus": 2, "gpus": {"fake": 2, "nvidia": 0}}
+RECEIPT = {"run": 4, "cluster": "small", "surplus": {}, "unowned": [], "trouble": None}
+CONF = "/etc/client-w1.conf"
+
+
+@pytest.fixture
+def desired(cluster: Cluster, roles_folder: Path) -> Desired:
+    return compile_desired(cluster, load_roles(roles_folder), {"munge_key": "ab" * 32})
+
+
+def seen(*differs: dict[str, Any], node: str = "w1", **receipt: Any) -> Observed:
+    return Observed(node, FACTS, {one["role"]: one for one in differs}, receipt={**RECEIPT, **receipt})
+
+
+def file(digest: str | None, written: str | None) -> dict[str, Any]:
+    there = {"path": CONF, "exists": digest is not None, "digest": digest, "mode": "0600", "owner": "root"}
+    return {"role": "client", "files": [{**there, "group": "root", "text": "old\n", "written": written}]}
+
+
+def the_change(cluster: Cluster, desired: Desired, observed: Observed, scope: Scope | None = None) -> Change:
+    plan = diff(cluster, desired, {observed.node: observed}, scope=scope or Scope())
+    [step] = plan.steps
+    return step.changes[observed.node]
+
+
+@pytest.mark.parametrize(
+    ("observed", "reason"),
+    [
+        (replace(seen(file("aa", None)), receipt={**RECEIPT, "run": 0}), "new node"),
+        (seen(file("aa", "aa")), "input changed"),
+        (seen(file("aa", "bb")), "drifted"),
+        (seen(file(None, "bb")), "drifted"),
+        (seen(file(None, None)), "input changed"),
+        (seen({"role": "client", "packages": ["clientd"]}), "drifted"),
+        (seen({"role": "client", "packages": ["clientd"]}, unowned=["client"]), "input changed"),
+        (seen({"role": "client", "opaque": {"digest": "old"}}), "input changed"),
+        (seen({"role": "server", "checks": [{"name": "it answers", "detail": "no"}]}, node="head"), "check failed"),
+        (seen(unowned=["client"]), "to be noted"),
+    ],
+)
+def test_one_word_for_why(cluster: Cluster, desired: Desired, observed: Observed, reason: str) -> None:
+    assert the_change(cluster, desired, observed).reason == reason
+
+
+def test_what_only_has_to_be_noted_is_pending_and_harmless(cluster: Cluster, desired: Desired) -> None:
+    plan = diff(cluster, desired, {"w1": seen(unowned=["client"])})
+    assert plan.pending
+    assert plan.disruption("w1") == "none"
+    assert "all of it is as wanted; the node's receipt takes note of it" in plan_text(plan)
+
+
+def test_forced_roles_run_again(cluster: Cluster, desired: Desired) -> None:
+    change = the_change(cluster, desired, seen(), Scope(forced=frozenset({"client"})))
+    assert change.reason == "forced"
+    assert change.opaque is not None
+    assert [unit.actions for unit in change.units] == [("restart",)]
+
+
+def test_only_some_roles(cluster: Cluster, desired: Desired) -> None:
+    both = seen({"role": "client", "packages": ["clientd"]}, surplus={"gone": {"files": ["/etc/x"]}})
+    plan = diff(cluster, desired, {"w1": both}, scope=Scope(only=frozenset({"server"})))
+    assert not plan.pending
+
+
+def restarted(cluster: Cluster, desired: Desired, **disrupts: Any) -> str:
+    roles = {name: tuple(replace(w, disrupts=disrupts) for w in ws) for name, ws in desired.nodes.items()}
+    key = {"path": "/etc/client.key", "exists": True, "digest": "00", "mode": "0400", "owner": "root"}
+    observed = seen({"role": "client", "files": [{**key, "group": "root"}]})
+    return the_change(cluster, replace(desired, nodes=roles), observed).disruption
+
+
+def test_disruption_follows_from_what_changes(cluster: Cluster, desired: Desired) -> None:
+    assert restarted(cluster, desired) == "restart"
+    assert restarted(cluster, desired, units="none") == "none"
+    assert restarted(cluster, desired, units="drain") == "drain"
+    assert restarted(cluster, desired, units="drain", packages="reboot") == "drain"
+
+
+def test_a_service_that_does_not_run_is_not_disrupted(cluster: Cluster, desired: Desired) -> None:
+    down = {"name": "client.service", "enabled": True, "active": "failed", "restart_pending": False}
+    assert the_change(cluster, desired, seen({"role": "client", "units": [down]})).disruption == "none"
+
+
+SURPLUS = {
+    "old": {"files": ["/etc/old"], "units": ["old.service"], "packages": ["oldd"], "on_remove": "stop"},
+    "tool": {"packages": ["toold"], "files": [], "on_remove": "purge"},
+    "name": {"files": ["/etc/hosts"], "on_remove": "keep"},
+}
+
+
+def test_what_is_no_longer_wanted_goes_but_packages_only_where_the_role_says_so(
+    cluster: Cluster, desired: Desired
+) -> None:
+    plan = diff(cluster, desired, {"w1": seen(surplus=SURPLUS)})
+    assert plan.touched == ("w1",)
+    text = plan_text(plan)
+    assert "no longer wanted  w1\n  - old: unit old.service: stop\n  - old: file /etc/old\n" in text
+    assert "oldd" not in text
+    assert "  - tool: packages toold\n" in text
+    assert "  - name: all of it stays, and is no longer watched\n" in text
+
+
+def test_a_leaving_node_is_shown_with_its_jobs(cluster: Cluster, desired: Desired) -> None:
+    head = replace(seen(node="head"), answers={SLURM_JOBS: "71|w9\n72|w[8-9]\n", SLURM_NODES: ""})
+    gone = (
+        Leaving("w8", "10.0.0.8", True, "no route to 10.0.0.8", ()),
+        Leaving("w9", "10.0.0.9", True, None, (Removal("munge", Owns(files=("/etc/munge/munge.key",))),)),
+    )
+    text = plan_text(diff(cluster, desired, {"head": head}, gone))
+    assert "leaving  w8\n  ! unreachable (no route to 10.0.0.8): the cluster forgets it, but it keeps its keys" in text
+    assert "  ~ drain; jobs run there (71, 72): waited for up to 10 min 0 s, never killed\n" in text
+    assert "  - munge: file /etc/munge/munge.key\n" in text
+    assert text.endswith("2 nodes to leave: w[8-9]; unchanged: head.\n")
+
+
+def test_the_order_of_nodes_in_service_is_said(cluster: Cluster, desired: Desired) -> None:
+    grouped = replace(cluster, nodes=tuple(replace(n, group=n.functions[0]) for n in cluster.nodes))
+    careful = replace(grouped, rollout=Rollout(canary=1, at_most=1, stop_after_failures=1))
+    missing = {"role": "client", "packages": ["clientd"]}
+    plan = diff(careful, desired, {name: seen(missing, node=name) for name in ("w1", "w2")})
+    text = plan_text(plan)
+    assert "first w1, through to the checks; the others of its group only if that goes well\n" in text
+    assert "at most 1 workers at a time\n" in text
+
+
+def test_jobs_by_node() -> None:
+    assert parse_jobs("12|w[1-2]\n13|w2\nnonsense\n|w1\n14|$(reboot)\n15|\n") == {"w1": ("12",), "w2": ("12", "13")}
+
+
+def made_for(cluster: Cluster, desired: Desired, *observed: Observed) -> Plan:
+    return diff(cluster, desired, {one.node: one for one in observed})
+
+
+def test_a_plan_holds_only_for_nodes_that_are_as_they_were(cluster: Cluster, desired: Desired) -> None:
+    missing = {"role": "client", "packages": ["clientd"]}
+    made = made_for(cluster, desired, seen(missing, node="w1"), seen(missing, node="w2"), seen(node="head"))
+    same = seen(missing, node="w1", run=9)  # another run elsewhere is no change here
+    now = made_for(cluster, desired, same, seen({**missing, "accounts": [{"name": "ada"}]}, node="w2"))
+    out = moved(made, now)
+    assert list(out) == ["w2"]
+    rest = without(made, out, now)
+    assert rest.touched == ("w1",)
+
+
+def test_a_node_that_is_down_now_is_left_to_the_run(cluster: Cluster, desired: Desired) -> None:
+    made = made_for(cluster, desired, seen({"role": "client", "packages": ["clientd"]}))
+    now = made_for(cluster, desired, Observed("w1", unreachable="no route"))
+    assert moved(made, now) == {}
+    rest = without(made, (), now)
+    assert not rest.steps
+    assert rest.unreachable == {"w1": "no route"}

@@ -1,0 +1,79 @@
+"""The JSON lines of an apply, and what its end says."""
+
+from __future__ import annotations
+
+import io
+import json
+
+import pytest
+
+from hpcforge.cli.apply import exit_code
+from hpcforge.cli.exit_codes import Exit
+from hpcforge.engines.tasks import Event
+from hpcforge.plan.plan import Leaving, Plan
+from hpcforge.report.apply_text import nodes_table
+from hpcforge.report.progress import Progress
+from hpcforge.report.stream import Stream
+from hpcforge.run.apply import Applied
+from hpcforge.run.walk import Outcome, Result
+
+
+def plan(nodes: tuple[str, ...] = (), leaving: tuple[Leaving, ...] = ()) -> Plan:
+    return Plan("c", nodes, (), (), {}, "head", (), (), (), {}, leaving=leaving)
+
+
+def ended(**outcomes: Outcome) -> Result:
+    return Result({node: {"base": outcome} for node, outcome in outcomes.items()})
+
+
+def applied(result: Result, **more: object) -> Applied:
+    return Applied(result, None, (), None, "", None, **more)  # type: ignore[arg-type]
+
+
+def test_a_line_an_event_each_with_its_version() -> None:
+    out = io.StringIO()
+    with Progress(io.StringIO()) as human, Stream(human, out) as stream:
+        stream.plan(plan(), {"w2": "it is not as it was when the plan was made"})
+        with stream.phase("configure"):
+            stream.event(Event("w1", "t", "changed", {"role": "base", "kind": "file", "name": "/etc/x", "detail": "d"}))
+            stream.event(Event("w1", "t", "observed", {"facts": {"much": "of it"}}))
+            stream.event(Event("w1", "", "settled", {"role": "base", "status": "done", "detail": ""}))
+        stream.result(applied(ended(w1=Outcome("done"))), Exit.DONE)
+    lines = [json.loads(line) for line in out.getvalue().splitlines()]
+    assert [line["event"] for line in lines] == ["plan", "said", "phase", "changed", "settled", "phase", "result"]
+    assert {line["schema_version"] for line in lines} == {2}
+    assert lines[3]["node"] == "w1"
+    assert lines[-1]["exit"] == 0
+    assert lines[-1]["result"]["outcomes"] == {"w1": {"base": {"status": "done", "detail": ""}}}
+
+
+def test_without_json_nothing_goes_to_stdout(capsys: pytest.CaptureFixture[str]) -> None:
+    with Progress(io.StringIO()) as human, Stream(human, None) as stream:
+        stream.say("hello")
+    assert capsys.readouterr().out == ""
+
+
+@pytest.mark.parametrize(
+    ("done", "code"),
+    [
+        (applied(ended(w1=Outcome("done"))), Exit.DONE),
+        (applied(ended(w1=Outcome("deferred", "jobs"))), Exit.PENDING),
+        (applied(ended(), moved={"w1": "not as it was"}), Exit.PENDING),
+        (applied(Result({}, abandoned={"w1": "no route"})), Exit.UNREACHABLE),
+        (applied(Result({"w1": {"base": Outcome("failed", "x")}}, busy={"w1": "run 7"})), Exit.BUSY),
+        (applied(ended(w1=Outcome("failed"), w2=Outcome("deferred"))), Exit.FAILED),
+    ],
+)
+def test_exit_status(done: Applied, code: Exit) -> None:
+    assert exit_code(done) == code
+
+
+def test_the_table_tells_the_stories_of_nodes_that_did_not_go_through() -> None:
+    result = ended(w1=Outcome("deferred", "jobs still run there: 12"), w2=Outcome("done"))
+    result.outcomes |= {"w8": {"munge (removed)": Outcome("done")}, "w9": {}}
+    result.abandoned["w9"] = "no route"
+    gone = (Leaving("w8", "10.0.0.8", True, None), Leaving("w9", "10.0.0.9", True, "no route"))
+    text = nodes_table(plan(nodes=("w1", "w2"), leaving=gone), result, None)
+    assert "w1     deferred     jobs still run there: 12; apply again later\n" in text
+    assert "w8     left         nothing of hpcforge is on it any more\n" in text
+    assert "w9     left behind  the cluster has forgotten it, but it keeps its keys: no route\n" in text
