@@ -35,7 +35,7 @@ for _verb in _VERBS.split():
 
 def main() -> None:
     """Run one command and exit with its code."""
-    # A plan of 10,000 nodes is millions of objects that live to the end: looking for dead ones took a fourth of the time
+    # A plan of 10,000 nodes is millions of objects that live to the end: looking for dead ones costs a fourth
     gc.set_threshold(200_000, 20, 100)
     sys.exit(run(sys.argv[1:]))
 
