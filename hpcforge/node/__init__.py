@@ -13,13 +13,14 @@ Requests (resources are the JSON form of the types in `hpcforge.plan.desired`)::
     {"verb": "converge", "phase": "prepare", "work": [Work, ...], "restarts": ["unit", ...]}
     {"verb": "converge", "phase": "finish",  "work": [Work, ...]}
     {"verb": "converge", "phase": "remove",  "work": [Surplus, ...], "leave": bool}
-    {"verb": "record",   "role": "pytorch", "digest": "..."}
+    {"verb": "record",   "role": "pytorch", "digest": "...", "reboot": bool}
     {"verb": "confirm",  "guard": id}
+    {"verb": "reboot",   "boot_id": id}
     {"verb": "attach",   "task": id, "after": n}
     {"verb": "stop",     "task": id | absent, "timeout_s": 60}
     {"verb": "wait",     "timeout_s": t}
 
-*Fencing.* converge and record carry `"run": {"number", "id", "who", "cluster", "hpcforge"}` (absent: nothing is
+*Fencing.* converge, record and reboot carry `"run": {"number", "id", "who", "cluster", "hpcforge"}` (absent: nothing is
 checked). The node takes a run down before it changes anything and refuses one with a lower number than the highest it
 has seen, or with the same number and another id, and one of another cluster than the one it belongs to.
 
@@ -48,9 +49,9 @@ clock, and how long ago the lease was taken and the last heartbeat came.
 `Work` holds what is to be changed for one role: `{"role", "needs": ["role on this node", ...], "packages",
 "directories", "files": [File + {"content_base64": text | null}], "accounts", "units": [{"name", "actions": ["enable",
 "start" | "restart" | "refresh"], "refresh": [command, ...]}], "checks": [Check], "owns": {"files": [path, ...],
-"directories": [path, ...], "units": [name, ...], "accounts": [name, ...], "on_remove"}, "guard": {"id", "revert_s"}}`;
-keys may be absent. Null content: only mode or owner are to be changed. `owns` is all that the role wants on this node,
-changed or not; what is changed is owned anyway.
+"directories": [path, ...], "units": [name, ...], "accounts": [name, ...], "on_remove"}, "guard": {"id", "revert_s"},
+"reboot": bool}`; keys may be absent. Null content: only mode or owner are to be changed. `owns` is all that the role
+wants on this node, changed or not; what is changed is owned anyway.
 
 *prepare* goes through all roles at once: accounts; early files; one package transaction with service starts held;
 directories; files. `restarts` are remembered on the node before a file changes, so that a run that is cut off between
@@ -70,6 +71,11 @@ everything that the receipt has, and then the receipt.
 *guard*: before the first change of such a role a timer is armed on the node that puts back what was there before the
 request and restarts the units that were restarted, unless *confirm* comes over a new connection within `revert_s` of
 the last request that had this guard; also when the node restarts meanwhile. It reverts at once when the role fails.
+
+*reboot*: a role with `"reboot": true` in prepare or record is changed in a way that only shows after a restart of the
+node. That is remembered with the id of the boot it was changed in, before the change, and is told (`"reboot"` of a
+`Difference`) until the node has another one, however it came to it. The verb restarts the node if it still is in the
+boot with that id; its answer may be lost on the way.
 
 Answers, one JSON object a line, the last one always `done`::
 
@@ -104,10 +110,10 @@ A `Difference` has a role, of which something is not as wanted, and under each k
 `{"role", "packages": [missing], "directories": [{"path", "exists", "kind", "mode", "owner", "group"}], "files":
 [{"path", "exists", "kind", "digest", "mode", "owner", "group", "text", "written"}], "accounts": [{"name", "exists",
 "uid", "gid", "home", "shell"}], "units": [{"name", "enabled", "active", "restart_pending"}], "checks": [{"name",
-"detail"}], "opaque": {"digest": old | null} | null}`. All keys are there. `kind` is `file`, `directory`, `symlink`,
-`other`, `unsafe` (somebody other than root could redirect the path; converge refuses it) or null. `text` is the old
-content, null for a secret, for what is not UTF-8 and for more than 256 KiB; `written` is the digest of what we last
-wrote there, or null. `active` is the unit's state as systemd says it.
+"detail"}], "opaque": {"digest": old | null} | null, "reboot": due}`. All keys are there. `kind` is `file`,
+`directory`, `symlink`, `other`, `unsafe` (somebody other than root could redirect the path; converge refuses it) or
+null. `text` is the old content, null for a secret, for what is not UTF-8 and for more than 256 KiB; `written` is the
+digest of what we last wrote there, or null. `active` is the unit's state as systemd says it.
 
 Facts: `{"hostname", "machine_id", "boot_id", "os_id", "os_release", "kernel", "arch", "virtualisation", "python",
 "memory_kib", "cpus", "gpus": {"fake": n, "nvidia": n}, "time_s"}`.

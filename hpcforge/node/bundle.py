@@ -42,6 +42,7 @@ MODULES = (
     "checks",
     "observe",
     "converge",
+    "reboot",
     "records",
     "lease",
 )

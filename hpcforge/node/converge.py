@@ -20,6 +20,7 @@ def prepare(request: Json, report: Report) -> None:
         remembered = guard.forget_reverted(receipt.begin(request, report), work)
         lacking = _lacking(work, report)
         remembered = remembered._replace(restarts=remembered.restarts | set(request.get("restarts", ())))
+        remembered = remembered.with_reboots(role["role"] for role in work if role.get("reboot"))
         remembered = ownership.intend(remembered, work, lacking)
         receipt.save(remembered)  # before the first change, so that a run that is cut off leaves nothing unowned
         starts.release()  # what a killed run may have left
@@ -59,6 +60,7 @@ def record(request: Json, report: Report) -> None:
     """Remember that a role's opaque work was done."""
     with lock.held(request, "record"):
         remembered = receipt.begin(request, report)
+        remembered = remembered.with_reboots([request["role"]] if request.get("reboot") else [])
         receipt.save(remembered._replace(opaque={**remembered.opaque, request["role"]: request["digest"]}))
     report.changed(request["role"], "opaque", request["role"], f"digest {request['digest'][:12]}")
 

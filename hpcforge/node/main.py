@@ -18,6 +18,7 @@ VERBS: Mapping[tuple[str, str], tuple[str, str]] = {
     ("converge", "remove"): ("remove", "remove"),
     ("record", ""): ("converge", "record"),
     ("confirm", ""): ("guard", "confirm"),
+    ("reboot", ""): ("reboot", "reboot"),
     ("revert", ""): ("guard", "revert"),
     ("attach", ""): ("apart", "attach"),  # which writes to standard output by itself
     ("wait", ""): ("others", "wait"),

@@ -35,6 +35,7 @@ def observe(request: Json, report: Report) -> Json:
             "units": [down[unit["name"]] for unit in role.get("units", ()) if unit["name"] in down],
             "checks": commands.failed_checks(index),
             "opaque": _opaque(role, remembered),
+            "reboot": remembered.reboot_due(role["role"]),
         }
         if any(value for key, value in difference.items() if key != "role"):
             differences.append(difference)

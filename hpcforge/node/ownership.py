@@ -87,7 +87,7 @@ def forget(receipt: Receipt, work: Sequence[Json]) -> Receipt:
     A role of which nothing but packages is left goes, unless its work says `"wanted": true`: it is still to be here.
     """
     gone = {kind: {name for role in work for name in role.get(kind, ())} for kind in (*KINDS, "packages")}
-    roles, opaque = {}, dict(receipt.opaque)
+    roles, opaque, reboots = {}, dict(receipt.opaque), dict(receipt.reboots)
     for role, old in receipt.roles.items():
         entry = _copied(old)
         for kind in KINDS:
@@ -99,9 +99,10 @@ def forget(receipt: Receipt, work: Sequence[Json]) -> Receipt:
             roles[role] = entry
             continue
         opaque.pop(role, None)
+        reboots.pop(role, None)
         if entry["packages"]:
             roles[role] = {**_empty(), "packages": entry["packages"], "on_remove": entry["on_remove"]}
-    return receipt._replace(roles=roles, opaque=opaque, restarts=receipt.restarts - gone["units"])
+    return receipt._replace(roles=roles, opaque=opaque, reboots=reboots, restarts=receipt.restarts - gone["units"])
 
 
 def _empty() -> Json:

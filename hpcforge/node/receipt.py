@@ -1,5 +1,5 @@
-"""What a node knows of what is ours on it: what we own and what was there before, restarts that are due, opaque work
-that was done, and the highest run that was at work here.
+"""What a node knows of what is ours on it: what we own and what was there before, restarts and reboots that are due,
+opaque work that was done, and the highest run that was at work here.
 
 One JSON file under a checksum, in a directory that only root can enter. What files, packages and units are like just
 now is never taken from it: those are looked at afresh each time. It answers what looking cannot: whose something is,
@@ -25,7 +25,7 @@ import hashlib
 import json
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
@@ -63,10 +63,29 @@ class Receipt(NamedTuple):
     reverted: tuple[Json, ...] = ()  # guarded changes that were taken back, until their role is worked on again
     trouble: str | None = None
     newer: bool = False  # written by a newer hpcforge: not ours to change
+    reboots: Mapping[str, str] = {}  # role -> id of the boot that has to end before its checks count
 
     def restart_due(self, unit: str) -> bool:
         """Whether a unit still has to be restarted for what was changed under it."""
         return self.trouble is not None or unit in self.restarts
+
+    def reboot_due(self, role: str) -> bool:
+        """Whether the node still has to be restarted for what was changed. However it was restarted since: then not.
+
+        A receipt in trouble has no reboot due: work is repeated for it, but no node is restarted on a suspicion.
+        """
+        return self.reboots.get(role) == boot_id()
+
+    def with_reboots(self, roles: Iterable[str]) -> Receipt:
+        """The receipt with a reboot due for these roles, too."""
+        now = boot_id()
+        due = {role: boot for role, boot in self.reboots.items() if boot == now}
+        return self._replace(reboots={**due, **dict.fromkeys(roles, now)})
+
+
+def boot_id() -> str:
+    """What tells this boot of the node from every other."""
+    return Path("/proc/sys/kernel/random/boot_id").read_text("ascii").strip()
 
 
 EMPTY = Receipt()
@@ -132,6 +151,7 @@ def save(receipt: Receipt, folder: Path = FOLDER) -> None:
         "hpcforge": receipt.hpcforge,
         "restarts": sorted(receipt.restarts),
         "opaque": dict(receipt.opaque),
+        "reboots": dict(receipt.reboots),
         "reverted": list(receipt.reverted),
         "roles": dict(receipt.roles),
     }
@@ -182,6 +202,7 @@ def _parsed(path: Path, data: bytes) -> Receipt:
             run=Run(**document["run"]),
             hpcforge=document["hpcforge"],
             reverted=tuple(document["reverted"]),
+            reboots=dict(document.get("reboots", {})),
         )
     except (ValueError, KeyError, TypeError, RecursionError):
         return EMPTY._replace(trouble=f"{path} is damaged ({len(data)} bytes)")

@@ -105,7 +105,9 @@ def test_what_was_removed_is_forgotten_with_its_role(tmp_path, kept, wanted):
         {"role": "one", "files": [wanted.file(a), wanted.file(b)], "packages": ["less"]},
         {"role": "two", "files": [wanted.file(b)]},
     ]
-    owned = ownership.intend(EMPTY, work, lacking=["less"])._replace(opaque={"one": "d1", "two": "d2"})
+    owned = ownership.intend(EMPTY, work, lacking=["less"])._replace(
+        opaque={"one": "d1", "two": "d2"}, reboots={"one": "b", "two": "b"}
+    )
     part = ownership.forget(owned, [{"role": "one", "files": [a], "wanted": True}])
     assert list(part.roles["one"]["files"]) == [b]
     assert part.opaque == owned.opaque
@@ -113,6 +115,7 @@ def test_what_was_removed_is_forgotten_with_its_role(tmp_path, kept, wanted):
     assert whole.roles == {"one": {**whole.roles["one"], "files": {}, "packages": ["less"]}, "two": whole.roles["two"]}
     assert whole.roles["two"]["files"] == {}
     assert whole.opaque == {"two": "d2"}
+    assert whole.reboots == {"two": "b"}
 
 
 def test_a_file_gets_its_past_back(tmp_path, kept):

@@ -64,6 +64,24 @@ def test_damage_is_trouble(folder, harm):
     assert receipt.load(folder) == FULL
 
 
+def test_a_reboot_is_due_until_the_node_has_another_boot(folder, monkeypatch):
+    receipt.save(FULL.with_reboots(["driver"]), folder)
+    found = receipt.load(folder)
+    assert found.reboot_due("driver")
+    assert not found.reboot_due("munge")
+    monkeypatch.setattr(receipt, "boot_id", lambda: "another")
+    assert not found.reboot_due("driver")
+    later = found.with_reboots(["kernel"])
+    assert (later.reboot_due("driver"), later.reboot_due("kernel")) == (False, True)
+    assert list(later.reboots) == ["kernel"]
+
+
+def test_a_damaged_receipt_restarts_no_node(folder):
+    receipt.save(FULL.with_reboots(["driver"]), folder)
+    (folder / "receipt.json").write_text("{")
+    assert not receipt.load(folder).reboot_due("driver")
+
+
 def test_newer_is_left_alone(folder):
     receipt.save(FULL, folder)
     path = folder / "receipt.json"
