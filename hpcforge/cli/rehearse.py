@@ -86,6 +86,9 @@ def down(
         str | None,
         typer.Argument(help="A hostlist: stop these, keep their disks. Default: remove the whole rehearsal."),
     ] = None,
+    disks: Annotated[
+        bool, typer.Option("--disks", help="Their disks go, too: `up` then starts other machines under their names.")
+    ] = False,
     lab: options.LabName = None,
 ) -> int:
     """Take a rehearsal down: exactly what it made on this machine is removed, or single nodes are stopped."""
@@ -94,7 +97,7 @@ def down(
     except HostlistError as error:
         raise UsageError(f"{nodes!r} {error}", error.hint or "write it like w[01-03]") from error
     with Progress() as progress:
-        labs.down(lab or lab_name(Path.cwd()), names, progress.say)
+        labs.down(lab or lab_name(Path.cwd()), names, progress.say, disks_too=disks)
     return Exit.DONE
 
 

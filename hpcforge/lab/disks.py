@@ -48,6 +48,11 @@ def mount(lab: Lab, node: PlacedNode) -> Path:
     return root
 
 
+def forget(lab: Lab, node: str) -> None:
+    """Let the next start make another machine: an empty disk, a host key and a machine id of its own."""
+    (lab.node_directory(node) / "prepared").unlink(missing_ok=True)
+
+
 def unmount(directory: Path) -> None:
     """Unmount everything under a directory; `LabError` if something stays."""
     for path in mounted_under(directory):

@@ -98,8 +98,11 @@ def status(name: str) -> LabStatus:
     return LabStatus(lab, tuple(_status(lab, node) for node in lab.nodes))
 
 
-def down(name: str, nodes: Sequence[str] | None, progress: Progress) -> None:
-    """Stop some nodes but keep their disks, so that `up` starts them again; with None, remove all of the lab."""
+def down(name: str, nodes: Sequence[str] | None, progress: Progress, *, disks_too: bool = False) -> None:
+    """Stop some nodes but keep their disks, so that `up` starts them again; with None, remove all of the lab.
+
+    With `disks_too` the disks of these nodes go, and `up` starts other machines under their names.
+    """
     check_lab_name(name)
     host.require_root()
     with lab_lock(name, progress):
@@ -108,7 +111,8 @@ def down(name: str, nodes: Sequence[str] | None, progress: Progress) -> None:
             forget_lab_lock(name)
         else:
             lab = _existing(name)
-            _each([lab.node(node) for node in dict.fromkeys(nodes)], lambda node: _stop(lab, node), progress)
+            stopped = [lab.node(node) for node in dict.fromkeys(nodes)]
+            _each(stopped, lambda node: _stop(lab, node, disks_too), progress)
 
 
 def load(name: str) -> Lab | None:
@@ -172,10 +176,12 @@ def _start(lab: Lab, node: PlacedNode) -> str:
     return f"runs already at {node.address}"
 
 
-def _stop(lab: Lab, node: PlacedNode) -> str:
-    was = "stopped, its disk is kept" if machines.running(lab.machine(node.name)) else "was stopped already"
-    machines.stop(lab, node.name, graceful=True)
-    return was
+def _stop(lab: Lab, node: PlacedNode, disk_too: bool) -> str:
+    was = "stopped" if machines.running(lab.machine(node.name)) else "was stopped already"
+    machines.stop(lab, node.name, graceful=not disk_too)
+    if disk_too:
+        disks.forget(lab, node.name)
+    return f"{was}, its disk {'is gone' if disk_too else 'is kept'}"
 
 
 def _each(nodes: Sequence[PlacedNode], work: Callable[[PlacedNode], str], progress: Progress) -> None:
