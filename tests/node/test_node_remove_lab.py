@@ -18,7 +18,7 @@ do [ -e $f ] || [ -L $f ] && stat -c '%N %a %U %F' $f && [ -f $f ] && sha256sum 
 systemctl is-active naps munge ssh; systemctl is-enabled naps munge ssh 2>&1
 dpkg-query -W -f '${Package} ${db:Status-Status}\n' less munge libmunge2 2>/dev/null
 sudo getent shadow guest; getent passwd guest; ls -d /home/guest
-sudo sh -c 'ls -A /etc/*/.hpcforge-* /var/lib/hpcforge/originals 2>/dev/null'
+sudo find /etc /srv /var/lib/hpcforge -name '.hpcforge-*' -o -path '*/originals/*'
 true
 """
 
@@ -54,7 +54,8 @@ def before(node: Node, work) -> str:
     """How the node was before us; nothing of another test is left on it."""
     node.send(converge("remove", [], leave=True))
     node.shell(
-        "sudo sh -c 'apt-get purge -qy less munge; userdel -rf guest; rm -rf /etc/new /srv/made; mkdir -p /etc/kept.d; "
+        "sudo sh -c 'rm -rf /var/lib/hpcforge /etc/new /srv/made; apt-get purge -qy less munge; userdel -rf guest; "
+        "mkdir -p /etc/kept.d; "
         "echo by hand > /etc/kept.d/hand; rm -f /etc/kept.d/x; echo before us > /etc/before; chmod 0640 /etc/before; "
         "chown root:adm /etc/before; ln -sf /etc/hostname /etc/link; echo same > /etc/same'",
         check=False,
@@ -65,7 +66,8 @@ def before(node: Node, work) -> str:
 def install(node: Node, work) -> None:
     assert of(node.send(converge("prepare", work, restarts=["naps.service"])), "done")[0]["failed"] == []
     up = {"role": "daemons", "units": [{"name": "naps.service", "actions": ["enable", "start"]}]}
-    assert node.send(converge("finish", [up]))[-1]["failed"] == []
+    if len(work) > 1:
+        assert node.send(converge("finish", [up]))[-1]["failed"] == []
 
 
 def surplus(node: Node) -> list[dict[str, Any]]:
