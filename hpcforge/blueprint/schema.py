@@ -227,6 +227,9 @@ class Rollout(Section):
         None, ge=1, le=10_000, description="Failed nodes after which no further node is begun."
     )
     busy_nodes: BusyNodes | None = Field(None, description="Nodes on which jobs run; default: wait 10min, then defer.")
+    reboot_wait: v.Duration | None = Field(
+        None, description="How long a node that has to restart is waited for; default: 20min."
+    )
 
 
 class Blueprint(Section):

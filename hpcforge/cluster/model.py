@@ -206,6 +206,7 @@ class Rollout:
     at_most: int | None = None  # workers that are being changed at a time
     stop_after_failures: int | None = None  # failed nodes after which no further node is begun
     busy_wait_s: float = 600.0  # how long a node's running jobs are waited for before its change is deferred
+    reboot_wait_s: float = 1200.0  # how long a node that restarts is waited for; large machines test themselves long
 
     @classmethod
     def cautious(cls, nodes: int) -> Rollout:

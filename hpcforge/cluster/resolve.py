@@ -185,6 +185,7 @@ def _rollout(rollout: s.Rollout | None, nodes: int) -> m.Rollout:
             usual.stop_after_failures if rollout.stop_after_failures is None else rollout.stop_after_failures
         ),
         busy_wait_s=minutes(rollout.busy_nodes.wait) * 60 if rollout.busy_nodes else usual.busy_wait_s,
+        reboot_wait_s=minutes(rollout.reboot_wait) * 60 if rollout.reboot_wait else usual.reboot_wait_s,
     )
 
 

@@ -19,6 +19,7 @@ from hpcforge.plan.plan import (
     Owns,
     Plan,
     Reason,
+    RebootCause,
     Removal,
     Step,
     UnitChange,
@@ -89,6 +90,7 @@ def diff(
         jobs=parse_jobs(answers.get(SLURM_JOBS, "")),
         rollout=cluster.rollout,
         basis={name: seen.basis for name, seen in reachable.items()},
+        via=cluster.access.via.name if cluster.access.via and cluster.access.via.is_node else None,
     )
 
 
@@ -137,8 +139,17 @@ def _node_changes(roles: Iterable[Wanted], seen: Observed, scope: Scope) -> Iter
         unnoted = _unnoted(wanted, seen)
         if change or unnoted:
             reason = _reason(change, seen, wanted.role in scope.forced, unnoted)
-            disruption = _disruption(wanted, change) if seen.configured else "none"
-            yield wanted, replace(change, noted=not unnoted, reason=reason, disruption=disruption)
+            does = _disruptions(wanted, change)
+            yield (
+                wanted,
+                replace(
+                    change,
+                    noted=not unnoted,
+                    reason=reason,
+                    disruption=worst(does.values()) if seen.configured else "none",
+                    reboot=tuple(part for part, disruption in does.items() if disruption == "reboot"),
+                ),
+            )
 
 
 def _unnoted(wanted: Wanted, seen: Observed) -> bool:
@@ -148,7 +159,8 @@ def _unnoted(wanted: Wanted, seen: Observed) -> bool:
 def _change(wanted: Wanted, difference: Difference, changed_paths: Set[str], forced: bool) -> Change:
     files = tuple(_files(wanted, difference))
     found = {one["name"]: one for one in difference.get("units", ())}
-    failed = tuple((one["name"], str(one["detail"])) for one in difference.get("checks", ()))
+    due = bool(difference.get("reboot"))  # until then nothing can be said of the checks
+    failed = () if due else tuple((one["name"], str(one["detail"])) for one in difference.get("checks", ()))
     packages = _named(wanted.packages, difference.get("packages", ()))
     directories = _picked(wanted.directories, "path", difference)
     accounts = _picked(wanted.accounts, "name", difference, "accounts")
@@ -169,6 +181,7 @@ def _change(wanted: Wanted, difference: Difference, changed_paths: Set[str], for
         owns=_owns(wanted),
         guard=wanted.guard,
         shape=wanted.shape,
+        reboot=("due",) if due else (),
     )
 
 
@@ -196,23 +209,25 @@ def _reason(change: Change, seen: Observed, forced: bool, unnoted: bool) -> Reas
     due = any(unit.reason.endswith((" changed", "was cut off")) for unit in change.units)
     if change.files or change.opaque or due:
         return "input changed"
+    if change.reboot:
+        return "reboot pending"
     if change.packages or change.directories or change.accounts or change.units:
         return "input changed" if unnoted else "drifted"
     return "to be noted"
 
 
-def _disruption(wanted: Wanted, change: Change) -> Disruption:
-    """The worst of what changes; a unit that does not run is not disrupted by being started."""
-    does: list[Disruption] = []
+def _disruptions(wanted: Wanted, change: Change) -> dict[RebootCause, Disruption]:
+    """What each part that changes does; a unit that does not run is not disrupted by being started."""
+    does: dict[RebootCause, Disruption] = dict.fromkeys(change.reboot, "reboot")
     if change.packages:
-        does.append(wanted.disrupts.get("packages", "none"))
+        does["packages"] = wanted.disrupts.get("packages", "none")
     if change.files:
-        does.append(wanted.disrupts.get("files", "none"))
+        does["files"] = wanted.disrupts.get("files", "none")
     if any(action in ("restart", "refresh") for unit in change.units for action in unit.actions):
-        does.append(wanted.disrupts.get("units", "restart"))
+        does["units"] = wanted.disrupts.get("units", "restart")
     if change.opaque:
-        does.append(wanted.disrupts.get("opaque", "none"))
-    return worst(does)
+        does["opaque"] = wanted.disrupts.get("opaque", "none")
+    return does
 
 
 def _named(names: Iterable[str], missing: Iterable[Any]) -> tuple[str, ...]:

@@ -22,7 +22,9 @@ from hpcforge.plan.desired import (
     Shape,
 )
 
-Reason = Literal["new node", "input changed", "drifted", "check failed", "forced", "to be noted"]
+Reason = Literal["new node", "input changed", "drifted", "check failed", "forced", "reboot pending", "to be noted"]
+# What of a role calls for a restart of the node; "due": an earlier run was cut off before it.
+RebootCause = Literal["packages", "files", "units", "opaque", "due"]
 
 
 @dataclass(frozen=True)
@@ -88,6 +90,7 @@ class Change:
     noted: bool = True  # False: the node's receipt lacks some of it, and is to have it
     guard: bool = False
     shape: Shape = "free"
+    reboot: tuple[RebootCause, ...] = ()  # the node restarts before this role's units and checks
 
     def __bool__(self) -> bool:
         return bool(
@@ -98,6 +101,7 @@ class Change:
             or self.units
             or self.opaque
             or self.failed_checks
+            or self.reboot
             or not self.noted
         )
 
@@ -153,6 +157,7 @@ class Plan:
     basis: Mapping[str, str] = field(default_factory=dict)  # node -> digest of what it answered
     desired: str = ""  # digest of what is wanted of all nodes
     offline: bool = False  # made without looking: as if nodes had nothing
+    via: str | None = None  # the node that all others are reached through
 
     @property
     def pending(self) -> bool:
@@ -168,6 +173,12 @@ class Plan:
     def disruption(self, node: str) -> Disruption:
         """The worst that its changes do to a node."""
         return worst(step.changes[node].disruption for step in self.steps if node in step.changes)
+
+    @cached_property
+    def restarts(self) -> tuple[str, ...]:
+        """Nodes that would be restarted, in cluster order."""
+        found = {node for step in self.steps for node, change in step.changes.items() if change.reboot}
+        return tuple(node for node in self.nodes if node in found)
 
     @cached_property
     def together(self) -> frozenset[str]:

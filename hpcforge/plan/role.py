@@ -6,10 +6,10 @@ import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from hpcforge.plan.desired import Disruption, OnRemove, Shape
 
@@ -109,6 +109,12 @@ class RoleSpec(_Spec):
     guard: bool = False
     shape: Shape = "free"
     disrupts: Mapping[Literal["packages", "files", "units", "opaque"], Disruption] = {}
+
+    @model_validator(mode="after")
+    def _no_reboot_under_guard(self) -> Self:
+        if self.guard and "reboot" in self.disrupts.values():
+            raise ValueError("a guarded role cannot ask for a reboot: the node would take itself for locked out")
+        return self
 
 
 @dataclass(frozen=True)

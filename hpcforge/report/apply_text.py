@@ -9,7 +9,7 @@ from hpcforge.cluster.model import Cluster
 from hpcforge.plan.plan import Plan
 from hpcforge.report.text import clean, duration, table
 from hpcforge.run.admit import Admission
-from hpcforge.run.walk import Result
+from hpcforge.run.result import Result
 from hpcforge.verify.verdicts import Verdict, summary_line
 
 

@@ -97,6 +97,9 @@ def _body(change: Change, texts: Mapping[str, str], new_files: bool) -> Iterator
         yield f"  ! run {opaque.engine} code {opaque.digest[:12]} ({clean(change.opaque.reason)}{watched})"
     for name, detail in change.failed_checks:
         yield f"  ! check failed: {name}: {clean(detail)}"
+    if change.reboot:
+        causes = ", ".join("due since an earlier run" if cause == "due" else cause for cause in change.reboot)
+        yield f"  ! restart of the node, before its checks ({causes})"
     if change.reason == "to be noted":
         yield "  ~ all of it is as wanted; the node's receipt takes note of it"
 
@@ -128,9 +131,12 @@ def _notes(plan: Plan) -> Iterator[str]:
         yield f"  to accept it, add to overrides:  {one.override}"
     for node, reason in plan.unreachable.items():
         yield f"{node} is unreachable and left out: {clean(reason)}"
-    order = Order(plan)
+    order, hubs = Order(plan), (plan.controller, plan.via)
     for node in filter(order.has_to_be_empty, plan.touched):
         yield f"{node} is drained first{_waiting(plan.jobs.get(node, ()), plan)}"
+    if plan.restarts:
+        yield f"{fold(plan.restarts)}: restarted, and waited for up to {duration(plan.rollout.reboot_wait_s)} each"
+        yield from (f"{hub} restarts alone: nothing else is at work meanwhile" for hub in plan.restarts if hub in hubs)
     yield from _order(order)
 
 

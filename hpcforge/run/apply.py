@@ -16,9 +16,10 @@ from hpcforge.plan.plan import Plan
 from hpcforge.run.admit import Admission, admit
 from hpcforge.run.lease import Lease
 from hpcforge.run.observe import UNREACHABLE
+from hpcforge.run.result import Result
 from hpcforge.run.run import Run
 from hpcforge.run.verdict_store import store_verdicts
-from hpcforge.run.walk import Result, walk
+from hpcforge.run.walk import walk
 from hpcforge.run.wheels import fetch
 from hpcforge.verify.head import Completed
 from hpcforge.verify.verdicts import VERDICTS_PATH, Verdict, load

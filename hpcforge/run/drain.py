@@ -34,6 +34,11 @@ class Drain:
     _next_s: float = 0.0
     _until_s: float = 0.0
 
+    @property
+    def asking(self) -> bool:
+        """True while the controller has yet to answer."""
+        return self._asked is not None
+
     def begin(self, *, drained: bool) -> None:
         """Tell Slurm to start nothing more there, unless it starts nothing there already: that reason stays."""
         self._until_s = time.monotonic() + self.limit_s

@@ -27,8 +27,8 @@ from hpcforge.blueprint import values as v
 from hpcforge.engines.tasks import Engine, Program
 from hpcforge.plan.roster import Roster, parse_roster, roster_document
 from hpcforge.run.exchange import exchange
+from hpcforge.run.result import Result
 from hpcforge.run.run import Run
-from hpcforge.run.walk import Result
 from hpcforge.verify.verdicts import Verdict
 
 SCHEMA_VERSION = 1

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import dataclasses
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,8 @@ from hpcforge.run.run import Run
 _PREPARE_TIMEOUT_S = 3600.0  # packages from a slow mirror
 _FINISH_TIMEOUT_S = 900.0
 _OPAQUE_TIMEOUT_S = 3600.0
-FILES, REMOVAL, CONFIRMATION = "packages and files", "removal", "confirmation"  # names of stages that a walk knows
+# names of stages that a walk knows
+FILES, REMOVAL, CONFIRMATION, REBOOT = "packages and files", "removal", "confirmation", "reboot"
 _REVERT_S = 60.0  # for units, checks and a new connection, before a guarded change is undone by the node itself
 
 
@@ -25,7 +26,7 @@ _REVERT_S = 60.0  # for units, checks and a new connection, before a guarded cha
 class Stage:
     """One task for one node, for these roles; not before every one of `after` (node, role) is done."""
 
-    name: str  # "first contact", "packages and files", "units and checks", "removal", or the opaque role's
+    name: str  # "first contact", "packages and files", "units and checks", "removal", "reboot", or the opaque role's
     roles: tuple[str, ...]
     after: tuple[tuple[str, str], ...]
     task: Task
@@ -46,8 +47,11 @@ def stages(plan: Plan, node: str, secrets: Mapping[str, bytes], run: Run) -> tup
     prepare = _prepare(plan, node, changes, secrets)
     if prepare is not None:
         found.append(prepare)
+    restarted = False
     for batch in _batches(changes, node):
-        found.extend(_finish(plan, node, batch, changes, secrets, run))
+        reboot = _restarted_with(batch[0], changes, restarted=restarted)
+        found.extend(_finish(plan, node, batch, changes, secrets, run, reboot))
+        restarted |= bool(reboot)
     return tuple(_numbered(stage, run) for stage in found)
 
 
@@ -66,7 +70,9 @@ def _numbered(stage: Stage, run: Run) -> Stage:
     task = stage.task
     if not isinstance(task, Program):
         return stage
-    request = {**task.request, "run": run.request(), "task": f"{run.id}.{task.id}"}
+    request = {**task.request, "run": run.request()}
+    if stage.name != REBOOT:  # which nothing on the node outlives
+        request["task"] = f"{run.id}.{task.id}"
     return dataclasses.replace(stage, task=dataclasses.replace(task, request=request))
 
 
@@ -90,6 +96,7 @@ def _prepare(plan: Plan, node: str, changes: Mapping[str, Change], secrets: Mapp
             "files": [] if change.guard else [_file(file, plan.texts, secrets) for file in change.files],
             "accounts": [dataclasses.asdict(account) for account in change.accounts],
             "owns": dataclasses.asdict(change.owns),
+            "reboot": bool(_IN_PREPARE & {*change.reboot}),
         }
         for role, change in changes.items()
         if change.packages
@@ -123,7 +130,7 @@ def _batches(changes: Mapping[str, Change], node: str) -> Iterator[list[str]]:
     """Roles that can be finished in one go: a role that waits for other nodes, or has opaque work, starts anew."""
     batch: list[str] = []
     for role, change in changes.items():
-        alone = change.opaque or change.guard or change.shape == "together"
+        alone = change.opaque or change.guard or change.reboot or change.shape == "together"
         if batch and (alone or _cross_node(change, node)):
             yield batch
             batch = []
@@ -139,10 +146,38 @@ def _cross_node(change: Change, node: str) -> tuple[tuple[str, str], ...]:
     return tuple((other, need.role) for need in change.needs for other in need.nodes if other != node)
 
 
+_IN_PREPARE = frozenset(("packages", "files"))
+_DONE_BEFORE = _IN_PREPARE | {"due"}  # what is done on a node before the first role is finished there
+
+
+def _restarted_with(role: str, changes: Mapping[str, Change], *, restarted: bool) -> tuple[str, ...]:
+    """The roles that a restart before this role is for; none if it needs none, or has had it.
+
+    Packages and files of all roles are there by then, so that it does for later roles, too: a new kernel, driver and
+    fabric cost one restart.
+    """
+    causes = {*changes[role].reboot}
+    if not causes or (restarted and causes <= _DONE_BEFORE):
+        return ()
+    names = list(changes)
+    later = [] if restarted else names[names.index(role) + 1 :]
+    return (role, *(name for name in later if changes[name].reboot and {*changes[name].reboot} <= _DONE_BEFORE))
+
+
 def _finish(
-    plan: Plan, node: str, batch: list[str], changes: Mapping[str, Change], secrets: Mapping[str, bytes], run: Run
+    plan: Plan,
+    node: str,
+    batch: list[str],
+    changes: Mapping[str, Change],
+    secrets: Mapping[str, bytes],
+    run: Run,
+    reboot: Collection[str],
 ) -> Iterator[Stage]:
-    """Units, then opaque work, then checks; a batch with opaque work, or a guarded one, is that one role."""
+    """Units, then opaque work, then checks; a batch with opaque work, or a guarded one, is that one role.
+
+    A restart (for the roles of `reboot`) comes before units and checks: units may need what it brings, as those of a
+    driver do, and it would only stop them again. Opaque work comes before it, and the units that it needs before that.
+    """
     roles = tuple(batch)
     after = tuple(pair for role in roles for pair in _cross_node(changes[role], node))
     first = changes[roles[0]]
@@ -150,14 +185,28 @@ def _finish(
         yield from _guarded(plan, node, roles[0], after, changes, secrets, run)
         return
     if first.opaque is None:
-        stage = _finish_stage(node, roles, after, changes, units=True, checks=True)
-        yield dataclasses.replace(stage, barrier=tuple(role for role in roles if changes[role].shape == "together"))
+        barrier = tuple(role for role in roles if changes[role].shape == "together")
+        stage = _finish_stage(node, roles, after, changes, units=True, checks=True, restarted=bool(reboot))
+        if reboot:
+            yield dataclasses.replace(_reboot(node, reboot, after), barrier=barrier)
+        yield dataclasses.replace(stage, barrier=barrier)
         return
-    yield from _opaque(node, roles[0], first.opaque.opaque, after, changes)
+    yield from _opaque(node, roles[0], first.opaque.opaque, after, changes, reboot)
+
+
+def _reboot(node: str, roles: Collection[str], after: tuple[tuple[str, str], ...]) -> Stage:
+    """The task is what tells the node; `hpcforge.run.reboot` asks what else there is to know."""
+    task = Program(f"reboot:{node}", node, {"verb": "reboot"}, _FINISH_TIMEOUT_S)
+    return Stage(REBOOT, tuple(roles), after, task, ())
 
 
 def _opaque(
-    node: str, role: str, opaque: Opaque, after: tuple[tuple[str, str], ...], changes: Mapping[str, Change]
+    node: str,
+    role: str,
+    opaque: Opaque,
+    after: tuple[tuple[str, str], ...],
+    changes: Mapping[str, Change],
+    reboot: Collection[str],
 ) -> Iterator[Stage]:
     roles = (role,)
     if changes[role].units:
@@ -165,13 +214,15 @@ def _opaque(
     kind = Deploy if opaque.engine == "pyinfra" else Ansible
     task = kind(f"opaque:{role}:{node}", node, Path(opaque.source), dict(opaque.inputs), _OPAQUE_TIMEOUT_S)
     yield Stage(role, roles, after, task, ())
-    record = {"verb": "record", "role": role, "digest": opaque.digest}
-    last = not changes[role].checks
+    record = {"verb": "record", "role": role, "digest": opaque.digest, "reboot": "opaque" in changes[role].reboot}
+    last = not changes[role].checks and not reboot
     yield Stage(
         role, roles, (), Program(f"record:{role}:{node}", node, record, _FINISH_TIMEOUT_S), roles if last else ()
     )
+    if reboot:
+        yield _reboot(node, reboot, ())
     if not last:
-        yield _finish_stage(node, roles, (), changes, units=False, checks=True)
+        yield _finish_stage(node, roles, (), changes, units=False, checks=True, restarted=bool(reboot))
 
 
 def _guarded(
@@ -196,7 +247,9 @@ def _guarded(
         request = {"verb": "converge", "phase": "prepare", "work": [work], "restarts": []}
         task = Program(f"guarded:{role}:{node}", node, request, _FINISH_TIMEOUT_S)
         yield Stage(FILES, (role,), after, task, ())
-    finish = _finish_stage(node, (role,), after, changes, units=True, checks=True)
+    finish = _finish_stage(
+        node, (role,), after, changes, units=True, checks=True, guard=work["guard"] if change.files else None
+    )
     if not change.files:
         yield finish
         return
@@ -219,19 +272,30 @@ def _finish_stage(
     *,
     units: bool,
     checks: bool,
+    restarted: bool = False,
+    guard: object = None,
 ) -> Stage:
     work = [
         {
             "role": role,
             "needs": [need.role for need in changes[role].needs if need.nodes == (node,)],
-            "units": [_unit(unit) for unit in changes[role].units] if units else [],
+            "units": _units(changes[role], act=units, restarted=restarted),
             "checks": [dataclasses.asdict(check) for check in changes[role].checks] if checks else [],
+            **({"guard": guard} if guard else {}),  # units, too, go back to how they ran
         }
         for role in roles
     ]
     request = {"verb": "converge", "phase": "finish", "work": work}
     task = Program(f"finish:{roles[0]}:{'units' if units else 'checks'}:{node}", node, request, _FINISH_TIMEOUT_S)
     return Stage("units and checks", roles, after, task, roles if checks else ())
+
+
+def _units(change: Change, *, act: bool, restarted: bool) -> list[dict[str, Any]]:
+    """What is done to units; after a restart it is seen that the others have come back, too."""
+    done = [_unit(unit) for unit in change.units] if act else []
+    names = {unit["name"] for unit in done}
+    others = [name for name in change.owns.units if name not in names] if restarted else []
+    return [*done, *({"name": name, "actions": []} for name in others)]
 
 
 def _unit(unit: UnitChange) -> dict[str, Any]:

@@ -6,56 +6,18 @@ import dataclasses
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any
 
 from hpcforge.engines.tasks import Engine, Event, Program
 from hpcforge.plan.order import Ended, Order
 from hpcforge.plan.plan import Plan
 from hpcforge.run.drain import Drain
+from hpcforge.run.reboot import Reboot
+from hpcforge.run.result import Outcome, Result
 from hpcforge.run.run import Run
-from hpcforge.run.stages import CONFIRMATION, FILES, REMOVAL, Stage, leaving_stages, removed, stages
+from hpcforge.run.stages import CONFIRMATION, FILES, REBOOT, REMOVAL, Stage, leaving_stages, removed, stages
 
-Status = Literal["done", "failed", "skipped", "unreachable", "interrupted", "deferred"]
 _WAIT_S = 0.5
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """How one role ended on one node."""
-
-    status: Status
-    detail: str = ""
-
-
-@dataclass
-class Result:
-    """How a run ended: per node and role, which nodes were lost, and the facts they gave last."""
-
-    outcomes: dict[str, dict[str, Outcome]]
-    lost: dict[str, str] = field(default_factory=dict)
-    facts: dict[str, Mapping[str, Any]] = field(default_factory=dict)
-    changed: dict[str, int] = field(default_factory=dict)
-    interrupted: bool = False
-    abandoned: dict[str, str] = field(default_factory=dict)  # left the cluster without being cleaned up, and why
-    busy: dict[str, str] = field(default_factory=dict)  # nodes where another run was at work, or a later one had been
-
-    def failed(self) -> dict[str, list[tuple[str, str]]]:
-        """Role and reason by node, of what failed of itself (not of what was skipped for it)."""
-        found: dict[str, list[tuple[str, str]]] = {}
-        for node, roles in self.outcomes.items():
-            for role, outcome in roles.items():
-                if outcome.status == "failed":
-                    found.setdefault(node, []).append((role, outcome.detail))
-        return found
-
-    def deferred(self) -> dict[str, str]:
-        """Why by node, of those left for another apply because jobs run there."""
-        return {
-            node: outcome.detail
-            for node, roles in self.outcomes.items()
-            for outcome in roles.values()
-            if outcome.status == "deferred"
-        }
 
 
 @dataclass
@@ -64,6 +26,7 @@ class _Node:
     queue: deque[Stage]
     begun: bool = False
     drain: Drain | None = None
+    reboot: Reboot | None = None  # while the running stage is one
     running: Stage | None = None
     errors: dict[str, str] = field(default_factory=dict)  # by role, of the running stage
 
@@ -88,8 +51,9 @@ def walk(
 ) -> Result:
     """Do everything in the plan. `stop()` turning true lets running stages finish and starts no more.
 
-    `listen` gets every event of the engines, one of kind "settled" (role, status, detail) when a role has ended, and
-    one of kind "draining" (detail: jobs) when a node is being emptied.
+    `listen` gets every event of the engines, and of ours, by kind: "settled" (role, status, detail) when a role has
+    ended; "draining" (detail: jobs) when a node is being emptied; "restarting" (detail) what becomes of a restart;
+    "stage" (name, roles) when a node begins one; "ended" (status: done, failed, deferred or other) when it has no more.
     """
     walker = _Walker(plan, secrets, engine, listen, run)
     walker.start_what_can()
@@ -123,6 +87,7 @@ class _Walker:
         self.nodes = {name: _Node(name, deque(stages(plan, name, secrets, run))) for name in plan.touched}
         self.result = Result({name: {} for name in plan.touched}, lost=dict(plan.unreachable))
         self.leaving = {one.node: one for one in plan.leaving}
+        self.told: set[str] = set()  # nodes of which it was said that they have ended
         for one in plan.leaving:
             self.result.outcomes[one.node] = {}
             self.nodes[one.node] = _Node(one.node, deque(leaving_stages(one, run)))
@@ -153,6 +118,8 @@ class _Walker:
 
     def start_what_can(self) -> None:
         """Start the next stage of every idle node whose needs are met; settle roles whose needs have failed."""
+        for node in self.nodes.values():
+            self._restart(node)
         settled = True
         while settled:  # a role that is skipped on one node may let another node see that it must skip too
             settled = False
@@ -164,15 +131,72 @@ class _Walker:
                     if stage is None:
                         node.queue.popleft()
                         settled = True
-                    elif any(map(self._open, stage.after)) or self._gathering(node, stage):
+                    elif self._waits(node, stage) or self._in_the_way(node, stage):
                         break
                     else:
                         node.queue.popleft()
-                        node.running, node.errors = stage, {}
-                        self.engine.start(stage.task)
+                        self._start(node, stage)
+        self._tell_ends()
+
+    def _start(self, node: _Node, stage: Stage) -> None:
+        node.running, node.errors = stage, {}
+        self.listen(Event(node.name, "", "stage", {"name": stage.name, "roles": list(stage.roles)}))
+        if stage.name != REBOOT:
+            self.engine.start(stage.task)
+            return
+        assert isinstance(stage.task, Program)
+
+        def say(detail: str) -> None:
+            self._say(node.name, "restarting", detail)
+
+        limit_s = self.plan.rollout.reboot_wait_s
+        node.reboot = Reboot(self.engine, node.name, stage.task.request, limit_s, say)
+
+    def _restart(self, node: _Node) -> None:
+        """Go on with a node's restart, if it is at one."""
+        reboot = node.reboot
+        if reboot is None:
+            return
+        reboot.go_on()
+        if reboot.state == "waiting":
+            return
+        node.reboot = None
+        if reboot.state == "back":
+            self.result.facts[node.name] = reboot.facts
+        ended = {"ok": reboot.state == "back", "unreachable": reboot.state == "lost", "error": reboot.detail}
+        self._end_stage(node, ended)
+
+    def _tell_ends(self) -> None:
+        for node in self.nodes.values():
+            if node.ended and node.name not in self.told:
+                self.told.add(node.name)
+                self.listen(Event(node.name, "", "ended", {"status": self._how_ended(node)}))
+
+    def _waits(self, node: _Node, stage: Stage) -> bool:
+        return any(map(self._open, stage.after)) or self._gathering(node, stage)
+
+    def _in_the_way(self, node: _Node | None, stage: Stage | None) -> bool:
+        """True while a node that all others are reached through or need, the controller, restarts or is about to.
+
+        It restarts when nothing else is at work, and nothing else begins until it is back; but what has to be
+        confirmed is, or its node would take it back. Without a stage: whether a node may begin.
+        """
+        hubs = [self.nodes[name] for name in (self.plan.controller, self.plan.via) if name in self.nodes]
+        restarts = any(hub.reboot for hub in hubs if hub is not node)
+        if stage is not None and stage.name == CONFIRMATION:
+            return restarts
+        if node in hubs and stage is not None and stage.name == REBOOT:
+            return any(map(_at_work, (other for other in self.nodes.values() if other is not node)))
+        return restarts or any(self._about_to_restart(hub) for hub in hubs if hub is not node)
+
+    def _about_to_restart(self, hub: _Node) -> bool:
+        next_ = hub.queue[0] if hub.begun and hub.running is None and hub.queue else None
+        return next_ is not None and next_.name == REBOOT and not self._waits(hub, next_)
 
     def _begin(self, node: _Node) -> bool:
         """Let a node begin if it is its turn and no job is in the way; True if it was settled that it will not."""
+        if self._in_the_way(node, None):
+            return False
         if node.name == self.plan.controller and self.leaving and not self._left(node):
             return node.ended
         ended = {name: self._how_ended(other) for name, other in self.nodes.items() if other.begun and other.ended}
@@ -266,6 +290,8 @@ class _Walker:
         if any(node.drain and node.drain.take(event) for node in self.nodes.values()):
             return
         node = self.nodes.get(event.node)
+        if node is not None and node.reboot is not None and node.reboot.take(event):
+            return
         if node is None or node.running is None or event.task != node.running.task.id:
             return
         if event.kind == "failed":
@@ -341,6 +367,12 @@ class _Walker:
 
     def _say(self, node: str, kind: str, detail: str) -> None:
         self.listen(Event(node, "", kind, {"detail": detail}))
+
+
+def _at_work(node: _Node) -> bool:
+    """True while something goes on there that its controller, or the way to it, must not go away under."""
+    confirms = bool(node.queue) and node.queue[0].name == CONFIRMATION
+    return node.running is not None or confirms or (node.drain is not None and node.drain.asking)
 
 
 def _narrowed(stage: Stage, roles: tuple[str, ...]) -> Stage:

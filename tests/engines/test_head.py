@@ -19,9 +19,9 @@ from hpcforge.plan.roster import LastRun, Roster, next_roster
 from hpcforge.run import lease as leases
 from hpcforge.run.history import past, read_log, write_log
 from hpcforge.run.lease import LeaseHeldError, look, take
+from hpcforge.run.result import Outcome, Result
 from hpcforge.run.run import Run
 from hpcforge.run.status import status
-from hpcforge.run.walk import Outcome, Result
 from tests.engines.conftest import Nodes
 
 pytestmark = pytest.mark.lab

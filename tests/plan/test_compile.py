@@ -87,6 +87,7 @@ def test_a_value_that_looks_like_a_template_stays_text(cluster: Cluster, roles_f
         ("\non: ", "\nneeds: [client]\non: ", "needs itself"),
         ("template: server.conf.j2", "template: gone.j2", "cannot read"),
         (", scope: cluster", ", scope: cluster, content: x", "exactly one"),
+        ("\non: ", "\nguard: true\ndisrupts: {files: reboot}\non: ", "cannot ask for a reboot"),
     ],
 )
 def test_a_wrong_role_is_named(cluster: Cluster, roles_folder: Path, old: str, new: str, said: str) -> None:

@@ -102,6 +102,37 @@ def test_a_service_that_does_not_run_is_not_disrupted(cluster: Cluster, desired:
     assert the_change(cluster, desired, seen({"role": "client", "units": [down]})).disruption == "none"
 
 
+NO_ANSWER = {"role": "server", "checks": [{"name": "it answers", "detail": "no"}]}
+
+
+def test_a_reboot_that_is_due_is_pending_and_its_checks_have_not_failed(cluster: Cluster, desired: Desired) -> None:
+    plan = diff(cluster, desired, {"head": seen({**NO_ANSWER, "reboot": True}, node="head")})
+    change = plan.steps[0].changes["head"]
+    assert (change.reason, change.disruption, change.reboot) == ("reboot pending", "reboot", ("due",))
+    assert (change.units, change.failed_checks) == ((), ())
+    text = plan_text(plan)
+    assert "server  head  (reboot pending, disrupts: reboot)\n" in text
+    assert "! restart of the node, before its checks (due since an earlier run)" in text
+    assert "head: restarted, and waited for up to 20 min 0 s each" in text
+    assert "failed" not in text
+
+
+def test_a_node_that_nobody_works_on_restarts_and_disrupts_nothing(cluster: Cluster, desired: Desired) -> None:
+    roles = {n: tuple(replace(w, disrupts={"packages": "reboot"}) for w in ws) for n, ws in desired.nodes.items()}
+    observed = replace(seen({"role": "client", "packages": ["clientd"]}), receipt={**RECEIPT, "run": 0})
+    plan = diff(cluster, replace(desired, nodes=roles), {"w1": observed})
+    change = plan.steps[0].changes["w1"]
+    assert (change.disruption, change.reboot, plan.restarts) == ("none", ("packages",), ("w1",))
+
+
+def test_a_reboot_that_was_due_and_has_happened_changes_what_a_plan_rests_on(
+    cluster: Cluster, desired: Desired
+) -> None:
+    made = diff(cluster, desired, {"head": seen({**NO_ANSWER, "reboot": True}, node="head")})
+    now = diff(cluster, desired, {"head": seen(node="head")})
+    assert list(moved(made, now)) == ["head"]
+
+
 SURPLUS = {
     "old": {"files": ["/etc/old"], "units": ["old.service"], "packages": ["oldd"], "on_remove": "stop"},
     "tool": {"packages": ["toold"], "files": [], "on_remove": "purge"},

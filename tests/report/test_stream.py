@@ -15,7 +15,7 @@ from hpcforge.report.apply_text import nodes_table
 from hpcforge.report.progress import Progress
 from hpcforge.report.stream import Stream
 from hpcforge.run.apply import Applied
-from hpcforge.run.walk import Outcome, Result
+from hpcforge.run.result import Outcome, Result
 
 
 def plan(nodes: tuple[str, ...] = (), leaving: tuple[Leaving, ...] = ()) -> Plan:

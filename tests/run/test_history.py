@@ -15,8 +15,8 @@ from hpcforge.node import records
 from hpcforge.node.events import Report
 from hpcforge.plan.roster import Enrolled, LastRun, Roster
 from hpcforge.run.history import Copy, NodePast, Past, last_changed, parse_history, past, read_log, write_log
+from hpcforge.run.result import Outcome, Result
 from hpcforge.run.run import Run
-from hpcforge.run.walk import Outcome, Result
 from hpcforge.verify.verdicts import Verdict
 
 RUN = Run(7, "ab12", "ada@near", "small", "0.1.0", "c0ffee")

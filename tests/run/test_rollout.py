@@ -12,7 +12,8 @@ from hpcforge.cluster.model import Rollout
 from hpcforge.engines.tasks import Command, Program, Task, result
 from hpcforge.plan.admission import Declared
 from hpcforge.plan.plan import Change, Leaving, Need, Owns, Plan, Removal
-from hpcforge.run.walk import Result, walk
+from hpcforge.run.result import Result
+from hpcforge.run.walk import walk
 
 WORKERS = tuple(f"w{index}" for index in range(1, 7))
 BAD = [("failed", {"role": "conf", "name": "c.service", "error": "it fell over"}), ("result", result(error="x"))]

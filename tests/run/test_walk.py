@@ -11,8 +11,9 @@ import pytest
 from hpcforge.engines.tasks import Event, Program, Task, result
 from hpcforge.plan.desired import Directory, File, Need, Opaque
 from hpcforge.plan.plan import Change, FileChange, OpaqueChange, Plan, Step, UnitChange
+from hpcforge.run.result import Result
 from hpcforge.run.run import Run
-from hpcforge.run.walk import Result, walk
+from hpcforge.run.walk import walk
 
 FACTS = {"memory_kib": 1, "cpus": 1}
 RUN = Run(7, "cafe", "ada@desk", "c", "0.1")

@@ -1,0 +1,110 @@
+"""A node that has to restart: it is told to, and waited for until it answers from another boot, or time is up."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from hpcforge.engines.tasks import Engine, Event, Program
+
+_POLL_S = 2.0
+_TIMEOUT_S = 60.0
+_FINAL = ("host-key", "no-host-key")  # what answers is another machine: waiting does not help
+_STARTING = ("initializing", "starting")  # words of systemd's for a boot that goes on
+_STATE = "state"
+_LOOK = {"verb": "observe", "wanted": [], "asks": {_STATE: ["sh", "-c", "systemctl is-system-running || :"]}}
+
+Wait = Literal["waiting", "back", "failed", "lost"]
+
+
+@dataclass
+class Reboot:
+    """One node's restart. `state` "failed": it answers and did not restart; "lost": it does not answer.
+
+    `request` is the node program's, without the boot that is to end: which that is, the node is asked first, so that
+    a request whose answer was lost can never end the boot after it.
+    """
+
+    engine: Engine
+    node: str
+    request: Mapping[str, Any]
+    limit_s: float
+    say: Callable[[str], None]
+    state: Wait = "waiting"
+    detail: str = ""
+    facts: Mapping[str, Any] = field(default_factory=dict)  # as it is after the restart
+    _asked: str | None = None  # the task under way
+    _telling: bool = False  # it is the one that restarts
+    _count: int = 0
+    _boot: str | None = None  # the boot that is to end
+    _system: str = ""
+    _next_s: float = 0.0
+    _began_s: float = 0.0
+
+    def go_on(self) -> None:
+        """Ask again, if it is time to."""
+        if self.state == "waiting" and self._asked is None and time.monotonic() >= self._next_s:
+            self._ask(_LOOK)
+
+    def take(self, event: Event) -> bool:
+        """Account for an event; True if it was part of the answer to one of our own questions."""
+        if event.task != self._asked:
+            return False
+        if event.kind == "observed":
+            self._system = str(event.data.get("answers", {}).get(_STATE, "")).strip()
+        elif event.kind == "done" and not self._telling:
+            self.facts = event.data.get("facts") or {}
+        elif event.kind == "result":
+            self._asked = None
+            self._judge(event.data)
+        return True
+
+    def _judge(self, data: Mapping[str, Any]) -> None:
+        if self._telling:
+            self._told(data)
+        elif self._boot is None:
+            self._seen_before(data)
+        else:
+            self._looked_at(data)
+        self._next_s = time.monotonic() + _POLL_S
+
+    def _seen_before(self, data: Mapping[str, Any]) -> None:
+        if not data["ok"]:
+            self._end("lost" if data["unreachable"] else "failed", str(data["error"]))
+            return
+        self._boot, self._began_s, self._telling = str(self.facts["boot_id"]), time.monotonic(), True
+        self._ask({**self.request, "boot_id": self._boot})
+
+    def _told(self, data: Mapping[str, Any]) -> None:
+        self._telling = False
+        if not data["ok"] and not data["unreachable"]:  # the link may go down before the answer
+            self._end("failed", f"it was not restarted: {data['error']}")
+            return
+        self._began_s = time.monotonic()
+        self.say(f"it restarts, and is waited for up to {self.limit_s:.0f} s")
+
+    def _looked_at(self, data: Mapping[str, Any]) -> None:
+        late = time.monotonic() >= self._began_s + self.limit_s
+        if not data["ok"]:
+            if late or data.get("reason") in _FINAL:
+                self._end("lost", f"did not come back within {self._waited()} after its restart: {data['error']}")
+        elif self.facts.get("boot_id") == self._boot:
+            if late:
+                self._end("failed", f"did not restart within {self._waited()}: it answers from the same boot as before")
+        elif late or self._system not in _STARTING:
+            self.say(f"is back after {self._waited()}")
+            self._end("back", "")
+
+    def _waited(self) -> str:
+        return f"{time.monotonic() - self._began_s:.0f} s"
+
+    def _end(self, state: Wait, detail: str) -> None:
+        self.state, self.detail = state, detail
+
+    def _ask(self, request: Mapping[str, Any]) -> None:
+        self._count += 1
+        self._asked = f"reboot:{self.node}:{self._count}"
+        # Over a new connection: the one before goes down with the node, and may take long to show that.
+        self.engine.start(Program(self._asked, self.node, request, _TIMEOUT_S, fresh=not self._telling))

@@ -1,0 +1,48 @@
+"""How a run ended, role by role and node by node."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+Status = Literal["done", "failed", "skipped", "unreachable", "interrupted", "deferred"]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How one role ended on one node."""
+
+    status: Status
+    detail: str = ""
+
+
+@dataclass
+class Result:
+    """How a run ended: per node and role, which nodes were lost, and the facts they gave last."""
+
+    outcomes: dict[str, dict[str, Outcome]]
+    lost: dict[str, str] = field(default_factory=dict)
+    facts: dict[str, Mapping[str, Any]] = field(default_factory=dict)
+    changed: dict[str, int] = field(default_factory=dict)
+    interrupted: bool = False
+    abandoned: dict[str, str] = field(default_factory=dict)  # left the cluster without being cleaned up, and why
+    busy: dict[str, str] = field(default_factory=dict)  # nodes where another run was at work, or a later one had been
+
+    def failed(self) -> dict[str, list[tuple[str, str]]]:
+        """Role and reason by node, of what failed of itself (not of what was skipped for it)."""
+        found: dict[str, list[tuple[str, str]]] = {}
+        for node, roles in self.outcomes.items():
+            for role, outcome in roles.items():
+                if outcome.status == "failed":
+                    found.setdefault(node, []).append((role, outcome.detail))
+        return found
+
+    def deferred(self) -> dict[str, str]:
+        """Why by node, of those left for another apply because jobs run there."""
+        return {
+            node: outcome.detail
+            for node, roles in self.outcomes.items()
+            for outcome in roles.values()
+            if outcome.status == "deferred"
+        }
