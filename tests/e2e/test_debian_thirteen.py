@@ -1,0 +1,53 @@
+"""The shipped rehearsal on Debian 13: Slurm 24.11, Python 3.13, and the distribution's own PyTorch."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from tests.e2e.conftest import Site
+
+pytestmark = pytest.mark.lab
+
+
+def test_from_nothing_to_verified(site: Site) -> None:
+    text = site.blueprint.read_text()
+    site.blueprint.write_text(text.replace('release: "12"', 'release: "13"'))
+    assert site.cli("rehearse", "up", "BLUEPRINT").returncode == 0
+    done = site.cli("apply", "BLUEPRINT", "--yes")
+    assert done.returncode == 0
+    assert [line.split()[0] for line in done.stdout.splitlines() if "  passed  " in line] == ["allreduce", "train_ddp"]
+    assert "6 ranks on w[01-03]" in done.stdout
+    assert "torch 2.6.0" in done.stdout
+    assert "from the distribution" in done.stdout
+
+
+def test_it_is_what_the_catalog_says(site: Site) -> None:
+    assert " 24.11." in site.ssh("head", "scontrol --version")
+    assert site.ssh("w03", "cat /etc/debian_version").startswith("13.")
+    assert site.ssh("w03", "python3 --version").startswith("Python 3.13")
+    assert site.ssh("head", "sinfo -h -o '%D %T %G'") == "3 idle gpu:fake:2\n"
+    assert "CUDA_VISIBLE_DEVICES=0\n" in site.ssh("head", "sudo -iu ada srun --gres=gpu:1 env")
+
+
+def test_a_second_apply_changes_nothing(site: Site) -> None:
+    done = site.cli("apply", "BLUEPRINT", "--yes")
+    assert done.returncode == 0
+    assert "Nothing to do on 4 nodes." in done.stderr
+    assert json.loads(site.cli("plan", "BLUEPRINT", "--json").stdout)["steps"] == []
+
+
+def test_a_reconfigure_that_cannot_be_read_leaves_slurm_as_it_was(site: Site) -> None:
+    """24.11 keeps the running configuration; the apply says so and ends in 5, and a later one mends it."""
+    right = site.blueprint.read_text()
+    site.blueprint.write_text(
+        right.replace("  partitions:\n", '  settings: {SchedulerType: "sched/none-such"}\n  partitions:\n')
+    )
+    done = site.cli("apply", "BLUEPRINT", "--yes")
+    assert done.returncode == 5
+    assert "slurm_controller" in done.stdout
+    assert site.ssh("head", "sinfo -h -o '%D %T'") == "3 idle\n"
+    site.blueprint.write_text(right)
+    assert site.cli("apply", "BLUEPRINT", "--yes").returncode == 0
+    assert site.ssh("head", "sudo -iu ada srun -N3 hostname | wc -l") == "3\n"

@@ -1,0 +1,193 @@
+"""Nodes that come, go and are replaced under a running cluster, with Slurm 22.05 (Debian 12) and 24.11 (Debian 13).
+
+One story a release, told in order: each test goes on where the one before it ended. `slurm.settings` has TreeWidth=2:
+a message to four nodes is handed on by two of them, and arrives only if nodes that were there before know the new one.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.conftest import Site
+
+pytestmark = pytest.mark.lab
+
+BLUEPRINT = Path(__file__).with_name("blueprints") / "growth.yaml"
+
+# Waits for a sign, then starts one more step: a job that was there before must be able to go on, not only to sleep.
+JOB = "srun -N2 hostname; until test -e /tmp/go; do sleep 0.2; done; srun -N2 hostname; echo whole"
+
+SRUN = "sudo -iu ada timeout 60 srun --mem=100M"  # without --mem a job gets all of a node's memory
+
+STARTS = """
+for unit in munge chrony dnsmasq {more}; do
+  echo "$unit $(systemctl show -P ExecMainStartTimestampMonotonic $unit)"
+done
+sudo find /etc -type f -exec sha256sum {{}} + | sort -k2 | sha256sum
+"""
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """A site, and which release it runs."""
+
+    site: Site
+    release: str
+
+    @property
+    def slurm(self) -> str:
+        return {"12": "22.05", "13": "24.11"}[self.release]
+
+    def ran(self, *words: str) -> str:
+        """Run hpcforge; it must succeed. What it said on either stream."""
+        done = self.site.cli(*words)
+        assert done.returncode == 0
+        return done.stderr + done.stdout
+
+    def state_of(self, node: str) -> str:
+        """The digest of everything in /etc, and when services were started: equal is untouched.
+
+        A slurmd of 24.11 starts itself anew when it is told to read its configuration; one of 22.05 does not.
+        """
+        return self.site.ssh(node, STARTS.format(more="slurmd" if self.release == "12" else ""))
+
+    def submit(self, options: str, script: str) -> str:
+        """The number of a job of ada's, once it has begun."""
+        words = f"sudo -iu ada sbatch --parsable --mem=100M -D /tmp -o /tmp/%j.out {options} --wrap '{script}'"
+        job = self.site.ssh("head", words).strip()
+        self.wait_for(job, "RUNNING", "COMPLETING", "COMPLETED")
+        return job
+
+    def job_state(self, job: str) -> str:
+        shown = self.site.ssh("head", f"scontrol --oneliner show job {job}")
+        return dict(word.split("=", 1) for word in shown.split() if "=" in word)["JobState"]
+
+    def wait_for(self, job: str, *states: str) -> None:
+        until = time.monotonic() + 60
+        while (state := self.job_state(job)) not in states:
+            assert state in ("PENDING", "CONFIGURING", "RUNNING", "COMPLETING"), f"job {job} is {state}"
+            assert time.monotonic() < until, f"job {job} is still {state}"
+            time.sleep(0.5)
+
+    def nodes(self) -> list[str]:
+        """Slurm's nodes with their states."""
+        return self.site.ssh("head", "sinfo -h -N -o '%N %t'").splitlines()
+
+    def settled(self, *nodes: str) -> None:
+        """Slurm has exactly these nodes and can use them; one that was restarted registers within seconds."""
+        until = time.monotonic() + 30
+        wanted = {f"{node} {state}" for node in nodes for state in ("idle", "mix", "alloc")}
+        while not (len(found := self.nodes()) == len(nodes) and set(found) <= wanted):
+            assert time.monotonic() < until, found
+            time.sleep(0.3)
+
+
+@pytest.fixture(scope="module", params=["12", "13"])
+def cluster(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    folder = tmp_path_factory.mktemp(f"growth{request.param}")
+    (folder / "blueprints").mkdir()
+    blueprint = folder / "blueprints" / "rehearsal.yaml"
+    shutil.copy(BLUEPRINT, blueprint)
+    blueprint.write_text(blueprint.read_text().replace('release: "12"', f'release: "{request.param}"'))
+    release = {"12": "twelve", "13": "thirteen"}[request.param]
+    here = Cluster(Site(folder, f"test-growth{release}-{os.getpid()}"), request.param)
+    try:
+        yield here
+    finally:
+        here.site.cli("rehearse", "down")
+
+
+def test_a_node_comes_while_a_job_runs(cluster: Cluster) -> None:
+    cluster.ran("rehearse", "up", "BLUEPRINT")
+    cluster.ran("apply", "BLUEPRINT", "--yes")
+    site = cluster.site
+    assert f" {cluster.slurm}." in site.ssh("head", "scontrol --version")
+    assert "= 2\n" in site.ssh("head", "scontrol show config | grep TreeWidth")
+    job = cluster.submit("-w w[01-02]", JOB)
+    before = {node: cluster.state_of(node) for node in ("w01", "w02", "w03")}
+    names = site.ssh("head", "systemctl show -P ExecMainStartTimestampMonotonic dnsmasq")
+
+    cluster.ran("nodes", "add", "BLUEPRINT", "w04", "--yes")
+    assert '"10.78.0.[11-14]"}  # the first three\n' in site.blueprint.read_text()
+    cluster.ran("rehearse", "up", "BLUEPRINT")
+    assert "2 nodes to change: head,w04; unchanged: w[01-03]" in cluster.ran("apply", "BLUEPRINT", "--yes")
+
+    assert {node: cluster.state_of(node) for node in before} == before
+    assert site.ssh("head", "systemctl show -P ExecMainStartTimestampMonotonic dnsmasq") == names
+    assert site.ssh("w01", "getent ahostsv4 w04").startswith(site.ssh("w04", "hostname -I").split()[0])
+    assert cluster.job_state(job) == "RUNNING"
+    cluster.settled("w01", "w02", "w03", "w04")
+    # from the head, and from within a job on an old node: both hand on through old nodes to the new one
+    assert sorted(site.ssh("head", SRUN + " -N4 hostname").split()) == ["w01", "w02", "w03", "w04"]
+    spanning = cluster.submit("-w w[01-04]", "srun -N4 hostname; srun -N4 hostname")
+    cluster.wait_for(spanning, "COMPLETED")
+    assert sorted(site.ssh("w01", f"cat /tmp/{spanning}.out").split()) == sorted(["w01", "w02", "w03", "w04"] * 2)
+    site.ssh("w01", "sudo touch /tmp/go")
+    cluster.wait_for(job, "COMPLETED")
+    assert sorted(site.ssh("w01", f"cat /tmp/{job}.out").split()) == ["w01", "w01", "w02", "w02", "whole"]
+    assert cluster.site.cli("plan", "BLUEPRINT").returncode == 0
+
+
+def test_a_node_goes_when_its_job_has_ended(cluster: Cluster) -> None:
+    site = cluster.site
+    job = cluster.submit("-w w02", "sleep 12; echo whole")
+    other = cluster.submit("-w w03", "until test -e /tmp/go; do sleep 0.2; done; echo whole")
+    before = {node: cluster.state_of(node) for node in ("w01", "w03", "w04")}
+    cluster.ran("nodes", "remove", "BLUEPRINT", "w02", "--yes")
+    said = cluster.ran("apply", "BLUEPRINT", "--yes")
+    assert "1 node to change: head; 1 node to leave: w02; unchanged: w[01,03-04]" in said
+    assert cluster.job_state(job) == "COMPLETED"
+    assert site.ssh("w02", f"cat /tmp/{job}.out") == "whole\n"
+    assert {node: cluster.state_of(node) for node in before} == before
+    cluster.settled("w01", "w03", "w04")
+    assert cluster.job_state(other) == "RUNNING"
+    site.ssh("w03", "sudo touch /tmp/go")
+    cluster.wait_for(other, "COMPLETED")
+
+
+def test_a_node_that_went_leaves_no_ghost_and_keeps_no_key(cluster: Cluster) -> None:
+    site = cluster.site
+    assert "w02" not in site.ssh("head", "sinfo -a -h -N; sinfo -R -h; sudo cat /etc/slurm/*.conf /etc/dnsmasq.hosts")
+    assert "w02" not in site.ssh("head", "sudo cat /var/lib/hpcforge/roster.json; cat /etc/ssh/ssh_known_hosts*")
+    assert site.ssh("w01", "getent ahostsv4 w02.growth.example.org || echo none") == "none\n"
+    assert site.ssh("w02", "systemctl is-active slurmd munge chrony || true").split() == ["inactive"] * 3
+    gone = "/etc/munge/munge.key /var/lib/hpcforge /etc/systemd/system/slurmd.service.d/hpcforge.conf"
+    assert site.ssh("w02", f"for p in {gone}; do sudo test -e $p && echo $p; done; true") == ""
+    assert site.ssh("w02", "cat /etc/hostname; hostname") == "w02\nw02\n"
+    assert site.cli("plan", "BLUEPRINT").returncode == 0
+
+
+def test_a_node_that_is_away_is_forgotten_and_named(cluster: Cluster) -> None:
+    site = cluster.site
+    cluster.ran("rehearse", "down", "w03")
+    cluster.ran("nodes", "remove", "BLUEPRINT", "w03", "--yes")
+    done = site.cli("apply", "BLUEPRINT", "--yes")
+    assert done.returncode == 4
+    assert "w03" in done.stdout
+    assert "it keeps its keys" in done.stdout
+    cluster.settled("w01", "w04")
+    assert "w03" not in site.ssh(
+        "head", "sudo cat /var/lib/hpcforge/roster.json /etc/slurm/slurm.conf /etc/dnsmasq.hosts"
+    )
+    assert site.cli("plan", "BLUEPRINT").returncode == 0
+
+
+def test_another_machine_takes_an_old_name(cluster: Cluster) -> None:
+    site = cluster.site
+    before = cluster.state_of("w01"), cluster.state_of("head")
+    machine = site.ssh("w04", "cat /etc/machine-id /etc/ssh/ssh_host_ed25519_key.pub")
+    cluster.ran("rehearse", "down", "w04", "--disks")
+    cluster.ran("nodes", "replace", "BLUEPRINT", "w04", "--yes")
+    cluster.ran("rehearse", "up", "BLUEPRINT")
+    assert "1 node to change: w04; unchanged: head,w01" in cluster.ran("apply", "BLUEPRINT", "--yes")
+    assert site.ssh("w04", "cat /etc/machine-id /etc/ssh/ssh_host_ed25519_key.pub") != machine
+    assert (cluster.state_of("w01"), cluster.state_of("head")) == before
+    cluster.settled("w01", "w04")
+    assert sorted(site.ssh("head", SRUN + " -N2 hostname").split()) == ["w01", "w04"]
