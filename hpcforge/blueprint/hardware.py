@@ -23,6 +23,7 @@ GpuCooling = Literal["passive", "active", "liquid"]  # passive: by the chassis's
 Inlet = Literal["c14", "c16", "c20", "c22", "busbar"]  # of IEC 60320, but for the busbar
 Outlet = Literal["c13", "c15", "c19", "c21", "c13-c19"]  # c13-c19: takes either plug
 Airflow = Literal["front-to-rear", "rear-to-front", "side-to-rear", "passive", "mixed"]
+CableKind = Literal["twisted-pair", "dac", "aoc", "optics"]  # optics: two transceivers and fibre
 Phases = Annotated[Literal[1, 3], BeforeValidator(v.whole)]
 _Watts = Annotated[v.Number, Field(ge=0, le=1_000_000)]
 _Kilograms = Annotated[v.Number, Field(ge=0, le=10_000)]
@@ -212,6 +213,21 @@ class RackModel(Entry):
     pdu_mounts: _Count | None = Field(None, description="Places for upright PDUs.")
 
 
+class CableModel(Entry):
+    """A kind of cable at one rate."""
+
+    kind: CableKind | None = Field(None, description="What it is; optics: fibre, with a transceiver at each end.")
+    rate_gbps: v.Number | None = Field(None, ge=0.1, le=3_200, description="Rate of the link that it carries, Gb/s.")
+    reach_m: v.Number | None = Field(None, ge=0.1, le=100_000, description="The longest that works, m.")
+    lengths_m: tuple[Annotated[v.Number, Field(ge=0.1, le=100_000)], ...] | None = Field(
+        None, description="Lengths that are sold, m."
+    )
+    fibre: Literal["multimode", "single-mode"] | None = Field(None, description="Fibre between two transceivers.")
+    end_w: _Watts | None = Field(
+        None, description="Most that the plug or transceiver of one link takes at an end, W; part of a machine's max_w."
+    )
+
+
 class Parts(Section):
     """Additions to the catalog that are not servers."""
 
@@ -222,6 +238,7 @@ class Parts(Section):
     pdus: dict[v.ModelName, Pdu] = Field({}, description="PDU models.")
     ups: dict[v.ModelName, Ups] = Field({}, description="UPS models.")
     racks: dict[v.ModelName, RackModel] = Field({}, description="Rack models.")
+    cables: dict[v.ModelName, CableModel] = Field({}, description="Kinds of cables.")
 
 
 AnEntry = TypeVar("AnEntry", bound=Entry)

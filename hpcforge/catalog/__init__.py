@@ -16,6 +16,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from hpcforge.blueprint.hardware import (
     AnEntry,
+    CableModel,
     Cpu,
     Drive,
     Gpu,
@@ -75,6 +76,7 @@ class Catalog(_Entry):
     pdus: dict[str, Pdu]
     ups: dict[str, Ups]
     racks: dict[str, RackModel]
+    cables: dict[str, CableModel]
     systems: tuple[System, ...]
     pytorch: tuple[PyTorchBuild, ...]
 
@@ -89,6 +91,7 @@ class Catalog(_Entry):
             "pdus": resolve_likes(parts.pdus, self.pdus),
             "ups": resolve_likes(parts.ups, self.ups),
             "racks": resolve_likes(parts.racks, self.racks),
+            "cables": resolve_likes(parts.cables, self.cables),
         }
         return self.model_copy(update={kind: {**getattr(self, kind), **models} for kind, models in own.items()})
 
@@ -117,6 +120,7 @@ def load_catalog() -> Catalog:
         pdus=_models(Pdu, "pdus.yaml"),
         ups=_models(Ups, "ups.yaml"),
         racks=_models(RackModel, "racks.yaml"),
+        cables=_models(CableModel, "cables.yaml"),
         systems=_read("systems.yaml"),
         pytorch=_read("frameworks.yaml")["pytorch"],
     )

@@ -12,7 +12,8 @@ CATALOG = load_catalog()
 
 
 KINDS: tuple[Mapping[str, Entry], ...] = (
-    CATALOG.servers, CATALOG.gpus, CATALOG.cpus, CATALOG.nics, CATALOG.drives, CATALOG.pdus, CATALOG.ups, CATALOG.racks
+    CATALOG.servers, CATALOG.gpus, CATALOG.cpus, CATALOG.nics, CATALOG.drives, CATALOG.pdus, CATALOG.ups, CATALOG.racks,
+    CATALOG.cables,
 )  # fmt: skip
 NO_FACTS = {"description", "like", "sources", "vendor", "machine", "pcie_switched"}
 
@@ -112,6 +113,22 @@ def test_racks_pdus_and_ups_are_plausible() -> None:
         assert (pdu.phases == 3) == (pdu.wiring is not None), name
     for name, ups in CATALOG.ups.items():
         assert not (ups.capacity_w and ups.capacity_va) or ups.capacity_w <= ups.capacity_va, name
+
+
+def test_cables_reach_farther_in_the_order_they_are_chosen() -> None:
+    order = ("twisted-pair", "dac", "aoc", "optics")
+    by_rate: dict[float, list[tuple[int, float]]] = {}
+    for name, cable in CATALOG.cables.items():
+        assert cable.kind and cable.rate_gbps and cable.reach_m and cable.lengths_m, name
+        assert list(cable.lengths_m) == sorted(set(cable.lengths_m)), name
+        assert (cable.kind == "optics") == (cable.fibre is not None), name
+        by_rate.setdefault(cable.rate_gbps, []).append((order.index(cable.kind), cable.reach_m))
+    assert set(by_rate) >= {1, 10, 25, 100, 200, 400, 800}
+    for rate, cables in by_rate.items():
+        chosen = [reach for kind, reach in sorted(cables) if kind]  # twisted pair serves ports of its own
+        assert chosen == sorted(chosen), rate
+    reach = {name: CATALOG.cables[name].reach_m for name in ("dac-400g", "aoc-400g")}
+    assert reach == {"dac-400g": 3, "aoc-400g": 30}
 
 
 def test_what_a_builder_looks_for_is_there() -> None:
