@@ -29,7 +29,7 @@ class InventoryNode(Section):
 
 
 class PinnedPosition(Section):
-    """Where a node stands, as hpcforge once chose it."""
+    """Where a node or switch stands, as hpcforge once chose it."""
 
     rack: v.RackName = Field(description="Rack.")
     u: v.Whole = Field(ge=1, le=60, description="Lowest rack unit it takes, counted from 1 at the bottom.")
@@ -45,5 +45,5 @@ class Inventory(Section):
     networks: dict[v.SectionName, Network] = Field({}, description="Subnets that differ from the blueprint's, by name.")
     nodes: dict[v.NodeName, InventoryNode] = Field({}, description="Machines by node name.")
     positions: dict[v.NodeName, PinnedPosition] = Field(
-        {}, description="Pinned rack positions by node; `hpcforge pin` writes them."
+        {}, description="Pinned rack positions by node or switch; `hpcforge pin` writes them."
     )

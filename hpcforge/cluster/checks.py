@@ -5,6 +5,7 @@ The findings of `check_catalog` are about the blueprint, those of `check_invento
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -203,7 +204,9 @@ def check_inventory(inventory: Draft, blueprint: Draft) -> Findings:
         if name not in networks:
             message = f"{quote(name)} is not a network of the blueprint"
             yield Finding(("networks", name), message, did_you_mean(name, networks), key=True)
-    gone = declared.unknown(inventory.keys("positions"))
+    fabrics = "|".join(map(re.escape, blueprint.keys("fabrics")))
+    switch = re.compile(rf"(?:{fabrics})-(?:leaf|spine|core)-[0-9]+")  # how many there are is not known yet
+    gone = [name for name in declared.unknown(inventory.keys("positions")) if not switch.fullmatch(name)]
     if gone:
         message = f"positions of {hostlist.fold(gone)}, which the blueprint does not have"
         yield Finding(("positions",), message, "`hpcforge pin` removes them", severity="warning", key=True)

@@ -101,7 +101,8 @@ def _power(room: Room) -> d.Power:
     known = [(kind, kind.watts.node_w) for kind in room.kinds if kind.metal]
     nodes_w = sum((each or 0.0) * len(kind.names) for kind, each in known)
     other_w = sum(one.max_w for rack in room.racks.values() for one in rack.spec.equipment.values())
-    it_w, site = nodes_w + other_w, room.site
+    switches_w = sum(one.load.power_w or 0.0 for one in room.mounts)
+    it_w, site = nodes_w + other_w + switches_w, room.site
     diversity = site.power.diversity if site else 1.0
     pue = site.cooling.pue if site else None
     return d.Power(
@@ -114,7 +115,10 @@ def _power(room: Room) -> d.Power:
         pue=pue,
         derating=room.derating,
         survive=site.power.survive if site else "none",
-        unknown=_folded(name for kind, each in known if each is None for name in kind.names),
+        unknown=(
+            *_folded(name for kind, each in known if each is None for name in kind.names),
+            *_folded(one.name for one in room.mounts if one.load.power_w is None),
+        ),
     )
 
 

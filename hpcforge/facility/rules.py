@@ -199,6 +199,14 @@ _ALL = (
         "Fewer nodes in the rack, or fewer spare units.",
     ),
     Rule(
+        "RACK-011",
+        "error",
+        "room for switches",
+        "Switches of a fabric against the free units of the racks in its `switches_in`, after nodes and equipment "
+        "whose places are given: each in the highest free units, the racks in their order, as many in each.",
+        "More racks in `switches_in`, or free units in them.",
+    ),
+    Rule(
         "POWER-001",
         "error",
         "a PDU carries its load",
