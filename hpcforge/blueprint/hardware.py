@@ -228,6 +228,36 @@ class CableModel(Entry):
     )
 
 
+class SwitchPorts(Section):
+    """Ports of a switch that are alike, in the order in which they are numbered."""
+
+    count: v.Whole = Field(ge=1, le=1_024, description="Ports, as the switch counts them.")
+    rate_gbps: v.Number = Field(ge=0.1, le=3_200, description="Highest rate of each port, Gb/s.")
+    connector: v.ModelName | None = Field(None, description="Cage or socket: rj45, qsfp56, osfp.")
+    per_cage: v.Whole = Field(1, ge=1, le=8, description="Ports behind one cage: 2 where transceivers are twin-port.")
+    breakouts: tuple[Annotated[Literal[2, 4, 8], BeforeValidator(v.whole)], ...] | None = Field(
+        None, description="Into how many lanes a port can be split; []: not at all."
+    )
+
+
+class Switch(Entry):
+    """A switch model."""
+
+    speaks: tuple[Literal["infiniband", "ethernet", "omni-path"], ...] | None = Field(
+        None, description="What it speaks; roce is Ethernet."
+    )
+    ports: tuple[SwitchPorts, ...] | None = Field(None, description="Ports for data, the lowest numbers first.")
+    managed: v.Truth | None = Field(
+        None, description="It has a management processor, on which a subnet manager can run."
+    )
+    rack_units: v.Whole | None = Field(None, ge=1, le=60, description="Height in rack units.")
+    depth_mm: _Millimetres | None = Field(None, description="Depth of the chassis without cables, mm.")
+    weight_kg: _Kilograms | None = Field(None, description="Weight, kg.")
+    max_w: _Watts | None = Field(None, description="Most it takes at its inlets, active cables included, W.")
+    psu: Supplies | None = Field(None, description="Power supplies.")
+    airflow: Airflow | None = Field(None, description="Which way air goes through it.")
+
+
 class Parts(Section):
     """Additions to the catalog that are not servers."""
 
@@ -239,6 +269,7 @@ class Parts(Section):
     ups: dict[v.ModelName, Ups] = Field({}, description="UPS models.")
     racks: dict[v.ModelName, RackModel] = Field({}, description="Rack models.")
     cables: dict[v.ModelName, CableModel] = Field({}, description="Kinds of cables.")
+    switches: dict[v.ModelName, Switch] = Field({}, description="Switch models.")
 
 
 AnEntry = TypeVar("AnEntry", bound=Entry)

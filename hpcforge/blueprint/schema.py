@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, Discriminator, Field, Tag
 
 from hpcforge.blueprint import values as v
+from hpcforge.blueprint.fabrics import Fabric
 from hpcforge.blueprint.hardware import Gpus, Parts, Server
 from hpcforge.blueprint.section import Section
 from hpcforge.blueprint.site import Site, Units
@@ -220,6 +221,7 @@ class Blueprint(Section):
     slurm: Slurm = Field(description="The scheduler.")
     users: dict[v.UserName, User] = Field({}, description="People and accounts, by name.")
     overrides: dict[v.NodeName, Override] = Field({}, description="Nodes that differ from their hardware, by name.")
+    fabrics: dict[v.FabricName, Fabric] = Field({}, description="Switches and cables, by the fabric's name.")
     site: Site | None = Field(None, description="The room: feeds, power, cooling, racks.")
     hardware: dict[v.ModelName, Server] = Field({}, description="Server models to add to the catalog, or to replace.")
     parts: Parts = Field(Parts.model_construct(), description="GPUs, PDUs, racks and other parts to add.")

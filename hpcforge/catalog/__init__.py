@@ -25,6 +25,7 @@ from hpcforge.blueprint.hardware import (
     Pdu,
     RackModel,
     Server,
+    Switch,
     Ups,
     inherit,
 )
@@ -77,6 +78,7 @@ class Catalog(_Entry):
     ups: dict[str, Ups]
     racks: dict[str, RackModel]
     cables: dict[str, CableModel]
+    switches: dict[str, Switch]
     systems: tuple[System, ...]
     pytorch: tuple[PyTorchBuild, ...]
 
@@ -92,6 +94,7 @@ class Catalog(_Entry):
             "ups": resolve_likes(parts.ups, self.ups),
             "racks": resolve_likes(parts.racks, self.racks),
             "cables": resolve_likes(parts.cables, self.cables),
+            "switches": resolve_likes(parts.switches, self.switches),
         }
         return self.model_copy(update={kind: {**getattr(self, kind), **models} for kind, models in own.items()})
 
@@ -121,6 +124,7 @@ def load_catalog() -> Catalog:
         ups=_models(Ups, "ups.yaml"),
         racks=_models(RackModel, "racks.yaml"),
         cables=_models(CableModel, "cables.yaml"),
+        switches=_models(Switch, "switches.yaml"),
         systems=_read("systems.yaml"),
         pytorch=_read("frameworks.yaml")["pytorch"],
     )

@@ -38,6 +38,7 @@ def _parts(parts: Parts, catalog: Catalog) -> Findings:
     yield from _likes(("parts", "pdus"), parts.pdus, catalog.pdus)
     yield from _likes(("parts", "ups"), parts.ups, catalog.ups)
     yield from _likes(("parts", "racks"), parts.racks, catalog.racks)
+    yield from _likes(("parts", "switches"), parts.switches, catalog.switches)
 
 
 def _likes(section: Loc, own: Mapping[str, Entry], known: Iterable[str]) -> Findings:

@@ -23,6 +23,8 @@ from hpcforge.cluster.checks import check_addresses, check_catalog, check_invent
 from hpcforge.cluster.model import Cluster
 from hpcforge.cluster.remarks import diagnostic, remark
 from hpcforge.cluster.resolve import resolve
+from hpcforge.fabric.fabrics import fabrics
+from hpcforge.fabric.graph import Fabric
 from hpcforge.facility.compute import Facility, facility
 from hpcforge.facility.design import Remark
 from hpcforge.facility.room import Pin, room
@@ -35,8 +37,8 @@ _MAX_ROLE_FILES = 10_000
 class Loaded:
     """A blueprint that is right, and what it resolves to.
 
-    `diagnostics` are warnings, and the errors of racks, power and cooling where they were not to raise. `not_checked`
-    is what rules could not judge; nothing where the blueprint has no site to judge.
+    `diagnostics` are warnings, and the errors of racks, power, cooling and fabrics where they were not to raise.
+    `not_checked` is what rules could not judge; of racks, power and cooling nothing where the blueprint has no site.
     """
 
     blueprint: Blueprint
@@ -44,7 +46,8 @@ class Loaded:
     diagnostics: tuple[Diagnostic, ...]
     not_checked: tuple[Diagnostic, ...]
     facility: Facility
-    remarks: tuple[Remark, ...]  # what the facility's rules say, in the order of the rules
+    fabrics: tuple[Fabric, ...]  # those that can be built, in the blueprint's order
+    remarks: tuple[Remark, ...]  # what rules say: the facility's, then the fabrics', in the order of the rules
     blueprint_path: Path
     secrets_path: Path
     inventory_path: Path | None  # what was read beside the blueprint; None: nothing
@@ -58,7 +61,8 @@ class Loaded:
 def load(blueprint_path: Path, inventory_path: Path | None = None, *, judged: bool = True) -> Loaded:
     """Read a blueprint, and the inventory given here or named in it. Raises InvalidInput with every error of both.
 
-    Racks, power and cooling are judged, too; with `judged` False their errors do not raise, but are in `diagnostics`.
+    Racks, power, cooling and fabrics are judged, too; with `judged` False their errors do not raise, but are in
+    `diagnostics`.
     """
     draft, diagnostics = validate(Blueprint, reader.read_file(blueprint_path))
     named = None if inventory_path else _named_inventory(draft, blueprint_path.parent)
@@ -92,13 +96,15 @@ def _loaded(
     blueprint_path: Path,
     inventory_path: Path | None,
 ) -> Loaded:
-    """Place and judge what stands in racks, and resolve the rest."""
+    """Place and judge what stands in racks, connect and judge fabrics, and resolve the rest."""
     folder, source, catalog = blueprint_path.absolute().parent, draft.document.source, _catalog(draft)
     blueprint = cast("Blueprint", draft.model)
     inventory = cast("Inventory", machines.model) if machines else None
     pins = {name: Pin(at.rack, at.u) for name, at in (inventory.positions if inventory else {}).items()}
     placed = facility(room(blueprint, catalog, pins))
-    said = [(breach.judged, diagnostic(draft, breach)) for breach in placed.breaches]
+    connected = fabrics(blueprint, catalog)
+    judged = [breach for breach in placed.breaches if blueprint.site or breach.judged != "not-checked"]
+    said = [(breach.judged, diagnostic(draft, breach)) for breach in (*judged, *connected.breaches)]
     return Loaded(
         blueprint=blueprint,
         cluster=resolve(
@@ -111,9 +117,10 @@ def _loaded(
             {name: (rack, item.u) for name, (rack, item) in placed.layout.place_of.items()},
         ),
         diagnostics=in_order(source, [*warnings, *(entry for judged, entry in said if judged != "not-checked")]),
-        not_checked=in_order(source, [e for judged, e in said if blueprint.site and judged == "not-checked"]),
+        not_checked=in_order(source, [entry for judged, entry in said if judged == "not-checked"]),
         facility=placed,
-        remarks=tuple(remark(draft, breach) for breach in placed.breaches),
+        fabrics=connected.built,
+        remarks=tuple(remark(draft, breach) for breach in (*placed.breaches, *connected.breaches)),
         blueprint_path=blueprint_path,
         secrets_path=folder / (blueprint.secrets or f"{blueprint_path.stem}.age"),
         inventory_path=inventory_path,

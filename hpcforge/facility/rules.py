@@ -6,6 +6,7 @@ that nobody has published or the site has not given, it says `not checked` and w
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
@@ -362,7 +363,12 @@ RULES: dict[str, Rule] = {rule.code: rule for rule in _ALL}
 
 def markdown() -> str:
     """Return the table of docs/facility.md."""
-    rows = [f"| {r.code} | {_SAID[r.severity]} | {r.title} | {r.judged} | {r.way_out} |" for r in _ALL]
+    return table(_ALL)
+
+
+def table(rules: Iterable[Rule]) -> str:
+    """Return rules as a table in Markdown."""
+    rows = [f"| {r.code} | {_SAID[r.severity]} | {r.title} | {r.judged} | {r.way_out} |" for r in rules]
     return "\n".join(["| code | severity | rule | what is judged | way out |", "|---|---|---|---|---|", *rows]) + "\n"
 
 
