@@ -1,0 +1,113 @@
+"""What Slurm is told of a fabric, so that the nodes of a job are near each other: topology.conf. Pure.
+
+A level of the fabric (`levels`) is a level of Slurm switches. The rails of one scalable unit are one Slurm switch, for
+each of its nodes is on all of its leaves, and Slurm's tree lets a node be below one switch only; so is a leaf pair.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+from typing import Literal
+
+from hpcforge.fabric.graph import Fabric
+from hpcforge.fabric.levels import Group, Level, among, levels
+
+Plugin = Literal["tree", "block"]
+
+
+@dataclass(frozen=True)
+class Switch:
+    """A Slurm switch: it has nodes or other switches below it."""
+
+    name: str
+    nodes: tuple[str, ...] = ()
+    switches: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Block:
+    """A Slurm block: nodes among which a job is kept."""
+
+    name: str
+    nodes: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Topology:
+    """topology.conf as data."""
+
+    plugin: Plugin
+    fabric: str
+    dragonfly: bool  # TopologyParam=dragonfly: jobs are spread over as many groups as they can use, or kept in one
+    switches: tuple[Switch, ...]  # of a tree, the lowest first
+    blocks: tuple[Block, ...]  # of topology/block
+    block_sizes: tuple[int, ...]  # nodes: what is planned with, then twice, four times, ... as much
+
+
+def topology(fabric: Fabric, workers: Collection[str], plugin: Plugin = "tree") -> Topology:
+    """Return what Slurm is told: nodes that are no workers are none of Slurm's.
+
+    Workers that are not on the fabric are below a switch, or in a block, of their own, to which nothing leads: no job
+    has nodes on both sides.
+    """
+    found = levels(fabric)
+    elsewhere = _elsewhere(found, workers)
+    if plugin == "block":
+        blocks = [*_blocks(fabric, found[0], workers)]
+        if elsewhere:
+            blocks.append(Block(f"{fabric.name}-elsewhere", elsewhere))
+        return Topology("block", fabric.name, False, (), tuple(blocks), _block_sizes(blocks))
+    switches = list(_tree(fabric, found, workers))
+    if elsewhere:
+        switches.append(Switch(f"{fabric.name}-elsewhere", nodes=elsewhere))
+    return Topology("tree", fabric.name, "dragonfly" in fabric.topology, tuple(switches), (), ())
+
+
+def _elsewhere(found: Iterable[Level], workers: Collection[str]) -> tuple[str, ...]:
+    on = {name for level in found for group in level.groups for name in group.nodes}
+    return tuple(name for name in workers if name not in on)
+
+
+def _tree(fabric: Fabric, found: tuple[Level, ...], workers: Collection[str]) -> Iterable[Switch]:
+    below: dict[str, str] = {}  # node to the switch it is below, one level further down
+    for level in found:
+        shares = among(level, workers)
+        for number, (group, nodes) in enumerate(shares, start=1):
+            name = _name(fabric, level, group, number, alone=len(shares) == 1)
+            if below:
+                yield Switch(name, switches=tuple(dict.fromkeys(below[node] for node in nodes)))
+            else:
+                yield Switch(name, nodes=nodes)
+        below = {
+            node: _name(fabric, level, group, number, alone=len(shares) == 1)
+            for number, (group, nodes) in enumerate(shares, start=1)
+            for node in nodes
+        }
+
+
+def _name(fabric: Fabric, level: Level, group: Group, number: int, *, alone: bool) -> str:
+    """A leaf by its own name; leaves that are one switch to Slurm by their unit; what is above by what joins it."""
+    if level.by != "leaf":
+        return f"{fabric.name}-{level.by}" if alone else f"{fabric.name}-{level.by}-group-{number:03}"
+    if len(group.switches) == 1:
+        return fabric.devices[group.switches[0]].name
+    return f"{fabric.name}-unit-{number:03}"
+
+
+def _blocks(fabric: Fabric, leaves: Level, workers: Collection[str]) -> Iterable[Block]:
+    for number, (group, nodes) in enumerate(among(leaves, workers), start=1):
+        yield Block(_name(fabric, leaves, group, number, alone=False), nodes)
+
+
+def _block_sizes(blocks: Iterable[Block]) -> tuple[int, ...]:
+    """Sizes to plan with, nodes: the smallest block, and that times powers of two up to the number of blocks.
+
+    Slurm (topology.conf, BlockSizes) wants every block to have at least the first, and each of the others to be the
+    first times a power of two.
+    """
+    counts = [len(block.nodes) for block in blocks]
+    if not counts:
+        return ()
+    first = min(counts)
+    return tuple(first << power for power in range(len(counts).bit_length()) if 1 << power <= len(counts))
