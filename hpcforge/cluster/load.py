@@ -23,8 +23,10 @@ from hpcforge.cluster.checks import check_addresses, check_catalog, check_invent
 from hpcforge.cluster.model import Cluster
 from hpcforge.cluster.remarks import diagnostic, remark
 from hpcforge.cluster.resolve import resolve
+from hpcforge.fabric.cabling import Cabled
 from hpcforge.fabric.fabrics import fabrics
 from hpcforge.fabric.graph import Fabric
+from hpcforge.fabric.laid import lay, mounts
 from hpcforge.facility.compute import Facility, facility
 from hpcforge.facility.design import Remark
 from hpcforge.facility.room import Pin, room
@@ -47,6 +49,7 @@ class Loaded:
     not_checked: tuple[Diagnostic, ...]
     facility: Facility
     fabrics: tuple[Fabric, ...]  # those that can be built, in the blueprint's order
+    cables: tuple[Cabled, ...]  # the same fabrics, with their cables cut to length
     remarks: tuple[Remark, ...]  # what rules say: the facility's, then the fabrics', in the order of the rules
     blueprint_path: Path
     secrets_path: Path
@@ -101,10 +104,11 @@ def _loaded(
     blueprint = cast("Blueprint", draft.model)
     inventory = cast("Inventory", machines.model) if machines else None
     pins = {name: Pin(at.rack, at.u) for name, at in (inventory.positions if inventory else {}).items()}
-    placed = facility(room(blueprint, catalog, pins))
     connected = fabrics(blueprint, catalog)
+    placed = facility(room(blueprint, catalog, pins, mounts(blueprint, catalog, connected.built)))
+    laid = lay(placed.room, placed.layout, connected.built)
     judged = [breach for breach in placed.breaches if blueprint.site or breach.judged != "not-checked"]
-    said = [(breach.judged, diagnostic(draft, breach)) for breach in (*judged, *connected.breaches)]
+    said = [(breach.judged, diagnostic(draft, breach)) for breach in (*judged, *connected.breaches, *laid.breaches)]
     return Loaded(
         blueprint=blueprint,
         cluster=resolve(
@@ -120,7 +124,8 @@ def _loaded(
         not_checked=in_order(source, [entry for judged, entry in said if judged == "not-checked"]),
         facility=placed,
         fabrics=connected.built,
-        remarks=tuple(remark(draft, breach) for breach in (*placed.breaches, *connected.breaches)),
+        cables=laid.fabrics,
+        remarks=tuple(remark(draft, breach) for breach in (*placed.breaches, *connected.breaches, *laid.breaches)),
         blueprint_path=blueprint_path,
         secrets_path=folder / (blueprint.secrets or f"{blueprint_path.stem}.age"),
         inventory_path=inventory_path,

@@ -70,6 +70,7 @@ class Cabled:
     length_m: array[float]  # how long it is bought
     model: array[int]  # index into models
     order: array[int]  # cables in the order in which they are pulled
+    reach_m: tuple[float, ...]  # the longest that is sold, for each of CABLE_KINDS; 0: nothing of its rate is
     rooms: bool  # whether the site has more than one room
 
     @cached_property
@@ -148,6 +149,7 @@ def cabled(
         length_m=lengths,
         model=chosen,
         order=_order(fabric, at, runs),
+        reach_m=tuple(kind.reach_m for kind in kinds),
         rooms=len({spot.room for spot in spots.values()}) > 1,
     )
 

@@ -59,7 +59,7 @@ def unknown_power(room: Room) -> Breaches:
         yield not_checked("POWER-015", ("nodes", group, "hardware"), message, hint)
     for model, mount in {one.model: one for one in room.mounts if one.load.power_w is None}.items():
         count = sum(one.model == model for one in room.mounts)
-        message = f"{count} switches: no published power of {model} (max_w)"
+        message = f"{count} {'switch' if count == 1 else 'switches'}: no published power of {model} (max_w)"
         hint = f"say max_w in an entry like {model} under `parts.switches`"
         yield not_checked("POWER-015", (*mount.loc[:2], "switch"), message, hint)
 
