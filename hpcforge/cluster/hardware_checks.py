@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 
 from hpcforge.blueprint.diagnostics import did_you_mean, quote
+from hpcforge.blueprint.fabric_checks import unknown_switches
 from hpcforge.blueprint.hardware import Entry, Parts, Server
 from hpcforge.blueprint.reader import Loc
 from hpcforge.blueprint.site import Site
@@ -19,13 +20,15 @@ _SIZE = re.compile(r"[0-9]{1,5}(?:\.[0-9]{1,3})?[GT]B")  # 15.36TB
 
 
 def hardware_findings(draft: Draft, catalog: Catalog) -> Findings:
-    """Yield what `hardware`, `parts` and `site` name that neither they nor the catalog have."""
+    """Yield what `hardware`, `parts`, `fabrics` and `site` name that neither they nor the catalog have."""
     servers: dict[str, Server] = draft.sections["hardware"] or {}
     yield from _likes(("hardware",), servers, catalog.servers)
     for name, server in servers.items():
         yield from _server(("hardware", name), server, catalog, draft)
     if draft.sections["parts"] and draft.intact("parts"):
         yield from _parts(draft.sections["parts"], catalog)
+    if draft.intact("parts"):
+        yield from unknown_switches(draft, catalog.switches)
     if draft.sections["site"] and draft.intact("parts"):
         yield from _site(draft.sections["site"], catalog)
 

@@ -36,6 +36,10 @@ def judge(fabric: Fabric, spec: f.Fabric, catalog: Catalog) -> Breaches:
         where = (*loc, "subnet_manager")
         message = f"{fabric.name}: nobody has published whether {spec.switch} is managed"
         yield breach("FABRIC-007", where, message, severity="not-checked")
+    if spec.subnet_manager not in (None, "on-switch", "external", *fabric.index):
+        where = (*loc, "subnet_manager")
+        hint = f"name it under `endpoints`: {{sm: {{nodes: {spec.subnet_manager}}}}}"
+        yield breach("FABRIC-007", where, f"{spec.subnet_manager} is not on {fabric.name}", hint=hint)
     if fabric.count("spine") == 1 and fabric.count("leaf") > 1:
         sums = f"1 spine for {fabric.count('leaf')} leaves"
         yield breach(

@@ -59,8 +59,8 @@ _ALL = (
     Rule(
         "FABRIC-007",
         "error",
-        "a subnet manager has a processor to run on",
-        "`subnet_manager: on-switch` against whether the switch model is managed.",
+        "a subnet manager can run where it is said to",
+        "`subnet_manager: on-switch` against whether the switch model is managed; a node against the ends of the fabric.",
         "A managed switch model, or a subnet manager elsewhere.",
     ),
     Rule(
