@@ -13,6 +13,7 @@ from pydantic import BeforeValidator, Discriminator, Field, Tag
 from hpcforge.blueprint import values as v
 from hpcforge.blueprint.fabrics import Fabric
 from hpcforge.blueprint.hardware import Gpus, Parts, Server
+from hpcforge.blueprint.networks import Network
 from hpcforge.blueprint.section import Section
 from hpcforge.blueprint.site import Site, Units
 
@@ -57,12 +58,6 @@ class NodeGroup(Section):
         min_length=1,
         description="Lowest rack unit of each node of a rack: the first rack takes as many nodes as there are units.",
     )
-
-
-class Network(Section):
-    """A subnet."""
-
-    cidr: v.Cidr = Field(description="IPv4 subnet with prefix length, /8 to /30.")
 
 
 class Dns(Section):
@@ -139,6 +134,17 @@ class Partition(Section):
     )
 
 
+class SlurmTopology(Section):
+    """What the scheduler is told of a fabric, so that the nodes of a job are near each other."""
+
+    fabric: v.FabricName | None = Field(
+        None, description="The fabric; default: the fastest that workers are on, of infiniband, roce and omni-path."
+    )
+    plugin: Literal["tree", "block", "flat"] = Field(
+        "tree", description="tree: switches; block: units that jobs are kept in, Slurm 24.11 or later; flat: nothing."
+    )
+
+
 class Slurm(Section):
     """Controller and partitions of the scheduler."""
 
@@ -146,6 +152,9 @@ class Slurm(Section):
     reserve: Reserve = Field(description="What jobs do not get of each worker.")
     enforce: tuple[Enforced, ...] = Field(("cores", "memory", "gpus"), description="What jobs are held to by cgroups.")
     partitions: dict[v.SectionName, Partition] = Field(min_length=1, description="Partitions by name.")
+    topology: SlurmTopology = Field(
+        SlurmTopology.model_construct(), description="What Slurm knows of the network between nodes."
+    )
 
 
 class User(Section):
@@ -214,7 +223,7 @@ class Blueprint(Section):
     access: Access = Field(description="How hpcforge gets in.")
     nodes: dict[v.NodeHostlist, NodeGroup] = Field(min_length=1, description="Nodes by hostlist.")
     networks: dict[v.SectionName, Network] = Field(
-        min_length=1, max_length=1, description="The one subnet that all nodes are on, by name."
+        min_length=1, description="Subnets by name; the addresses of nodes are on one that all of them are on."
     )
     services: Services = Field(description="Services: a node hosts it (`on`), or the site has one (`external`).")
     software: Software = Field(description="What runs on the nodes.")

@@ -21,6 +21,7 @@ from hpcforge.blueprint.values import is_path
 from hpcforge.catalog import Catalog, load_catalog
 from hpcforge.cluster.checks import check_addresses, check_catalog, check_inventory
 from hpcforge.cluster.model import Cluster
+from hpcforge.cluster.networks import networks
 from hpcforge.cluster.remarks import diagnostic, remark
 from hpcforge.cluster.resolve import resolve
 from hpcforge.fabric.cabling import Cabled
@@ -104,6 +105,9 @@ def _loaded(
     blueprint = cast("Blueprint", draft.model)
     inventory = cast("Inventory", machines.model) if machines else None
     pins = {name: Pin(at.rack, at.u) for name, at in (inventory.positions if inventory else {}).items()}
+    addressed = networks(blueprint, inventory)
+    warnings = [*warnings, *draft.place(addressed.wrong_in_blueprint)]
+    warnings += machines.place(addressed.wrong_in_inventory) if machines else []
     connected = fabrics(blueprint, catalog)
     placed = facility(room(blueprint, catalog, pins, mounts(blueprint, catalog, connected.built)))
     laid = lay(placed.room, placed.layout, connected.built)
@@ -119,6 +123,8 @@ def _loaded(
             folder,
             _private_key(inventory.access if inventory else None, inventory_path),
             {name: (rack, item.u) for name, (rack, item) in placed.layout.place_of.items()},
+            addressed,
+            connected.built,
         ),
         diagnostics=in_order(source, [*warnings, *(entry for judged, entry in said if judged != "not-checked")]),
         not_checked=in_order(source, [entry for judged, entry in said if judged == "not-checked"]),

@@ -45,6 +45,22 @@ class Topology:
     block_sizes: tuple[int, ...]  # nodes: what is planned with, then twice, four times, ... as much
 
 
+def compute_fabric(fabrics: Iterable[Fabric], workers: Collection[str], name: str | None = None) -> Fabric | None:
+    """The fabric that Slurm is told of: the one of that name; else the one on which workers are fastest.
+
+    Plain Ethernet counts only if it is named: it carries everything else, and says little of who is near whom.
+    """
+    if name is not None:
+        return next((fabric for fabric in fabrics if fabric.name == name), None)
+    wanted = set(workers)
+    fast = [
+        fabric
+        for fabric in fabrics
+        if fabric.kind != "ethernet" and any(device.name in wanted for device in fabric.devices)
+    ]
+    return max(fast, key=lambda fabric: fabric.rate_gbps * fabric.rails, default=None)
+
+
 def topology(fabric: Fabric, workers: Collection[str], plugin: Plugin = "tree") -> Topology:
     """Return what Slurm is told: nodes that are no workers are none of Slurm's.
 
