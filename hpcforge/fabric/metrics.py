@@ -64,9 +64,10 @@ def bisection_gbps(fabric: Fabric) -> float:
 def oversubscription(fabric: Fabric) -> dict[str, float]:
     """What goes down from a switch divided by what goes up, by tier, with every place for a node taken.
 
-    leaf: ports for ends x their rate / (uplinks, of a dragonfly local links, x their rate). spine, where there are cores: links to leaves / links to
-    cores, of a spine that has most leaves. global, of a dragonfly: ports for ends of a group x their rate / (its global
-    links x their rate). A single switch, and a leaf pair, in which every node is on both switches, have 1.
+    leaf: ports for ends x their rate / (uplinks x their rate); of a dragonfly to its local links. spine, where there
+    are cores: links to leaves / links to cores, of a spine that has most leaves. global, of a dragonfly: ports for ends
+    of a group x their rate / (its global links x their rate). A single switch, and a leaf pair, in which every node is
+    on both switches, have 1.
     """
     down_gbps = fabric.end_ports * fabric.port_rate_gbps
     ups = Counter(chain(columns(fabric, "leaf_spine")[0], *columns(fabric, "local")))

@@ -42,11 +42,11 @@ _ALL = (
     ),
     Rule(
         "FABRIC-005",
-        "error",
+        "warning",
         "nodes have ports for their links",
-        "Links of a node to all fabrics of one kind of port against the ports of at least that rate that its server "
-        "model and its adapters have; the management controller's port counts for fabrics of 1 Gb/s.",
-        "Fewer links, or another adapter under `nics:` of a hardware entry.",
+        "Links of a node to one fabric against the ports of at least its rate that the server model and its adapters "
+        "have; the management controller's port counts for fabrics of up to 1 Gb/s. A slower port may do, at its rate.",
+        "Fewer links, another adapter under `nics:` of a hardware entry, or the nodes that have them under `nodes:`.",
     ),
     Rule(
         "FABRIC-006",
@@ -60,7 +60,7 @@ _ALL = (
         "FABRIC-007",
         "error",
         "a subnet manager can run where it is said to",
-        "`subnet_manager: on-switch` against whether the switch model is managed; a node against the ends of the fabric.",
+        "`subnet_manager: on-switch` against whether the switch model is managed; a node against the fabric's ends.",
         "A managed switch model, or a subnet manager elsewhere.",
     ),
     Rule(
@@ -106,6 +106,14 @@ _ALL = (
         "there are cables of this rate",
         "The rate of a link against those of the cables in the catalog and under `parts.cables`.",
         "Add the kind of cable that you buy under `parts.cables`.",
+    ),
+    Rule(
+        "CABLE-004",
+        "warning",
+        "cables are sold for what the fabric speaks",
+        "The kind of cable that a length calls for against what it is sold for: there are no active optical cables for "
+        "400 Gb/s InfiniBand from NVIDIA, whose adapters and switches take transceivers and fibre there.",
+        "Leave the kind out of `site.cabling.kinds`: [dac, optics].",
     ),
 )
 RULES: dict[str, Rule] = {rule.code: rule for rule in _ALL}
