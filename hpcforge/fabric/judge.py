@@ -87,8 +87,8 @@ def ports_of_nodes(blueprint: s.Blueprint, catalog: Catalog, built: Sequence[Fab
 def _fast_ports(hardware: str, catalog: Catalog, fabric: Fabric) -> int | None:
     """Ports of a server that run at a fabric's rate; None where not all its ports are known, or it is no metal."""
     server = catalog.servers[hardware]
-    if server.machine != "metal" or server.ports is None:
-        return None
+    if server.machine != "metal" or server.ports is None or fabric.kind == "omni-path":
+        return None  # nobody's ports are said to speak Omni-Path
     speaks = "infiniband" if fabric.kind == "infiniband" else "ethernet"
     ports = list(server.ports)
     count = (server.bmc_ports or 0) if fabric.rate_gbps <= _BMC_GBPS else 0
