@@ -86,29 +86,28 @@ def _elsewhere(found: Iterable[Level], workers: Collection[str]) -> tuple[str, .
 
 
 def _tree(fabric: Fabric, found: tuple[Level, ...], workers: Collection[str]) -> Iterable[Switch]:
-    below: dict[str, str] = {}  # node to the switch it is below, one level further down
+    below: dict[str, str] = {}  # node to the switch that it is below, as far as the levels have come
     for level in found:
         shares = among(level, workers)
+        if len(shares) == len(set(below.values())):
+            continue  # joins none of the workers' switches
+        above: dict[str, str] = {}
         for number, (group, nodes) in enumerate(shares, start=1):
             name = _name(fabric, level, group, number, alone=len(shares) == 1)
+            above |= dict.fromkeys(nodes, name)
             if below:
                 yield Switch(name, switches=tuple(dict.fromkeys(below[node] for node in nodes)))
             else:
                 yield Switch(name, nodes=nodes)
-        below = {
-            node: _name(fabric, level, group, number, alone=len(shares) == 1)
-            for number, (group, nodes) in enumerate(shares, start=1)
-            for node in nodes
-        }
+        below = above
 
 
 def _name(fabric: Fabric, level: Level, group: Group, number: int, *, alone: bool) -> str:
     """A leaf by its own name; leaves that are one switch to Slurm by their unit; what is above by what joins it."""
-    if level.by != "leaf":
-        return f"{fabric.name}-{level.by}" if alone else f"{fabric.name}-{level.by}-group-{number:03}"
-    if len(group.switches) == 1:
+    if level.by == "leaf" and len(group.switches) == 1:
         return fabric.devices[group.switches[0]].name
-    return f"{fabric.name}-unit-{number:03}"
+    kind = {"leaf": "unit", "group": "group"}.get(level.by, level.by if alone else f"{level.by}-group")
+    return f"{fabric.name}-{kind}" if alone and level.by != "leaf" else f"{fabric.name}-{kind}-{number:03}"
 
 
 def _blocks(fabric: Fabric, leaves: Level, workers: Collection[str]) -> Iterable[Block]:
