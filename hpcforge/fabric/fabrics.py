@@ -94,7 +94,7 @@ def _ask(name: str, spec: f.Fabric, blueprint: s.Blueprint, catalog: Catalog) ->
         return [
             _too_slow(name, "uplink_rate_gbps" if spec.uplink_rate_gbps else "rate_gbps", spec.switch, uplink, catalog)
         ]
-    attached = {end.name for end in _ends(spec)}
+    attached = {node for ends in spec.endpoints.values() if ends.nodes for node in hostlist.expand(ends.nodes)}
     return Ask(
         name=name,
         kind=spec.kind,

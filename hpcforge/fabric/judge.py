@@ -51,7 +51,7 @@ def unique_names(blueprint: s.Blueprint, built: Sequence[Fabric]) -> Breaches:
     """Yield switches and other ends that are called like a node, or like each other."""
     nodes = {name for key in blueprint.nodes for name in hostlist.expand(key)}
     for fabric in built:
-        named = {name for ends in blueprint.fabrics[fabric.name].endpoints.values() for name in _nodes(ends)}
+        named = _nodes_at(blueprint.fabrics[fabric.name])
         names = Counter(device.name for device in fabric.devices if device.kind != "node" and device.name not in named)
         clash = [name for name, count in names.items() if name in nodes or count > 1]
         if clash:
@@ -59,8 +59,9 @@ def unique_names(blueprint: s.Blueprint, built: Sequence[Fabric]) -> Breaches:
             yield breach("FABRIC-008", ("fabrics", fabric.name), message, key=True)
 
 
-def _nodes(ends: f.Endpoints) -> tuple[str, ...]:
-    return hostlist.expand(ends.nodes) if ends.nodes else ()
+def _nodes_at(spec: f.Fabric) -> set[str]:
+    """Nodes of the blueprint among a fabric's other ends."""
+    return {name for ends in spec.endpoints.values() if ends.nodes for name in hostlist.expand(ends.nodes)}
 
 
 def ports_of_nodes(blueprint: s.Blueprint, catalog: Catalog, built: Sequence[Fabric]) -> Breaches:
@@ -71,9 +72,10 @@ def ports_of_nodes(blueprint: s.Blueprint, catalog: Catalog, built: Sequence[Fab
     group_of = {name: key for key in blueprint.nodes for name in hostlist.expand(key)}
     for fabric in built:
         short: dict[tuple[str, int, int], list[str]] = defaultdict(list)
+        named = _nodes_at(blueprint.fabrics[fabric.name])
         for device in fabric.devices:
             key = group_of.get(device.name)
-            if key is None:
+            if key is None or (device.kind == "endpoint" and device.name not in named):
                 continue
             there = _fast_ports(blueprint.nodes[key].hardware, catalog, fabric)
             if there is not None and there < device.ports:
