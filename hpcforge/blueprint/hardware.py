@@ -218,6 +218,9 @@ class CableModel(Entry):
 
     kind: CableKind | None = Field(None, description="What it is; optics: fibre, with a transceiver at each end.")
     rate_gbps: v.Number | None = Field(None, ge=0.1, le=3_200, description="Rate of the link that it carries, Gb/s.")
+    speaks: tuple[Literal["infiniband", "ethernet", "omni-path"], ...] | None = Field(
+        None, description="What it is sold for; roce is Ethernet. Default: whatever runs at its rate."
+    )
     reach_m: v.Number | None = Field(None, ge=0.1, le=100_000, description="The longest that works, m.")
     lengths_m: tuple[Annotated[v.Number, Field(ge=0.1, le=100_000)], ...] | None = Field(
         None, description="Lengths that are sold, m."

@@ -80,15 +80,23 @@ def _judge(room: Room, one: Cabled) -> Iterator[Breach]:
         missing = f"{name}: there are no racks, so cables have no lengths"
         yield breach("CABLE-002", loc, missing, hint="add `site: {racks: ...}` and `switches_in`", key=True)
         return
-    if one.unplaced:
-        switches = {device.name for device in one.fabric.devices if device.kind not in ENDS}
-        named = "switches_in: its racks" if switches.intersection(one.unplaced) else "give `rack` and `u`"
-        verb = "has" if len(one.unplaced) == 1 else "have"
-        missing = f"{name}: {hostlist.fold(one.unplaced)} {verb} no place, so their cables have no lengths"
-        hint = f"{named}; subnet managers and storage stand where `equipment` of their name does"
-        yield breach("CABLE-002", loc, missing, hint=hint, key=True)
+    yield from _unplaced(room, one)
     yield from _too_long(one)
+    yield from _made_for_others(room, one)
     yield from _unknown_ways(one)
+
+
+def _unplaced(room: Room, one: Cabled) -> Iterator[Breach]:
+    """Devices that nobody has given a place; RACK-011 tells of switches that found none in their racks."""
+    name = one.fabric.name
+    switches = {device.name for device in one.fabric.devices if device.kind not in ENDS}
+    said = switches if room.blueprint.fabrics[name].switches_in else set[str]()
+    without = [device for device in one.unplaced if device not in said]
+    if without:
+        missing = f"{name}: {hostlist.fold(without)} without a place, so cables that end there have no lengths"
+        named = "switches_in: its racks" if switches.intersection(without) else "give `rack` and `u`"
+        hint = f"{named}; subnet managers and storage stand where `equipment` of their name does"
+        yield breach("CABLE-002", ("fabrics", name), missing, hint=hint, key=True)
 
 
 def _too_long(one: Cabled) -> Iterator[Breach]:
@@ -110,6 +118,18 @@ def _too_long(one: Cabled) -> Iterator[Breach]:
         message = f"{name}: {len(cables)} {kind.replace('_', '-')} cables are longer than any of {rate:g} Gb/s reaches"
         hint = "switches nearer to the nodes, or longer cables under `parts.cables` and `site.cabling.kinds`"
         yield breach("CABLE-001", ("fabrics", name), message, sums, hint, key=True)
+
+
+def _made_for_others(room: Room, one: Cabled) -> Iterator[Breach]:
+    """Cables that are not sold for what the fabric speaks."""
+    speaks = "ethernet" if one.fabric.kind == "roce" else one.fabric.kind
+    for index, model in enumerate(one.models):
+        cable = room.catalog.cables[model]
+        if cable.speaks is not None and speaks not in cable.speaks:
+            message = f"{one.fabric.name}: {one.model.count(index):,} cables are {model}, not sold for {speaks}"
+            sums = f"{speaks} is not one of {', '.join(cable.speaks)}"
+            hint = f"leave {cable.kind} out of `site: {{cabling: {{kinds: ...}}}}`, or add a cable that is"
+            yield breach("CABLE-004", ("fabrics", one.fabric.name), message, sums, hint, key=True)
 
 
 def _unknown_ways(one: Cabled) -> Iterator[Breach]:

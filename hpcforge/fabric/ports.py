@@ -104,7 +104,7 @@ class Ports:
         if len(counts) > 1:
             return f"{folded}, {min(counts)} to {max(counts)} each"
         each = counts.pop()
-        return f"{folded}, {each} each" if len(names) > 1 else folded
+        return f"{folded}, {each} each" if len(names) > 1 and each > 1 else folded
 
 
 def _logical_ports(fabric: Fabric, device: Device) -> int:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from hpcforge.blueprint import hostlist
 from hpcforge.blueprint.values import minutes
+from hpcforge.fabric.design import FabricDesign
 from hpcforge.facility import design as d
 from hpcforge.facility import limits, units
 from hpcforge.facility.bom import bom
@@ -70,8 +71,15 @@ def _once(breaches: Iterable[Breach]) -> Iterator[Breach]:
         yield breach
 
 
-def design(one: Facility, blueprint: str, remarks: Sequence[d.Remark], runs: Iterable[Run] = ()) -> d.Design:
-    """Return the design; `remarks` are its breaches with their places in files."""
+def design(
+    one: Facility,
+    blueprint: str,
+    remarks: Sequence[d.Remark],
+    runs: Iterable[Run] = (),
+    fabrics: Iterable[FabricDesign] = (),
+    cables: Iterable[d.BomLine] = (),
+) -> d.Design:
+    """Return the design; `remarks` are its breaches with their places in files, `cables` the lines that fabrics add."""
     room = one.room
     trained = [training(room, one.power, run) for run in runs]
     return d.Design(
@@ -86,7 +94,8 @@ def design(one: Facility, blueprint: str, remarks: Sequence[d.Remark], runs: Ite
         unplaced=_folded(one.layout.unplaced),
         exempt=_folded(name for kind in room.kinds if not kind.metal for name in kind.names),
         hardware=_hardware(room),
-        bom=bom(room),
+        bom=(*bom(room), *cables),
+        fabrics=tuple(fabrics),
         training=tuple(estimate for estimate in trained if estimate),
         diagnostics=tuple(remarks),
     )

@@ -15,6 +15,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, TypeAdapter
 
+from hpcforge.fabric.design import FabricDesign
+
 SCHEMA_VERSION = 1
 
 Severity = Literal["error", "warning", "not-checked"]
@@ -238,6 +240,7 @@ class Design:
     ]
     hardware: Annotated[tuple[Hardware, ...], about("Server models as they are used.")]
     bom: Annotated[tuple[BomLine, ...], about("Bill of materials.")]
+    fabrics: Annotated[tuple[FabricDesign, ...], about("Fabrics: switches, cables, and what they carry.")]
     training: Annotated[tuple[Training, ...], about("Training runs that were asked for.")]
     diagnostics: Annotated[tuple[Remark, ...], about("What rules say.")]
 

@@ -29,6 +29,9 @@ def mount(room: Room, fillings: dict[str, Filling]) -> Iterator[Breach]:
         if one.height is None:
             missing = f"no published height of {one.model}: its switches have no place"
             yield not_checked("RACK-011", one.loc, missing, f"like: {one.model}, rack_units: N under `parts.switches`")
+        elif _heights_unknown(one, fillings):
+            missing = f"no published height of racks {hostlist.fold(one.racks)}: switches have no place in them"
+            yield not_checked("RACK-011", one.loc, missing)
         elif not _put(one, fillings, full):
             left[one.loc, one.model].append(one.name)
     for (loc, model), names in left.items():
@@ -37,6 +40,11 @@ def mount(room: Room, fillings: dict[str, Filling]) -> Iterator[Breach]:
         message = f"no room for {hostlist.fold(names)} in racks {hostlist.fold(racks)}"
         sums = f"{len(names)} x {height} units are left over"
         yield Breach("RACK-011", loc, message, sums, "more racks in `switches_in`, or free units in them")
+
+
+def _heights_unknown(one: Mount, fillings: dict[str, Filling]) -> bool:
+    """True if it is not known of any of its racks how high it is."""
+    return all(fillings[name].rack.model.rack_units is None for name in one.racks if name in fillings)
 
 
 def _pinned(room: Room, one: Mount, fillings: dict[str, Filling]) -> Iterator[Breach]:

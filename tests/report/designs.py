@@ -117,6 +117,7 @@ def _site(name: str, racks: tuple[RackDesign, ...], row: tuple[str, ...]) -> Des
             BomLine("pdu", "pdu-415v-32a", "PDU, three phases, 415 V, 32 A", sum(len(one.pdus) for one in racks), False,
                     None, 8.2),
         ),
+        fabrics=(),
         training=(
             Training(70e9, 2e12, 0.4, 8 * nodes, 8 * nodes * 989, operations, days, days * 24 * total_w / 1e3,
                      days * 24 * total_w / 1e3 * 0.2,

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from hpcforge.cluster import load
-from hpcforge.facility import compute
-from hpcforge.report import design_html
+from hpcforge.cluster.designed import designed
+from hpcforge.report import design_html, fabric_html
 
 from . import designs
 
@@ -58,7 +58,7 @@ def chromium(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, Any], 
 
 def _page(blueprint: Path) -> str:
     loaded = load(blueprint, judged=False)
-    return design_html.page(compute.design(loaded.facility, blueprint.name, loaded.remarks))
+    return design_html.page(designed(loaded, blueprint.name), loaded.cables)
 
 
 def _frame(name: str, text: str, width: int) -> str:
@@ -92,7 +92,19 @@ def test_page_reads_well(chromium: tuple[dict[str, Any], list[str]], name: str, 
 @pytest.mark.parametrize("name", PAGES)
 def test_page_loads_and_runs_nothing(chromium: tuple[dict[str, Any], list[str]], name: str, width: int) -> None:
     page = chromium[0][f"{name}-{width}"]
-    assert (page["scripts"], page["handlers"], page["requests"]) == (0, 0, [])
+    assert page["inline"] == ([fabric_html.script()] if page["search"] else [])
+    assert (page["scripts"], page["handlers"], page["requests"]) == (len(page["inline"]), 0, [])
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_cables_can_be_searched(chromium: tuple[dict[str, Any], list[str]], width: int) -> None:
+    """The script runs although the policy of the page names no other; phrases may stand in any order and case."""
+    search = chromium[0][f"dgx-h100-pod.yaml-{width}"]["search"]
+    assert search["rows"] == 2_044
+    assert search["said"] == "1 of 2,044 cables"
+    [row] = search["shown"]
+    assert "gpu002 rail 2" in row
+    assert "compute-leaf-002 port 1/2" in row
 
 
 def test_console_is_silent(chromium: tuple[dict[str, Any], list[str]]) -> None:
