@@ -112,7 +112,8 @@ class _Work:
 
     def of_blueprint(self, addresses: Mapping[str, Mapping[str, str]]) -> Iterator[Finding]:
         yield from self._overlaps()
-        missing = [node for node in self.nodes if node not in set(self.on(self.first))]
+        there = set(self.on(self.first))
+        missing = [node for node in self.nodes if node not in there]
         if missing:
             where = ("networks", self.first)
             message = f"the addresses of nodes are on `{self.first}`, but {hostlist.fold(missing)} is not on it"

@@ -96,11 +96,11 @@ def _fast_ports(hardware: str, catalog: Catalog, fabric: Fabric) -> int | None:
     count = (server.bmc_ports or 0) if fabric.rate_gbps <= _BMC_GBPS else 0
     for number, model in map(counted, server.nics):
         nic = catalog.nics.get(model)
-        if nic is None:
+        if nic is None:  # a rate, as in 2 x 200G, is a port that speaks whatever is wanted
+            count += number * (float(model.removesuffix("G")) >= fabric.rate_gbps)
+        elif nic.ports is None:
             return None
-        if nic.ports is None:
-            return None
-        ports += nic.ports * number
-    return count + sum(
-        port.count for port in ports if port.rate_gbps >= fabric.rate_gbps and port.kind in (speaks, "either", None)
-    )
+        else:
+            ports += nic.ports * number
+    fit = (port for port in ports if port.rate_gbps >= fabric.rate_gbps and port.kind in (speaks, "either", None))
+    return count + sum(port.count for port in fit)
