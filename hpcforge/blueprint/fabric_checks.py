@@ -14,6 +14,7 @@ from hpcforge.blueprint.validate import Draft, Finding
 Findings = Iterator[Finding]
 Reference = Callable[[Loc, Iterable[str]], Findings]  # yields that names are no nodes of the blueprint
 
+_FUNCTIONS = ("head", "login", "storage", "worker")
 _TREES = ("fat-tree", "rail-optimised", "dragonfly+")
 # Keys that mean something in some topologies only.
 _ONLY: dict[str, tuple[str, ...]] = {
@@ -55,13 +56,20 @@ def _keys(loc: Loc, fabric: Fabric) -> Findings:
         yield Finding(loc, "`rails` is missing", "how many links a node has, each to a leaf of its own", key=True)
     if fabric.topology == "leaf-pair" and fabric.links == 1:
         yield Finding((*loc, "links"), "a leaf pair needs a link of each node to either switch", "links: 2")
+    links = fabric.rails or fabric.links or (2 if fabric.topology == "leaf-pair" else 1)
+    if fabric.interfaces and len(fabric.interfaces) != links:
+        yield Finding((*loc, "interfaces"), f"{len(fabric.interfaces)} interfaces for {links} links", key=True)
     if fabric.uplinks is not None and "oversubscription" in fabric.model_fields_set:
         message = "`uplinks` and `oversubscription` are two answers to one question"
         yield Finding((*loc, "uplinks"), message, "give one of them", key=True)
 
 
 def _nodes(loc: Loc, fabric: Fabric, reference: Reference, with_function: Callable[[str], tuple[str, ...]]) -> Findings:
-    if fabric.nodes != "all" and not with_function(fabric.nodes):
+    if fabric.nodes == "all" or with_function(fabric.nodes):
+        return
+    if fabric.nodes in _FUNCTIONS:
+        yield Finding((*loc, "nodes"), f"no node has the function {quote(fabric.nodes)}")
+    else:
         yield from reference((*loc, "nodes"), hostlist.expand(fabric.nodes))
 
 

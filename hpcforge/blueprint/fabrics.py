@@ -18,6 +18,7 @@ Topology = Literal["single-switch", "leaf-pair", "fat-tree", "rail-optimised", "
 _Rate = Annotated[v.Number, Field(ge=0.1, le=3_200)]
 _Links = Annotated[v.Whole, Field(ge=1, le=64)]
 _Ratio = Annotated[v.Number, Field(ge=1, le=64)]
+_Interface = Annotated[str, v.Matches(r"[A-Za-z][A-Za-z0-9_.-]{0,31}", "an interface such as mlx5_0 or eno1")]
 _Breakout = Annotated[Literal[1, 2, 4, 8], BeforeValidator(v.whole)]
 
 
@@ -50,7 +51,10 @@ class Fabric(Section):
     rails: _Links | None = Field(None, description="Links of a node, each to a leaf of its own: rail-optimised only.")
     links: _Links | None = Field(None, description="Links of a node; default: 1, of a leaf pair 2.")
     designed_for: v.Whole | None = Field(
-        None, ge=1, le=65_536, description="Nodes that the wiring has room for: up to it, no cable moves. Default: all."
+        None,
+        ge=1,
+        le=65_536,
+        description="Nodes that the wiring has room for: new ones at the end move no cable. Default: all.",
     )
     oversubscription: Annotated[Oversubscription, v.Short("leaf")] = Field(
         Oversubscription.model_construct(), description="Of the leaf switches, as a number, or by tier. Default: none."
@@ -71,6 +75,9 @@ class Fabric(Section):
     endpoints: dict[v.EndpointName, Endpoints] = Field({}, description="Other ends by name: subnet managers, storage.")
     subnet_manager: Annotated[str, v.Matches(v.SUBNET_MANAGER, "on-switch, external or the name of a node")] | None = (
         Field(None, description="Where the subnet manager runs: on-switch, external, or a node of this fabric.")
+    )
+    interfaces: tuple[_Interface, ...] = Field(
+        (), description="A node's interfaces or adapters in the order of its links; default: as they are seen."
     )
     switches_in: tuple[v.RackHostlist, ...] = Field((), description="Racks that the switches go into, in this order.")
     bond: Literal["802.3ad", "active-backup"] | None = Field(
