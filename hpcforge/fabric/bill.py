@@ -15,7 +15,7 @@ def bill(fabrics: Sequence[Cabled], cables: Mapping[str, CableModel]) -> Iterato
     """Yield a line for each model and length of cable, and one for the transceivers of each model."""
     lots: Counter[tuple[str, float, int]] = Counter()
     for one in fabrics:
-        lots.update(one.bought())
+        lots.update(one.bought)
     for (model, length_m, ends), count in sorted(lots.items()):
         split = f", one port to {ends} ends" if ends > 1 else ""
         fibre = "fibre, " if cables[model].fibre else ""

@@ -96,6 +96,7 @@ class Cabled:
         a, b = self.spots[self.fabric.cables.a[cable]], self.spots[self.fabric.cables.b[cable]]
         return (a.rack, b.rack) if a and b else None
 
+    @cached_property
     def bought(self) -> Counter[tuple[str, float, int]]:
         """How many cables of a model and length, by how many ends share one: 1, or the fabric's breakout.
 

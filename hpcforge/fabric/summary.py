@@ -55,7 +55,7 @@ def fabric_design(one: Cabled) -> FabricDesign:
 
 
 def _cutting(one: Cabled) -> Cutting:
-    lots = [CableLot(model, length_m, count, ends) for (model, length_m, ends), count in sorted(one.bought().items())]
+    lots = [CableLot(model, length_m, count, ends) for (model, length_m, ends), count in sorted(one.bought.items())]
     return Cutting(
         total_m=sum(lot.length_m * lot.count for lot in lots),
         longest_m=max((lot.length_m for lot in lots), default=None),

@@ -19,12 +19,11 @@ from hpcforge.fabric.design import FabricDesign, Loss, SwitchPlace
 from hpcforge.fabric.ports import Port, PortMap, Ports, Run
 from hpcforge.report import fabric_svg
 from hpcforge.report.design_words import plain
-from hpcforge.report.fabric_words import CABLES
+from hpcforge.report.fabric_words import CABLES, group_said
 from hpcforge.report.text import clean
 
 MOST_NODES = 1_024  # up to so many the page lists ports and cables; above, `--csv` does
 _FACES = 64  # switches of a fabric up to which each one's face is drawn
-_GROUPS = {"leaf": "unit", "spine": "group", "core": "plane"}  # what the number of a switch's group is called
 _CELL, _STEP = 7.0, 8.0  # a port on a drawn face, and from one to the next
 
 
@@ -91,12 +90,12 @@ def _switches(design: FabricDesign, one: Cabled) -> Iterator[SwitchRow]:
             where = f"{place.room} {where}"
         face = _face(port_map) if len(design.placed) <= _FACES else ""
         used = f"{port_map.used} of {len(port_map.ports)}"
-        yield SwitchRow(place, _role(place), where, used, face, tuple(ports.runs(port_map.ports)))
+        yield SwitchRow(place, _role(design, place), where, used, face, tuple(ports.runs(port_map.ports)))
 
 
-def _role(place: SwitchPlace) -> str:
+def _role(design: FabricDesign, place: SwitchPlace) -> str:
     """What a switch is in its fabric."""
-    parts = [f"{_GROUPS[place.kind]} {place.unit}"] if place.unit is not None else []
+    parts = [group_said(design.topology, place.kind, place.unit)] if place.unit is not None else []
     return ", ".join([*parts, *([f"rail {place.rail}"] if place.rail is not None else [])])
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from hpcforge.fabric.graph import CABLE_KINDS, CableKind, Device, DeviceKind, Fabric
 from hpcforge.report.design_words import names as folded
-from hpcforge.report.fabric_words import CABLES
+from hpcforge.report.fabric_words import CABLES, group_said
 
 EACH = 64  # nodes; up to it every machine is drawn
 _MOST = 9  # boxes in a row of groups
@@ -129,14 +129,14 @@ def _boxes(fabric: Fabric, devices: Sequence[int], group_of: Callable[[int], obj
 
 def _machine(fabric: Fabric, device: int) -> Box:
     one = fabric.devices[device]
-    more = _role(one)
+    more = _role(fabric, one)
     return Box((device,), one.kind, one.name, more, ", ".join(filter(None, (one.name, one.model, more))))
 
 
-def _role(one: Device) -> str:
+def _role(fabric: Fabric, one: Device) -> str:
     parts = []
     if one.unit is not None and one.kind == "leaf":
-        parts.append(f"unit {one.unit + 1}")
+        parts.append(group_said(fabric.topology, one.kind, one.unit + 1))
     if one.rail is not None:
         parts.append(f"rail {one.rail + 1}")
     return ", ".join(parts)

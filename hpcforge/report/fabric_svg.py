@@ -16,10 +16,11 @@ from hpcforge.report.text import clean, plural
 
 _LEFT = 118.0  # room for captions
 _HEAD = 46.0  # room for the title
-_GAP = 10.0  # between boxes
+_GAP = 6.0  # between boxes
+_WIDE = 9  # switches in a row up to which they are drawn wide
 _TIER = 118.0  # from the bottom of a row to the top of the next
 _ARC = 46.0  # room above a row whose boxes are connected with each other
-_SWITCH, _GROUP = (112.0, 36.0), (150.0, 44.0)  # boxes, width and height
+_SWITCH, _NARROW, _GROUP = (112.0, 36.0), (62.0, 36.0), (150.0, 44.0)  # boxes, width and height
 _END, _SLIM = (86.0, 22.0), (18.0, 92.0)
 _FEW = 12  # ends in a row up to which their names stand level
 _COUNTED = 10  # lines of a kind up to which each says how many cables it stands for
@@ -92,7 +93,7 @@ def _size(row: Row, shown: Picture) -> tuple[float, float]:
     if not shown.each:
         return _GROUP
     if row.boxes[0].kind not in ("node", "endpoint"):
-        return _SWITCH
+        return _SWITCH if len(row.boxes) <= _WIDE else _NARROW
     return _END if len(row.boxes) <= _FEW else _SLIM
 
 
@@ -158,10 +159,11 @@ def _box(svg: ET.Element, box: Box, x: float, y: float, width: float, height: fl
         return
     bold = height > 30
     base = y + (16 if box.more else height / 2 + 4)
-    name = fit(_short(box.name, width - 10), width - 10, _FONT, bold=bold)
+    name = fit(_short(box.name, width - 8), width - 8, _FONT, bold=bold)
     _text(group, name, x + width / 2, base, "label mid" if bold else "label thin mid")
     if box.more:
-        _text(group, fit(box.more, width - 10, 9.5), x + width / 2, y + height - 7, "more mid")
+        more = box.more if text_width(box.more, 9.5) <= width - 8 else box.more.rpartition(", ")[2]
+        _text(group, fit(more, width - 8, 9.5), x + width / 2, y + height - 7, "more mid")
 
 
 def _short(name: str, width: float) -> str:

@@ -20,6 +20,15 @@ CABLES: dict[str, str] = {
 }
 
 
+def group_said(topology: str, kind: str, number: int) -> str:
+    """`unit 3` of a leaf, `group 3` of a spine or a dragonfly's leaf, `plane 3` of a core."""
+    word = "group" if topology.startswith("dragonfly") else _GROUPS[kind]
+    return f"{word} {number}"
+
+
+_GROUPS = {"leaf": "unit", "spine": "group", "core": "plane"}
+
+
 def rate(gbps: float) -> str:
     """`400 Gb/s`, `25.6 Tb/s`."""
     return f"{plain(gbps)} Gb/s" if gbps < 10_000 else f"{plain(gbps / 1_000)} Tb/s"

@@ -99,7 +99,7 @@ def test_cables_are_cut_to_length() -> None:
     bought = [(one.models[model], length) for model, length in zip(one.model, one.length_m, strict=True)]
     assert Counter(bought) == {("aoc-400g", 7.0): 2, ("aoc-400g", 5.0): 2, ("dac-400g", 2.0): 4}
     assert all(run <= length for run, length in zip(one.run_m, one.length_m, strict=True))
-    assert one.bought() == {("aoc-400g", 7.0, 1): 2, ("aoc-400g", 5.0, 1): 2, ("dac-400g", 2.0, 1): 4}
+    assert one.bought == {("aoc-400g", 7.0, 1): 2, ("aoc-400g", 5.0, 1): 2, ("dac-400g", 2.0, 1): 4}
 
 
 def test_the_longest_bundle_is_pulled_first_and_racks_last() -> None:
@@ -117,7 +117,7 @@ def test_what_has_no_place_is_not_checked_and_pulled_last() -> None:
     assert one.unplaced == ("gpu001",)
     assert list(one.length_m[:2]) == [UNKNOWN, UNKNOWN]
     assert list(one.order[-2:]) == [0, 1]
-    assert sum(one.bought().values()) == 6
+    assert sum(one.bought.values()) == 6
     assert one.labels.end(0, 1) == "gpu001 rail 1"
 
 
@@ -125,7 +125,7 @@ def test_without_racks_nothing_has_a_length() -> None:
     one = cabled(hand.two_rails(), {}, Cabling.model_construct(), CABLES)
     assert set(one.length_m) == {UNKNOWN}
     assert list(one.order) == list(range(8))
-    assert not one.bought()
+    assert not one.bought
 
 
 def test_labels_of_both_ends() -> None:
@@ -152,7 +152,7 @@ def test_a_broken_out_cable_is_bought_once_with_its_longest_leg() -> None:
     """Both rails of both nodes share ports: leaf port 1 is lanes 1 and 2."""
     fabric = hand.two_rails(breakout=2, rate_gbps=400.0, uplink_rate_gbps=800.0, port_rate_gbps=800.0)
     one = cabled(fabric, hand.SPOTS, hand.RULES, CABLES)
-    assert one.bought() == {("aoc-400g", 7.0, 2): 2, ("dac-800g", 2.0, 1): 4}
+    assert one.bought == {("aoc-400g", 7.0, 2): 2, ("dac-800g", 2.0, 1): 4}
     assert one.labels.name(next(iter(fabric.cables))) == "compute-leaf-001:1/1"
 
 
