@@ -49,7 +49,11 @@ class Fabric(Section):
         "all", description="Nodes on it: all, those with a function such as worker, or a hostlist."
     )
     rails: _Links | None = Field(None, description="Links of a node, each to a leaf of its own: rail-optimised only.")
-    links: _Links | None = Field(None, description="Links of a node; default: 1, of a leaf pair 2.")
+    links: _Links | None = Field(
+        None,
+        description="Links of a node: to either switch of a leaf pair in turn, else to one leaf where they fit. "
+        "Default: 1, of a leaf pair 2.",
+    )
     designed_for: v.Whole | None = Field(
         None,
         ge=1,

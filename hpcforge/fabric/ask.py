@@ -65,8 +65,8 @@ class Ask:
 
     @property
     def room(self) -> int:
-        """Nodes that the wiring has room for."""
-        return max(self.designed_for, len(self.nodes))
+        """Nodes that the wiring has room for; one at least, as a fabric of other ends alone has a switch, too."""
+        return max(self.designed_for, len(self.nodes), 1)
 
     @property
     def port_rate_gbps(self) -> float:

@@ -53,7 +53,8 @@ def _too_many(ask: Ask, share: Leaf, slots: str) -> CannotBuildError:
     if ask.leaf == ask.spine and ask.breakout == 1 and most * 4 == ask.leaf.end_ports**3:
         arithmetic += f" = {ask.leaf.end_ports}^3 / 4"
     message = f"three tiers of {ask.spine.name} do not take all ends"
-    return CannotBuildError("FABRIC-001", message, arithmetic, "switches with more ports, or a smaller fabric")
+    hint = "switches with more ports, or a smaller fabric" if ask.leaf.shared else "spine_switch: one with more ports"
+    return CannotBuildError("FABRIC-001", message, arithmetic, hint)
 
 
 def _two_tiers(ask: Ask, share: Leaf, places: Places, one: Spines) -> Fabric:
