@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import chain, islice
 from pathlib import Path
@@ -12,7 +12,7 @@ from typing import cast
 from pydantic_core import PydanticCustomError
 
 from hpcforge.blueprint import checks, reader, values
-from hpcforge.blueprint.diagnostics import Diagnostic, InvalidInput, in_order, quote
+from hpcforge.blueprint.diagnostics import Diagnostic, InvalidInput, did_you_mean, in_order, quote
 from hpcforge.blueprint.hardware import Parts
 from hpcforge.blueprint.inventory import Inventory, InventoryAccess
 from hpcforge.blueprint.schema import Blueprint, User
@@ -51,6 +51,7 @@ class Loaded:
     facility: Facility
     fabrics: tuple[Fabric, ...]  # those that can be built, in the blueprint's order
     cables: tuple[Cabled, ...]  # the same fabrics, with their cables cut to length
+    switch_said: Mapping[str, str]  # what switches say of themselves (name, GUID, MAC) to their names in the design
     remarks: tuple[Remark, ...]  # what rules say: the facility's, then the fabrics', in the order of the rules
     blueprint_path: Path
     secrets_path: Path
@@ -109,6 +110,7 @@ def _loaded(
     warnings = [*warnings, *draft.place(addressed.wrong_in_blueprint)]
     warnings += machines.place(addressed.wrong_in_inventory) if machines else []
     connected = fabrics(blueprint, catalog)
+    warnings += machines.place(_unknown_switches(inventory, connected.built)) if machines and inventory else []
     placed = facility(room(blueprint, catalog, pins, mounts(blueprint, catalog, connected.built)))
     laid = lay(placed.room, placed.layout, connected.built)
     judged = [breach for breach in placed.breaches if blueprint.site or breach.judged != "not-checked"]
@@ -131,11 +133,26 @@ def _loaded(
         facility=placed,
         fabrics=connected.built,
         cables=laid.fabrics,
+        switch_said=_said(inventory),
         remarks=tuple(remark(draft, breach) for breach in (*placed.breaches, *connected.breaches, *laid.breaches)),
         blueprint_path=blueprint_path,
         secrets_path=folder / (blueprint.secrets or f"{blueprint_path.stem}.age"),
         inventory_path=inventory_path,
     )
+
+
+def _said(inventory: Inventory | None) -> dict[str, str]:
+    switches = inventory.switches if inventory else {}
+    return {text: name for name, one in switches.items() for text in (one.says, one.guid, one.mac) if text}
+
+
+def _unknown_switches(inventory: Inventory, built: Iterable[Fabric]) -> Iterator[Finding]:
+    """Yield switches of the inventory that no fabric has."""
+    known = [device.name for fabric in built for device in fabric.devices if device.model is not None]
+    for name in inventory.switches:
+        if name not in set(known):
+            hint = did_you_mean(name, known) or "`hpcforge design` has the names of switches"
+            yield Finding(("switches", name), f"{quote(name)} is no switch of the design", hint, key=True)
 
 
 def _compare(draft: Draft, machines: Draft | None) -> list[Diagnostic]:

@@ -22,10 +22,10 @@ _DEVICE_KINDS = ("node", "endpoint", "leaf", "spine", "core")
 
 @dataclass(frozen=True)
 class Seen:
-    """What was found. `looked_at` are the devices that said what their neighbours are, or that were asked."""
+    """What was found. `looked_at` has fabric and device: who said what the neighbours there are, or was asked."""
 
     links: tuple[Link, ...]
-    looked_at: frozenset[str]
+    looked_at: frozenset[tuple[str, str]]
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ class Report:
     @property
     def moves(self) -> int:
         """How many things there are to do."""
-        return sum(1 if finding.exchange else len(finding.moves) for finding in self.findings)
+        return sum(1 if finding.kind in ("exchanged", "absent") else len(finding.moves) for finding in self.findings)
 
 
 def compare(drawn: Drawn, seen: Seen) -> Report:
@@ -79,8 +79,8 @@ def compare(drawn: Drawn, seen: Seen) -> Report:
     extra = [_extra(drawn, link) for link in wrong if link not in kept]
     aside = {port for finding in crowded for port in finding.moves[0].cable}
     empty = [link for link in _still_empty(drawn, filled) if not set(link) & aside]
-    checked = [link for link in empty if {link.a.device, link.b.device} & seen.looked_at]
-    missing = _missing(drawn, checked, {port.device for link in links for port in link})
+    checked = [link for link in empty if any((drawn.fabric(link), port.device) in seen.looked_at for port in link)]
+    missing = _missing(drawn, checked, links)
     findings = sorted(
         chain(crowded, exchanged, moved, extra, missing),
         key=lambda finding: (KINDS.index(finding.kind), finding.message),
@@ -181,8 +181,8 @@ def _exchange(drawn: Drawn, one: str, other: str, cables: list[Link], filled: se
         moves.append(Move("move", link, far, drawn.peer[near], drawn.labels(Link(near, drawn.peer[near]))))
         filled |= {far, into}
     message = (
-        f"{one} and {other} are exchanged: each of their {len(cables)} cables is in the other's place. Exchange the "
-        f"two machines, or their names; or else {len(moves)} plugs"
+        f"{one} and {other} are exchanged: all {len(cables)} cables of the two are in the other's place. Exchange the "
+        f"machines, or their names; or else {len(moves)} plugs"
     )
     return Finding("exchanged", message, tuple(moves), (one, other))
 
@@ -226,20 +226,24 @@ def _extra(drawn: Drawn, link: Link) -> Finding:
     return Finding("extra", f"{link}: {tail}", (Move("take away", link),))
 
 
-def _missing(drawn: Drawn, empty: Sequence[Link], seen: set[str]) -> Iterator[Finding]:
-    """Yield what is missing; a device of which nothing at all is seen is said once."""
-    by_device: dict[str, list[Link]] = {}
+def _missing(drawn: Drawn, empty: Sequence[Link], seen: Iterable[Link]) -> Iterator[Finding]:
+    """Yield what is missing; a device of which nothing at all is seen, or nothing of one fabric, is said once."""
+    alive: set[tuple[str, str | None]] = set()
+    for link in seen:
+        fabric = drawn.fabric(link)
+        alive |= {(port.device, place) for port in link for place in (None, fabric)}
+    dead: dict[tuple[str, str | None], list[Link]] = {}
     for link in empty:
-        for port in link:
-            by_device.setdefault(port.device, []).append(link)
+        for key in {(port.device, place) for port in link for place in (None, drawn.fabric(link))} - alive:
+            dead.setdefault(key, []).append(link)
     told: set[Link] = set()
-    for device, links in sorted(by_device.items(), key=lambda item: (-len(item[1]), item[0])):
+    for (device, fabric), links in sorted(dead.items(), key=lambda item: (-len(item[1]), str(item[0][1]), item[0][0])):
         own = [link for link in links if link not in told]
-        if device in seen or len(own) < 2:
-            continue
-        told |= set(own)
-        message = f"{device}: none of its {len(own)} cables is seen; is it on, and are its ports up?"
-        yield Finding("absent", message, tuple(Move("look", link, labels=drawn.labels(link)) for link in own))
+        if len(own) > 1:
+            told |= set(own)
+            on = "" if fabric is None else f" on {fabric}"
+            message = f"{device}: none of its {len(own)} cables{on} is seen; is it on, and are its ports up?"
+            yield Finding("absent", message, tuple(Move("look", link, labels=drawn.labels(link)) for link in own))
     for link in empty:
         if link not in told:
             move = Move("plug in", link, labels=drawn.labels(link))

@@ -86,6 +86,11 @@ class Drawn:
         bundle = self.bundle_of(link.a)
         return bundle is not None and bundle == self.bundle_of(link.b) and link.a.device != link.b.device
 
+    def fabric(self, link: Link) -> str | None:
+        """The fabric that a cable is in by its ports, None for one between ports that are not drawn."""
+        number = self.number.get(link.a, self.number.get(link.b))
+        return None if number is None else self._texts[number][0].fabric.name
+
     def is_end(self, device: str) -> bool:
         """Whether a device is no switch."""
         return self.kinds.get(device) in ENDS

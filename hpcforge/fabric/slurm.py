@@ -118,8 +118,8 @@ def _blocks(fabric: Fabric, leaves: Level, workers: Collection[str]) -> Iterable
 def _block_sizes(blocks: Iterable[Block]) -> tuple[int, ...]:
     """Sizes to plan with, nodes: the smallest block, and that times powers of two up to the number of blocks.
 
-    Slurm (topology.conf, BlockSizes) wants every block to have at least the first, and each of the others to be the
-    first times a power of two.
+    Slurm (topology.conf, BlockSizes) wants each of them to be the first times a power of two, and does not start where
+    a block has fewer nodes than the first: "children count lower than bblock_node_cnt" (seen with 24.11).
     """
     counts = [len(block.nodes) for block in blocks]
     if not counts:

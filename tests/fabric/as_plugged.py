@@ -39,13 +39,13 @@ def drawn(*fabrics: Fabric) -> Drawn:
     return Drawn.of(labels(*fabrics))
 
 
-def everything(links: Iterable[Link]) -> frozenset[str]:
-    return frozenset(port.device for link in links for port in link)
+def everything(design: Drawn) -> frozenset[tuple[str, str]]:
+    return frozenset((str(design.fabric(link)), port.device) for link in design.links for port in link)
 
 
 def check(design: Drawn, links: Iterable[Link]) -> Report:
     """Compare what is plugged in with the design, all devices looked at."""
-    return compare(design, Seen(tuple(links), everything(design.links)))
+    return compare(design, Seen(tuple(links), everything(design)))
 
 
 def replug(links: Iterable[Link], into: dict[Port, Port]) -> list[Link]:

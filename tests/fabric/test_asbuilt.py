@@ -8,7 +8,7 @@ import pytest
 
 from hpcforge.fabric.asbuilt import Report, Seen, compare
 from hpcforge.fabric.drawn import Drawn, Link, Port
-from tests.fabric.as_plugged import check, drawn, everything, exchanged, mended, pair, rails, replug, swapped
+from tests.fabric.as_plugged import check, drawn, exchanged, mended, pair, rails, replug, swapped
 
 
 @pytest.fixture(scope="module")
@@ -82,7 +82,7 @@ def test_two_nodes_exchanged(design: Drawn, one: str, other: str) -> None:
     report = check(design, links)
     [finding] = report.findings
     assert (finding.kind, finding.exchange, report.moves) == ("exchanged", (one, other), 1)
-    assert finding.message.startswith(f"{one} and {other} are exchanged: each of their 12 cables")
+    assert finding.message.startswith(f"{one} and {other} are exchanged: all 12 cables of the two")
     assert len(finding.moves) == 12  # plug by plug instead: (4 rails + 2 links) of either
     assert check(design, mended(links, report)).findings == ()
 
@@ -132,6 +132,21 @@ def test_a_node_that_is_off_is_said_once(design: Drawn) -> None:
     assert said(report) == [("absent", "gpu005: none of its 6 cables is seen; is it on, and are its ports up?")]
 
 
+def test_a_node_that_is_on_but_for_one_fabric(design: Drawn) -> None:
+    links = [link for link in design.links if not (link.a.device == "gpu005" and link.a.name.startswith("compute"))]
+    report = check(design, links)
+    assert said(report) == [
+        ("absent", "gpu005: none of its 4 cables on compute is seen; is it on, and are its ports up?")
+    ]
+
+
+def test_lldp_says_nothing_of_infiniband(design: Drawn) -> None:
+    wired = [link for link in design.links if link.a.name.startswith("inband")]
+    report = compare(design, Seen(tuple(wired), frozenset(("inband", link.a.device) for link in wired)))
+    assert report.findings == ()
+    assert report.unchecked == len(design.links) - len(wired)
+
+
 def test_a_switch_that_is_off_is_said_once(design: Drawn) -> None:
     links = [link for link in design.links if "compute-leaf-001" not in (link.a.device, link.b.device)]
     [finding] = check(design, links).findings
@@ -151,7 +166,8 @@ def test_extra_cables(design: Drawn) -> None:
 
 def test_what_nobody_looked_at_is_not_missing(design: Drawn) -> None:
     at_nodes = [link for link in design.links if link.a.device.startswith("gpu")]
-    report = compare(design, Seen(tuple(at_nodes), frozenset(f"gpu{n:03}" for n in range(1, 13))))
+    asked = frozenset((fabric, f"gpu{n:03}") for fabric in ("compute", "inband") for n in range(1, 13))
+    report = compare(design, Seen(tuple(at_nodes), asked))
     assert report.findings == ()
     assert (report.as_drawn, report.unchecked) == (len(at_nodes), len(design.links) - len(at_nodes))
 
@@ -190,7 +206,6 @@ def test_moves_mend_whatever_was_done(seed: int) -> None:
     places, wrong = len(design.links) - right, len(links) - right
     if not any(finding.exchange for finding in report.findings):
         assert max(places, wrong) <= report.moves <= places + wrong
-    assert everything(links) - set(design.kinds) == set()
 
 
 @pytest.mark.parametrize("seed", range(30))
