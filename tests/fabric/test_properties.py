@@ -42,6 +42,8 @@ def asks(draw: st.DrawFn, topologies: tuple[str, ...] = TOPOLOGIES) -> Ask:
         "spine_oversubscription": draw(st.sampled_from((1.0, 2.0))),
         "uplink_rate_gbps": draw(st.sampled_from((100.0, 400.0))),
         "endpoints": tuple(End(f"other-{n}", draw(st.integers(1, 3))) for n in range(draw(st.integers(0, 4)))),
+        "uplinks": draw(st.sampled_from((None, None, None, 1, 3, 4, 6))),
+        "peer_links": draw(st.integers(1, 4)),
         "groups": draw(st.sampled_from((None, None, 2, 3, 5))),
     }
     return asked(draw(st.integers(1, 120)), ports, **more)
@@ -130,7 +132,8 @@ def test_leaves_carry_what_oversubscription_allows(ask: Ask) -> None:
     for leaf, links in up.items():
         down_gbps = fabric.end_ports * fabric.port_rate_gbps
         assert ends[leaf] <= fabric.end_ports * fabric.breakout
-        assert down_gbps <= links * fabric.uplink_rate_gbps * ask.leaf_oversubscription + 1e-6
+        assert ask.uplinks in (None, links)
+        assert ask.uplinks or down_gbps <= links * fabric.uplink_rate_gbps * ask.leaf_oversubscription + 1e-6
     below = Counter(cable.b for cable in fabric.cables if cable.kind == "leaf_spine")
     above = Counter(cable.a for cable in fabric.cables if cable.kind == "spine_core")
     for spine, links in above.items():
