@@ -133,6 +133,12 @@ class Gpu(Entry):
     pcie_lanes: _Lanes | None = Field(None, description="PCIe lanes to the host.")
     pcie_generation: _Generation | None = Field(None, description="PCIe generation.")
     slots_wide: v.Whole | None = Field(None, ge=1, le=4, description="Slot widths a card takes.")
+    nvlink_gb_per_s: v.Number | None = Field(
+        None, ge=0, le=100_000, description="All NVLinks of one GPU together, in one direction, GB/s."
+    )
+    nvlink_reduces: v.Truth | None = Field(
+        None, description="The switches between its NVLinks add up what passes (NVLink SHARP)."
+    )
 
 
 class Cpu(Entry):
