@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import groupby
 
-from hpcforge.blueprint import hostlist
 from hpcforge.fabric.graph import CABLE_KINDS, CableKind, Device, Fabric
 from hpcforge.fabric.labels import ENDS
 
@@ -27,13 +27,14 @@ class Port:
 
 @dataclass(frozen=True)
 class Run:
-    """Neighbouring ports with one use: "1 to 32", "gpu[001-032] rail 1"."""
+    """Neighbouring ports with one use: 1 to 32 lead to gpu001 to gpu032, " rail 1"."""
 
     first: str
     last: str
     count: int
     use: Use
-    to: str  # what they lead to; "" of free ones
+    names: tuple[str, ...]  # devices that they lead to; none of free ones
+    more: str  # what is to be said behind the names: " rail 1", ", 4 each"
 
 
 @dataclass(frozen=True)
@@ -89,22 +90,18 @@ class Ports:
         """Fold neighbouring ports with one use."""
         for use, group in groupby(ports, key=lambda port: port.use):
             run = list(group)
-            yield Run(run[0].label, run[-1].label, len(run), use, self._leads_to(run) if use else "")
+            far = Counter(self.fabric.devices[port.far].name for port in run) if use else Counter[str]()
+            yield Run(run[0].label, run[-1].label, len(run), use, tuple(far), self._more(run, far) if use else "")
 
-    def _leads_to(self, run: Sequence[Port]) -> str:
-        """`gpu[001-032] rail 1`, `compute-spine-[001-016], 2 each`."""
-        devices = self.fabric.devices
-        far = [devices[port.far].name for port in run]
-        names = list(dict.fromkeys(far))
-        folded = hostlist.fold(names)
-        if devices[run[0].far].kind in ENDS:
+    def _more(self, run: Sequence[Port], far: Counter[str]) -> str:
+        """` rail 1` if all lead to that of machines, `, 4 each` if all switches have as many, `, 1 to 2 each`."""
+        if self.fabric.devices[run[0].far].kind in ENDS:
             links = {self.fabric.port_label(port.far, port.far_port) for port in run}
-            return f"{folded} {links.pop()}" if len(links) == 1 else folded
-        counts = {far.count(name) for name in names}
-        if len(counts) > 1:
-            return f"{folded}, {min(counts)} to {max(counts)} each"
-        each = counts.pop()
-        return f"{folded}, {each} each" if len(names) > 1 and each > 1 else folded
+            return f" {links.pop()}" if len(links) == 1 else ""
+        least, most = min(far.values()), max(far.values())
+        if least != most:
+            return f", {least} to {most} each"
+        return f", {most} each" if len(far) > 1 and most > 1 else ""
 
 
 def _logical_ports(fabric: Fabric, device: Device) -> int:

@@ -18,7 +18,7 @@ from hpcforge.fabric.cabling import UNKNOWN, Cabled
 from hpcforge.fabric.design import FabricDesign, Loss, SwitchPlace
 from hpcforge.fabric.ports import Port, PortMap, Ports, Run
 from hpcforge.report import fabric_svg
-from hpcforge.report.design_words import plain
+from hpcforge.report.design_words import names, plain
 from hpcforge.report.fabric_words import CABLES, group_said
 from hpcforge.report.text import clean
 
@@ -146,4 +146,4 @@ def script_policy() -> str:
 def run_said(run: Run) -> str:
     """`1 to 32: gpu[001-032] rail 1`."""
     ports = run.first if run.count == 1 else f"{run.first} to {run.last}"
-    return clean(f"{ports}: {run.to or 'free'}")
+    return clean(f"{ports}: {names(run.names)}{run.more}" if run.use else f"{ports}: free")

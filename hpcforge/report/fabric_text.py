@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from hpcforge.blueprint.hostlist import fold
 from hpcforge.fabric.design import FabricDesign
+from hpcforge.report.design_words import names
 from hpcforge.report.fabric_words import (
     cables_said,
     cut_said,
@@ -69,5 +69,5 @@ def _racks(one: FabricDesign) -> str:
     for rack, count in counts.items():
         alike.setdefault(count, []).append(rack)
     without = sum(place.rack is None for place in one.placed)
-    parts = [f"{fold(racks)} ({count}{' each' if len(racks) > 1 else ''})" for count, racks in alike.items()]
+    parts = [f"{names(racks)} ({count}{' each' if len(racks) > 1 else ''})" for count, racks in alike.items()]
     return ", ".join([*parts, *([f"no rack ({without})"] if without and parts else [])])

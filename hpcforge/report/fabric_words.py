@@ -47,7 +47,7 @@ def cables_said(counts: Mapping[CableKind, int]) -> str:
 
 def ratios_said(ratios: Mapping[str, float]) -> str:
     """`no`, `leaf 3 : 1`."""
-    over = [f"{tier} {plain(ratio)} : 1" for tier, ratio in ratios.items() if abs(ratio - 1) > 1e-9]
+    over = [f"{tier} {plain(ratio)} : 1" for tier, ratio in ratios.items() if ratio > 1 + 1e-9]
     return ", ".join(over) or "no"
 
 

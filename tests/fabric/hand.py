@@ -38,14 +38,14 @@ def fabric(devices: list[Device], cables: list[Cable], **changes: Any) -> Fabric
     return Fabric(devices=tuple(devices), cables=columns(cables), **(facts | changes))
 
 
-def two_rails(**changes: Any) -> Fabric:
+def two_rails(*, per_cage: int = 1, **changes: Any) -> Fabric:
     """Two nodes of two rails, two leaves, a spine with two links to each leaf."""
     devices = [
         Device("gpu001", "node", None, 2),
         Device("gpu002", "node", None, 2),
-        Device("compute-leaf-001", "leaf", "qm9700", 8, 0, 0),
-        Device("compute-leaf-002", "leaf", "qm9700", 8, 0, 1),
-        Device("compute-spine-001", "spine", "qm9700", 8),
+        Device("compute-leaf-001", "leaf", "qm9700", 8, 0, 0, per_cage),
+        Device("compute-leaf-002", "leaf", "qm9700", 8, 0, 1, per_cage),
+        Device("compute-spine-001", "spine", "qm9700", 8, per_cage=per_cage),
     ]
     node_leaf = [Cable(node, rail + 1, 2 + rail, node + 1, "node_leaf") for node in (0, 1) for rail in (0, 1)]
     up = [Cable(2 + leaf, 5 + n, 4, 1 + 2 * leaf + n, "leaf_spine") for leaf in (0, 1) for n in (0, 1)]

@@ -24,7 +24,7 @@ pytestmark = pytest.mark.skipif(
 
 BLUEPRINTS = sorted((Path(__file__).parents[2] / "blueprints").glob("*.yaml"))
 MADE = {"unit": designs.unit, "hostile": designs.hostile, "large": designs.large, "without_site": designs.without_site}
-PAGES = (*MADE, *(path.name for path in BLUEPRINTS))
+PAGES = (*MADE, "hostile_fabric", *(path.name for path in BLUEPRINTS))
 WIDTHS = (1280, 390)
 CONTROL = """<!DOCTYPE html><html lang="en"><title>all that must be noticed</title><body style="margin:0">
 <svg class="rack" viewBox="0 0 100 50" width="100" height="50"><text x="5" y="20">one</text>
@@ -43,6 +43,7 @@ def chromium(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, Any], 
     assert CHROMIUM, "chromium is not installed, and CI must run this test"
     folder = tmp_path_factory.mktemp("chromium")
     pages = {name: design_html.page(make()) for name, make in MADE.items()}
+    pages["hostile_fabric"] = design_html.page(*designs.with_hostile_fabric())
     pages |= {path.name: _page(path) for path in BLUEPRINTS}
     frames = [_frame(f"{name}-{width}", text, width) for name, text in pages.items() for width in WIDTHS]
     script = Path(__file__).with_name("measure.js").read_text(encoding="utf-8")
