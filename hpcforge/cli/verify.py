@@ -80,7 +80,7 @@ def _cabling(blueprint: Path, inventory: Path | None, lab: str | None, saved: Pa
             site = open_site(blueprint, inventory, lab, None)
             loaded = _with_fabrics(site.loaded, blueprint)
             with open_engines(site) as engine, Progress() as progress, progress.phase("ask"):
-                asked = ask(engine, [node.name for node in site.cluster.nodes], loaded.fabrics)
+                asked = ask(engine, site.cluster)
             heard, silent, unreachable = asked.heard, dict(asked.silent), asked.unreachable
     except CablingError as error:
         raise UsageError(str(error), "see docs/cabling.md") from error
@@ -108,4 +108,5 @@ def _recognised(loaded: Loaded, heard: Heard) -> Recognised:
         loaded.switch_said,
         {node.name: node.hardware for node in loaded.cluster.nodes},
         {name: spec.interfaces for name, spec in specs.items() if spec.interfaces},
+        [fabric.name for fabric in loaded.cluster.fabrics if fabric.lldp],
     )

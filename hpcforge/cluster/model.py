@@ -57,9 +57,8 @@ class Node:
     host_keys: tuple[str, ...] = ()  # OpenSSH public keys, "ssh-ed25519 AAAA..."; empty: not known
     rack: str | None = None  # None: it stands in no rack that the blueprint names
     rack_u: int | None = None  # the lowest rack unit it takes, counted from 1 at the bottom
-    addresses: Mapping[str, str] = field(
-        default_factory=dict, hash=False
-    )  # on other networks, its BMC's too, by network
+    addresses: Mapping[str, str] = field(default_factory=dict, hash=False)  # on other networks, BMC's too, by network
+    fabrics: tuple[str, ...] = ()  # that it is plugged into
 
     @property
     def cpus(self) -> int:
@@ -90,6 +89,22 @@ class Network:
     external: bool = False  # the site's
     gateway: str | None = None  # an address
     bond: Literal["802.3ad", "active-backup"] | None = None
+
+
+@dataclass(frozen=True)
+class FabricOf:
+    """A fabric, as far as nodes know of it; its switches and cables are `hpcforge.fabric.graph.Fabric`."""
+
+    name: str
+    kind: Literal["infiniband", "roce", "ethernet", "omni-path"]
+    rate_gbps: float  # of one link
+    links: int  # of a node
+    bmc: bool  # its links are those of management controllers: all its networks are
+
+    @property
+    def lldp(self) -> bool:
+        """Whether nodes see its cables by LLDP."""
+        return self.kind in ("ethernet", "roce") and not self.bmc
 
 
 @dataclass(frozen=True)
@@ -217,6 +232,7 @@ class Cluster:
     users: tuple[User, ...]
     acceptance: Acceptance | None
     networks: tuple[Network, ...] = ()  # all of them, `network` first
+    fabrics: tuple[FabricOf, ...] = ()
 
     @cached_property
     def by_name(self) -> dict[str, Node]:

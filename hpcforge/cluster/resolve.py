@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -40,7 +41,13 @@ def resolve(
     be built.
     """
     addressed = addressed or networks(blueprint, inventory)
-    nodes = tuple(_nodes(blueprint, inventory, catalog, places or {}, addressed))
+    plugged: dict[str, tuple[str, ...]] = {}
+    for fabric in fabrics:
+        plugged |= {one.name: (*plugged.get(one.name, ()), fabric.name) for one in fabric.devices if one.model is None}
+    nodes = tuple(
+        dataclasses.replace(node, fabrics=plugged.get(node.name, ()))
+        for node in _nodes(blueprint, inventory, catalog, places or {}, addressed)
+    )
     names: dict[str, list[str]] = {
         function: [node.name for node in nodes if function in node.functions] for function in m.FUNCTIONS
     }
@@ -61,6 +68,7 @@ def resolve(
         users=tuple(m.User(name, user.uid, user.admin, keys.get(name, ())) for name, user in blueprint.users.items()),
         acceptance=_acceptance(blueprint.acceptance, names["worker"]),
         networks=addressed.all,
+        fabrics=tuple(_fabric(one, addressed) for one in fabrics),
     )
 
 
@@ -120,6 +128,12 @@ def _access(blueprint: s.Blueprint, inventory: Inventory | None, private_key: Pa
         become=(access and access.become) or blueprint.access.become,
         key=private_key,
     )
+
+
+def _fabric(fabric: Fabric, addressed: Networks) -> m.FabricOf:
+    carried = [network for network in addressed.all if network.fabric == fabric.name]
+    bmc = bool(carried) and all(network.bmc for network in carried)
+    return m.FabricOf(fabric.name, fabric.kind, fabric.rate_gbps, fabric.rails, bmc)
 
 
 def _services(services: s.Services) -> m.Services:

@@ -52,6 +52,11 @@ class Finding:
     moves: tuple[Move, ...]
     exchange: tuple[str, str] | None = None
 
+    @property
+    def only_look(self) -> bool:
+        """Whether nobody can say from afar what is to be done."""
+        return all(move.action == "look" for move in self.moves)
+
 
 @dataclass(frozen=True)
 class Report:
@@ -64,7 +69,7 @@ class Report:
     @property
     def moves(self) -> int:
         """How many things there are to do."""
-        return sum(1 if finding.kind in ("exchanged", "absent") else len(finding.moves) for finding in self.findings)
+        return sum(1 if finding.exchange or finding.only_look else len(finding.moves) for finding in self.findings)
 
 
 def compare(drawn: Drawn, seen: Seen) -> Report:
@@ -76,7 +81,7 @@ def compare(drawn: Drawn, seen: Seen) -> Report:
     wrong, exchanged = _exchanged(drawn, wrong, filled)
     kept = assign(wrong, _empty(drawn, filled), drawn)
     moved = [_moved(drawn, group) for group in swaps(plugs(wrong, kept, filled, drawn), drawn)]
-    extra = [_extra(drawn, link) for link in wrong if link not in kept]
+    extra = _extra(drawn, [link for link in wrong if link not in kept])
     aside = {port for finding in crowded for port in finding.moves[0].cable}
     empty = [link for link in _still_empty(drawn, filled) if not set(link) & aside]
     checked = [link for link in empty if any((drawn.fabric(link), port.device) in seen.looked_at for port in link)]
@@ -220,10 +225,19 @@ def _labels_of(drawn: Drawn, cable: Link, taken: Port, into: Port) -> tuple[str,
     return drawn.labels(Link(into, cable.b) if cable.a == taken else Link(cable.a, into))
 
 
-def _extra(drawn: Drawn, link: Link) -> Finding:
-    strangers = [port.device for port in link if port.device not in drawn.kinds]
-    tail = f"the design does not know {strangers[0]}" if strangers else "the design has no such cable"
-    return Finding("extra", f"{link}: {tail}", (Move("take away", link),))
+def _extra(drawn: Drawn, extra: Sequence[Link]) -> Iterator[Finding]:
+    """Yield cables that the design does not have; those to one device that it does not know, together."""
+    strange: dict[str, list[Link]] = {}
+    for link in extra:
+        strangers = [port.device for port in link if port.device not in drawn.kinds]
+        if strangers:
+            strange.setdefault(strangers[0], []).append(link)
+        else:
+            yield Finding("extra", f"{link}: the design has no such cable", (Move("take away", link),))
+    for device, links in strange.items():
+        what = f"{links[0]} leads" if len(links) == 1 else f"{len(links)} cables lead"
+        message = f"{what} to {device}, which the design does not know by this name"
+        yield Finding("extra", message, tuple(Move("look", link) for link in links))
 
 
 def _missing(drawn: Drawn, empty: Sequence[Link], seen: Iterable[Link]) -> Iterator[Finding]:

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from hpcforge.fabric.asbuilt import Seen
@@ -56,13 +56,16 @@ def recognise(
     said: Mapping[str, str],
     alike: Mapping[str, str],
     interfaces: Mapping[str, Sequence[str]],
+    by_lldp: Collection[str],
 ) -> Recognised:
     """Return the cables.
 
     `said` has the device for what a switch says of itself (name, GUID or MAC), `alike` the hardware of each node,
-    `interfaces` the order of a fabric's interfaces where the blueprint says it.
+    `interfaces` the order of a fabric's interfaces where the blueprint says it, `by_lldp` the fabrics whose cables
+    nodes see by LLDP: not InfiniBand, and not those of management controllers.
     """
-    work = _Work(fabrics, said)
+    work = _Work(fabrics, said, heard)
+    work.guess()
     pairs = [(work.place(one), work.place(other)) for one, other in heard.neighbours]
     names = _Interfaces(work, alike, interfaces)
     for one, other in pairs:
@@ -70,7 +73,7 @@ def recognise(
         names.count(other, one)
     names.settle()
     links = tuple(Link(names.port(one), names.port(other)) for one, other in pairs)
-    return Recognised(Seen(links, work.looked_at(heard)), (*work.doubts, *names.doubts))
+    return Recognised(Seen(links, work.looked_at(heard, by_lldp)), (*work.doubts, *names.doubts))
 
 
 @dataclass(frozen=True)
@@ -84,9 +87,14 @@ class _Place:
 
 
 class _Work:
-    def __init__(self, fabrics: Sequence[Fabric], said: Mapping[str, str]) -> None:
-        self.said, self.fabrics = said, {fabric.name: fabric for fabric in fabrics}
+    def __init__(self, fabrics: Sequence[Fabric], said: Mapping[str, str], heard: Heard) -> None:
+        self.said, self.fabrics = dict(said), {fabric.name: fabric for fabric in fabrics}
+        self.heard = heard
+        self.calls: dict[str, set[tuple[str, ...]]] = {}  # who goes by a name: unmanaged switches all have the same
+        for end in (end for pair in heard.neighbours for end in pair):
+            self.calls.setdefault(end.device[0], set()).add(end.device)
         self.doubts: dict[str, None] = {}
+        self.drawn: dict[tuple[str, str], str] = {}  # a switch and its port to the device that belongs there
         self.kinds: dict[str, str] = {}
         self.switches: dict[str, tuple[Fabric, int]] = {}
         self.links: dict[
@@ -97,10 +105,13 @@ class _Work:
                 self.kinds[device.name] = device.kind
                 if device.kind not in ENDS:
                     self.switches[device.name] = fabric, index
-            for a, a_port, b in zip(fabric.cables.a, fabric.cables.a_port, fabric.cables.b, strict=True):
-                if fabric.devices[a].kind in ENDS:
-                    name = fabric.devices[a].name
-                    self.links.setdefault((fabric.name, name), {})[a_port] = fabric.devices[b].name
+            for cable in fabric.cables:
+                near, far = fabric.devices[cable.a], fabric.devices[cable.b].name
+                if near.kind in ENDS:
+                    self.links.setdefault((fabric.name, near.name), {})[cable.a_port] = far
+                else:
+                    self.drawn[near.name, fabric.port_label(cable.a, cable.a_port)] = far
+                self.drawn[far, fabric.port_label(cable.b, cable.b_port)] = near.name
         self._ports: dict[str, dict[str, str]] = {}
 
     def device(self, names: Iterable[str]) -> str | None:
@@ -115,7 +126,7 @@ class _Work:
     def place(self, end: End) -> _Place:
         device = self.device(end.device)
         if device is None:
-            return _Place(end.device[0] if end.device else "?", None, end.port[0].lstrip("#") if end.port else "?")
+            return _Place(self._stranger(end), None, end.port[0].lstrip("#") if end.port else "?")
         if device not in self.switches:
             return _Place(device, self.kinds[device], end.port[0] if end.port else "?")
         fabric, index = self.switches[device]
@@ -128,12 +139,46 @@ class _Work:
         self.doubts[f"{device}: a port that it does not have{told}; taken as drawn if the device is right"] = None
         return _Place(device, self.kinds[device], "?", fabric.name)
 
-    def looked_at(self, heard: Heard) -> frozenset[tuple[str, str]]:
-        """Fabric and device: a host asked by LLDP sees its Ethernet cables and no others."""
+    def _stranger(self, end: End) -> str:
+        """A device that the design does not know, told from others of its name."""
+        return end.device[0] if len(self.calls[end.device[0]]) == 1 else f"{end.device[0]} ({end.device[-1]})"
+
+    def guess(self) -> None:
+        """Take a switch with a name of its own for the one switch, heard of nowhere else, whose every cable it has."""
+        beside: dict[tuple[str, ...], list[_Place]] = {}
+        known: set[str] = set()
+        for pair in self.heard.neighbours:
+            for end, other in (pair, pair[::-1]):
+                place = self.place(other)
+                if place.kind is not None:
+                    known.add(place.device)
+                    if self.device(end.device) is None:
+                        beside.setdefault(end.device, []).append(place)
+        self.doubts.clear()  # what is wrong with ports will be said once names are settled
+        for names, places in beside.items():
+            fitting = set.intersection(*(self._expected(place) for place in places)) - known
+            if len(places) > 1 and len(fitting) == 1:
+                [switch] = fitting
+                stranger = self._stranger(End(names, ()))
+                self.said[names[-1]] = switch
+                known.add(switch)
+                self.doubts[f"{stranger} has the cables of {switch} and is taken for it: say so in the inventory"] = (
+                    None
+                )
+
+    def _expected(self, place: _Place) -> set[str]:
+        """The switches that may be at the other end of a cable, by the design."""
+        if place.kind in ENDS:
+            return {leaf for (_, end), leaves in self.links.items() if end == place.device for leaf in leaves.values()}
+        return {self.drawn.get((place.device, place.port), "")} & set(self.switches)
+
+    def looked_at(self, heard: Heard, by_lldp: Collection[str]) -> frozenset[tuple[str, str]]:
+        """Fabric and device: a node asked by LLDP sees its cables in some fabrics, a switch all of its own."""
         found = {(name, device.name) for name in heard.fabrics for device in self.fabrics[name].devices}
-        by_lldp = [name for name, fabric in self.fabrics.items() if fabric.kind in ("ethernet", "roce")]
-        asked = {device for name in heard.asked if (device := self.device((name,)))}
-        return frozenset(found | {(name, device) for name in by_lldp for device in asked})
+        for device in {device for name in heard.asked if (device := self.device((name,)))}:
+            switch = self.switches.get(device)
+            found |= {(switch[0].name, device)} if switch else {(name, device) for name in by_lldp}
+        return frozenset(found)
 
 
 def _port_names(fabric: Fabric, device: int) -> dict[str, str]:

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from hpcforge.cluster.model import Cluster
 from hpcforge.engines.tasks import Command, Engine
-from hpcforge.fabric.graph import Fabric
 from hpcforge.fabric.recognise import Heard
 from hpcforge.verify.cabling import IB_COMMAND, LLDP_COMMAND, heard
 
 _TIMEOUT_S = 120.0  # a subnet of thousands of switches takes ibnetdiscover tens of seconds
 _NO_COMMAND = 127
+_TRIES = 3  # nodes that are asked to discover an InfiniBand fabric, one after the other, until one can
 
 
 @dataclass(frozen=True)
@@ -23,16 +24,17 @@ class Asked:
     unreachable: frozenset[str]
 
 
-def ask(engine: Engine, nodes: Sequence[str], fabrics: Sequence[Fabric]) -> Asked:
+def ask(engine: Engine, cluster: Cluster) -> Asked:
     """Ask all nodes side by side. Raises CablingError where an answer is not what its program writes."""
-    wired = [fabric for fabric in fabrics if fabric.kind in ("ethernet", "roce")]
-    on = {device.name for fabric in wired for device in fabric.devices}
-    answers, silent, unreachable = _run(engine, [node for node in nodes if node in on], LLDP_COMMAND)
+    wired = {fabric.name for fabric in cluster.fabrics if fabric.lldp}
+    nodes = [node.name for node in cluster.nodes if wired.intersection(node.fabrics)]
+    answers, silent, unreachable = _run(engine, nodes, LLDP_COMMAND)
     discovered = {}
-    for fabric in fabrics:
+    for fabric in cluster.fabrics:
         if fabric.kind != "infiniband":
             continue
-        for node in (node for node in nodes if node in fabric.index and node not in unreachable):
+        on = [node.name for node in cluster.nodes if fabric.name in node.fabrics and node.name not in unreachable]
+        for node in on[:_TRIES]:
             said, refused, lost = _run(engine, [node], IB_COMMAND)
             unreachable |= lost
             if node in said:

@@ -71,7 +71,7 @@ def mended(links: Iterable[Link], report: Report) -> list[Link]:
             if move.action in ("move", "take away"):
                 del plugged[frozenset(move.cable)]
         for move in finding.moves:
-            if move.action == "plug in" or (finding.kind == "absent" and move.action == "look"):
+            if move.action == "plug in" or (finding.kind == "absent" and move.labels):
                 plugged[frozenset(move.cable)] = move.cable
             elif move.action == "move":
                 assert move.taken is not None and move.into is not None

@@ -160,7 +160,11 @@ def test_extra_cables(design: Drawn) -> None:
     report = check(design, [*design.links, Link(*free), out, foreign])
     assert said(report) == [
         ("extra", "compute-spine-001 port 99 -- compute-spine-002 port 99: the design has no such cable"),
-        ("extra", "inband-leaf-001 port 20 -- campus-router port xe-0/0/1: the design does not know campus-router"),
+        (
+            "extra",
+            "inband-leaf-001 port 20 -- campus-router port xe-0/0/1 leads to campus-router, which the design does not "
+            "know by this name",
+        ),
     ]
 
 
