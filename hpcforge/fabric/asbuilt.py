@@ -142,17 +142,22 @@ def _exchanged(drawn: Drawn, wrong: list[Link], filled: set[Port]) -> tuple[list
     Their places count as filled: to exchange the two mends all of it.
     """
     place = _places(drawn, wrong, {port.device for port in filled})
+    at: dict[str, list[Link]] = {}
+    for link in wrong:
+        for device in {port.device for port in link}:
+            at.setdefault(device, []).append(link)
     findings: list[Finding] = []
     done: set[str] = set()
+    mended: set[Link] = set()
     for one in sorted(place, key=lambda name: _rank(drawn, name)):
         other = place[one]
         if place.get(other) != one or {one, other} & done:
             continue
-        cables = [link for link in wrong if {link.a.device, link.b.device} & {one, other}]
+        cables = list(dict.fromkeys((*at[one], *at[other])))
         done |= {port.device for link in cables for port in link}
-        wrong = [link for link in wrong if link not in cables]
+        mended |= set(cables)
         findings.append(_exchange(drawn, one, other, cables, filled))
-    return wrong, findings
+    return [link for link in wrong if link not in mended], findings
 
 
 def _places(drawn: Drawn, wrong: Sequence[Link], partly_right: set[str]) -> dict[str, str]:
