@@ -108,7 +108,7 @@ class SiteRacks(Section):
     """Racks that are alike."""
 
     model: v.ModelName = Field(description="Rack model in the catalog.")
-    room: v.RackName | None = Field(None, description="The room they stand in; default: the site's.")
+    room: v.RoomName | None = Field(None, description="The room they stand in; default: the site's.")
     pdu: v.ModelName | None = Field(None, description="PDU model in the catalog: one PDU for each entry of feeds.")
     feeds: Annotated[tuple[v.FeedName, ...], Field(max_length=16)] = Field(
         (), description="Feeds of its PDUs, one PDU each; a feed named twice has two PDUs."
@@ -127,7 +127,7 @@ class SiteRacks(Section):
 class Site(Section):
     """The room: what power, cooling and space there is."""
 
-    room: v.RackName = Field("room", description="The room's name, in the lists of cables.")
+    room: v.RoomName = Field("room", description="The room's name, in the lists of cables.")
     feeds: dict[v.FeedName, Feed] = Field({}, description="Power feeds by name.")
     power: SitePower = Field(SitePower.model_construct(), description="What power is judged by.")
     cooling: SiteCooling = Field(SiteCooling.model_construct(), description="How the room is cooled.")

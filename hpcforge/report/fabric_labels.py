@@ -1,7 +1,7 @@
 """Labels of cables as sheets to print: two for each cable, side by side, in the order of pulling.
 
 An HTML page without a script, written piece by piece: 200,000 cables are no text to hold at once. Printed on A4 it has
-four columns of labels, 46 mm wide and 21.2 mm high; a cable's two labels are neighbours.
+four columns of labels, 46 mm wide and 22.5 mm high; a cable's two labels are neighbours.
 """
 
 from __future__ import annotations

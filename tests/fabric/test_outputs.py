@@ -11,6 +11,7 @@ import subprocess
 import sys
 from collections import Counter
 from functools import cache
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree as ET
@@ -290,6 +291,31 @@ def test_the_document_lists_every_rule() -> None:
     text = (ROOT / "docs" / "fabric.md").read_text(encoding="utf-8")
     start, end = "<!-- rules: from hpcforge/fabric/rules.py -->\n", "<!-- end of rules -->"
     assert text[text.index(start) + len(start) : text.index(end)] == markdown()
+
+
+def grown(folder: Path, nodes: int) -> dict[str, tuple[str, str, float]]:
+    """The site with room for 64 nodes and so many of them: labels and length of each cable, by its name."""
+    changes = (
+        ("gpu[001-032]", f"gpu[001-{nodes:03}]"),
+        ("10.20.1.[1-32]", f"10.20.1.[1-{nodes}]"),
+        ('rack: "g[01-08]"', 'rack: "g[01-16]"'),
+        ("    g[01-08]:", "    g[01-16]:"),
+        ("row: [g01, g02, g03, g04, i01, i02, i03, g05, g06, g07, g08]", 'row: ["g[01-08]", "i[01-03]", "g[09-16]"]'),
+        ('"gpu[001-030]"', "gpu001"),
+        ('"gpu[031-032]"', "gpu002"),
+    )
+    compute = load(altered(folder, SITE, *changes), judged=False).cables[0]
+    return {
+        compute.labels.name(cable): (*compute.labels.both(cable), length)
+        for cable, length in zip(compute.fabric.cables, compute.length_m, strict=True)
+    }
+
+
+def test_filling_up_to_what_it_is_designed_for_moves_no_cable_and_no_label(tmp_path: Path) -> None:
+    sizes = [grown(tmp_path, nodes) for nodes in (17, 32, 33, 64)]
+    assert [len(cables) for cables in sizes] == [512 + 8 * nodes for nodes in (17, 32, 33, 64)]
+    for fewer, more in pairwise(sizes):
+        assert fewer.items() <= more.items()
 
 
 def blocks() -> list[tuple[list[str], list[str]]]:

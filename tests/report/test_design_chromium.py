@@ -13,7 +13,7 @@ import pytest
 
 from hpcforge.cluster import load
 from hpcforge.cluster.designed import designed
-from hpcforge.report import design_html, fabric_html
+from hpcforge.report import design_html, fabric_html, fabric_labels
 
 from . import designs
 
@@ -24,7 +24,8 @@ pytestmark = pytest.mark.skipif(
 
 BLUEPRINTS = sorted((Path(__file__).parents[2] / "blueprints").glob("*.yaml"))
 MADE = {"unit": designs.unit, "hostile": designs.hostile, "large": designs.large, "without_site": designs.without_site}
-PAGES = (*MADE, "hostile_fabric", *(path.name for path in BLUEPRINTS))
+PAGES = (*MADE, "hostile_fabric", "labels", *(path.name for path in BLUEPRINTS))
+LABELLED = next(path for path in BLUEPRINTS if path.stem == "dgx-h100-site")
 WIDTHS = (1280, 390)
 CONTROL = """<!DOCTYPE html><html lang="en"><title>all that must be noticed</title><body style="margin:0">
 <svg class="rack" viewBox="0 0 100 50" width="100" height="50"><text x="5" y="20">one</text>
@@ -44,6 +45,7 @@ def chromium(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, Any], 
     folder = tmp_path_factory.mktemp("chromium")
     pages = {name: design_html.page(make()) for name, make in MADE.items()}
     pages["hostile_fabric"] = design_html.page(*designs.with_hostile_fabric())
+    pages["labels"] = "".join(fabric_labels.sheet("labels", load(LABELLED, judged=False).cables))
     pages |= {path.name: _page(path) for path in BLUEPRINTS}
     frames = [_frame(f"{name}-{width}", text, width) for name, text in pages.items() for width in WIDTHS]
     script = Path(__file__).with_name("measure.js").read_text(encoding="utf-8")
@@ -85,6 +87,7 @@ def test_page_reads_well(chromium: tuple[dict[str, Any], list[str]], name: str, 
     assert page["page_overflow"] == 0
     assert page["overlaps"] == []
     assert page["escaped"] == []
+    assert page["clipped"] == []
     assert page["smallest_px"] >= 9
     assert page["faint"] == []
 
