@@ -6,10 +6,15 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import pytest
 
+from hpcforge import shipped
+from hpcforge.cluster import load
+from hpcforge.fabric.asbuilt import compare
 from hpcforge.fabric.drawn import Drawn, Link, Port
 from hpcforge.fabric.graph import Fabric
 from hpcforge.fabric.recognise import End, Heard, Recognised, recognise
+from hpcforge.verify import cabling
 from tests.fabric.as_plugged import drawn, pair, rails, swapped
+from tests.fabric.as_told import ibnetdiscover, lldp
 
 ADAPTERS = ("mlx5_2", "mlx5_3", "mlx5_10", "mlx5_11")  # natural order, not that of the alphabet
 
@@ -195,3 +200,32 @@ def test_whose_cables_are_looked_at() -> None:
     asked = frozenset({"gpu001", "inband-leaf-002", "campus"})
     found = recognise([wired, compute], Heard(tuple(pairs), asked), {}, {}, {}, ["inband"])
     assert found.seen.looked_at == {("inband", "gpu001"), ("inband", "inband-leaf-002")}
+
+
+@pytest.mark.parametrize("name", ["dgx-h100-pod", "dgx-h100-site", "roce-pair-16"])
+def test_shipped_blueprints_as_drawn(name: str) -> None:
+    """Written by all programs there are, read, and nothing is wrong; BMCs' cables are not missed."""
+    loaded = load(shipped.root() / "blueprints" / f"{name}.yaml")
+    design = Drawn.of(cables.labels for cables in loaded.cables)
+    lldp_files: dict[str, str] = {}
+    discovered = {}
+    for fabric, cables, of in zip(loaded.fabrics, loaded.cables, loaded.cluster.fabrics, strict=True):
+        links = Drawn.of([cables.labels]).links
+        if of.kind == "infiniband":
+            discovered[fabric.name] = ibnetdiscover(fabric, links)
+        elif of.lldp:
+            lldp_files |= lldp(link for link in links if fabric.devices[fabric.index[link.a.device]].kind == "node")
+    found = recognise(
+        loaded.fabrics,
+        cabling.heard(lldp_files, discovered, lldp_files),
+        {},
+        {node.name: node.hardware for node in loaded.cluster.nodes},
+        {},
+        [fabric.name for fabric in loaded.cluster.fabrics if fabric.lldp],
+    )
+    report = compare(design, found.seen)
+    assert (report.findings, found.doubts) == ((), ())
+    unseen = [link for link in design.links if "oob" in str(design.fabric(link)) or link.a.device.startswith("ether-")]
+    peers = [link for link in design.links if "inband-leaf" in link.a.device]
+    assert report.unchecked == len(unseen) + len(peers)
+    assert report.as_drawn == len(design.links) - report.unchecked > 30
