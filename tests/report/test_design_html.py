@@ -7,7 +7,7 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from hpcforge.facility.design import Remark
+from hpcforge.facility.design import Position, Remark
 from hpcforge.report import design_html, design_svg, fabric_html, fabric_labels, fabric_svg
 
 from . import designs
@@ -144,6 +144,17 @@ def test_large_site_is_folded() -> None:
     assert "g[0001-2499] \N{MULTIPLICATION SIGN} 2499" in page.text
     assert "g[0001-0020]" in page.text
     assert "gpu001" not in page.text
+
+
+def test_switches_of_racks_that_are_alike_are_drawn_without_their_names() -> None:
+    racks = tuple(
+        designs.rack(f"r{n:03}", (Position(f"compute-leaf-{n:03}", "switch", "qm9700", 48, 1, 1.0, 1.0, "proposed"),))
+        for n in range(70)
+    )
+    text = design_html.page(replace(designs.unit(), racks=racks, row=()))
+    assert len([svg for svg in Outline(text).all("svg") if svg["class"] == "rack"]) == 1
+    assert "compute-leaf" not in text
+    assert "qm9700" in text
 
 
 def test_kinds_of_racks_that_are_not_drawn_are_named() -> None:
