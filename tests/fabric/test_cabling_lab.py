@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import re
 import subprocess
 import sys
 import time
@@ -69,11 +70,12 @@ def test_ibnetdiscover(fabric_node: Nodes, fault: str, tmp_path: Path) -> None:
         "dead": [link for link in design.links if link.a != rail],
     }[fault]
     fabric_node.write("n1", "/tmp/fabric", ibsim(compute, links))
-    # -s starts at once; ibsim ends with its standard input
+    # -s starts at once; ibsim reads commands from its standard input, so that has to stay open
     text = fabric_node.run(
         "n1",
-        "cd /tmp; (sleep 20 | ibsim -s fabric > ibsim.log 2>&1 &) ; sleep 2; "
-        "SIM_HOST='gpu001 mlx5_0' ibsim-run ibnetdiscover 2> discover.log; pkill -x ibsim; sleep 1",
+        "cd /tmp; rm -f commands; mkfifo commands; ibsim -s fabric < commands > ibsim.log 2>&1 & pid=$!; "
+        "exec 3> commands; for i in $(seq 50); do grep -q ready ibsim.log && break; sleep 0.2; done; "
+        "SIM_HOST='gpu001 mlx5_0' ibsim-run ibnetdiscover 2> discover.log; kill $pid; wait $pid",
         check=False,
     )
     (tmp_path / "compute.ibnetdiscover").write_text(text)
@@ -131,12 +133,12 @@ class Switches:
         argv += ["--inventory", str(self.inventory)]
         return subprocess.run(argv, capture_output=True, text=True, check=False, timeout=120)
 
-    def settled(self, code: int) -> subprocess.CompletedProcess[str]:
-        """Ask until it ends so, or time is up: neighbours are heard within seconds, and forgotten after their time."""
+    def settled(self, says: str) -> subprocess.CompletedProcess[str]:
+        """Ask until it says this, or time is up: neighbours are heard within seconds, and forgotten in time."""
         until = time.monotonic() + 60
         while True:
             done = self.verify()
-            if done.returncode == code or time.monotonic() > until:
+            if done.stdout.startswith(says) or time.monotonic() > until:
                 return done
             time.sleep(1)
 
@@ -165,28 +167,32 @@ def test_live_lldp(switches: Switches) -> None:
     """Asked over hpcforge's own connections, while cables are moved."""
     design = switches.design
     switches.plug(design.links)
-    for name in ("n1", "n2", "n3"):  # what the role says: the design's name, and interfaces by theirs
-        assert f"SysName:      {name}" in switches.nodes.run("s1", "sleep 2; lldpcli show neighbors")
-    done = switches.settled(0)
-    assert (done.returncode, done.stdout) == (0, "6 cables are as drawn, 2 not checked: neither end was asked\n"), done
+    clean = "6 cables are as drawn, 2 not checked: neither end was asked\n"
+    done = switches.settled(clean)
+    assert (done.returncode, done.stdout) == (0, clean), done
+    told = switches.nodes.run("s1", "lldpcli show neighbors")  # what the role has nodes say: the design's names
+    for name in ("n1", "n2", "n3"):
+        assert re.search(rf"SysName: +{name}\n", told) and re.search(r"PortID: +ifname eno1\n", told), told
 
     switches.plug(swapped(design.links, Port("n2", "inband link 1"), Port("n2", "inband link 2")))
-    done = switches.settled(7)
-    assert done.stdout.startswith("swapped: the cables in n2 inband link "), done
-    assert done.stdout.endswith("4 cables are as drawn, 2 not checked: neither end was asked: 2 things to do\n")
+    done = switches.settled("swapped: the cables in n2 inband link ")
+    assert done.returncode == 7
+    assert done.stdout.endswith("4 cables are as drawn, 2 not checked: neither end was asked: 2 things to do\n"), done
 
     switches.plug([link for link in design.links if link.a != Port("n3", "inband link 2")])
-    done = switches.settled(7)
-    assert done.stdout.startswith("missing: n3 inband link 2 -- inband-leaf-002 port 3 is not seen"), done
+    dead = "missing: n3 inband link 2 -- inband-leaf-002 port 3 is not seen"
+    done = switches.settled(dead)
+    assert done.stdout.startswith(dead) and done.stdout.endswith(": 1 thing to do\n"), done
 
     switches.plug(exchanged(design.links, "n1", "n3"))
-    done = switches.settled(7)
-    assert done.stdout.startswith("exchanged: n1 and n3 are exchanged: all 4 cables of the two"), done
+    both = "exchanged: n1 and n3 are exchanged: all 4 cables of the two"
+    done = switches.settled(both)
+    assert done.stdout.startswith(both) and done.stdout.endswith(": 1 thing to do\n"), done
 
 
 def test_a_node_without_lldpd_is_named(switches: Switches) -> None:
     switches.plug(switches.design.links)
-    assert switches.settled(0).returncode == 0
+    assert switches.settled("6 cables are as drawn").returncode == 0
     switches.nodes.run("n2", "mv /usr/sbin/lldpctl /usr/sbin/lldpctl.away")
     try:
         done = switches.verify()
