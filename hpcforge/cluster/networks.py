@@ -58,6 +58,7 @@ class _Work:
         moved = inventory.networks if inventory else {}
         self.cidr = {name: moved[name].cidr if name in moved else one.cidr for name, one in blueprint.networks.items()}
         self.nodes = nodes_of(blueprint, "all")
+        self.on = {name: self._on(network) for name, network in blueprint.networks.items()}
         self.given = {
             name: address
             for key, group in blueprint.nodes.items()
@@ -65,19 +66,18 @@ class _Work:
             for name, address in zip(hostlist.expand(key), hostlist.expand(group.addresses), strict=True)
         }
 
-    def on(self, name: str) -> tuple[str, ...]:
+    def _on(self, network: Network) -> dict[str, None]:
         """The nodes on a network: those that it names; else those of its fabric, or all."""
-        network = self.blueprint.networks[name]
         if network.nodes is not None:
-            return nodes_of(self.blueprint, network.nodes)
+            return dict.fromkeys(nodes_of(self.blueprint, network.nodes))
         fabric = self.blueprint.fabrics.get(network.fabric or "")
-        return nodes_of(self.blueprint, fabric.nodes) if fabric else self.nodes
+        return dict.fromkeys(nodes_of(self.blueprint, fabric.nodes) if fabric else self.nodes)
 
     def addresses(self, name: str) -> dict[str, str]:
         """Addresses on a network by node; on one of the site only those that the inventory has."""
         if name == self.first:
             return {node: self._main(node) for node in self.nodes}
-        pinned = {node: self._pinned(name, node) for node in self.on(name)}
+        pinned = {node: self._pinned(name, node) for node in self.on[name]}
         if self.blueprint.networks[name].external:
             return {node: address for node, address in pinned.items() if address}
         return {node: address or self._chosen(name, node) for node, address in pinned.items()}
@@ -112,8 +112,7 @@ class _Work:
 
     def of_blueprint(self, addresses: Mapping[str, Mapping[str, str]]) -> Iterator[Finding]:
         yield from self._overlaps()
-        there = set(self.on(self.first))
-        missing = [node for node in self.nodes if node not in there]
+        missing = [node for node in self.nodes if node not in self.on[self.first]]
         if missing:
             where = ("networks", self.first)
             message = f"the addresses of nodes are on `{self.first}`, but {hostlist.fold(missing)} is not on it"
@@ -172,26 +171,19 @@ class _Work:
         return self._pinned(name, node) is None
 
     def of_inventory(self, addresses: Mapping[str, Mapping[str, str]]) -> Iterator[Finding]:
+        """Yield pinned addresses that cannot be; of two nodes pinned to one, the later."""
+        owner: dict[tuple[str, str], str] = {}
         for node, machine in self.machines.items():
             for name, address in machine.addresses.items():
-                yield from self._pin(("nodes", node, "addresses", name), node, name, address, addresses)
-
-    def _pin(
-        self, loc: Loc, node: str, name: str, address: str, addresses: Mapping[str, Mapping[str, str]]
-    ) -> Iterator[Finding]:
-        if name not in self.blueprint.networks:
-            yield Finding(loc, f"`{name}` is not a network of the blueprint", key=True)
-        elif name == self.first:
-            yield Finding(loc, f"on `{name}` is the node's own address", f"address: {address}", key=True)
-        elif node not in self.on(name):
-            yield Finding(loc, f"{node} is not on `{name}`", key=True)
-        else:
-            yield from outside(loc, (address,), self.cidr[name], f"network `{name}`")
-            others = [other for other, taken in addresses[name].items() if taken == address and other != node]
-            pinned = [other for other in others if not self._is_chosen(name, other)]
-            if pinned and self._later(node, pinned[0]):
-                yield Finding(loc, f"{address} of {node} is taken by {pinned[0]}")
-
-    def _later(self, node: str, other: str) -> bool:
-        order = list(self.machines)
-        return order.index(node) > order.index(other)
+                loc = ("nodes", node, "addresses", name)
+                if name not in self.blueprint.networks:
+                    yield Finding(loc, f"`{name}` is not a network of the blueprint", key=True)
+                elif name == self.first:
+                    yield Finding(loc, f"on `{name}` is the node's own address", f"address: {address}", key=True)
+                elif node not in addresses[name]:
+                    yield Finding(loc, f"{node} is not on `{name}`", key=True)
+                else:
+                    yield from outside(loc, (address,), self.cidr[name], f"network `{name}`")
+                    first = owner.setdefault((name, address), node)
+                    if first != node:
+                        yield Finding(loc, f"{address} of {node} is taken by {first}")
