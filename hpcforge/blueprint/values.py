@@ -272,7 +272,7 @@ Counted = Annotated[
 ]
 Duration = Annotated[str, Matches(r"[1-9][0-9]{0,4}(?:s|min|h)", "a time such as 90s, 15min or 2h")]
 RackName = Annotated[str, RACK_NAME]
-RoomName = Annotated[str, Matches(_LABEL, "a room name: up to 63 lower-case letters, digits and hyphens, a letter first")]
+RoomName = Annotated[str, Matches(_LABEL, "a room name: up to 63 lower-case letters, digits, hyphens, a letter first")]
 RackHostlist = Annotated[str, Checked(_rack_names)]
 FeedName = Annotated[str, Matches(r"[A-Za-z][A-Za-z0-9-]{0,15}", "a feed name: up to 16 letters, digits, hyphens")]
 Fact = Annotated[str, Matches(r"[a-z][a-z0-9_]{0,63}|\*", "the name of a fact, or *")]

@@ -42,6 +42,13 @@ def _parts(parts: Parts, catalog: Catalog) -> Findings:
     yield from _likes(("parts", "ups"), parts.ups, catalog.ups)
     yield from _likes(("parts", "racks"), parts.racks, catalog.racks)
     yield from _likes(("parts", "switches"), parts.switches, catalog.switches)
+    yield from _likes(("parts", "cables"), parts.cables, catalog.cables)
+    for name in parts.cables:
+        cable = catalog.cables[name]
+        missing = [fact for fact in ("kind", "rate_gbps", "reach_m", "lengths_m") if not getattr(cable, fact)]
+        if missing and (cable.like is None or cable.like in catalog.cables):
+            message = f"a cable that does not say {' or '.join(missing)} is never chosen"
+            yield Finding(("parts", "cables", name), message, "start from a model of the catalog with `like:`", key=True)
 
 
 def _likes(section: Loc, own: Mapping[str, Entry], known: Iterable[str]) -> Findings:
