@@ -48,7 +48,8 @@ def _parts(parts: Parts, catalog: Catalog) -> Findings:
         missing = [fact for fact in ("kind", "rate_gbps", "reach_m", "lengths_m") if not getattr(cable, fact)]
         if missing and (cable.like is None or cable.like in catalog.cables):
             message = f"a cable that does not say {' or '.join(missing)} is never chosen"
-            yield Finding(("parts", "cables", name), message, "start from a model of the catalog with `like:`", key=True)
+            hint = "start from a model of the catalog with `like:`"
+            yield Finding(("parts", "cables", name), message, hint, key=True)
 
 
 def _likes(section: Loc, own: Mapping[str, Entry], known: Iterable[str]) -> Findings:
