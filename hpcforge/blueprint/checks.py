@@ -13,6 +13,8 @@ from typing import get_args
 from hpcforge.blueprint import hostlist
 from hpcforge.blueprint import schema as s
 from hpcforge.blueprint.diagnostics import did_you_mean, quote
+from hpcforge.blueprint.fabric_checks import fabric_findings
+from hpcforge.blueprint.network_checks import network_findings, primary
 from hpcforge.blueprint.reader import Loc
 from hpcforge.blueprint.site import Site
 from hpcforge.blueprint.site_checks import site_findings, unknown_racks
@@ -83,6 +85,8 @@ def check(draft: Draft) -> Iterator[Finding]:
         _acceptance,
         _racks,
         site_findings,
+        _fabrics,
+        _networks,
     )
     for one in checks:
         yield from one(draft, declared)
@@ -122,8 +126,15 @@ def node_as_jump_host(via: s.Via | None, declared: Declared) -> Findings:
             yield Finding(("access", "via", key), message, "leave this out", key=True)
 
 
+def node_network(draft: Draft) -> str | None:
+    """Return the network that the addresses of nodes are on; None where that is not sure."""
+    if not (draft.intact("networks") and draft.intact("fabrics")):
+        return None
+    return primary(draft.sections["networks"] or {}, draft.sections["fabrics"] or {})
+
+
 def _addresses(draft: Draft, declared: Declared) -> Findings:
-    networks: dict[str, s.Network] = draft.sections["networks"] or {}
+    network = node_network(draft)
     owner: dict[str, str] = {}
     for key, group in declared.groups.items():
         if group.addresses is None:
@@ -133,9 +144,8 @@ def _addresses(draft: Draft, declared: Declared) -> Findings:
         if len(names) != len(addresses):
             yield Finding(loc, f"{len(names)} names but {len(addresses)} addresses")
         yield from _taken(loc, zip(names, addresses, strict=False), owner)
-        if len(networks) == 1 and draft.intact("networks"):
-            name, network = next(iter(networks.items()))
-            yield from outside(loc, addresses, network.cidr, f"network `{name}`")
+        if network:
+            yield from outside(loc, addresses, draft.sections["networks"][network].cidr, f"network `{network}`")
 
 
 def _taken(loc: Loc, pairs: Iterable[tuple[str, str]], owner: dict[str, str]) -> Findings:
@@ -331,6 +341,14 @@ def _racks(draft: Draft, declared: Declared) -> Findings:
             yield unknown_racks(("nodes", key, "rack"), unknown, racks)
         if group.u and not group.rack and draft.intact("nodes", key):
             yield Finding(("nodes", key, "u"), "`u` without `rack`", "say which racks these units are in", key=True)
+
+
+def _fabrics(draft: Draft, declared: Declared) -> Findings:
+    yield from fabric_findings(draft, lambda loc, names: _reference(declared, loc, names), declared.with_function)
+
+
+def _networks(draft: Draft, declared: Declared) -> Findings:
+    yield from network_findings(draft, lambda loc, names: _reference(declared, loc, names), declared.with_function)
 
 
 def _tests(acceptance: s.Acceptance) -> tuple[tuple[str, s.SmokeTest | None], ...]:

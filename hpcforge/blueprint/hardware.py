@@ -23,6 +23,7 @@ GpuCooling = Literal["passive", "active", "liquid"]  # passive: by the chassis's
 Inlet = Literal["c14", "c16", "c20", "c22", "busbar"]  # of IEC 60320, but for the busbar
 Outlet = Literal["c13", "c15", "c19", "c21", "c13-c19"]  # c13-c19: takes either plug
 Airflow = Literal["front-to-rear", "rear-to-front", "side-to-rear", "passive", "mixed"]
+CableKind = Literal["twisted-pair", "dac", "aoc", "optics"]  # optics: two transceivers and fibre
 Phases = Annotated[Literal[1, 3], BeforeValidator(v.whole)]
 _Watts = Annotated[v.Number, Field(ge=0, le=1_000_000)]
 _Kilograms = Annotated[v.Number, Field(ge=0, le=10_000)]
@@ -132,6 +133,12 @@ class Gpu(Entry):
     pcie_lanes: _Lanes | None = Field(None, description="PCIe lanes to the host.")
     pcie_generation: _Generation | None = Field(None, description="PCIe generation.")
     slots_wide: v.Whole | None = Field(None, ge=1, le=4, description="Slot widths a card takes.")
+    nvlink_gb_per_s: v.Number | None = Field(
+        None, ge=0, le=100_000, description="All NVLinks of one GPU together, in one direction, GB/s."
+    )
+    nvlink_reduces: v.Truth | None = Field(
+        None, description="The switches between its NVLinks add up what passes (NVLink SHARP)."
+    )
 
 
 class Cpu(Entry):
@@ -212,6 +219,54 @@ class RackModel(Entry):
     pdu_mounts: _Count | None = Field(None, description="Places for upright PDUs.")
 
 
+class CableModel(Entry):
+    """A kind of cable at one rate."""
+
+    kind: CableKind | None = Field(None, description="What it is; optics: fibre, with a transceiver at each end.")
+    rate_gbps: v.Number | None = Field(None, ge=0.1, le=3_200, description="Rate of the link that it carries, Gb/s.")
+    speaks: tuple[Literal["infiniband", "ethernet", "omni-path"], ...] | None = Field(
+        None, description="What it is sold for; roce is Ethernet. Default: whatever runs at its rate."
+    )
+    reach_m: v.Number | None = Field(None, ge=0.1, le=100_000, description="The longest that works, m.")
+    lengths_m: tuple[Annotated[v.Number, Field(ge=0.1, le=100_000)], ...] | None = Field(
+        None, description="Lengths that are sold, m."
+    )
+    fibre: Literal["multimode", "single-mode"] | None = Field(None, description="Fibre between two transceivers.")
+    end_w: _Watts | None = Field(
+        None, description="Most that the plug or transceiver of one link takes at an end, W; part of a machine's max_w."
+    )
+
+
+class SwitchPorts(Section):
+    """Ports of a switch that are alike, in the order in which they are numbered."""
+
+    count: v.Whole = Field(ge=1, le=1_024, description="Ports, as the switch counts them.")
+    rate_gbps: v.Number = Field(ge=0.1, le=3_200, description="Highest rate of each port, Gb/s.")
+    connector: v.ModelName | None = Field(None, description="Cage or socket: rj45, qsfp56, osfp.")
+    per_cage: v.Whole = Field(1, ge=1, le=8, description="Ports behind one cage: 2 where transceivers are twin-port.")
+    breakouts: tuple[Annotated[Literal[2, 4, 8], BeforeValidator(v.whole)], ...] | None = Field(
+        None, description="Into how many lanes a port can be split; []: not at all."
+    )
+
+
+class Switch(Entry):
+    """A switch model."""
+
+    speaks: tuple[Literal["infiniband", "ethernet", "omni-path"], ...] | None = Field(
+        None, description="What it speaks; roce is Ethernet."
+    )
+    ports: tuple[SwitchPorts, ...] | None = Field(None, description="Ports for data, the lowest numbers first.")
+    managed: v.Truth | None = Field(
+        None, description="It has a management processor, on which a subnet manager can run."
+    )
+    rack_units: v.Whole | None = Field(None, ge=1, le=60, description="Height in rack units.")
+    depth_mm: _Millimetres | None = Field(None, description="Depth of the chassis without cables, mm.")
+    weight_kg: _Kilograms | None = Field(None, description="Weight, kg.")
+    max_w: _Watts | None = Field(None, description="Most it takes at its inlets, active cables included, W.")
+    psu: Supplies | None = Field(None, description="Power supplies.")
+    airflow: Airflow | None = Field(None, description="Which way air goes through it.")
+
+
 class Parts(Section):
     """Additions to the catalog that are not servers."""
 
@@ -222,6 +277,8 @@ class Parts(Section):
     pdus: dict[v.ModelName, Pdu] = Field({}, description="PDU models.")
     ups: dict[v.ModelName, Ups] = Field({}, description="UPS models.")
     racks: dict[v.ModelName, RackModel] = Field({}, description="Rack models.")
+    cables: dict[v.ModelName, CableModel] = Field({}, description="Kinds of cables.")
+    switches: dict[v.ModelName, Switch] = Field({}, description="Switch models.")
 
 
 AnEntry = TypeVar("AnEntry", bound=Entry)

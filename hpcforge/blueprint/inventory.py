@@ -7,7 +7,8 @@ from typing import Annotated, Literal
 from pydantic import BeforeValidator, Field
 
 from hpcforge.blueprint import values as v
-from hpcforge.blueprint.schema import Network, Through
+from hpcforge.blueprint.networks import InventoryNetwork
+from hpcforge.blueprint.schema import Through
 from hpcforge.blueprint.section import Section
 
 
@@ -27,10 +28,25 @@ class InventoryNode(Section):
 
     address: v.Ipv4 | None = Field(None, description="IPv4 address; default: the blueprint's.")
     host_keys: tuple[v.HostKey, ...] = Field((), description="OpenSSH public host keys, type and base64.")
+    addresses: dict[v.SectionName, v.Ipv4] = Field(
+        {}, description="IPv4 addresses on other networks, by network, its BMC's too; default: chosen by its name."
+    )
+
+
+class InventorySwitch(Section):
+    """What a switch says of itself, where that is not the name that the design gives it."""
+
+    says: v.HostOrAddress | None = Field(None, description="Its name in LLDP and in its InfiniBand node description.")
+    guid: Annotated[str, v.Matches("0x[0-9a-f]{16}", "a GUID: 0x and 16 hexadecimal digits")] | None = Field(
+        None, description="Its InfiniBand node GUID, as in 0xb83fd203004a1c80."
+    )
+    mac: Annotated[str, v.Matches("[0-9a-f]{2}(?::[0-9a-f]{2}){5}", "a MAC address in lower case")] | None = Field(
+        None, description="Its chassis MAC address in LLDP."
+    )
 
 
 class PinnedPosition(Section):
-    """Where a node stands, as hpcforge once chose it."""
+    """Where a node or switch stands, as hpcforge once chose it."""
 
     rack: v.RackName = Field(description="Rack.")
     u: v.Whole = Field(ge=1, le=60, description="Lowest rack unit it takes, counted from 1 at the bottom.")
@@ -43,8 +59,13 @@ class Inventory(Section):
         alias="schema", description="Version of the inventory's schema."
     )
     access: InventoryAccess | None = Field(None, description="How hpcforge gets in, where it differs.")
-    networks: dict[v.SectionName, Network] = Field({}, description="Subnets that differ from the blueprint's, by name.")
+    networks: dict[v.SectionName, InventoryNetwork] = Field(
+        {}, description="Subnets that differ from the blueprint's, by name."
+    )
     nodes: dict[v.NodeName, InventoryNode] = Field({}, description="Machines by node name.")
+    switches: dict[v.NodeName, InventorySwitch] = Field(
+        {}, description="What switches say of themselves, by their names in the design."
+    )
     positions: dict[v.NodeName, PinnedPosition] = Field(
-        {}, description="Pinned rack positions by node; `hpcforge pin` writes them."
+        {}, description="Pinned rack positions by node or switch; `hpcforge pin` writes them."
     )

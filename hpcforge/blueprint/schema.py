@@ -11,7 +11,9 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, Discriminator, Field, Tag
 
 from hpcforge.blueprint import values as v
+from hpcforge.blueprint.fabrics import Fabric
 from hpcforge.blueprint.hardware import Gpus, Parts, Server
+from hpcforge.blueprint.networks import Network
 from hpcforge.blueprint.section import Section
 from hpcforge.blueprint.site import Site, Units
 
@@ -72,12 +74,6 @@ class NodeGroup(Section):
         min_length=1,
         description="Lowest rack unit of each node of a rack: the first rack takes as many nodes as there are units.",
     )
-
-
-class Network(Section):
-    """A subnet."""
-
-    cidr: v.Cidr = Field(description="IPv4 subnet with prefix length, /8 to /30.")
 
 
 class Dns(Section):
@@ -154,6 +150,17 @@ class Partition(Section):
     )
 
 
+class SlurmTopology(Section):
+    """What the scheduler is told of a fabric, so that the nodes of a job are near each other."""
+
+    fabric: v.FabricName | None = Field(
+        None, description="The fabric; default: the fastest that workers are on, of infiniband, roce and omni-path."
+    )
+    plugin: Literal["tree", "block", "flat"] = Field(
+        "tree", description="tree: switches; block: units that jobs are kept in, Slurm 24.11 or later; flat: nothing."
+    )
+
+
 class Slurm(Section):
     """Controller and partitions of the scheduler."""
 
@@ -163,6 +170,9 @@ class Slurm(Section):
     partitions: dict[v.SectionName, Partition] = Field(min_length=1, description="Partitions by name.")
     settings: dict[v.SlurmKey, v.SlurmSetting] = Field(
         {}, description="Further keys of slurm.conf, as in TreeWidth: 50; those that hpcforge writes are refused."
+    )
+    topology: SlurmTopology = Field(
+        SlurmTopology.model_construct(), description="What Slurm knows of the network between nodes."
     )
 
 
@@ -255,13 +265,14 @@ class Blueprint(Section):
     access: Access = Field(description="How hpcforge gets in.")
     nodes: dict[v.NodeHostlist, NodeGroup] = Field(min_length=1, description="Nodes by hostlist.")
     networks: dict[v.SectionName, Network] = Field(
-        min_length=1, max_length=1, description="The one subnet that all nodes are on, by name."
+        min_length=1, description="Subnets by name; the addresses of nodes are on one that all of them are on."
     )
     services: Services = Field(description="Services: a node hosts it (`on`), or the site has one (`external`).")
     software: Software = Field(description="What runs on the nodes.")
     slurm: Slurm = Field(description="The scheduler.")
     users: dict[v.UserName, User] = Field({}, description="People and accounts, by name.")
     overrides: dict[v.NodeName, Override] = Field({}, description="Nodes that differ from their hardware, by name.")
+    fabrics: dict[v.FabricName, Fabric] = Field({}, description="Switches and cables, by the fabric's name.")
     site: Site | None = Field(None, description="The room: feeds, power, cooling, racks.")
     hardware: dict[v.ModelName, Server] = Field({}, description="Server models to add to the catalog, or to replace.")
     parts: Parts = Field(Parts.model_construct(), description="GPUs, PDUs, racks and other parts to add.")

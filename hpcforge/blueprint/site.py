@@ -10,10 +10,11 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from hpcforge.blueprint import values as v
-from hpcforge.blueprint.hardware import Phases, Supplies
+from hpcforge.blueprint.hardware import CableKind, Phases, Supplies
 from hpcforge.blueprint.section import Section
 
 _Limit = Annotated[v.Number, Field(ge=0, le=1_000_000_000)]
+_Metres = Annotated[v.Number, Field(ge=0, le=1_000)]
 _Unit = Annotated[v.Whole, Field(ge=1, le=60)]
 Units = Annotated[tuple[_Unit, ...], v.Short()]
 
@@ -71,6 +72,29 @@ class SiteCooling(Section):
     limit_w: _Limit | None = Field(None, description="Heat that the cooling plant takes, W.")
 
 
+class Cabling(Section):
+    """How cables are laid: what a length is made of. Site values, not facts; docs/fabric.md has the formula."""
+
+    side_m: _Metres = Field(0.5, description="From a port to the side of its rack, at each end, m.")
+    overhead_m: _Metres = Field(0.5, description="From the top of a rack up to the tray, at each end, m.")
+    slack_m: _Metres = Field(0.5, description="Added to every cable, m.")
+    rack_pitch_m: Annotated[v.Number, Field(ge=0.1, le=10)] | None = Field(
+        None, description="From the middle of a rack to that of its neighbour, m; default: the rack models' widths."
+    )
+    racks_in_row: v.Whole | None = Field(
+        None, ge=1, le=1_000, description="Racks of `row` in one line on the floor; the next stand in the line behind."
+    )
+    row_pitch_m: _Metres = Field(2.4, description="From one line of racks to the next, m.")
+    between_rooms_m: _Metres | None = Field(
+        None, description="From the tray of one room to that of another, m; default: not checked."
+    )
+    kinds: tuple[CableKind, ...] = Field(
+        ("twisted-pair", "dac", "aoc", "optics"),
+        min_length=1,
+        description="Cables that are bought; of those that reach, the first in this order is taken.",
+    )
+
+
 class Equipment(Section):
     """What else stands in each rack of a group: switches, panels, shelves."""
 
@@ -84,6 +108,7 @@ class SiteRacks(Section):
     """Racks that are alike."""
 
     model: v.ModelName = Field(description="Rack model in the catalog.")
+    room: v.RoomName | None = Field(None, description="The room they stand in; default: the site's.")
     pdu: v.ModelName | None = Field(None, description="PDU model in the catalog: one PDU for each entry of feeds.")
     feeds: Annotated[tuple[v.FeedName, ...], Field(max_length=16)] = Field(
         (), description="Feeds of its PDUs, one PDU each; a feed named twice has two PDUs."
@@ -102,8 +127,10 @@ class SiteRacks(Section):
 class Site(Section):
     """The room: what power, cooling and space there is."""
 
+    room: v.RoomName = Field("room", description="The room's name, in the lists of cables.")
     feeds: dict[v.FeedName, Feed] = Field({}, description="Power feeds by name.")
     power: SitePower = Field(SitePower.model_construct(), description="What power is judged by.")
     cooling: SiteCooling = Field(SiteCooling.model_construct(), description="How the room is cooled.")
     racks: dict[v.RackHostlist, SiteRacks] = Field({}, description="Racks by hostlist.")
     row: tuple[v.RackHostlist, ...] = Field((), description="Racks in their order on the floor.")
+    cabling: Cabling = Field(Cabling.model_construct(), description="How cables are laid, for their lengths.")

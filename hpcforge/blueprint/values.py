@@ -272,9 +272,19 @@ Counted = Annotated[
 ]
 Duration = Annotated[str, Matches(r"[1-9][0-9]{0,4}(?:s|min|h)", "a time such as 90s, 15min or 2h")]
 RackName = Annotated[str, RACK_NAME]
+RoomName = Annotated[str, Matches(_LABEL, "a room name: up to 63 lower-case letters, digits, hyphens, a letter first")]
 RackHostlist = Annotated[str, Checked(_rack_names)]
 FeedName = Annotated[str, Matches(r"[A-Za-z][A-Za-z0-9-]{0,15}", "a feed name: up to 16 letters, digits, hyphens")]
 Fact = Annotated[str, Matches(r"[a-z][a-z0-9_]{0,63}|\*", "the name of a fact, or *")]
+FabricName = Annotated[
+    str,
+    Matches(r"[a-z](?:[a-z0-9-]{0,30}[a-z0-9])?", "a fabric name: up to 32 lower-case letters, digits and hyphens"),
+]
+EndpointName = Annotated[
+    str,
+    Matches(r"[a-z](?:[a-z0-9-]{0,30}[a-z0-9])?", "a short name: up to 32 lower-case letters, digits and hyphens"),
+]
+SUBNET_MANAGER = _LABEL  # on-switch and external are labels, too
 Whole = Annotated[int, BeforeValidator(whole)]
 # bounds first: only so do they reach the JSON Schema of a field that may also be null
 Sockets = Annotated[int, Field(ge=1, le=16), BeforeValidator(whole)]

@@ -16,6 +16,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from hpcforge.blueprint.hardware import (
     AnEntry,
+    CableModel,
     Cpu,
     Drive,
     Gpu,
@@ -24,6 +25,7 @@ from hpcforge.blueprint.hardware import (
     Pdu,
     RackModel,
     Server,
+    Switch,
     Ups,
     inherit,
 )
@@ -75,6 +77,8 @@ class Catalog(_Entry):
     pdus: dict[str, Pdu]
     ups: dict[str, Ups]
     racks: dict[str, RackModel]
+    cables: dict[str, CableModel]
+    switches: dict[str, Switch]
     systems: tuple[System, ...]
     pytorch: tuple[PyTorchBuild, ...]
 
@@ -89,6 +93,8 @@ class Catalog(_Entry):
             "pdus": resolve_likes(parts.pdus, self.pdus),
             "ups": resolve_likes(parts.ups, self.ups),
             "racks": resolve_likes(parts.racks, self.racks),
+            "cables": resolve_likes(parts.cables, self.cables),
+            "switches": resolve_likes(parts.switches, self.switches),
         }
         return self.model_copy(update={kind: {**getattr(self, kind), **models} for kind, models in own.items()})
 
@@ -117,6 +123,8 @@ def load_catalog() -> Catalog:
         pdus=_models(Pdu, "pdus.yaml"),
         ups=_models(Ups, "ups.yaml"),
         racks=_models(RackModel, "racks.yaml"),
+        cables=_models(CableModel, "cables.yaml"),
+        switches=_models(Switch, "switches.yaml"),
         systems=_read("systems.yaml"),
         pytorch=_read("frameworks.yaml")["pytorch"],
     )

@@ -1,4 +1,4 @@
-"""`hpcforge design`: racks, power and cooling, on paper."""
+"""`hpcforge design`: racks, power and cooling, fabrics and cables, on paper."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from hpcforge.cli import options
 from hpcforge.cli.exit_codes import Exit
 from hpcforge.cli.failures import UsageError
 from hpcforge.cluster import Loaded, load
-from hpcforge.facility.compute import design as compute
+from hpcforge.cluster.designed import designed
 from hpcforge.facility.design import Design, to_json
 from hpcforge.facility.training import Run
-from hpcforge.report import design_csv, design_text
+from hpcforge.report import design_csv, design_text, fabric_csv
 
-Table = Literal["power", "bom"]
+Table = Literal["power", "bom", "cables", "ports"]
 
 
 def register(app: typer.Typer) -> None:
@@ -34,11 +34,21 @@ def design(
     html: Annotated[
         Path | None, typer.Option("--html", help="Write one page that needs no network.", metavar="FILE")
     ] = None,
+    labels: Annotated[
+        Path | None,
+        typer.Option("--labels", help="Write a sheet of labels to print, two for each cable.", metavar="FILE"),
+    ] = None,
     svg: Annotated[
-        str | None, typer.Option("--svg", help="Print the elevation of one rack as SVG.", metavar="rack:NAME")
+        str | None,
+        typer.Option(
+            "--svg", help="Print a drawing: the elevation of one rack, or a fabric.", metavar="rack:NAME|fabric:NAME"
+        ),
     ] = None,
     csv: Annotated[
-        Table | None, typer.Option("--csv", help="Print a table: power of every PDU, or the bill of materials.")
+        Table | None,
+        typer.Option(
+            "--csv", help="Print a table: power of every PDU, the bill of materials, every cable, every switch port."
+        ),
     ] = None,
     train: Annotated[
         list[str] | None,
@@ -53,40 +63,66 @@ def design(
         float | None, typer.Option(help="Price of a kWh, for the cost of a training run.", min=0, show_default=False)
     ] = None,
 ) -> int:
-    """Lay out racks, power and cooling, and judge them. Looks at no node; exit status 3 if a rule is broken."""
+    """Lay out racks, power, cooling, fabrics and cables, and judge them.
+
+    Looks at no node; exit status 3 if a rule is broken.
+    """
     runs = [_run(text, price_per_kwh) for text in train or ()]
-    result = _design(load(blueprint, inventory, judged=False), runs)
-    if html is not None:
-        from hpcforge.report import design_html  # noqa: PLC0415 - pages are large, and seldom asked for
-
-        html.write_text(design_html.page(result), encoding="utf-8")
-        sys.stderr.write(f"written: {html}\n")
-    for text in _results(result, as_json, csv, svg):
-        sys.stdout.write(text)
-    if not (as_json or csv or svg):
-        sys.stdout.write(design_text.summary(result))
-    broken = any(remark.severity == "error" for remark in result.diagnostics)
-    return Exit.INVALID if broken else Exit.DONE
-
-
-def _design(loaded: Loaded, runs: list[Run]) -> Design:
-    return compute(loaded.facility, str(loaded.blueprint_path), loaded.remarks, runs)
-
-
-def _results(result: Design, as_json: bool, csv: Table | None, svg: str | None) -> Iterator[str]:
     if as_json + (csv is not None) + (svg is not None) > 1:
         raise UsageError("--json, --csv and --svg all go to stdout", "ask for one of them at a time")
-    if as_json:
-        yield json.dumps(to_json(result), indent=2) + "\n"
-    if csv:
-        yield design_csv.power(result) if csv == "power" else design_csv.bom(result)
-    if svg is not None:
-        kind, _, name = svg.partition(":")
-        if kind != "rack" or name not in {rack.name for rack in result.racks}:
-            raise UsageError(f"there is no {svg} to draw", "--svg rack:NAME, with a rack of site.racks")
-        from hpcforge.report import design_svg  # noqa: PLC0415
+    loaded = load(blueprint, inventory, judged=False)
+    whole = None if csv in ("cables", "ports") and html is None else designed(loaded, str(loaded.blueprint_path), runs)
+    if html is not None and whole is not None:
+        from hpcforge.report import design_html  # noqa: PLC0415 - pages are large, and seldom asked for
 
-        yield design_svg.rack(result, name)
+        html.write_text(design_html.page(whole, loaded.cables), encoding="utf-8")
+        sys.stderr.write(f"written: {html}\n")
+    if labels is not None:
+        _write_labels(loaded, labels)
+    for text in _results(loaded, whole, as_json, csv, svg):
+        sys.stdout.write(text)
+    return Exit.INVALID if any(remark.severity == "error" for remark in loaded.remarks) else Exit.DONE
+
+
+def _write_labels(loaded: Loaded, file: Path) -> None:
+    from hpcforge.report import fabric_labels  # noqa: PLC0415
+
+    if not loaded.cables:
+        raise UsageError("there are no cables to label", "the blueprint has no fabric that can be built")
+    with file.open("w", encoding="utf-8") as sheet:
+        sheet.writelines(fabric_labels.sheet(loaded.blueprint.name, loaded.cables))
+    sys.stderr.write(f"written: {file}\n")
+
+
+def _results(loaded: Loaded, whole: Design | None, as_json: bool, csv: Table | None, svg: str | None) -> Iterator[str]:
+    """What goes to stdout, piece by piece. Without `whole` only tables of cables and ports can be asked for."""
+    if csv == "cables":
+        yield from fabric_csv.cables(loaded.cables)
+    elif csv == "ports":
+        yield from fabric_csv.ports(loaded.cables)
+    elif whole is None:
+        return
+    elif csv:
+        yield design_csv.power(whole) if csv == "power" else design_csv.bom(whole)
+    elif as_json:
+        yield json.dumps(to_json(whole), indent=2) + "\n"
+    elif svg is not None:
+        yield _drawing(loaded, whole, svg)
+    else:
+        yield design_text.summary(whole)
+
+
+def _drawing(loaded: Loaded, whole: Design, svg: str) -> str:
+    from hpcforge.report import design_svg, fabric_svg  # noqa: PLC0415
+
+    kind, _, name = svg.partition(":")
+    if kind == "rack" and name in {rack.name for rack in whole.racks}:
+        return design_svg.rack(whole, name)
+    fabrics = {fabric.name: fabric for fabric in loaded.fabrics}
+    if kind == "fabric" and name in fabrics:
+        return fabric_svg.drawing(fabrics[name])
+    hint = "--svg rack:NAME, with a rack of site.racks, or fabric:NAME, with one of `fabrics`"
+    raise UsageError(f"there is no {svg} to draw", hint)
 
 
 def _run(text: str, price_per_kwh: float | None) -> Run:

@@ -12,7 +12,11 @@ from hpcforge.blueprint.diagnostics import did_you_mean
 from hpcforge.cli import options
 from hpcforge.cli.exit_codes import Exit
 from hpcforge.cli.failures import UsageError
-from hpcforge.facility.rules import RULES, explained
+from hpcforge.fabric.rules import RULES as FABRIC_RULES
+from hpcforge.facility.rules import RULES as FACILITY_RULES
+from hpcforge.facility.rules import explained
+
+RULES = {**FACILITY_RULES, **FABRIC_RULES}
 
 
 def register(app: typer.Typer) -> None:

@@ -22,15 +22,16 @@ def register(app: typer.Typer) -> None:
 
 
 def pin(blueprint: options.Blueprint, inventory: options.Inventory = None) -> int:
-    """Write the rack positions that hpcforge proposes into the inventory, so that additions never move a node."""
+    """Write the rack positions that hpcforge proposes into the inventory, so that additions move nothing."""
     loaded = load(blueprint, inventory)
     if loaded.inventory_path is None:
         raise UsageError(
             "there is no inventory to pin positions in", "name one with `inventory:` in the blueprint, or --inventory"
         )
+    layout = loaded.facility.layout
     chosen = {
         name: (rack, item.u)
-        for name, (rack, item) in loaded.facility.layout.place_of.items()
+        for name, (rack, item) in (*layout.place_of.items(), *layout.switch_of.items())
         if item.how in ("pinned", "proposed")
     }
     old = loaded.inventory_path.read_text(encoding="utf-8")

@@ -1,20 +1,30 @@
-"""`hpcforge verify`: run the smoke tests on the cluster as it is, and judge them."""
+"""`hpcforge verify`: run the smoke tests on the cluster as it is, and judge them; or compare cables with the design."""
 
 from __future__ import annotations
 
 import dataclasses
 import json
 import sys
+from pathlib import Path
+from typing import Annotated
 
 import typer
 
 from hpcforge.cli import options
 from hpcforge.cli.exit_codes import Exit, worst
+from hpcforge.cli.failures import UsageError
 from hpcforge.cli.site import open_engines, open_site
+from hpcforge.cluster import Loaded, load
+from hpcforge.fabric.asbuilt import compare
+from hpcforge.fabric.drawn import Drawn
+from hpcforge.fabric.recognise import Heard, Recognised, recognise
 from hpcforge.report.apply_text import verdicts_table
+from hpcforge.report.cabling_text import cabling_json, cabling_text
 from hpcforge.report.progress import Progress
 from hpcforge.run.apply import run_tests
+from hpcforge.run.neighbours import ask
 from hpcforge.run.observe import UNREACHABLE, find_usable
+from hpcforge.verify.cabling import CablingError, read_saved
 
 
 def register(app: typer.Typer) -> None:
@@ -26,9 +36,25 @@ def verify(
     blueprint: options.Blueprint,
     inventory: options.Inventory = None,
     lab: options.LabName = None,
+    cabling: Annotated[
+        bool, typer.Option("--cabling", help="Compare what is plugged in with the design instead of running tests.")
+    ] = False,
+    saved: Annotated[
+        Path | None,
+        typer.Option(
+            "--from",
+            help="With --cabling: read NODE.lldp.json and FABRIC.ibnetdiscover here instead of asking nodes.",
+            metavar="DIR",
+            show_default=False,
+        ),
+    ] = None,
     as_json: options.Json = False,
 ) -> int:
     """Run the blueprint's acceptance tests through Slurm. Nodes that are unreachable or drained are left out, named."""
+    if cabling:
+        return _cabling(blueprint, inventory, lab, saved, as_json)
+    if saved is not None:
+        raise UsageError("--from is for --cabling", "add --cabling")
     site = open_site(blueprint, inventory, lab, None)
     with open_engines(site) as engine, Progress() as progress:
         with progress.phase("observe"):
@@ -42,3 +68,45 @@ def verify(
     unreachable = [node for node, why in out.items() if why.startswith(UNREACHABLE)]
     codes = [Exit.BELOW] * any(not verdict.passed for verdict in verdicts)
     return worst(codes + [Exit.UNREACHABLE] * bool(unreachable))
+
+
+def _cabling(blueprint: Path, inventory: Path | None, lab: str | None, saved: Path | None, as_json: bool) -> int:
+    """Compare cables as they are with cables as drawn. What nobody was asked about is counted, and is no fault."""
+    try:
+        if saved is not None:
+            loaded = _with_fabrics(load(blueprint, inventory), blueprint)
+            heard, silent, unreachable = read_saved(saved, loaded.fabrics), dict[str, str](), frozenset[str]()
+        else:
+            site = open_site(blueprint, inventory, lab, None)
+            loaded = _with_fabrics(site.loaded, blueprint)
+            with open_engines(site) as engine, Progress() as progress, progress.phase("ask"):
+                asked = ask(engine, site.cluster)
+            heard, silent, unreachable = asked.heard, dict(asked.silent), asked.unreachable
+    except CablingError as error:
+        raise UsageError(str(error), "see docs/cabling.md") from error
+    seen = _recognised(loaded, heard)
+    report = compare(Drawn.of(cables.labels for cables in loaded.cables), seen.seen)
+    if as_json:
+        sys.stdout.write(json.dumps(cabling_json(report, seen.doubts, silent), indent=2) + "\n")
+    else:
+        sys.stdout.write(cabling_text(report, seen.doubts, silent))
+    codes = [Exit.BELOW] * bool(report.findings) + [Exit.FAILED] * bool(set(silent) - unreachable)
+    return worst(codes + [Exit.UNREACHABLE] * bool(unreachable))
+
+
+def _with_fabrics(loaded: Loaded, blueprint: Path) -> Loaded:
+    if not loaded.fabrics:
+        raise UsageError(f"{blueprint} has no fabrics", "describe them under `fabrics`: docs/fabric.md")
+    return loaded
+
+
+def _recognised(loaded: Loaded, heard: Heard) -> Recognised:
+    specs = loaded.blueprint.fabrics
+    return recognise(
+        loaded.fabrics,
+        heard,
+        loaded.switch_said,
+        {node.name: node.hardware for node in loaded.cluster.nodes},
+        {name: spec.interfaces for name, spec in specs.items() if spec.interfaces},
+        [fabric.name for fabric in loaded.cluster.fabrics if fabric.lldp],
+    )

@@ -5,12 +5,13 @@ The findings of `check_catalog` are about the blueprint, those of `check_invento
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 from hpcforge.blueprint import hostlist
 from hpcforge.blueprint import schema as s
-from hpcforge.blueprint.checks import Declared, node_as_jump_host, outside
+from hpcforge.blueprint.checks import Declared, node_as_jump_host, node_network, outside
 from hpcforge.blueprint.diagnostics import did_you_mean, quote
 from hpcforge.blueprint.validate import Draft, Finding
 from hpcforge.catalog import Catalog, System
@@ -121,8 +122,25 @@ def _software(draft: Draft, catalog: Catalog) -> Findings:
     system = catalog.system(software.os.name, software.os.release)
     if system is None:
         yield from _unknown_system(software.os, catalog)
+    if system is not None:
+        yield from _slurm_plugin(draft, system)
     if software.frameworks.pytorch and draft.intact("software", "frameworks"):
         yield from _pytorch(draft, catalog, system, software.frameworks.pytorch)
+
+
+def _slurm_plugin(draft: Draft, system: System) -> Findings:
+    """Check that Slurm knows the topology plugin, and the blueprint the fabric that it is about."""
+    slurm: s.Slurm | None = draft.sections["slurm"]
+    if slurm is None or not draft.intact("slurm", "topology"):
+        return
+    loc, fabric = ("slurm", "topology"), slurm.topology.fabric
+    if slurm.topology.plugin == "block" and tuple(map(int, system.slurm.split("."))) < (24, 11):
+        message = f"topology/block needs Slurm 24.11; {system.name} {system.release} has {system.slurm}"
+        yield Finding((*loc, "plugin"), message, "plugin: tree")
+    known = draft.keys("fabrics")
+    if fabric is not None and fabric not in known:
+        hint = did_you_mean(fabric, known) or "name it under `fabrics`"
+        yield Finding((*loc, "fabric"), f"{quote(fabric)} is not a fabric of this blueprint", hint)
 
 
 def _unknown_system(os: s.OperatingSystem, catalog: Catalog) -> Findings:
@@ -176,6 +194,9 @@ def check_addresses(draft: Draft, inventory: Draft | None) -> Findings:
     """Yield the nodes of a blueprint that neither it nor the inventory gives an address."""
     if inventory and (not inventory.intact("nodes") or Declared(draft).unknown(inventory.keys("nodes"))):
         return  # a name that is wrong there may be why
+    first = node_network(draft)
+    if first is None or draft.sections["networks"][first].fabric is not None:
+        return  # chosen by name
     machines = inventory.sections["nodes"] if inventory else {}
     known = {name for name, machine in machines.items() if machine.address}
     for key, group in (draft.sections["nodes"] or {}).items():
@@ -206,7 +227,9 @@ def check_inventory(inventory: Draft, blueprint: Draft) -> Findings:
         if name not in networks:
             message = f"{quote(name)} is not a network of the blueprint"
             yield Finding(("networks", name), message, did_you_mean(name, networks), key=True)
-    gone = declared.unknown(inventory.keys("positions"))
+    fabrics = "|".join(map(re.escape, blueprint.keys("fabrics")))
+    switch = re.compile(rf"(?:{fabrics})-(?:leaf|spine|core)-[0-9]+")  # how many there are is not known yet
+    gone = [name for name in declared.unknown(inventory.keys("positions")) if not switch.fullmatch(name)]
     if gone:
         message = f"positions of {hostlist.fold(gone)}, which the blueprint does not have"
         yield Finding(("positions",), message, "`hpcforge pin` removes them", severity="warning", key=True)
@@ -215,13 +238,14 @@ def check_inventory(inventory: Draft, blueprint: Draft) -> Findings:
 
 def _effective_addresses(inventory: Draft, blueprint: Draft, declared: Declared) -> Findings:
     """Check the addresses that come out: the inventory's, and the blueprint's where it says nothing."""
-    subnets: dict[str, s.Network] = {
-        **(blueprint.sections["networks"] or {}),
-        **(inventory.sections["networks"] or {}),
-    }
-    if not (inventory.intact("networks") and blueprint.intact("networks")):
+    if not inventory.intact("networks"):
         return
-    network, subnet = next(iter(subnets.items())) if len(subnets) == 1 else ("", None)
+    network = node_network(blueprint)
+    moves = inventory.sections["networks"] or {}
+    if set(moves) - set(blueprint.keys("networks")):
+        network = None  # a name that is wrong there may be why an address is outside
+    moved = moves.get(network)
+    subnet = (moved or blueprint.sections["networks"][network]).cidr if network else None
     given = {name: node.address for name, node in (inventory.sections["nodes"] or {}).items() if node.address}
     kept = {name: a for name, a in blueprint_addresses(declared).items() if name not in given}
     owner = {address: name for name, address in kept.items()}
@@ -231,14 +255,14 @@ def _effective_addresses(inventory: Draft, blueprint: Draft, declared: Declared)
             yield Finding(loc, f"{address} of {name} is taken by {owner[address]}")
         owner.setdefault(address, name)
         if subnet:
-            yield from outside(loc, (address,), subnet.cidr, f"network `{network}`")
+            yield from outside(loc, (address,), subnet, f"network `{network}`")
     sure = inventory.intact("nodes") and not declared.unknown(inventory.keys("nodes"))
-    if sure and subnet and inventory.sections["networks"]:
-        stranded = [name for name, address in kept.items() if any(outside((), (address,), subnet.cidr, network))]
+    if sure and subnet and network and moved:
+        stranded = [name for name, address in kept.items() if any(outside((), (address,), subnet, network))]
         if stranded:
             yield Finding(
                 ("networks", network),
-                f"outside {subnet.cidr}: the blueprint's address of {hostlist.fold(stranded)}",
+                f"outside {subnet}: the blueprint's address of {hostlist.fold(stranded)}",
                 "give other addresses here, under `nodes:`",
                 key=True,
             )

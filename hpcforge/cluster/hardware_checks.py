@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 
 from hpcforge.blueprint.diagnostics import did_you_mean, quote
+from hpcforge.blueprint.fabric_checks import unknown_switches
 from hpcforge.blueprint.hardware import Entry, Parts, Server
 from hpcforge.blueprint.reader import Loc
 from hpcforge.blueprint.site import Site
@@ -19,13 +20,15 @@ _SIZE = re.compile(r"[0-9]{1,5}(?:\.[0-9]{1,3})?[GT]B")  # 15.36TB
 
 
 def hardware_findings(draft: Draft, catalog: Catalog) -> Findings:
-    """Yield what `hardware`, `parts` and `site` name that neither they nor the catalog have."""
+    """Yield what `hardware`, `parts`, `fabrics` and `site` name that neither they nor the catalog have."""
     servers: dict[str, Server] = draft.sections["hardware"] or {}
     yield from _likes(("hardware",), servers, catalog.servers)
     for name, server in servers.items():
         yield from _server(("hardware", name), server, catalog, draft)
     if draft.sections["parts"] and draft.intact("parts"):
         yield from _parts(draft.sections["parts"], catalog)
+    if draft.intact("parts"):
+        yield from unknown_switches(draft, catalog.switches)
     if draft.sections["site"] and draft.intact("parts"):
         yield from _site(draft.sections["site"], catalog)
 
@@ -38,6 +41,15 @@ def _parts(parts: Parts, catalog: Catalog) -> Findings:
     yield from _likes(("parts", "pdus"), parts.pdus, catalog.pdus)
     yield from _likes(("parts", "ups"), parts.ups, catalog.ups)
     yield from _likes(("parts", "racks"), parts.racks, catalog.racks)
+    yield from _likes(("parts", "switches"), parts.switches, catalog.switches)
+    yield from _likes(("parts", "cables"), parts.cables, catalog.cables)
+    for name in parts.cables:
+        cable = catalog.cables[name]
+        missing = [fact for fact in ("kind", "rate_gbps", "reach_m", "lengths_m") if not getattr(cable, fact)]
+        if missing and (cable.like is None or cable.like in catalog.cables):
+            message = f"a cable that does not say {' or '.join(missing)} is never chosen"
+            hint = "start from a model of the catalog with `like:`"
+            yield Finding(("parts", "cables", name), message, hint, key=True)
 
 
 def _likes(section: Loc, own: Mapping[str, Entry], known: Iterable[str]) -> Findings:

@@ -13,7 +13,7 @@ from typing import cast
 from pydantic_core import PydanticCustomError
 
 from hpcforge.blueprint import checks, reader, values
-from hpcforge.blueprint.diagnostics import Diagnostic, InvalidInput, in_order, quote
+from hpcforge.blueprint.diagnostics import Diagnostic, InvalidInput, did_you_mean, in_order, quote
 from hpcforge.blueprint.hardware import Parts
 from hpcforge.blueprint.inventory import Inventory, InventoryAccess
 from hpcforge.blueprint.schema import Blueprint, User
@@ -22,8 +22,13 @@ from hpcforge.blueprint.values import is_path
 from hpcforge.catalog import Catalog, load_catalog
 from hpcforge.cluster.checks import check_addresses, check_catalog, check_inventory
 from hpcforge.cluster.model import Cluster
+from hpcforge.cluster.networks import networks
 from hpcforge.cluster.remarks import diagnostic, remark
 from hpcforge.cluster.resolve import resolve
+from hpcforge.fabric.cabling import Cabled
+from hpcforge.fabric.fabrics import fabrics
+from hpcforge.fabric.graph import Fabric
+from hpcforge.fabric.laid import lay, mounts
 from hpcforge.facility.compute import Facility, facility
 from hpcforge.facility.design import Remark
 from hpcforge.facility.room import Pin, room
@@ -37,8 +42,8 @@ _NOTHING: Mapping[Path, str] = MappingProxyType({})
 class Loaded:
     """A blueprint that is right, and what it resolves to.
 
-    `diagnostics` are warnings, and the errors of racks, power and cooling where they were not to raise. `not_checked`
-    is what rules could not judge; nothing where the blueprint has no site to judge.
+    `diagnostics` are warnings, and the errors of racks, power, cooling and fabrics where they were not to raise.
+    `not_checked` is what rules could not judge; of racks, power and cooling nothing where the blueprint has no site.
     """
 
     blueprint: Blueprint
@@ -46,7 +51,10 @@ class Loaded:
     diagnostics: tuple[Diagnostic, ...]
     not_checked: tuple[Diagnostic, ...]
     facility: Facility
-    remarks: tuple[Remark, ...]  # what the facility's rules say, in the order of the rules
+    fabrics: tuple[Fabric, ...]  # those that can be built, in the blueprint's order
+    cables: tuple[Cabled, ...]  # the same fabrics, with their cables cut to length
+    switch_said: Mapping[str, str]  # what switches say of themselves (name, GUID, MAC) to their names in the design
+    remarks: tuple[Remark, ...]  # what rules say: the facility's, then the fabrics', in the order of the rules
     blueprint_path: Path
     secrets_path: Path
     inventory_path: Path | None  # what was read beside the blueprint; None: nothing
@@ -67,7 +75,8 @@ def load(
 ) -> Loaded:
     """Read a blueprint, and the inventory given here or named in it. Raises InvalidInput with every error of both.
 
-    Racks, power and cooling are judged, too; with `judged` False their errors do not raise, but are in `diagnostics`.
+    Racks, power, cooling and fabrics are judged, too; with `judged` False their errors do not raise, but are in
+    `diagnostics`.
     `instead` has text to be read in place of what is in a file: what it would say once it is written.
     """
     draft, diagnostics = validate(Blueprint, _read(blueprint_path, instead))
@@ -106,13 +115,20 @@ def _loaded(
     blueprint_path: Path,
     inventory_path: Path | None,
 ) -> Loaded:
-    """Place and judge what stands in racks, and resolve the rest."""
+    """Place and judge what stands in racks, connect and judge fabrics, and resolve the rest."""
     folder, source, catalog = blueprint_path.absolute().parent, draft.document.source, _catalog(draft)
     blueprint = cast("Blueprint", draft.model)
     inventory = cast("Inventory", machines.model) if machines else None
     pins = {name: Pin(at.rack, at.u) for name, at in (inventory.positions if inventory else {}).items()}
-    placed = facility(room(blueprint, catalog, pins))
-    said = [(breach.judged, diagnostic(draft, breach)) for breach in placed.breaches]
+    addressed = networks(blueprint, inventory)
+    warnings = [*warnings, *draft.place(addressed.wrong_in_blueprint)]
+    warnings += machines.place(addressed.wrong_in_inventory) if machines else []
+    connected = fabrics(blueprint, catalog)
+    warnings += machines.place(_unknown_switches(inventory, connected.built)) if machines and inventory else []
+    placed = facility(room(blueprint, catalog, pins, mounts(blueprint, catalog, connected.built)))
+    laid = lay(placed.room, placed.layout, connected.built)
+    judged = [breach for breach in placed.breaches if blueprint.site or breach.judged != "not-checked"]
+    said = [(breach.judged, diagnostic(draft, breach)) for breach in (*judged, *connected.breaches, *laid.breaches)]
     return Loaded(
         blueprint=blueprint,
         cluster=resolve(
@@ -123,16 +139,35 @@ def _loaded(
             folder,
             _private_key(inventory.access if inventory else None, inventory_path),
             {name: (rack, item.u) for name, (rack, item) in placed.layout.place_of.items()},
+            addressed,
+            connected.built,
         ),
         diagnostics=in_order(source, [*warnings, *(entry for judged, entry in said if judged != "not-checked")]),
-        not_checked=in_order(source, [e for judged, e in said if blueprint.site and judged == "not-checked"]),
+        not_checked=in_order(source, [entry for judged, entry in said if judged == "not-checked"]),
         facility=placed,
-        remarks=tuple(remark(draft, breach) for breach in placed.breaches),
+        fabrics=connected.built,
+        cables=laid.fabrics,
+        switch_said=_said(inventory),
+        remarks=tuple(remark(draft, breach) for breach in (*placed.breaches, *connected.breaches, *laid.breaches)),
         blueprint_path=blueprint_path,
         secrets_path=folder / (blueprint.secrets or f"{blueprint_path.stem}.age"),
         inventory_path=inventory_path,
         inventory=inventory,
     )
+
+
+def _said(inventory: Inventory | None) -> dict[str, str]:
+    switches = inventory.switches if inventory else {}
+    return {text: name for name, one in switches.items() for text in (one.says, one.guid, one.mac) if text}
+
+
+def _unknown_switches(inventory: Inventory, built: Iterable[Fabric]) -> Iterator[Finding]:
+    """Yield switches of the inventory that no fabric has."""
+    known = [device.name for fabric in built for device in fabric.devices if device.model is not None]
+    for name in inventory.switches:
+        if name not in set(known):
+            hint = did_you_mean(name, known) or "`hpcforge design` has the names of switches"
+            yield Finding(("switches", name), f"{quote(name)} is no switch of the design", hint, key=True)
 
 
 def _compare(draft: Draft, machines: Draft | None) -> list[Diagnostic]:

@@ -6,10 +6,13 @@ a contract with `roles/`. Everything is frozen; nodes keep the order in which th
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Literal, get_args
+
+from hpcforge.fabric.slurm import Topology
 
 Function = Literal["head", "login", "storage", "worker"]
 FUNCTIONS: tuple[Function, ...] = get_args(Function)
@@ -54,6 +57,8 @@ class Node:
     host_keys: tuple[str, ...] = ()  # OpenSSH public keys, "ssh-ed25519 AAAA..."; empty: not known
     rack: str | None = None  # None: it stands in no rack that the blueprint names
     rack_u: int | None = None  # the lowest rack unit it takes, counted from 1 at the bottom
+    addresses: Mapping[str, str] = field(default_factory=dict, hash=False)  # on other networks, BMC's too, by network
+    fabrics: tuple[str, ...] = ()  # that it is plugged into
 
     @property
     def cpus(self) -> int:
@@ -88,6 +93,30 @@ class Network:
 
     name: str
     cidr: str
+    fabric: str | None = None  # that carries it; None: not said
+    vlan: int | None = None  # None: untagged
+    mtu: int | None = None  # bytes; None: as interfaces come
+    boot: bool = False  # machines boot from it
+    bmc: bool = False  # it has the management controllers, not the nodes
+    external: bool = False  # the site's
+    gateway: str | None = None  # an address
+    bond: Literal["802.3ad", "active-backup"] | None = None
+
+
+@dataclass(frozen=True)
+class FabricOf:
+    """A fabric, as far as nodes know of it; its switches and cables are `hpcforge.fabric.graph.Fabric`."""
+
+    name: str
+    kind: Literal["infiniband", "roce", "ethernet", "omni-path"]
+    rate_gbps: float  # of one link
+    links: int  # of a node
+    bmc: bool  # its links are those of management controllers: all its networks are
+
+    @property
+    def lldp(self) -> bool:
+        """Whether nodes see its cables by LLDP."""
+        return self.kind in ("ethernet", "roce") and not self.bmc
 
 
 @dataclass(frozen=True)
@@ -164,6 +193,7 @@ class Slurm:
     enforce: tuple[Literal["cores", "memory", "gpus"], ...]
     partitions: tuple[Partition, ...]
     settings: tuple[tuple[str, str], ...] = ()  # further keys of slurm.conf and their values
+    topology: Topology | None = None  # what it is told of the fabric between nodes
 
 
 @dataclass(frozen=True)
@@ -222,7 +252,7 @@ class Cluster:
     domain: str
     access: Access
     nodes: tuple[Node, ...]
-    network: Network
+    network: Network  # that node addresses are on
     services: Services
     os: OperatingSystem
     pytorch: PyTorch | None
@@ -231,6 +261,8 @@ class Cluster:
     users: tuple[User, ...]
     acceptance: Acceptance | None
     rollout: Rollout = Rollout()
+    networks: tuple[Network, ...] = ()  # all of them, `network` first
+    fabrics: tuple[FabricOf, ...] = ()
 
     @cached_property
     def by_name(self) -> dict[str, Node]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import dataclasses
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from hpcforge.blueprint import hostlist
@@ -13,10 +14,13 @@ from hpcforge.blueprint.values import minutes
 from hpcforge.catalog import Catalog
 from hpcforge.cluster import model as m
 from hpcforge.cluster.checks import shape
+from hpcforge.cluster.networks import Networks, networks
+from hpcforge.fabric.graph import Fabric
+from hpcforge.fabric.slurm import Topology, compute_fabric, topology
 
 # A test of a few seconds gets this long to start and finish on slow nodes.
 _TIME_LIMIT_S = 600
-_UNKNOWN_MACHINE = InventoryNode(address=None, host_keys=())
+_UNKNOWN_MACHINE = InventoryNode.model_construct()
 
 
 def resolve(
@@ -27,14 +31,24 @@ def resolve(
     folder: Path,
     private_key: Path | None = None,
     places: Mapping[str, tuple[str, int]] | None = None,
+    addressed: Networks | None = None,
+    fabrics: Sequence[Fabric] = (),
 ) -> m.Cluster:
     """Return the cluster. Its parts must have passed `checks`: a KeyError from here is a hole in them.
 
     `keys` has each user's public key lines, `folder` is what the blueprint's paths are relative to, `private_key` is
     what the inventory's `access.key` stands for: files are read before, never here. `places` has the rack and lowest
-    unit of every node that stands in one.
+    unit of every node that stands in one, `addressed` the networks (computed if it is None), `fabrics` those that can
+    be built.
     """
-    nodes = tuple(_nodes(blueprint, inventory, catalog, places or {}))
+    addressed = addressed or networks(blueprint, inventory)
+    plugged: dict[str, tuple[str, ...]] = {}
+    for fabric in fabrics:
+        plugged |= {one.name: (*plugged.get(one.name, ()), fabric.name) for one in fabric.devices if one.model is None}
+    nodes = tuple(
+        dataclasses.replace(node, fabrics=plugged.get(node.name, ()))
+        for node in _nodes(blueprint, inventory, catalog, places or {}, addressed)
+    )
     names: dict[str, list[str]] = {
         function: [node.name for node in nodes if function in node.functions] for function in m.FUNCTIONS
     }
@@ -43,7 +57,7 @@ def resolve(
         domain=blueprint.domain,
         access=_access(blueprint, inventory, private_key, nodes),
         nodes=nodes,
-        network=_network(blueprint, inventory),
+        network=addressed.all[0],
         services=_services(blueprint.services),
         os=_system(blueprint, catalog),
         pytorch=_pytorch(blueprint, catalog),
@@ -51,10 +65,12 @@ def resolve(
             m.SiteRole(Path(role.path).name, folder / role.path, site_role_nodes(role.on, lambda on: names.get(on, ())))
             for role in blueprint.software.site_roles
         ),
-        slurm=_slurm(blueprint.slurm, names["worker"]),
+        slurm=_slurm(blueprint.slurm, names["worker"], fabrics),
         users=tuple(m.User(name, user.uid, user.admin, keys.get(name, ())) for name, user in blueprint.users.items()),
         acceptance=_acceptance(blueprint.acceptance, names["worker"]),
         rollout=_rollout(blueprint.rollout, len(nodes)),
+        networks=addressed.all,
+        fabrics=tuple(_fabric(one, addressed) for one in fabrics),
     )
 
 
@@ -63,16 +79,17 @@ def _nodes(
     inventory: Inventory | None,
     catalog: Catalog,
     places: Mapping[str, tuple[str, int]],
+    addressed: Networks,
 ) -> list[m.Node]:
     known = inventory.nodes if inventory else {}
     nodes = []
     for key, group in blueprint.nodes.items():
-        names = hostlist.expand(key)
-        addresses = hostlist.expand(group.addresses) if group.addresses else ("",) * len(names)
-        for name, address in zip(names, addresses, strict=True):
+        for name in hostlist.expand(key):
             override = blueprint.overrides.get(name)
             machine = known.get(name) or _UNKNOWN_MACHINE
-            nodes.append(_node(name, key, group, override, machine, address, catalog, places.get(name)))
+            on = {network.name: addressed.addresses[network.name].get(name) for network in addressed.all}
+            addresses = {network: address for network, address in on.items() if address}
+            nodes.append(_node(name, key, group, override, machine, addresses, catalog, places.get(name)))
     return nodes
 
 
@@ -82,11 +99,12 @@ def _node(
     group: s.NodeGroup,
     override: s.Override | None,
     machine: InventoryNode,
-    address: str,
+    addresses: dict[str, str],
     catalog: Catalog,
     place: tuple[str, int] | None,
 ) -> m.Node:
     declared = shape(group, override, catalog)
+    (_, address), *others = addresses.items()  # its own first
     return m.Node(
         name=name,
         group=key,
@@ -97,10 +115,11 @@ def _node(
         threads_per_core=declared.threads_per_core,
         memory_mib=declared.memory_gib * 1024,
         gpus=m.Gpus(declared.gpu_model, declared.gpu_count) if declared.gpu_model else None,
-        address=machine.address or address,
+        address=address,
         host_keys=machine.host_keys,
         rack=place[0] if place else None,
         rack_u=place[1] if place else None,
+        addresses=dict(others),
     )
 
 
@@ -125,9 +144,10 @@ def _jump(via: s.Via, user: str, nodes: Iterable[m.Node]) -> m.Jump:
     return m.Jump(via.host, via.host, via.user or user, via.host_keys, False)
 
 
-def _network(blueprint: s.Blueprint, inventory: Inventory | None) -> m.Network:
-    [(name, network)] = (blueprint.networks | (inventory.networks if inventory else {})).items()
-    return m.Network(name, network.cidr)
+def _fabric(fabric: Fabric, addressed: Networks) -> m.FabricOf:
+    carried = [network for network in addressed.all if network.fabric == fabric.name]
+    bmc = bool(carried) and all(network.bmc for network in carried)
+    return m.FabricOf(fabric.name, fabric.kind, fabric.rate_gbps, fabric.rails, bmc)
 
 
 def _services(services: s.Services) -> m.Services:
@@ -160,7 +180,7 @@ def _pytorch(blueprint: s.Blueprint, catalog: Catalog) -> m.PyTorch | None:
     return m.PyTorch(version, "wheel", tuple(m.Wheel(wheel.file, wheel.sha256) for wheel in build.wheels))
 
 
-def _slurm(slurm: s.Slurm, workers: list[str]) -> m.Slurm:
+def _slurm(slurm: s.Slurm, workers: list[str], fabrics: Sequence[Fabric]) -> m.Slurm:
     return m.Slurm(
         controller=slurm.controller,
         reserve_cores=slurm.reserve.cores,
@@ -171,6 +191,7 @@ def _slurm(slurm: s.Slurm, workers: list[str]) -> m.Slurm:
             for name, partition in slurm.partitions.items()
         ),
         settings=tuple(slurm.settings.items()),
+        topology=_topology(slurm.topology, workers, fabrics),
     )
 
 
@@ -187,6 +208,13 @@ def _rollout(rollout: s.Rollout | None, nodes: int) -> m.Rollout:
         busy_wait_s=minutes(rollout.busy_nodes.wait) * 60 if rollout.busy_nodes else usual.busy_wait_s,
         reboot_wait_s=minutes(rollout.reboot_wait) * 60 if rollout.reboot_wait else usual.reboot_wait_s,
     )
+
+
+def _topology(wanted: s.SlurmTopology, workers: list[str], fabrics: Sequence[Fabric]) -> Topology | None:
+    if wanted.plugin == "flat":
+        return None
+    fabric = compute_fabric(fabrics, workers, wanted.fabric)
+    return topology(fabric, workers, wanted.plugin) if fabric else None
 
 
 def _acceptance(acceptance: s.Acceptance | None, workers: list[str]) -> m.Acceptance | None:

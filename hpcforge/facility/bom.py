@@ -12,8 +12,8 @@ from hpcforge.facility.room import Kind, Room
 
 
 def bom(room: Room) -> tuple[BomLine, ...]:
-    """Return one line a model: servers, what is fitted into them, racks, PDUs and UPSs."""
-    return (*_servers(room), *_fitted(room), *_racks(room), *_ups(room))
+    """Return one line a model: servers, what is fitted into them, switches, racks, PDUs and UPSs."""
+    return (*_servers(room), *_fitted(room), *_switches(room), *_racks(room), *_ups(room))
 
 
 def _servers(room: Room) -> Iterator[BomLine]:
@@ -52,6 +52,15 @@ def _fitted(room: Room) -> Iterator[BomLine]:
     for model, count in drives.items():
         drive = room.catalog.drives.get(model)
         yield BomLine("drive", model, said(drive), count, False, drive.max_w if drive else None, None)
+
+
+def _switches(room: Room) -> Iterator[BomLine]:
+    counts: dict[str, int] = defaultdict(int)
+    for mount in room.mounts:
+        counts[mount.model] += 1
+    for model, count in counts.items():
+        switch = room.catalog.switches[model]
+        yield BomLine("switch", model, said(switch), count, False, switch.max_w, switch.weight_kg)
 
 
 def _racks(room: Room) -> Iterator[BomLine]:

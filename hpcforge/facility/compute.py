@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from hpcforge.blueprint import hostlist
 from hpcforge.blueprint.values import minutes
+from hpcforge.fabric.design import FabricDesign
 from hpcforge.facility import design as d
 from hpcforge.facility import limits, units
 from hpcforge.facility.bom import bom
@@ -70,8 +71,15 @@ def _once(breaches: Iterable[Breach]) -> Iterator[Breach]:
         yield breach
 
 
-def design(one: Facility, blueprint: str, remarks: Sequence[d.Remark], runs: Iterable[Run] = ()) -> d.Design:
-    """Return the design; `remarks` are its breaches with their places in files."""
+def design(
+    one: Facility,
+    blueprint: str,
+    remarks: Sequence[d.Remark],
+    runs: Iterable[Run] = (),
+    fabrics: Iterable[FabricDesign] = (),
+    cables: Iterable[d.BomLine] = (),
+) -> d.Design:
+    """Return the design; `remarks` are its breaches with their places in files, `cables` the lines that fabrics add."""
     room = one.room
     trained = [training(room, one.power, run) for run in runs]
     return d.Design(
@@ -86,7 +94,8 @@ def design(one: Facility, blueprint: str, remarks: Sequence[d.Remark], runs: Ite
         unplaced=_folded(one.layout.unplaced),
         exempt=_folded(name for kind in room.kinds if not kind.metal for name in kind.names),
         hardware=_hardware(room),
-        bom=bom(room),
+        bom=(*bom(room), *cables),
+        fabrics=tuple(fabrics),
         training=tuple(estimate for estimate in trained if estimate),
         diagnostics=tuple(remarks),
     )
@@ -101,7 +110,8 @@ def _power(room: Room) -> d.Power:
     known = [(kind, kind.watts.node_w) for kind in room.kinds if kind.metal]
     nodes_w = sum((each or 0.0) * len(kind.names) for kind, each in known)
     other_w = sum(one.max_w for rack in room.racks.values() for one in rack.spec.equipment.values())
-    it_w, site = nodes_w + other_w, room.site
+    switches_w = sum(one.load.power_w or 0.0 for one in room.mounts)
+    it_w, site = nodes_w + other_w + switches_w, room.site
     diversity = site.power.diversity if site else 1.0
     pue = site.cooling.pue if site else None
     return d.Power(
@@ -114,7 +124,10 @@ def _power(room: Room) -> d.Power:
         pue=pue,
         derating=room.derating,
         survive=site.power.survive if site else "none",
-        unknown=_folded(name for kind, each in known if each is None for name in kind.names),
+        unknown=(
+            *_folded(name for kind, each in known if each is None for name in kind.names),
+            *_folded(one.name for one in room.mounts if one.load.power_w is None),
+        ),
     )
 
 

@@ -15,6 +15,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, TypeAdapter
 
+from hpcforge.fabric.design import FabricDesign
+
 SCHEMA_VERSION = 1
 
 Severity = Literal["error", "warning", "not-checked"]
@@ -91,9 +93,9 @@ class PduLoad:
 class Position:
     """Something in a rack. Rack units count from 1 at the bottom; `u_bottom` is the lowest it takes."""
 
-    node: Annotated[str, about("The node's name, or that of other equipment.")]
-    kind: Annotated[Literal["node", "equipment", "pdu"], about("Node, equipment or pdu.")]
-    model: Annotated[str, about("Server or PDU model; the name of equipment.")]
+    node: Annotated[str, about("The node's or switch's name, or that of other equipment.")]
+    kind: Annotated[Literal["node", "switch", "equipment", "pdu"], about("Node, switch, equipment or pdu.")]
+    model: Annotated[str, about("Server, switch or PDU model; the name of equipment.")]
     u_bottom: Annotated[int, about("Lowest rack unit it takes, counted from 1.")]
     u_height: Annotated[int, about("Rack units it takes.")]
     power_w: Annotated[float | None, about("Power, W; null: not known.")]
@@ -168,7 +170,7 @@ class Power:
     pue: Annotated[float | None, about("Site power divided by equipment power; null: not given.")]
     derating: Annotated[float | None, about("Part of a breaker's rating for continuous load; null: not given.")]
     survive: Annotated[str, about("Which loss must be survived: any-one-feed or none.")]
-    unknown: Annotated[tuple[str, ...], about("Hostlists of nodes without known power.")]
+    unknown: Annotated[tuple[str, ...], about("Hostlists of nodes and switches without known power.")]
 
 
 @dataclass(frozen=True)
@@ -190,7 +192,10 @@ class Cooling:
 class BomLine:
     """A line of the bill of materials."""
 
-    kind: Annotated[Literal["server", "gpu", "nic", "drive", "rack", "pdu", "ups"], about("What it is.")]
+    kind: Annotated[
+        Literal["server", "gpu", "nic", "drive", "switch", "cable", "transceiver", "rack", "pdu", "ups"],
+        about("What it is; cable: fibre, too."),
+    ]
     model: Annotated[str, about("Model in the catalog or the blueprint; a rate or size where no model is named.")]
     description: Annotated[str, about("What it is, in words.")]
     count: Annotated[int, about("How many.")]
@@ -235,6 +240,7 @@ class Design:
     ]
     hardware: Annotated[tuple[Hardware, ...], about("Server models as they are used.")]
     bom: Annotated[tuple[BomLine, ...], about("Bill of materials.")]
+    fabrics: Annotated[tuple[FabricDesign, ...], about("Fabrics: switches, cables, and what they carry.")]
     training: Annotated[tuple[Training, ...], about("Training runs that were asked for.")]
     diagnostics: Annotated[tuple[Remark, ...], about("What rules say.")]
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from hpcforge.blueprint import hostlist
+from hpcforge.blueprint.reader import Loc
 from hpcforge.facility.room import Kind, Load, Rack, Room, load_of
 from hpcforge.facility.rules import Breach
 
@@ -18,13 +19,14 @@ class Item:
     """Something at a place in a rack."""
 
     name: str
-    kind: Literal["node", "equipment", "pdu"]
+    kind: Literal["node", "switch", "equipment", "pdu"]
     load: Load
     u: int  # the lowest unit it takes
     height: int
     how: How
     node: Kind | None = None
     units: tuple[int, ...] = ()  # all it takes, where that is no plain run
+    loc: Loc | None = None  # where the blueprint speaks of it, where that does not follow from its kind
 
     @property
     def taken(self) -> tuple[int, ...]:
@@ -76,6 +78,15 @@ class Filling:
                 return unit - height + 1
         return None
 
+    def top_gap(self, height: int) -> int | None:
+        """The lowest unit of the highest so many that are free; None as for `gap`."""
+        free = 0
+        for unit in range(self.rack.model.rack_units or 0, 0, -1):
+            free = 0 if unit in self.owner else free + 1
+            if free == height:
+                return unit
+        return None
+
 
 @dataclass(frozen=True, eq=False)
 class Layout:
@@ -83,6 +94,7 @@ class Layout:
 
     racks: Mapping[str, tuple[Item, ...]]
     place_of: Mapping[str, tuple[str, Item]]  # nodes: rack and item
+    switch_of: Mapping[str, tuple[str, Item]]  # switches: the same
     unplaced: tuple[str, ...]  # metal nodes in no rack
     breaches: tuple[Breach, ...]
 

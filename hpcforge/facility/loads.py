@@ -75,12 +75,17 @@ def load_racks(room: Room, layout: Layout) -> tuple[Loaded, ...]:
         alike = (
             rack.key,
             rack.ordinal % 3,
-            tuple((id(item.node) if item.node else item.name, item.u) for item in items),
+            tuple((_what(item), item.u) for item in items),
         )
         if alike not in known:
             known[alike] = _rack_load(rack, items)
         loaded.append(Loaded(rack, items, known[alike]))
     return tuple(loaded)
+
+
+def _what(item: Item) -> object:
+    """What makes racks with it alike: for machines their kind or model, not their name."""
+    return id(item.node or item.load) if item.kind in ("node", "switch") else item.name
 
 
 def _rack_load(rack: Rack, items: tuple[Item, ...]) -> RackLoad:

@@ -3,7 +3,7 @@
 *Given*: `rack: "g[01-08]"` with `u: [3, 11, 19, 27]` puts the group's first four nodes into g01, at those lowest units
 in that order, the next four into g02, and so on; `rack: i01` with `u: 40` puts one node there. What is left of the
 last rack stays free. *Pinned*: the inventory has the position of a node that was given none. *Proposed*: all others;
-see `propose`.
+see `propose`. Switches come between the two: see `mounting`.
 """
 
 from __future__ import annotations
@@ -13,13 +13,14 @@ from collections.abc import Iterator, Sized
 from hpcforge.blueprint import hostlist
 from hpcforge.blueprint import schema as s
 from hpcforge.facility.layout import Filling, Item, Layout, allowed_racks, item_of
+from hpcforge.facility.mounting import mount
 from hpcforge.facility.propose import propose
 from hpcforge.facility.room import Kind, Load, Rack, Room, load_of_equipment
 from hpcforge.facility.rules import Breach, not_checked
 
 
 def place(room: Room) -> Layout:
-    """Place everything that stands in a rack; given positions first, then pinned ones, then proposals."""
+    """Place everything that stands in a rack; given positions first, then pinned ones, switches, proposals."""
     fillings = {name: Filling(rack) for name, rack in room.racks.items()}
     breaches: list[Breach] = []
     for filling in fillings.values():
@@ -28,13 +29,16 @@ def place(room: Room) -> Layout:
     for key, group in room.blueprint.nodes.items():
         breaches += _given(room, key, group, fillings, waiting)
     homeless = [(name, kind) for name, kind in waiting if not _pinned(room, name, kind, fillings, breaches)]
+    breaches += mount(room, fillings)
     breaches += propose(room, fillings, homeless)
     for filling in fillings.values():
         _lay_pdus(filling)
-    place_of = {item.name: (name, item) for name, one in fillings.items() for item in one.items if item.kind == "node"}
+    placed = [(name, item) for name, one in fillings.items() for item in one.items]
+    place_of = {item.name: (name, item) for name, item in placed if item.kind == "node"}
+    switch_of = {item.name: (name, item) for name, item in placed if item.kind == "switch"}
     unplaced = tuple(name for name, kind in room.kind_of.items() if kind.metal and name not in place_of)
     racks = {name: tuple(sorted(one.items, key=lambda item: -item.u)) for name, one in fillings.items()}
-    return Layout(racks, place_of, unplaced, tuple(breaches))
+    return Layout(racks, place_of, switch_of, unplaced, tuple(breaches))
 
 
 def _furnish(filling: Filling) -> None:

@@ -46,6 +46,8 @@ def rack_breaches(room: Room, loaded: Iterable[Loaded]) -> Breaches:
 
 def item_loc(room: Room, rack: Rack, item: Item) -> Loc:
     """Where the blueprint says where something stands."""
+    if item.loc is not None:
+        return item.loc
     if item.node is None:
         return (*rack.loc, "equipment", item.name) if item.kind == "equipment" else (*rack.loc, "pdu")
     units = room.blueprint.nodes[item.node.group].u or ()
@@ -56,7 +58,7 @@ def item_loc(room: Room, rack: Rack, item: Item) -> Loc:
 
 def _overlap(room: Room, one: Loaded) -> Breaches:
     owner: dict[int, Item] = {}
-    order = {"equipment": 0, "pdu": 1, "node": 2}
+    order = {"equipment": 0, "pdu": 1, "node": 2, "switch": 3}
     for item in sorted(one.items, key=lambda item: (order[item.kind], item.u)):
         other = next((owner[unit] for unit in item.taken if unit in owner), None)
         for unit in item.taken:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -80,6 +80,29 @@ class Pin:
 
 
 @dataclass(frozen=True, eq=False)
+class Load:
+    """Something in a rack that draws power: a node's kind, a switch, or other equipment."""
+
+    label: str  # model, or the name of the equipment
+    power_w: float | None
+    psu: Supplies | None
+    weight_kg: float | None
+
+
+@dataclass(frozen=True, eq=False)
+class Mount:
+    """A switch that is to stand in one of some racks."""
+
+    name: str
+    model: str
+    load: Load  # the same object for switches that are alike
+    height: int | None  # rack units; None: not known
+    racks: tuple[str, ...]  # empty: nobody has said where it stands
+    first: int  # index in `racks` of the one that is tried first
+    loc: Loc  # where the blueprint speaks of it
+
+
+@dataclass(frozen=True, eq=False)
 class Room:
     """Everything that rules look at."""
 
@@ -88,6 +111,7 @@ class Room:
     kinds: tuple[Kind, ...]
     racks: Mapping[str, Rack]
     pins: Mapping[str, Pin]
+    mounts: tuple[Mount, ...] = ()
 
     @property
     def site(self) -> Site | None:
@@ -116,16 +140,6 @@ class Room:
         return {name: index for index, name in enumerate(names)}
 
 
-@dataclass(frozen=True, eq=False)
-class Load:
-    """Something in a rack that draws power: a node's kind, or other equipment."""
-
-    label: str  # model, or the name of the equipment
-    power_w: float | None
-    psu: Supplies | None
-    weight_kg: float | None
-
-
 def load_of(kind: Kind) -> Load:
     """A node as a load."""
     return Load(kind.model, kind.watts.node_w, kind.server.psu, kind.server.weight_kg)
@@ -136,7 +150,7 @@ def load_of_equipment(name: str, equipment: Equipment) -> Load:
     return Load(name, equipment.max_w, equipment.psu, equipment.weight_kg)
 
 
-def room(blueprint: s.Blueprint, catalog: Catalog, pins: Mapping[str, Pin]) -> Room:
+def room(blueprint: s.Blueprint, catalog: Catalog, pins: Mapping[str, Pin], mounts: Iterable[Mount] = ()) -> Room:
     """Join a blueprint whose references hold with the catalog, the blueprint's own hardware included."""
     kinds = [kind for key, group in blueprint.nodes.items() for kind in _kinds(key, group, blueprint, catalog)]
     racks = {}
@@ -144,7 +158,7 @@ def room(blueprint: s.Blueprint, catalog: Catalog, pins: Mapping[str, Pin]) -> R
         pdu = catalog.pdus[spec.pdu] if spec.pdu else None
         for ordinal, name in enumerate(hostlist.expand(key)):
             racks[name] = Rack(name, key, ordinal, spec, catalog.racks[spec.model], pdu)
-    return Room(blueprint, catalog, tuple(kinds), racks, pins)
+    return Room(blueprint, catalog, tuple(kinds), racks, pins, tuple(mounts))
 
 
 def _kinds(key: str, group: s.NodeGroup, blueprint: s.Blueprint, catalog: Catalog) -> list[Kind]:

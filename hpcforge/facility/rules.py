@@ -6,6 +6,7 @@ that nobody has published or the site has not given, it says `not checked` and w
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
@@ -199,6 +200,14 @@ _ALL = (
         "Fewer nodes in the rack, or fewer spare units.",
     ),
     Rule(
+        "RACK-011",
+        "error",
+        "room for switches",
+        "Switches of a fabric against the free units of the racks in its `switches_in`, after nodes and equipment "
+        "whose places are given: each in the highest free units, the racks in their order, as many in each.",
+        "More racks in `switches_in`, or free units in them.",
+    ),
+    Rule(
         "POWER-001",
         "error",
         "a PDU carries its load",
@@ -354,7 +363,12 @@ RULES: dict[str, Rule] = {rule.code: rule for rule in _ALL}
 
 def markdown() -> str:
     """Return the table of docs/facility.md."""
-    rows = [f"| {r.code} | {_SAID[r.severity]} | {r.title} | {r.judged} | {r.way_out} |" for r in _ALL]
+    return table(_ALL)
+
+
+def table(rules: Iterable[Rule]) -> str:
+    """Return rules as a table in Markdown."""
+    rows = [f"| {r.code} | {_SAID[r.severity]} | {r.title} | {r.judged} | {r.way_out} |" for r in rules]
     return "\n".join(["| code | severity | rule | what is judged | way out |", "|---|---|---|---|---|", *rows]) + "\n"
 
 

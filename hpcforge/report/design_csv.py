@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain, islice
 
 from hpcforge.facility.design import Design, PduLoad
 
 _FORMULA = ("=", "+", "-", "@")  # a spreadsheet would compute a text that begins so
+_BATCH = 4_096  # lines that are written at once
 
 
 def power(design: Design) -> str:
@@ -35,11 +37,16 @@ def bom(design: Design) -> str:
 
 
 def _text(header: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
-    stream = io.StringIO()
-    writer = csv.writer(stream, lineterminator="\n")
-    writer.writerow(header)
-    writer.writerows([_cell(value) for value in row] for row in rows)
-    return stream.getvalue()
+    return "".join(lines(header, rows))
+
+
+def lines(header: Sequence[str], rows: Iterable[Sequence[object]]) -> Iterator[str]:
+    """Yield a table in pieces of some thousand lines."""
+    left = chain([header], ([_cell(value) for value in row] for row in rows))
+    while batch := list(islice(left, _BATCH)):
+        stream = io.StringIO()
+        csv.writer(stream, lineterminator="\n").writerows(batch)
+        yield stream.getvalue()
 
 
 def _cell(value: object) -> object:

@@ -1,7 +1,8 @@
-"""A design as one HTML page that needs nothing else: no network, no script, no font. Prints as it reads.
+"""A design as one HTML page that needs nothing else: no network, no font. Prints as it reads.
 
 Templates are in `templates/`. Every text of the design goes through autoescape, with control characters made visible;
-drawings come from element trees. A content policy in the page forbids scripts and loading, should both ever fail.
+drawings come from element trees. A content policy in the page forbids loading, and scripts but for the one that
+searches tables of cables (`fabric_html`), should both ever fail.
 """
 
 from __future__ import annotations
@@ -14,11 +15,13 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
+from hpcforge.fabric.cabling import Cabled
 from hpcforge.facility.design import Design, Remark, Severity
-from hpcforge.report import design_svg
+from hpcforge.report import design_svg, fabric_html, fabric_svg, fabric_words
 from hpcforge.report import design_words as words
 from hpcforge.report.design_alike import Alike, alike, in_row_order
 from hpcforge.report.design_charts import feed_rows, room
+from hpcforge.report.fabric_words import CABLES
 from hpcforge.report.text import clean, plural
 
 _DRAWN_EACH = 64  # racks; above it those that are alike are drawn once
@@ -46,8 +49,8 @@ class Remarks:
     more: int
 
 
-def page(design: Design) -> str:
-    """Return the HTML page."""
+def page(design: Design, cabled: Sequence[Cabled] = ()) -> str:
+    """Return the HTML page; `cabled` has the fabrics of the design with their cables."""
     racks = in_row_order(design)
     groups = alike(racks, phases=False)
     large = len(design.racks) > _DRAWN_EACH
@@ -70,6 +73,12 @@ def page(design: Design) -> str:
         weight_unknown=sum(len(rack.weight_unknown) for rack in design.racks),
         proposed=any(position.placed == "proposed" for rack in design.racks for position in rack.elevation),
         rack_css=Markup(design_svg.css()),  # noqa: S704 - our own file
+        fabrics=(fabrics := fabric_html.shown(design.fabrics, cabled)),
+        fabric_css=Markup(fabric_svg.css()),  # noqa: S704
+        cable_kinds=CABLES,
+        most_nodes=fabric_html.MOST_NODES,
+        script=Markup(fabric_html.script()) if any(one.cables for one in fabrics) else "",  # noqa: S704
+        script_policy=Markup(fabric_html.script_policy()),  # noqa: S704
     )  # fmt: skip
 
 
@@ -99,6 +108,13 @@ def _environment() -> Environment:
         "drawing": Markup,  # only for what `design_charts` has drawn
         "contents": design_svg.contents,
         "group_name": design_svg.summary,
+        "rate": fabric_words.rate,
+        "nodes_said": fabric_words.nodes_said,
+        "cables_said": fabric_words.cables_said,
+        "cut_said": fabric_words.cut_said,
+        "ratios_said": fabric_words.ratios_said,
+        "ways_said": fabric_words.ways_said,
+        "run_said": fabric_html.run_said,
     }
     return environment
 

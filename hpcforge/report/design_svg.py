@@ -23,6 +23,7 @@ _STRIP = 15.0  # drawn width of a vertical PDU
 _GAP = 4.0
 _MOST_STRIPS = 6
 _FAILS = "fails with a feed lost"
+_NAMED = ("node", "switch")  # what has a name of its own in each of several racks that are alike
 _LOWEST = 42  # units drawn where neither the rack's height nor anything in it is known
 
 
@@ -134,7 +135,7 @@ def _position(
     figure_width = text_width(figure, 10.5, bold=True)
     if room - figure_width < 40:
         figure, figure_width = "", 0
-    label = position.model if folded and position.kind == "node" else position.node
+    label = position.model if folded and position.kind in _NAMED else position.node
     label = fit(label, room - figure_width - 6, 10.5, bold=True)
     tall = position.u_height > 1
     base = y + (13 if position.u_height == 2 else 11.5 if not tall else 17)
@@ -229,7 +230,7 @@ def _gaps(one: RackDesign, units: int) -> Iterator[tuple[int, int]]:
 def _in_words(position: Position, folded: bool) -> str:
     last = position.u_bottom + position.u_height - 1
     units = f"U{position.u_bottom}" if last <= position.u_bottom else f"U{position.u_bottom} to U{last}"
-    name = "" if folded and position.kind == "node" else f"{position.node} "
+    name = "" if folded and position.kind in _NAMED else f"{position.node} "
     proposed = ", proposed place" if position.placed == "proposed" else ""
     weight = f", {plain(position.weight_kg)} kg" if position.weight_kg is not None else ""
     return f"{units} {name}{position.model}, {power(position.power_w)}{weight}{proposed}"

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator
 from hpcforge.blueprint.hostlist import fold
 from hpcforge.facility.design import Design, Part, RackDesign, Remark, Training, UpsDesign
 from hpcforge.facility.units import kw
+from hpcforge.report.fabric_text import fabrics
 from hpcforge.report.text import clean, plural, table
 
 _HEADS = {"error": "Errors", "warning": "Warnings", "not-checked": "Not checked"}
@@ -20,6 +21,7 @@ def summary(design: Design) -> str:
         _section("Hardware, at maximum", _hardware(design)),
         _section("Feeds", _feeds(design)),
         _section("Racks", _racks(design)),
+        _section("Fabrics", fabrics(design.fabrics)),
         _section("Bill of materials", _bom(design)),
         *map(_training, design.training),
         *_remarks(design.diagnostics),

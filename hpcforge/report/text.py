@@ -34,6 +34,6 @@ def duration(seconds: float) -> str:
     return f"{int(seconds // 86400)} days"
 
 
-def plural(count: int, noun: str) -> str:
-    """`1 node`, `3 nodes`."""
-    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+def plural(count: int, noun: str, several: str | None = None) -> str:
+    """`1 node`, `3 nodes`; a noun whose plural has no s comes with it."""
+    return f"{count} {noun}" if count == 1 else f"{count} {several or f'{noun}s'}"

@@ -16,6 +16,7 @@ from hpcforge.cluster import load
 ROOT = Path(__file__).parents[2]
 WHOLE = plain(read_file(ROOT / "blueprints" / "rehearsal.yaml").root)
 SITE = plain(read_file(ROOT / "tests" / "facility" / "cases" / "valid.yaml").root)
+NETWORKS = plain(read_file(ROOT / "tests" / "blueprint" / "cases" / "networks.yaml").root)
 INSTEAD: list[Any] = [
     None,
     "",
@@ -61,6 +62,7 @@ def without(data: Any, at: tuple[Any, ...]) -> Any:
 CASES = [
     *((WHOLE, at) for at in places(WHOLE)),
     *((SITE, at) for at in places(SITE) if at and at[0] in ("site", "hardware", "parts", "nodes")),
+    *((NETWORKS, at) for at in places(NETWORKS) if at and at[0] in ("networks", "fabrics")),
 ]
 
 

@@ -12,7 +12,8 @@ CATALOG = load_catalog()
 
 
 KINDS: tuple[Mapping[str, Entry], ...] = (
-    CATALOG.servers, CATALOG.gpus, CATALOG.cpus, CATALOG.nics, CATALOG.drives, CATALOG.pdus, CATALOG.ups, CATALOG.racks
+    CATALOG.servers, CATALOG.gpus, CATALOG.cpus, CATALOG.nics, CATALOG.drives, CATALOG.pdus, CATALOG.ups, CATALOG.racks,
+    CATALOG.cables, CATALOG.switches,
 )  # fmt: skip
 NO_FACTS = {"description", "like", "sources", "vendor", "machine", "pcie_switched"}
 
@@ -98,6 +99,7 @@ def test_assumptions_are_in_models_that_nobody_sells() -> None:
         if any(source.startswith("assumption of this project: ") for source in entry.sources.values())
     }
     generic = {"generic-1u", "generic-2u", "u2-nvme-3840", "u2-nvme-7680", "u2-nvme-15360", "pdu-400v-63a"}
+    generic |= {"generic-48p-10g", "generic-32p-400g"}
     assert assumed == generic
     for name in ("generic-1u", "generic-2u"):
         sources = CATALOG.servers[name].sources.values()
@@ -112,6 +114,46 @@ def test_racks_pdus_and_ups_are_plausible() -> None:
         assert (pdu.phases == 3) == (pdu.wiring is not None), name
     for name, ups in CATALOG.ups.items():
         assert not (ups.capacity_w and ups.capacity_va) or ups.capacity_w <= ups.capacity_va, name
+
+
+def test_cables_reach_farther_in_the_order_they_are_chosen() -> None:
+    order = ("twisted-pair", "dac", "aoc", "optics")
+    by_rate: dict[float, list[tuple[int, float]]] = {}
+    for name, cable in CATALOG.cables.items():
+        assert cable.kind and cable.rate_gbps and cable.reach_m and cable.lengths_m, name
+        assert list(cable.lengths_m) == sorted(set(cable.lengths_m)), name
+        assert (cable.kind == "optics") == (cable.fibre is not None), name
+        by_rate.setdefault(cable.rate_gbps, []).append((order.index(cable.kind), cable.reach_m))
+    assert set(by_rate) >= {1, 10, 25, 100, 200, 400, 800}
+    for rate, cables in by_rate.items():
+        chosen = [reach for kind, reach in sorted(cables) if kind]  # twisted pair serves ports of its own
+        assert chosen == sorted(chosen), rate
+    reach = {name: CATALOG.cables[name].reach_m for name in ("dac-400g", "aoc-400g")}
+    assert reach == {"dac-400g": 3, "aoc-400g": 30}
+
+
+def test_switches_are_plausible() -> None:
+    for name, switch in CATALOG.switches.items():
+        assert switch.speaks, name
+        assert switch.ports, name
+        for ports in switch.ports:
+            assert ports.count % ports.per_cage == 0, name
+            assert ports.rate_gbps in (1, 10, 25, 40, 50, 100, 200, 400, 800, 1600), name
+        assert switch.max_w is None or switch.max_w < 10_000, name
+        assert not (switch.psu and switch.psu.needed and switch.psu.count) or switch.psu.needed <= switch.psu.count, (
+            name
+        )
+
+
+def test_switch_models_have_the_ports_that_makers_say() -> None:
+    ports = {name: [(p.count, p.rate_gbps) for p in switch.ports or ()] for name, switch in CATALOG.switches.items()}
+    assert ports["qm9700"] == ports["qm9790"] == [(64, 400)]
+    assert ports["qm8700"] == ports["qm8790"] == [(40, 200)]
+    assert ports["q3400"] == [(144, 800)]
+    assert ports["sn2201"] == [(48, 1), (4, 100)]
+    assert ports["sn4600"] == [(64, 200)]
+    assert ports["sn5600"] == [(64, 800)]
+    assert ports["omni-path-100-48"] == [(48, 100)]
 
 
 def test_what_a_builder_looks_for_is_there() -> None:

@@ -9,6 +9,7 @@ import pytest
 
 from hpcforge.blueprint.diagnostics import InvalidInput, render_all
 from hpcforge.cluster import load
+from hpcforge.cluster.model import Node
 
 CASES = sorted((Path(__file__).parent / "cases").iterdir())
 
@@ -20,8 +21,12 @@ def test_what_is_said_about_an_inventory(
     monkeypatch.chdir(folder)
     try:
         cluster = load(Path("blueprint.yaml")).cluster
-        lines = [f"{node.name} {cluster.access.user}@{node.address} {node.host_keys}\n" for node in cluster.nodes]
-        text = "".join(lines)
+        text = "".join(_line(cluster.access.user, node) for node in cluster.nodes)
     except InvalidInput as error:
         text = render_all(error.diagnostics)
     golden(folder / "expected.txt", text)
+
+
+def _line(user: str, node: Node) -> str:
+    others = "".join(f" {network} {address}" for network, address in node.addresses.items())
+    return f"{node.name} {user}@{node.address} {node.host_keys}{others}\n"

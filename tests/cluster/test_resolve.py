@@ -77,6 +77,30 @@ def test_inserting_a_node_moves_no_other(tmp_path: Path) -> None:
     assert {name: new[name] for name in old} == old
 
 
+def test_inserting_a_node_moves_no_address_that_was_chosen(tmp_path: Path) -> None:
+    before = ROOT / "tests" / "blueprint" / "cases" / "networks.yaml"
+    after = tmp_path / "more.yaml"
+    more = "  a[01-09]: {functions: [worker], hardware: rehearsal-node}\n"
+    after.write_text(before.read_text().replace("nodes:\n", f"nodes:\n{more}", 1).replace("w[01-04]", "w[01-06]"))
+    old, new = load(before).cluster.by_name, load(after).cluster.by_name
+    assert {name: (new[name].address, new[name].addresses) for name in old} == {
+        name: (node.address, node.addresses) for name, node in old.items()
+    }
+    assert old["w01"].addresses["ipoib"].rpartition(".")[2] == old["w01"].address.rpartition(".")[2]
+
+
+def test_networks_are_in_the_cluster() -> None:
+    cluster = load(ROOT / "tests" / "blueprint" / "cases" / "networks.yaml").cluster
+    assert cluster.networks[0] == cluster.network
+    assert [network.name for network in cluster.networks] == ["mgmt", "ipoib", "bmc", "campus"]
+    assert (cluster.network.vlan, cluster.network.gateway, cluster.network.bond) == (20, "10.1.0.1", "802.3ad")
+    assert cluster.by_name["head"].addresses.keys() == {"bmc"}  # not on compute; campus is the site's to give
+    assert (cluster.by_name["w01"].fabrics, cluster.by_name["head"].fabrics) == (
+        ("compute", "inband", "oob"),
+        ("inband", "oob"),
+    )
+
+
 def test_keys_are_read_from_files_beside_the_blueprint(tmp_path: Path) -> None:
     key = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIJdD7y3aLq454yWBdwLWbieU1ebz9/cu7/QEXn9OIeZJ"
     (tmp_path / "ada.pub").write_text(f"# laptop\n{key} ada@laptop\n\n")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from hpcforge.cluster import Loaded, load
-from hpcforge.facility.compute import design
+from hpcforge.cluster.designed import designed
 from hpcforge.facility.design import Design
 from hpcforge.facility.training import Run
 
@@ -20,8 +20,7 @@ def shipped(name: str) -> Path:
 
 
 def design_of(path: Path, *runs: Run) -> Design:
-    loaded = load(path, judged=False)
-    return design(loaded.facility, path.name, loaded.remarks, runs)
+    return designed(load(path, judged=False), path.name, runs)
 
 
 def altered(folder: Path, path: Path, *changes: tuple[str, str]) -> Path:

@@ -55,11 +55,11 @@ def test_sums_agree(path: Path) -> None:
 
 
 def _loose(design: Design) -> float:
-    """Power of nodes that stand in no rack."""
-    placed = {place.node for rack in design.racks for place in rack.elevation if place.kind == "node"}
-    return sum((one.node_w or 0.0) * one.count for one in design.hardware) - sum(
-        place.power_w or 0.0 for rack in design.racks for place in rack.elevation if place.node in placed
-    )
+    """Power of nodes and switches that stand in no rack."""
+    machines_w = sum((one.node_w or 0.0) * one.count for one in design.hardware)
+    machines_w += sum((line.each_w or 0.0) * line.count for line in design.bom if line.kind == "switch")
+    placed = [place for rack in design.racks for place in rack.elevation if place.kind in ("node", "switch")]
+    return machines_w - sum(place.power_w or 0.0 for place in placed)
 
 
 def test_one_number_flips_the_verdict_and_the_message_says_by_how_much(tmp_path: Path) -> None:

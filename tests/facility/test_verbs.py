@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from hpcforge.fabric.rules import RULES as FABRIC_RULES
 from hpcforge.facility.rules import RULES, explained, markdown
 from hpcforge.facility.units import breaker_w
 
@@ -72,7 +73,10 @@ def test_page_and_elevation(tmp_path: Path) -> None:
 
 def test_explain() -> None:
     assert hpcforge("explain", "power-003").stdout == explained(RULES["POWER-003"])
-    assert [rule["code"] for rule in json.loads(hpcforge("explain", "--json").stdout)["rules"]] == list(RULES)
+    assert [rule["code"] for rule in json.loads(hpcforge("explain", "--json").stdout)["rules"]] == [
+        *RULES,
+        *FABRIC_RULES,
+    ]
     result = hpcforge("explain", "POWER-03")
     assert (result.returncode, "did you mean `power-" in result.stderr) == (3, True)
 

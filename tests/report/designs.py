@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+from array import array
 from dataclasses import replace
 from math import sqrt
 from typing import Literal
 
+from hpcforge.blueprint.hardware import CableModel
+from hpcforge.blueprint.site import Cabling as CablingRules
+from hpcforge.fabric.cabling import Cabled, cabled
+from hpcforge.fabric.floor import Spot, Standing
+from hpcforge.fabric.graph import Cables, Device, Fabric, Move
+from hpcforge.fabric.summary import fabric_design
 from hpcforge.facility.design import (
     BomLine,
     Cooling,
@@ -117,6 +124,7 @@ def _site(name: str, racks: tuple[RackDesign, ...], row: tuple[str, ...]) -> Des
             BomLine("pdu", "pdu-415v-32a", "PDU, three phases, 415 V, 32 A", sum(len(one.pdus) for one in racks), False,
                     None, 8.2),
         ),
+        fabrics=(),
         training=(
             Training(70e9, 2e12, 0.4, 8 * nodes, 8 * nodes * 989, operations, days, days * 24 * total_w / 1e3,
                      days * 24 * total_w / 1e3 * 0.2,
@@ -177,3 +185,29 @@ def large(count: int = 2_500) -> Design:
 def without_site() -> Design:
     """A blueprint that describes no room."""
     return replace(_site("lab", (), ()), has_site=False, feeds=(), diagnostics=(), training=())
+
+
+def hostile_fabric() -> Cabled:
+    """Two switches and a node whose names are markup; a name that is longer than any label."""
+    devices = (
+        Device(SCRIPT, "node", None, 2),
+        Device("x" * 200, "leaf", "</text></svg><img src=http://page.example/x>", 4, 0, 0),
+        Device("]]>&amp;\u202egpj.exe", "spine", SCRIPT, 4),
+    )
+    cables = Cables(array("I", (0, 1)), array("I", (1, 2)), array("I", (1, 2)), array("I", (1, 1)), array("B", (0, 2)))
+    fabric = Fabric(
+        name=SCRIPT, kind="roce", topology="rail-optimised", rate_gbps=100.0, port_rate_gbps=100.0,
+        uplink_rate_gbps=100.0, breakout=1, rails=1, designed_for=1, tiers=2, first_end_port=1, end_ports=2,
+        devices=devices, cables=cables, notes=(SCRIPT,),
+        moves=(Move((SCRIPT, 1, "gone", 2), None, "node_leaf"),),
+    )  # fmt: skip
+    place = Spot(Standing(SCRIPT, 0, 0.3, 2.0), SCRIPT, 3, 0.1)
+    spots = {device.name: place for device in devices}
+    model = CableModel(kind="dac", rate_gbps=100.0, reach_m=3.0, lengths_m=(1.0, 2.0, 3.0))
+    return cabled(fabric, spots, CablingRules.model_construct(), {SCRIPT: model})
+
+
+def with_hostile_fabric() -> tuple[Design, tuple[Cabled, ...]]:
+    """The hostile design, its fabric hostile too."""
+    one = hostile_fabric()
+    return replace(hostile(), fabrics=(fabric_design(one),)), (one,)

@@ -71,10 +71,22 @@ function drawing(svg) {
   return { overlaps: overlapping(boxes), escaped, scale: around.width / svg.viewBox.baseVal.width, texts };
 }
 
+// What the search of a table of cables leaves: {rows, shown, said}, null where there is none.
+function searched(doc, words) {
+  const input = doc.querySelector(".search input");
+  if (!input) return null;
+  input.value = words;
+  input.dispatchEvent(new doc.defaultView.Event("input"));
+  const rows = [...doc.querySelector("table.cables").tBodies[0].rows];
+  const shown = rows.filter((row) => row.getClientRects().length).map((row) => row.textContent);
+  return { rows: rows.length, shown, said: doc.querySelector(".search output").textContent };
+}
+
 function measure(frame) {
   const doc = frame.contentDocument;
+  for (const details of doc.querySelectorAll("details")) details.open = true; // Chromium lays out closed ones unseen
   const style = (element) => frame.contentWindow.getComputedStyle(element);
-  const drawings = [...doc.querySelectorAll("svg.rack")].map(drawing);
+  const drawings = [...doc.querySelectorAll("svg.rack, svg.fabric")].map(drawing);
   const text = lines(doc);
   const sizes = text.map((line) => parseFloat(style(line.element).fontSize));
   for (const one of drawings) sizes.push(...one.texts.map((t) => parseFloat(style(t).fontSize) * one.scale));
@@ -85,11 +97,15 @@ function measure(frame) {
     escaped: drawings.flatMap((one) => one.escaped),
     smallest_px: Math.min(...sizes),
     faint: [...new Set(text.filter((line) => contrast(line.element, style) < 4.5).map((line) => line.text))],
+    clipped: [...doc.querySelectorAll("body > ol > li")].filter((one) => one.scrollHeight > one.clientHeight + 1 ||
+      one.scrollWidth > one.clientWidth + 1).map((one) => one.textContent), // labels of cables
     lines: text.length,
     labels: drawings.flatMap((one) => one.texts.map((t) => t.textContent)),
     title: doc.title,
+    inline: [...doc.scripts].map((one) => one.textContent),
     scripts: doc.querySelectorAll("script, img, iframe, object, embed").length,
     handlers: [...doc.querySelectorAll("*")].filter((e) => [...e.attributes].some((a) => a.name.startsWith("on"))).length,
+    search: searched(doc, "leaf-002, GPU002  rail 2"),
     requests: frame.contentWindow.performance.getEntriesByType("resource").map((one) => one.name),
   };
 }

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from hpcforge.cluster import load
-from hpcforge.facility import compute
-from hpcforge.report import design_html
+from hpcforge.cluster.designed import designed
+from hpcforge.report import design_html, fabric_html, fabric_labels
 
 from . import designs
 
@@ -24,7 +24,8 @@ pytestmark = pytest.mark.skipif(
 
 BLUEPRINTS = sorted((Path(__file__).parents[2] / "blueprints").glob("*.yaml"))
 MADE = {"unit": designs.unit, "hostile": designs.hostile, "large": designs.large, "without_site": designs.without_site}
-PAGES = (*MADE, *(path.name for path in BLUEPRINTS))
+PAGES = (*MADE, "hostile_fabric", "labels", *(path.name for path in BLUEPRINTS))
+LABELLED = next(path for path in BLUEPRINTS if path.stem == "dgx-h100-site")
 WIDTHS = (1280, 390)
 CONTROL = """<!DOCTYPE html><html lang="en"><title>all that must be noticed</title><body style="margin:0">
 <svg class="rack" viewBox="0 0 100 50" width="100" height="50"><text x="5" y="20">one</text>
@@ -43,6 +44,8 @@ def chromium(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, Any], 
     assert CHROMIUM, "chromium is not installed, and CI must run this test"
     folder = tmp_path_factory.mktemp("chromium")
     pages = {name: design_html.page(make()) for name, make in MADE.items()}
+    pages["hostile_fabric"] = design_html.page(*designs.with_hostile_fabric())
+    pages["labels"] = "".join(fabric_labels.sheet("labels", load(LABELLED, judged=False).cables))
     pages |= {path.name: _page(path) for path in BLUEPRINTS}
     frames = [_frame(f"{name}-{width}", text, width) for name, text in pages.items() for width in WIDTHS]
     script = Path(__file__).with_name("measure.js").read_text(encoding="utf-8")
@@ -58,7 +61,7 @@ def chromium(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, Any], 
 
 def _page(blueprint: Path) -> str:
     loaded = load(blueprint, judged=False)
-    return design_html.page(compute.design(loaded.facility, blueprint.name, loaded.remarks))
+    return design_html.page(designed(loaded, blueprint.name), loaded.cables)
 
 
 def _frame(name: str, text: str, width: int) -> str:
@@ -84,6 +87,7 @@ def test_page_reads_well(chromium: tuple[dict[str, Any], list[str]], name: str, 
     assert page["page_overflow"] == 0
     assert page["overlaps"] == []
     assert page["escaped"] == []
+    assert page["clipped"] == []
     assert page["smallest_px"] >= 9
     assert page["faint"] == []
 
@@ -92,7 +96,19 @@ def test_page_reads_well(chromium: tuple[dict[str, Any], list[str]], name: str, 
 @pytest.mark.parametrize("name", PAGES)
 def test_page_loads_and_runs_nothing(chromium: tuple[dict[str, Any], list[str]], name: str, width: int) -> None:
     page = chromium[0][f"{name}-{width}"]
-    assert (page["scripts"], page["handlers"], page["requests"]) == (0, 0, [])
+    assert page["inline"] == ([fabric_html.script()] if page["search"] else [])
+    assert (page["scripts"], page["handlers"], page["requests"]) == (len(page["inline"]), 0, [])
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_cables_can_be_searched(chromium: tuple[dict[str, Any], list[str]], width: int) -> None:
+    """The script runs although the policy of the page names no other; phrases may stand in any order and case."""
+    search = chromium[0][f"dgx-h100-pod.yaml-{width}"]["search"]
+    assert search["rows"] == 2_044
+    assert search["said"] == "1 of 2,044 cables"
+    [row] = search["shown"]
+    assert "gpu002 rail 2" in row
+    assert "compute-leaf-002 port 1/2" in row
 
 
 def test_console_is_silent(chromium: tuple[dict[str, Any], list[str]]) -> None:

@@ -1,3 +1,5 @@
+import base64
+import hashlib
 from dataclasses import replace
 from html.parser import HTMLParser
 from itertools import pairwise
@@ -5,8 +7,8 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from hpcforge.facility.design import Remark
-from hpcforge.report import design_html, design_svg
+from hpcforge.facility.design import Position, Remark
+from hpcforge.report import design_html, design_svg, fabric_html, fabric_labels, fabric_svg
 
 from . import designs
 
@@ -35,9 +37,10 @@ class Outline(HTMLParser):
 PAGES = {make.__name__: make for make in (designs.unit, designs.hostile, designs.large, designs.without_site)}
 
 
-@pytest.mark.parametrize("name", PAGES)
+@pytest.mark.parametrize("name", [*PAGES, "with_hostile_fabric"])
 def test_page_is_accessible(name: str) -> None:
-    page = Outline(design_html.page(PAGES[name]()))
+    made = designs.with_hostile_fabric() if name == "with_hostile_fabric" else (PAGES[name](),)
+    page = Outline(design_html.page(*made))
     assert page.all("html") == [{"lang": "en"}]
     levels = [int(tag[1]) for tag, _ in page.elements if tag in ("h1", "h2", "h3")]
     assert levels[0] == 1
@@ -68,6 +71,32 @@ def test_every_text_of_the_blueprint_is_escaped() -> None:
     assert "\u202e" not in text
     assert "\x1b" not in text
     assert Outline(text).text.count(designs.SCRIPT) >= 8
+
+
+def test_every_text_of_a_fabric_is_escaped() -> None:
+    text = design_html.page(*designs.with_hostile_fabric())
+    assert text.count("<script") == 1
+    assert fabric_html.script() in text
+    assert "<img" not in text
+    assert "\u202e" not in text
+    page = Outline(text)
+    assert page.text.count(designs.SCRIPT) >= 14
+    assert [len(page.all(tag)) for tag in ("details", "input")] == [3, 1]
+    sheet = "".join(fabric_labels.sheet(designs.SCRIPT, [designs.hostile_fabric()]))
+    assert "<script" not in sheet
+    assert "\u202e" not in sheet
+    assert Outline(sheet).text.count(designs.SCRIPT) >= 6
+    svg = ET.fromstring(fabric_svg.drawing(designs.hostile_fabric().fabric))
+    assert {one.tag.removeprefix(SVG) for one in svg.iter()} <= {"svg", "title", "style", "text", "rect", "path", "g"}
+
+
+def test_the_policy_names_the_one_script() -> None:
+    digest = hashlib.sha256(fabric_html.script().encode()).digest()
+    text = design_html.page(*designs.with_hostile_fabric())
+    assert f"script-src 'sha256-{base64.b64encode(digest).decode()}'\"" in text
+    without = design_html.page(designs.unit())
+    assert "script-src" not in without
+    assert "<script" not in without
 
 
 def test_figures_are_on_the_page() -> None:
@@ -115,6 +144,17 @@ def test_large_site_is_folded() -> None:
     assert "g[0001-2499] \N{MULTIPLICATION SIGN} 2499" in page.text
     assert "g[0001-0020]" in page.text
     assert "gpu001" not in page.text
+
+
+def test_switches_of_racks_that_are_alike_are_drawn_without_their_names() -> None:
+    racks = tuple(
+        designs.rack(f"r{n:03}", (Position(f"compute-leaf-{n:03}", "switch", "qm9700", 48, 1, 1.0, 1.0, "proposed"),))
+        for n in range(70)
+    )
+    text = design_html.page(replace(designs.unit(), racks=racks, row=()))
+    assert len([svg for svg in Outline(text).all("svg") if svg["class"] == "rack"]) == 1
+    assert "compute-leaf" not in text
+    assert "qm9700" in text
 
 
 def test_kinds_of_racks_that_are_not_drawn_are_named() -> None:

@@ -44,11 +44,11 @@ def test_every_role_says_what_it_is_for(roles: tuple[Role, ...]) -> None:
         assert role.spec.description.endswith("."), role.name
 
 
-def test_the_rehearsal_runs_every_role_but_that_of_login_nodes(
+def test_the_rehearsal_runs_every_role_but_those_of_login_nodes_and_fabrics(
     roles: tuple[Role, ...], rehearsal: Cluster, compiled: Compiled
 ) -> None:
     there = {one.role for wanteds in compiled(rehearsal).nodes.values() for one in wanteds}
-    assert {role.name for role in roles} - there == {"slurm_client"}
+    assert {role.name for role in roles} - there == {"slurm_client", "lldp"}
 
 
 def test_no_path_is_wanted_twice_on_a_node(cluster: Cluster, compiled: Compiled) -> None:

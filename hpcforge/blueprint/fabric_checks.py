@@ -1,0 +1,125 @@
+"""What `fabrics` says wrongly of itself, of nodes and of racks. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+
+from hpcforge.blueprint import hostlist
+from hpcforge.blueprint.diagnostics import did_you_mean, quote
+from hpcforge.blueprint.fabrics import Fabric
+from hpcforge.blueprint.reader import Loc
+from hpcforge.blueprint.site_checks import unknown_racks
+from hpcforge.blueprint.validate import Draft, Finding
+
+Findings = Iterator[Finding]
+Reference = Callable[[Loc, Iterable[str]], Findings]  # yields that names are no nodes of the blueprint
+
+_FUNCTIONS = ("head", "login", "storage", "worker")
+_TREES = ("fat-tree", "rail-optimised", "dragonfly+")
+# Keys that mean something in some topologies only.
+_ONLY: dict[str, tuple[str, ...]] = {
+    "rails": ("rail-optimised",),
+    "links": ("single-switch", "leaf-pair", "fat-tree", "dragonfly", "dragonfly+"),
+    "oversubscription": _TREES,
+    "uplinks": _TREES,
+    "peer_links": ("leaf-pair",),
+    "groups": ("dragonfly", "dragonfly+"),
+    "spine_switch": _TREES,
+}
+
+
+def fabric_findings(
+    draft: Draft, reference: Reference, with_function: Callable[[str], tuple[str, ...]]
+) -> Iterator[Finding]:
+    """Yield what fabrics say wrongly; `with_function` has the nodes that are known to have a function."""
+    fabrics: dict[str, Fabric] = draft.sections["fabrics"] or {}
+    for name, fabric in fabrics.items():
+        loc = ("fabrics", name)
+        if not draft.intact(*loc):
+            continue
+        yield from _keys(loc, fabric)
+        yield from _nodes(loc, fabric, reference, with_function)
+        yield from _endpoints(loc, fabric, reference)
+        yield from _subnet_manager(loc, fabric, reference)
+        if draft.intact("site"):
+            yield from _racks(loc, fabric, draft)
+
+
+def _keys(loc: Loc, fabric: Fabric) -> Findings:
+    """Yield keys that the topology does not know, and those that it needs."""
+    for key, topologies in _ONLY.items():
+        if key in fabric.model_fields_set and fabric.topology not in topologies:
+            known = topologies[0] if len(topologies) == 1 else f"{', '.join(topologies[:-1])} or {topologies[-1]}"
+            hint = "say `rails`" if key == "links" else f"it is for {known}"
+            yield Finding((*loc, key), f"a {fabric.topology} has no {quote(key)}", hint, key=True)
+    if fabric.topology == "rail-optimised" and fabric.rails is None:
+        yield Finding(loc, "`rails` is missing", "how many links a node has, each to a leaf of its own", key=True)
+    if fabric.topology == "leaf-pair" and fabric.links == 1:
+        yield Finding((*loc, "links"), "a leaf pair needs a link of each node to either switch", "links: 2")
+    links = fabric.rails or fabric.links or (2 if fabric.topology == "leaf-pair" else 1)
+    if fabric.interfaces and len(fabric.interfaces) != links:
+        yield Finding((*loc, "interfaces"), f"{len(fabric.interfaces)} interfaces for {links} links", key=True)
+    if fabric.uplinks is not None and "oversubscription" in fabric.model_fields_set:
+        message = "`uplinks` and `oversubscription` are two answers to one question"
+        yield Finding((*loc, "uplinks"), message, "give one of them", key=True)
+
+
+def _nodes(loc: Loc, fabric: Fabric, reference: Reference, with_function: Callable[[str], tuple[str, ...]]) -> Findings:
+    if fabric.nodes == "all" or with_function(fabric.nodes):
+        return
+    if fabric.nodes in _FUNCTIONS:
+        yield Finding((*loc, "nodes"), f"no node has the function {quote(fabric.nodes)}")
+    else:
+        yield from reference((*loc, "nodes"), hostlist.expand(fabric.nodes))
+
+
+def _endpoints(loc: Loc, fabric: Fabric, reference: Reference) -> Findings:
+    owner: dict[str, str] = {}
+    for name, ends in fabric.endpoints.items():
+        where = (*loc, "endpoints", name)
+        if (ends.count is None) == (ends.nodes is None):
+            message = f"{quote(name)} needs one of `count` and `nodes`, not {'both' if ends.count else 'neither'}"
+            yield Finding(where, message, "count: machines outside this blueprint; nodes: those of it", key=True)
+        if ends.nodes is None:
+            continue
+        yield from reference((*where, "nodes"), hostlist.expand(ends.nodes))
+        twice = [node for node in hostlist.expand(ends.nodes) if owner.setdefault(node, name) != name]
+        if twice:
+            yield Finding((*where, "nodes"), f"{hostlist.fold(twice)} is also in {quote(owner[twice[0]])}")
+
+
+def _subnet_manager(loc: Loc, fabric: Fabric, reference: Reference) -> Findings:
+    manager, where = fabric.subnet_manager, (*loc, "subnet_manager")
+    if manager is None:
+        return
+    if fabric.kind not in ("infiniband", "omni-path"):
+        yield Finding(where, f"{fabric.kind} has no subnet manager", "it is for infiniband and omni-path", key=True)
+    elif manager not in ("on-switch", "external"):
+        yield from reference(where, (manager,))
+
+
+def _racks(loc: Loc, fabric: Fabric, draft: Draft) -> Findings:
+    site = draft.sections["site"]
+    racks = {name for key in (site.racks if site else ()) for name in hostlist.expand(key)}
+    seen: set[str] = set()
+    for index, text in enumerate(fabric.switches_in):
+        where = (*loc, "switches_in", index)
+        names = hostlist.expand(text)
+        unknown = [name for name in names if name not in racks]
+        if unknown:
+            yield unknown_racks(where, unknown, racks)
+        twice = [name for name in names if name in seen]
+        if twice:
+            yield Finding(where, f"rack {hostlist.fold(twice)} is named twice")
+        seen.update(names)
+
+
+def unknown_switches(draft: Draft, known: Iterable[str]) -> Findings:
+    """Yield switch models that neither the catalog nor the blueprint has."""
+    fabrics: dict[str, Fabric] = draft.sections["fabrics"] or {}
+    names = set(known)
+    for name, fabric in fabrics.items():
+        for key, model in (("switch", fabric.switch), ("spine_switch", fabric.spine_switch)):
+            if model is not None and model not in names and draft.intact("fabrics", name, key):
+                message = f"{quote(model)} is no switch model of the catalog or of this blueprint"
+                yield Finding(("fabrics", name, key), message, did_you_mean(model, sorted(names)))

@@ -1,0 +1,89 @@
+"""The `fabrics` section: what connects the nodes, before a switch is bought.
+
+A fabric says its topology by name and what it is made of; how many switches and cables that takes, and which port goes
+where, is computed (`hpcforge.fabric`).
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import BeforeValidator, Field
+
+from hpcforge.blueprint import values as v
+from hpcforge.blueprint.section import Section
+
+Kind = Literal["infiniband", "roce", "ethernet", "omni-path"]  # as in hpcforge.fabric.graph
+Topology = Literal["single-switch", "leaf-pair", "fat-tree", "rail-optimised", "dragonfly", "dragonfly+"]
+_Rate = Annotated[v.Number, Field(ge=0.1, le=3_200)]
+_Links = Annotated[v.Whole, Field(ge=1, le=64)]
+_Ratio = Annotated[v.Number, Field(ge=1, le=64)]
+_Interface = Annotated[str, v.Matches(r"[A-Za-z][A-Za-z0-9_.-]{0,31}", "an interface such as mlx5_0 or eno1")]
+_Breakout = Annotated[Literal[1, 2, 4, 8], BeforeValidator(v.whole)]
+
+
+class Endpoints(Section):
+    """Ends that are no workers: subnet managers, storage. Machines outside the blueprint, or nodes of it."""
+
+    count: v.Whole | None = Field(None, ge=1, le=4_096, description="How many machines outside this blueprint.")
+    nodes: v.NodeHostlist | None = Field(None, description="Or nodes of this blueprint, as a hostlist.")
+    links: _Links = Field(1, description="Links of each.")
+
+
+class Oversubscription(Section):
+    """What goes down from a switch divided by what goes up, by tier; 1: nothing is oversubscribed."""
+
+    leaf: _Ratio = Field(1.0, description="Of leaf switches.")
+    spine: _Ratio = Field(1.0, description="Of spine switches, where there are three tiers.")
+
+
+class Fabric(Section):
+    """Switches and cables of one purpose."""
+
+    kind: Kind = Field(description="What the switches speak; roce is Ethernet that loses nothing.")
+    rate_gbps: _Rate = Field(description="Rate of one link of a node, Gb/s.")
+    topology: Topology = Field(description="How switches are connected; the tiers of a fat-tree follow from its size.")
+    switch: v.ModelName = Field(description="Switch model in the catalog.")
+    spine_switch: v.ModelName | None = Field(None, description="Model of spine and core switches; default: the same.")
+    nodes: v.WorkerHostlist = Field(
+        "all", description="Nodes on it: all, those with a function such as worker, or a hostlist."
+    )
+    rails: _Links | None = Field(None, description="Links of a node, each to a leaf of its own: rail-optimised only.")
+    links: _Links | None = Field(
+        None,
+        description="Links of a node: to either switch of a leaf pair in turn, else to one leaf where they fit. "
+        "Default: 1, of a leaf pair 2.",
+    )
+    designed_for: v.Whole | None = Field(
+        None,
+        ge=1,
+        le=65_536,
+        description="Nodes that the wiring has room for: new ones at the end move no cable. Default: all.",
+    )
+    oversubscription: Annotated[Oversubscription, v.Short("leaf")] = Field(
+        Oversubscription.model_construct(), description="Of the leaf switches, as a number, or by tier. Default: none."
+    )
+    breakout: _Breakout = Field(1, description="Nodes' links that share one port of a leaf: 1, 2, 4 or 8.")
+    uplink_rate_gbps: _Rate | None = Field(
+        None, description="Rate of a link between switches, Gb/s; default: rate_gbps times breakout."
+    )
+    uplinks: v.Whole | None = Field(
+        None, ge=1, le=512, description="Uplinks of each leaf; default: by its oversubscription."
+    )
+    peer_links: v.Whole | None = Field(
+        None, ge=1, le=64, description="Links between the two switches of a leaf pair; default: 2."
+    )
+    groups: v.Whole | None = Field(
+        None, ge=1, le=4_096, description="Groups of a dragonfly; default: the fewest that hold all ends."
+    )
+    endpoints: dict[v.EndpointName, Endpoints] = Field({}, description="Other ends by name: subnet managers, storage.")
+    subnet_manager: Annotated[str, v.Matches(v.SUBNET_MANAGER, "on-switch, external or the name of a node")] | None = (
+        Field(None, description="Where the subnet manager runs: on-switch, external, or a node of this fabric.")
+    )
+    interfaces: tuple[_Interface, ...] = Field(
+        (), description="A node's interfaces or adapters in the order of its links; default: as they are seen."
+    )
+    switches_in: tuple[v.RackHostlist, ...] = Field((), description="Racks that the switches go into, in this order.")
+    bond: Literal["802.3ad", "active-backup"] | None = Field(
+        None, description="How a node uses its links together; default: each by itself."
+    )

@@ -1,0 +1,125 @@
+"""What `networks` says wrongly of itself, of fabrics and of nodes; addresses are checked once all are known. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+
+from hpcforge.blueprint import hostlist
+from hpcforge.blueprint.diagnostics import did_you_mean, quote
+from hpcforge.blueprint.fabrics import Fabric
+from hpcforge.blueprint.networks import Network
+from hpcforge.blueprint.reader import Loc
+from hpcforge.blueprint.validate import Draft, Finding
+
+Findings = Iterator[Finding]
+Reference = Callable[[Loc, Iterable[str]], Findings]  # yields that names are no nodes of the blueprint
+
+# The largest IP packet, bytes. InfiniBand: what is left of its 4 KiB MTU in datagram mode (RFC 4391: 4 bytes of
+# header); connected mode takes up to 65,520 (Linux, drivers/infiniband/ulp/ipoib). Ethernet: the jumbo frames of
+# data-centre switches (9,216 bytes: Spectrum). Omni-Path: its 10 KiB less 4 (Omni-Path Performance Tuning User Guide).
+_MTU = {"infiniband": 4_092, "roce": 9_216, "ethernet": 9_216, "omni-path": 10_236}
+_MTU_CONNECTED = 65_520
+_NO_VLANS = ("infiniband", "omni-path")
+
+
+def is_bmc(name: str, network: Network) -> bool:
+    """Whether a network is that of management controllers."""
+    return name == "bmc" if network.bmc is None else network.bmc
+
+
+def primary(networks: Mapping[str, Network], fabrics: Mapping[str, Fabric]) -> str | None:
+    """Return the network that the addresses of nodes are on; None where that is not clear.
+
+    The only one; else of those for nodes that are not the site's the one that machines boot from, or the only one, or
+    the only one on Ethernet.
+    """
+    if len(networks) == 1:
+        return next(iter(networks))
+    ours = {name: one for name, one in networks.items() if not one.external and not is_bmc(name, one)}
+    booting = [name for name, one in ours.items() if one.boot]
+    wired = [name for name, one in ours.items() if one.fabric is None or _kind(one, fabrics) not in _NO_VLANS]
+    return next((found[0] for found in (booting, list(ours), wired) if len(found) == 1), None)
+
+
+def _kind(network: Network, fabrics: Mapping[str, Fabric]) -> str | None:
+    fabric = fabrics.get(network.fabric or "")
+    return fabric.kind if fabric else None
+
+
+def network_findings(
+    draft: Draft, reference: Reference, with_function: Callable[[str], tuple[str, ...]]
+) -> Iterator[Finding]:
+    """Yield what networks say wrongly; `with_function` has the nodes that are known to have a function."""
+    networks: dict[str, Network] = draft.sections["networks"] or {}
+    fabrics: dict[str, Fabric] = draft.sections["fabrics"] or {}
+    for name, network in networks.items():
+        if not draft.intact("networks", name):
+            continue
+        loc = ("networks", name)
+        if network.nodes not in (None, "all") and not with_function(network.nodes or ""):
+            yield from reference((*loc, "nodes"), hostlist.expand(network.nodes or ""))
+        if network.gateway and not network.gateway[0].isdigit():
+            yield from reference((*loc, "gateway"), (network.gateway,))
+        yield from _purpose(loc, name, network)
+        if network.fabric is not None and network.fabric not in draft.keys("fabrics"):
+            hint = did_you_mean(network.fabric, draft.keys("fabrics")) or "name it under `fabrics`"
+            yield Finding((*loc, "fabric"), f"{quote(network.fabric)} is not a fabric of this blueprint", hint)
+        if network.fabric in fabrics and draft.intact("fabrics", network.fabric):
+            yield from _carried(loc, network, fabrics[network.fabric])
+    if draft.intact("networks"):
+        yield from _together(networks, fabrics)
+
+
+def _purpose(loc: Loc, name: str, network: Network) -> Findings:
+    if network.external and network.nodes is None:
+        yield Finding(
+            loc, "`nodes` is missing: who is on this network of the site", 'nodes: "head01,login01"', key=True
+        )
+    if network.boot and (network.external or is_bmc(name, network)):
+        what = "the site's" if network.external else "for management controllers"
+        yield Finding((*loc, "boot"), f"machines cannot boot from a network that is {what}", key=True)
+
+
+def _carried(loc: Loc, network: Network, fabric: Fabric) -> Findings:
+    """Yield what a fabric cannot carry."""
+    if network.vlan is not None and fabric.kind in _NO_VLANS:
+        yield Finding(
+            (*loc, "vlan"), f"{fabric.kind} has no VLANs", "its partitions are the subnet manager's", key=True
+        )
+    if network.mtu is not None and network.mtu > _MTU[fabric.kind]:
+        connected = fabric.kind == "infiniband" and network.mtu <= _MTU_CONNECTED
+        yield Finding(
+            (*loc, "mtu"),
+            f"{network.mtu} bytes are more than {fabric.kind} carries in one packet, {_MTU[fabric.kind]}",
+            "only in connected mode, which adapters' own acceleration excludes" if connected else None,
+            severity="warning" if connected else "error",
+        )
+    links = fabric.rails or fabric.links or (2 if fabric.topology == "leaf-pair" else 1)
+    if network.bond and links < 2:
+        yield Finding((*loc, "bond"), f"a bond of {links} link: nodes have no more on {network.fabric}", key=True)
+    if network.bond == "802.3ad" and fabric.kind in _NO_VLANS:
+        yield Finding((*loc, "bond"), f"{fabric.kind} cannot bond by 802.3ad", "bond: active-backup")
+
+
+def _together(networks: Mapping[str, Network], fabrics: Mapping[str, Fabric]) -> Findings:
+    """Yield what networks say of one cable that cannot be true of both, and that none is for nodes."""
+    seen: dict[tuple[str, int | None], str] = {}
+    for name, network in networks.items():
+        if network.fabric is None:
+            continue
+        first = seen.setdefault((network.fabric, network.vlan), name)
+        if first != name:
+            where = "untagged" if network.vlan is None else f"in VLAN {network.vlan}"
+            yield Finding(
+                ("networks", name, "fabric" if network.vlan is None else "vlan"),
+                f"`{first}` and `{name}` are both {where} on {network.fabric}: each hears the other's broadcasts",
+                "give one a VLAN of its own" if _kind(network, fabrics) not in _NO_VLANS else "one subnet a fabric",
+                severity="warning" if network.vlan is None else "error",
+            )
+    if primary(networks, fabrics) is None:
+        booting = [name for name, network in networks.items() if network.boot]
+        message = (
+            f"{', '.join(booting)} all say `boot`" if len(booting) > 1 else "none says that machines `boot` from it"
+        )
+        hint = "the addresses of nodes are on one network that all of them are on: boot: true"
+        yield Finding(("networks",), f"which network are the addresses of nodes on? {message}", hint, key=True)

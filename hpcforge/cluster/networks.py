@@ -1,0 +1,189 @@
+"""Networks and the addresses on them: the inventory's, the blueprint's, else chosen by name; and what is wrong.
+
+Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from ipaddress import IPv4Network
+from itertools import combinations
+
+from hpcforge.blueprint import hostlist
+from hpcforge.blueprint import schema as s
+from hpcforge.blueprint.checks import outside
+from hpcforge.blueprint.inventory import Inventory
+from hpcforge.blueprint.network_checks import is_bmc, primary
+from hpcforge.blueprint.networks import Network
+from hpcforge.blueprint.reader import Loc
+from hpcforge.blueprint.validate import Finding
+from hpcforge.cluster import model as m
+from hpcforge.fabric.addresses import alike, by_name
+from hpcforge.fabric.fabrics import nodes_of
+
+_SHOWN = 3  # pairs of nodes that share an address, of one network
+
+
+@dataclass(frozen=True)
+class Networks:
+    """The networks, that of node addresses first, and the addresses on each by node. Errors are of one file each."""
+
+    all: tuple[m.Network, ...]
+    addresses: Mapping[str, Mapping[str, str]]  # network to node to address
+    wrong_in_blueprint: tuple[Finding, ...]
+    wrong_in_inventory: tuple[Finding, ...]
+
+
+def networks(blueprint: s.Blueprint, inventory: Inventory | None) -> Networks:
+    """Resolve the networks of a blueprint whose references hold."""
+    first = primary(blueprint.networks, blueprint.fabrics)
+    if first is None:
+        raise KeyError("networks")
+    work = _Work(blueprint, inventory, first)
+    order = [first, *(name for name in blueprint.networks if name != first)]
+    addresses = {name: work.addresses(name) for name in order}
+    return Networks(
+        tuple(work.network(name, addresses[name]) for name in order),
+        addresses,
+        tuple(work.of_blueprint(addresses)),
+        tuple(work.of_inventory(addresses)),
+    )
+
+
+class _Work:
+    def __init__(self, blueprint: s.Blueprint, inventory: Inventory | None, first: str) -> None:
+        self.blueprint, self.first = blueprint, first
+        self.machines = inventory.nodes if inventory else {}
+        moved = inventory.networks if inventory else {}
+        self.cidr = {name: moved[name].cidr if name in moved else one.cidr for name, one in blueprint.networks.items()}
+        self.nodes = nodes_of(blueprint, "all")
+        self.on = {name: self._on(network) for name, network in blueprint.networks.items()}
+        self.given = {
+            name: address
+            for key, group in blueprint.nodes.items()
+            if group.addresses is not None
+            for name, address in zip(hostlist.expand(key), hostlist.expand(group.addresses), strict=True)
+        }
+
+    def _on(self, network: Network) -> dict[str, None]:
+        """The nodes on a network: those that it names; else those of its fabric, or all."""
+        if network.nodes is not None:
+            return dict.fromkeys(nodes_of(self.blueprint, network.nodes))
+        fabric = self.blueprint.fabrics.get(network.fabric or "")
+        return dict.fromkeys(nodes_of(self.blueprint, fabric.nodes) if fabric else self.nodes)
+
+    def addresses(self, name: str) -> dict[str, str]:
+        """Addresses on a network by node; on one of the site only those that the inventory has."""
+        if name == self.first:
+            return {node: self._main(node) for node in self.nodes}
+        pinned = {node: self._pinned(name, node) for node in self.on[name]}
+        if self.blueprint.networks[name].external:
+            return {node: address for node, address in pinned.items() if address}
+        return {node: address or self._chosen(name, node) for node, address in pinned.items()}
+
+    def _pinned(self, name: str, node: str) -> str | None:
+        machine = self.machines.get(node)
+        return machine.addresses.get(name) if machine else None
+
+    def _main(self, node: str) -> str:
+        machine = self.machines.get(node)
+        return (machine and machine.address) or self.given.get(node) or by_name(node, self.cidr[self.first])
+
+    def _chosen(self, name: str, node: str) -> str:
+        return alike(self._main(node), self.cidr[self.first], self.cidr[name]) or by_name(node, self.cidr[name])
+
+    def network(self, name: str, addresses: Mapping[str, str]) -> m.Network:
+        one = self.blueprint.networks[name]
+        fabric = self.blueprint.fabrics.get(one.fabric or "")
+        gateway = addresses.get(one.gateway, one.gateway) if one.gateway else None
+        return m.Network(
+            name=name,
+            cidr=self.cidr[name],
+            fabric=one.fabric,
+            vlan=one.vlan,
+            mtu=one.mtu,
+            boot=one.boot,
+            bmc=is_bmc(name, one),
+            external=one.external,
+            gateway=gateway,
+            bond=one.bond or (fabric.bond if fabric else None),
+        )
+
+    def of_blueprint(self, addresses: Mapping[str, Mapping[str, str]]) -> Iterator[Finding]:
+        yield from self._overlaps()
+        missing = [node for node in self.nodes if node not in self.on[self.first]]
+        if missing:
+            where = ("networks", self.first)
+            message = f"the addresses of nodes are on `{self.first}`, but {hostlist.fold(missing)} is not on it"
+            yield Finding(where, message, "a network that all nodes are on; or say `nodes: all`", key=True)
+        for name, network in self.blueprint.networks.items():
+            yield from self._gateway(name, network, addresses[name])
+            yield from self._shared(name, addresses[name])
+
+    def _overlaps(self) -> Iterator[Finding]:
+        for one, other in combinations(self.cidr, 2):
+            if IPv4Network(self.cidr[one]).overlaps(IPv4Network(self.cidr[other])):
+                message = f"{self.cidr[other]} of `{other}` overlaps {self.cidr[one]} of `{one}`"
+                yield Finding(("networks", other, "cidr"), message)
+
+    def _gateway(self, name: str, network: Network, addresses: Mapping[str, str]) -> Iterator[Finding]:
+        gateway, loc = network.gateway, ("networks", name, "gateway")
+        if gateway is None:
+            return
+        if gateway[0].isdigit():
+            yield from outside(loc, (gateway,), self.cidr[name], f"network `{name}`")
+            taken = [node for node, address in addresses.items() if address == gateway]
+            if taken:
+                hint = "name the node instead if it is the gateway; or pin another address of it in the inventory"
+                yield Finding(loc, f"{gateway} is the address of {taken[0]}", hint)
+        elif gateway not in addresses:
+            why = "has no address on it: pin one in the inventory" if network.external else "is not on it"
+            yield Finding(loc, f"the gateway {gateway} of `{name}` {why}")
+
+    def _shared(self, name: str, addresses: Mapping[str, str]) -> Iterator[Finding]:
+        """Yield nodes that share an address or have one that no node can have, where it was chosen for one of them.
+
+        What the inventory gives is said there, what the blueprint gives was said before.
+        """
+        loc: Loc = ("networks", name)
+        chosen = {node for node in addresses if self._is_chosen(name, node)}
+        room = IPv4Network(self.cidr[name]).num_addresses - 2
+        if chosen and len(addresses) > room:
+            message = f"{len(addresses)} nodes do not fit into {self.cidr[name]}, which has {room} addresses"
+            yield Finding((*loc, "cidr"), message)
+            return
+        yield from outside(loc, sorted({addresses[node] for node in chosen}), self.cidr[name], f"network `{name}`")
+        owner: dict[str, str] = {}
+        pairs = [(owner[a], node) for node, a in addresses.items() if owner.setdefault(a, node) != node]
+        pairs = [pair for pair in pairs if chosen & set(pair)]
+        if pairs:
+            shown = ", ".join(f"{one} and {other} {addresses[other]}" for one, other in pairs[:_SHOWN])
+            more = f", and {len(pairs) - _SHOWN} pairs more" if len(pairs) > _SHOWN else ""
+            pin = "address: ..." if name == self.first else f"addresses: {{{name}: ...}}"
+            hint = f"pin another one in the inventory: nodes: {{{pairs[0][1]}: {{{pin}}}}}"
+            yield Finding(loc, f"chosen by their names, two nodes get one address: {shown}{more}", hint, key=True)
+
+    def _is_chosen(self, name: str, node: str) -> bool:
+        machine = self.machines.get(node)
+        if name == self.first:
+            return not (machine and machine.address) and node not in self.given
+        return self._pinned(name, node) is None
+
+    def of_inventory(self, addresses: Mapping[str, Mapping[str, str]]) -> Iterator[Finding]:
+        """Yield pinned addresses that cannot be; of two nodes pinned to one, the later."""
+        owner: dict[tuple[str, str], str] = {}
+        for node, machine in self.machines.items():
+            for name, address in machine.addresses.items():
+                loc = ("nodes", node, "addresses", name)
+                if name not in self.blueprint.networks:
+                    yield Finding(loc, f"`{name}` is not a network of the blueprint", key=True)
+                elif name == self.first:
+                    yield Finding(loc, f"on `{name}` is the node's own address", f"address: {address}", key=True)
+                elif node not in addresses[name]:
+                    yield Finding(loc, f"{node} is not on `{name}`", key=True)
+                else:
+                    yield from outside(loc, (address,), self.cidr[name], f"network `{name}`")
+                    first = owner.setdefault((name, address), node)
+                    if first != node:
+                        yield Finding(loc, f"{address} of {node} is taken by {first}")

@@ -1,0 +1,1 @@
+"""Fabrics: from a topology's name to every switch, port and cable. Pure."""

@@ -1,0 +1,48 @@
+"""Cables and transceivers in the bill of materials. Pure."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+
+from hpcforge.blueprint.hardware import CableModel
+from hpcforge.fabric.cabling import UNKNOWN, Cabled
+from hpcforge.fabric.labels import ENDS
+from hpcforge.facility.design import BomLine
+
+
+def bill(fabrics: Sequence[Cabled], cables: Mapping[str, CableModel]) -> Iterator[BomLine]:
+    """Yield a line for each model and length of cable, and one for the transceivers of each model."""
+    lots: Counter[tuple[str, float, int]] = Counter()
+    for one in fabrics:
+        lots.update(one.bought)
+    for (model, length_m, ends), count in sorted(lots.items()):
+        split = f", one port to {ends} ends" if ends > 1 else ""
+        fibre = "fibre, " if cables[model].fibre else ""
+        said = f"{fibre}{length_m:g} m{split}: {cables[model].description or ''}".removesuffix(": ")
+        yield BomLine("cable", model, said, count, False, None, None)
+    plugs: Counter[str] = Counter()
+    for one in fabrics:
+        plugs.update(transceivers(one, cables))
+    for model, count in sorted(plugs.items()):
+        said = "transceivers: one a link at a machine, one a cage at a switch, twin-port where the cage is"
+        yield BomLine("transceiver", model, said, count, False, cables[model].end_w, None)
+
+
+def transceivers(one: Cabled, cables: Mapping[str, CableModel]) -> Counter[str]:
+    """How many transceivers of a model: those of a switch by cage, of a broken-out port by port."""
+    fabric, columns, counts = one.fabric, one.fabric.cables, Counter[str]()
+    optics = [cables[model].kind == "optics" for model in one.models]
+    cages: set[tuple[int, int, int]] = set()
+    for cable, model in enumerate(one.model):
+        if model == UNKNOWN or not optics[model]:
+            continue
+        for device, port in ((columns.a[cable], columns.a_port[cable]), (columns.b[cable], columns.b_port[cable])):
+            machine = fabric.devices[device]
+            if machine.kind in ENDS:
+                counts[one.models[model]] += 1
+            else:
+                number, _ = fabric.physical_port(device, port)
+                cages.add((device, (number - 1) // machine.per_cage, model))
+    counts.update(one.models[model] for _, _, model in cages)
+    return counts

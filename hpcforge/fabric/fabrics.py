@@ -1,0 +1,176 @@
+"""From a blueprint to its fabrics, and what rules say of them. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from hpcforge.blueprint import fabrics as f
+from hpcforge.blueprint import hostlist
+from hpcforge.blueprint import schema as s
+from hpcforge.blueprint.hardware import Switch, SwitchPorts
+from hpcforge.blueprint.reader import Loc
+from hpcforge.catalog import Catalog
+from hpcforge.fabric.ask import Ask, CannotBuildError, End, Model
+from hpcforge.fabric.build import build
+from hpcforge.fabric.graph import Fabric
+from hpcforge.fabric.growth import moves
+from hpcforge.fabric.judge import judge, ports_of_nodes, unique_names
+from hpcforge.fabric.rules import breach
+from hpcforge.facility.rules import Breach
+
+
+@dataclass(frozen=True)
+class Fabrics:
+    """The fabrics that can be built, in the blueprint's order, and what rules say of all."""
+
+    built: tuple[Fabric, ...]
+    breaches: tuple[Breach, ...]
+
+
+def fabrics(blueprint: s.Blueprint, catalog: Catalog) -> Fabrics:
+    """Build and judge the fabrics of a blueprint whose references hold."""
+    built, said = [], list[Breach]()
+    for name, spec in blueprint.fabrics.items():
+        ask = _ask(name, spec, blueprint, catalog)
+        if not isinstance(ask, Ask):
+            said += ask
+            continue
+        try:
+            fabric = _grown(ask)
+        except CannotBuildError as error:
+            said.append(breach(error.code, (*_loc(name), "topology"), f"{name}: {error}", error.arithmetic, error.hint))
+            continue
+        built.append(fabric)
+        said += judge(fabric, spec, catalog)
+    said += [*ports_of_nodes(blueprint, catalog, built), *unique_names(blueprint, built)]
+    return Fabrics(tuple(built), tuple(said))
+
+
+def _loc(name: str) -> Loc:
+    return ("fabrics", name)
+
+
+def _grown(ask: Ask) -> Fabric:
+    """The fabric; where there are more nodes than it was designed for, with what moves."""
+    fabric = build(ask)
+    if not 0 < ask.designed_for < len(ask.nodes):
+        return fabric
+    before = build(replace(ask, nodes=ask.nodes[: ask.designed_for]))
+    return replace(fabric, designed=ask.designed_for, moves=moves(before, fabric))
+
+
+def nodes_of(blueprint: s.Blueprint, text: str) -> tuple[str, ...]:
+    """The nodes that `all`, a function or a hostlist stands for, in the blueprint's order but for a hostlist."""
+    named = {key: hostlist.expand(key) for key in blueprint.nodes}
+    if text == "all":
+        return tuple(name for names in named.values() for name in names)
+    having = [name for key, names in named.items() if text in blueprint.nodes[key].functions for name in names]
+    return tuple(having) or hostlist.expand(text)
+
+
+def _ends(spec: f.Fabric) -> Iterator[End]:
+    for name, ends in spec.endpoints.items():
+        if ends.nodes:
+            yield from (End(node, ends.links) for node in hostlist.expand(ends.nodes))
+        elif ends.count:
+            width = len(str(ends.count))
+            yield from (End(f"{name}-{number:0{width}}", ends.links) for number in range(1, ends.count + 1))
+
+
+def _ask(name: str, spec: f.Fabric, blueprint: s.Blueprint, catalog: Catalog) -> Ask | list[Breach]:
+    """What the blueprint asks for, in numbers; or why its switches cannot do it."""
+    wanted = spec.rate_gbps * spec.breakout
+    leaf = _model(name, "switch", spec.switch, spec, catalog, wanted)
+    if not isinstance(leaf, Model):
+        return leaf
+    uplink = spec.uplink_rate_gbps or _uplink_rate(leaf, catalog.switches[spec.switch].ports or (), wanted)
+    above = spec.spine_switch or spec.switch
+    spine = _model(name, "spine_switch" if spec.spine_switch else "switch", above, spec, catalog, uplink, ends=False)
+    if not isinstance(spine, Model):
+        return spine
+    fast = _fast_ports(catalog.switches[spec.switch].ports or (), uplink)
+    if spec.topology != "single-switch" and fast is None:
+        return [
+            _too_slow(name, "uplink_rate_gbps" if spec.uplink_rate_gbps else "rate_gbps", spec.switch, uplink, catalog)
+        ]
+    attached = {node for ends in spec.endpoints.values() if ends.nodes for node in hostlist.expand(ends.nodes)}
+    return Ask(
+        name=name,
+        kind=spec.kind,
+        topology=spec.topology,
+        rate_gbps=spec.rate_gbps,
+        uplink_rate_gbps=uplink,
+        nodes=tuple(node for node in nodes_of(blueprint, spec.nodes) if node not in attached),
+        leaf=leaf,
+        spine=spine,
+        rails=spec.rails or spec.links or (2 if spec.topology == "leaf-pair" else 1),
+        designed_for=spec.designed_for or 0,
+        endpoints=tuple(_ends(spec)),
+        breakout=spec.breakout,
+        leaf_oversubscription=spec.oversubscription.leaf,
+        spine_oversubscription=spec.oversubscription.spine,
+        uplinks=spec.uplinks,
+        peer_links=spec.peer_links or 2,
+        groups=spec.groups,
+    )
+
+
+def _model(
+    name: str, key: str, model: str, spec: f.Fabric, catalog: Catalog, rate_gbps: float, *, ends: bool = True
+) -> Model | list[Breach]:
+    """A switch model as this fabric uses it, or why it cannot."""
+    switch, loc = catalog.switches[model], (*_loc(name), key)
+    speaks = "ethernet" if spec.kind == "roce" else spec.kind
+    if switch.speaks is not None and speaks not in switch.speaks:
+        sums = f"{speaks} is not one of {', '.join(switch.speaks) or 'none'}"
+        return [breach("FABRIC-002", loc, f"{name}: {model} does not speak {spec.kind}", sums)]
+    if not switch.ports:
+        hint = "say ports in an entry like it, `parts: {switches: ...}`"
+        return [breach("FABRIC-009", loc, f"{name}: no published ports of {model}", None, hint)]
+    slow = _fast_ports(switch.ports, rate_gbps)
+    if slow is None:
+        return [_too_slow(name, "rate_gbps", model, rate_gbps, catalog)]
+    first, ports = slow
+    if ends and spec.breakout > 1 and ports.breakouts is not None and spec.breakout not in ports.breakouts:
+        sums = f"{spec.breakout} is not one of {', '.join(map(str, ports.breakouts)) or 'none'}"
+        where = (*_loc(name), "breakout")
+        return [breach("FABRIC-003", where, f"{name}: a port of {model} cannot be split so", sums)]
+    up_first, up = _up_ports(switch.ports, (first, ports), spec, rate_gbps) if ends else (first, ports)
+    return Model(model, ports.count, up.count, first, up_first, ports.per_cage)
+
+
+def _fast_ports(ports: Sequence[SwitchPorts], rate_gbps: float) -> tuple[int, SwitchPorts] | None:
+    """The slowest ports that run at a rate, and the number of their first."""
+    first, found = 1, list[tuple[int, SwitchPorts]]()
+    for some in ports:
+        if some.rate_gbps >= rate_gbps:
+            found.append((first, some))
+        first += some.count
+    return min(found, key=lambda each: each[1].rate_gbps, default=None)
+
+
+def _up_ports(
+    ports: Sequence[SwitchPorts], ends: tuple[int, SwitchPorts], spec: f.Fabric, rate_gbps: float
+) -> tuple[int, SwitchPorts]:
+    """The ports for uplinks: the fastest, if a model has some that are faster than those for ends; else the same."""
+    fastest = max(each.rate_gbps for each in ports)
+    found = _fast_ports(ports, max(spec.uplink_rate_gbps or fastest, rate_gbps))
+    return found or ends
+
+
+def _uplink_rate(leaf: Model, ports: Sequence[SwitchPorts], port_rate_gbps: float) -> float:
+    """Uplinks run at the rate of the ports for ends; at their own where a model has ports for uplinks."""
+    return port_rate_gbps if leaf.shared else max(each.rate_gbps for each in ports)
+
+
+def _too_slow(name: str, key: str, model: str, rate_gbps: float, catalog: Catalog) -> Breach:
+    fastest = max((ports.rate_gbps for ports in catalog.switches[model].ports or ()), default=0)
+    sums = f"{rate_gbps:g} Gb/s > {fastest:g} Gb/s of {model}"
+    return breach("FABRIC-003", (*_loc(name), key), f"{name}: no port of {model} is fast enough", sums)
+
+
+def switch_of(fabric: Fabric, catalog: Catalog, device: int) -> Switch | None:
+    """The catalog's entry of a switch; None of an end."""
+    model = fabric.devices[device].model
+    return catalog.switches[model] if model else None

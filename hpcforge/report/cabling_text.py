@@ -1,0 +1,92 @@
+"""What was plugged in otherwise than drawn, for people and as JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from hpcforge.blueprint.hostlist import fold
+from hpcforge.fabric.asbuilt import Finding, Move, Report
+from hpcforge.report.text import clean
+
+_SHOWN = 8  # moves of one finding; --json has all
+
+
+def cabling_text(report: Report, doubts: Sequence[str], silent: Mapping[str, str]) -> str:
+    """Findings, each with what mends it and the labels that its cables then have; last, what it comes to."""
+    lines: list[str] = []
+    for finding in report.findings:
+        lines += [f"{finding.kind}: {finding.message}", *_moves(finding)]
+    lines += [f"not certain: {doubt}" for doubt in doubts]
+    reasons: dict[str, list[str]] = {}
+    for name, why in silent.items():
+        reasons.setdefault(why, []).append(name)
+    lines += [f"not asked: {_names(names)}: {why}" for why, names in reasons.items()]
+    lines.append(_sum(report))
+    return "".join(f"{clean(line)}\n" for line in lines)
+
+
+def _names(names: Sequence[str]) -> str:
+    return ", ".join(names) if any(" " in name for name in names) else fold(names)
+
+
+def _sum(report: Report) -> str:
+    moves = f"{report.moves} {'thing' if report.moves == 1 else 'things'} to do" if report.findings else "as drawn"
+    unchecked = f", {report.unchecked} not checked: neither end was asked" if report.unchecked else ""
+    return (
+        f"{report.as_drawn} cables are as drawn{unchecked}: {moves}"
+        if report.findings
+        else (f"{report.as_drawn} cables are as drawn{unchecked}")
+    )
+
+
+def _moves(finding: Finding) -> list[str]:
+    lines = []
+    for move in finding.moves[:_SHOWN]:
+        lines.append(f"  {_move(move)}")
+        if move.labels:
+            lines += [f"    label: {label}" for label in move.labels]
+    if len(finding.moves) > _SHOWN:
+        lines.append(f"  and {len(finding.moves) - _SHOWN} more, in --json")
+    return lines
+
+
+def _move(move: Move) -> str:
+    if move.action == "move":
+        return f"move the plug in {move.taken} to {move.into}"
+    return {
+        "plug in": f"plug in, or replace: {move.cable}",
+        "take away": f"take away: {move.cable}",
+        "look": f"look at: {move.cable}",
+    }[move.action]
+
+
+def cabling_json(report: Report, doubts: Sequence[str], silent: Mapping[str, str]) -> dict[str, Any]:
+    """The same as data."""
+    return {
+        "schema_version": 1,
+        "as_drawn": report.as_drawn,
+        "unchecked": report.unchecked,
+        "moves": report.moves,
+        "findings": [
+            {
+                "kind": finding.kind,
+                "message": finding.message,
+                "exchange": finding.exchange,
+                "moves": [_move_json(move) for move in finding.moves],
+            }
+            for finding in report.findings
+        ],
+        "doubts": list(doubts),
+        "silent": dict(silent),
+    }
+
+
+def _move_json(move: Move) -> dict[str, Any]:
+    return {
+        "action": move.action,
+        "cable": [{"device": port.device, "port": port.name} for port in move.cable],
+        "from": move.taken and {"device": move.taken.device, "port": move.taken.name},
+        "to": move.into and {"device": move.into.device, "port": move.into.name},
+        "labels": move.labels,
+    }

@@ -1,0 +1,69 @@
+"""Ask the nodes of a cluster who their neighbours are: LLDP on every node, InfiniBand discovery from one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from hpcforge.cluster.model import Cluster
+from hpcforge.engines.tasks import Command, Engine
+from hpcforge.fabric.recognise import Heard
+from hpcforge.verify.cabling import IB_COMMAND, LLDP_COMMAND, heard
+
+_TIMEOUT_S = 120.0  # a subnet of thousands of switches takes ibnetdiscover tens of seconds
+_NO_COMMAND = 127
+_TRIES = 3  # nodes that are asked to discover an InfiniBand fabric, one after the other, until one can
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What nodes said. `silent` is who said nothing, and why; `unreachable` those of them that could not be reached."""
+
+    heard: Heard
+    silent: Mapping[str, str]
+    unreachable: frozenset[str]
+
+
+def ask(engine: Engine, cluster: Cluster) -> Asked:
+    """Ask all nodes side by side. Raises CablingError where an answer is not what its program writes."""
+    wired = {fabric.name for fabric in cluster.fabrics if fabric.lldp}
+    nodes = [node.name for node in cluster.nodes if wired.intersection(node.fabrics)]
+    answers, silent, unreachable = _run(engine, nodes, LLDP_COMMAND)
+    discovered = {}
+    for fabric in cluster.fabrics:
+        if fabric.kind != "infiniband":
+            continue
+        on = [node.name for node in cluster.nodes if fabric.name in node.fabrics and node.name not in unreachable]
+        for node in on[:_TRIES]:
+            said, refused, lost = _run(engine, [node], IB_COMMAND)
+            unreachable |= lost
+            if node in said:
+                discovered[fabric.name] = said[node]
+                break
+            silent |= {f"{fabric.name} from {node}": refused[node]}
+    return Asked(heard(answers, discovered, answers), silent, frozenset(unreachable))
+
+
+def _run(
+    engine: Engine, nodes: Sequence[str], argv: tuple[str, ...]
+) -> tuple[dict[str, str], dict[str, str], set[str]]:
+    """What a command prints on each node; why it did not, by node; and the nodes that were not reached."""
+    waiting = {f"neighbours:{argv[0]}:{node}" for node in nodes}
+    for node in nodes:
+        engine.start(Command(f"neighbours:{argv[0]}:{node}", node, argv, user="root", timeout_s=_TIMEOUT_S))
+    said: dict[str, str] = {}
+    silent: dict[str, str] = {}
+    unreachable: set[str] = set()
+    while waiting:
+        event = engine.next(_TIMEOUT_S)
+        if event is None or event.kind != "result" or event.task not in waiting:
+            continue
+        waiting.discard(event.task)
+        data = event.data
+        if data["ok"]:
+            said[event.node] = data["stdout"]
+            continue
+        unreachable |= {event.node} if data["unreachable"] else set()
+        lines = (data["stderr"] or data["error"] or "it said nothing").strip().splitlines()
+        silent[event.node] = f"there is no {argv[0]}" if data["rc"] == _NO_COMMAND else lines[-1]
+    return said, silent, unreachable
