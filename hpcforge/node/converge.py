@@ -33,6 +33,8 @@ def prepare(request: Json, report: Report) -> None:
         _each(work, "directories", report)
         _arm(work, _late, report)
         _each(work, "files", report, _late)
+        remembered = ownership.written(remembered, [role for role in work if report.is_well(role)])
+        receipt.save(remembered)
         _end_guarded(work, remembered, report)
 
 

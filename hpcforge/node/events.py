@@ -116,6 +116,10 @@ class Report:
             return False
         return True
 
+    def is_well(self, work: Json) -> bool:
+        """Whether a role has neither failed nor been skipped so far."""
+        return work["role"] not in self.failures and work["role"] not in self.skips
+
     def done(self, roles: Iterable[str], whole_failed: bool, facts: Json) -> None:
         """The last event. `whole_failed`: none of `roles` was done."""
         failed = list(roles) if whole_failed else list(self.failures)

@@ -17,7 +17,7 @@ import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from hpcforge.node import commands, files, lock, originals, receipt, units
+from hpcforge.node import commands, files, lock, originals, ownership, receipt, units
 from hpcforge.node.events import Json, NodeError, Report, explain
 from hpcforge.node.receipt import Receipt
 
@@ -117,6 +117,7 @@ def take_back(guard: str, remembered: Receipt, report: Report, why: str) -> Rece
         {"guard": guard, "role": role, "since_s": time.time(), "why": why, "errors": errors} for role in state["roles"]
     ]
     others = [one for one in remembered.reverted if one["role"] not in state["roles"]]
+    remembered = ownership.put_back(remembered, state["files"])
     remembered = remembered._replace(reverted=(*others, *entries), restarts=remembered.restarts - set(state["units"]))
     if not remembered.newer:
         receipt.save(remembered)

@@ -58,8 +58,8 @@ def observe(request: Json, report: Report) -> Json:
 
 def _with_written(difference: Json, role: Json, remembered: Receipt) -> Json:
     """The difference with the digest that we last wrote there: by it, somebody else's change is told from our own."""
-    known = remembered.roles.get(role["role"], {}).get("files", {}).get(difference["path"]) or {}
-    return {**difference, "written": known.get("digest")}
+    last = ownership.last_written(remembered, role["role"], difference["path"], difference["digest"])
+    return {**difference, "written": last}
 
 
 def _receipt(remembered: Receipt, wanted: Sequence[Json], compare: bool) -> Json:

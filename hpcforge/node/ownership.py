@@ -7,7 +7,7 @@ leaves a receipt that knows at least of all that it touched.
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
 from hpcforge.node import accounts, files, originals, units
 from hpcforge.node.events import Json, NodeError
@@ -47,6 +47,32 @@ def without_packages(receipt: Receipt, names: Collection[str]) -> Receipt:
         for role, entry in receipt.roles.items()
     }
     return receipt._replace(roles=roles)
+
+
+def written(receipt: Receipt, work: Sequence[Json]) -> Receipt:
+    """The receipt once these roles' files are what they were to become: what they were until then is forgotten."""
+    paths = {file["path"] for role in work for file in role.get("files", ())}
+    return _with_files(receipt, lambda path, file: file if path not in paths else _without_was(file))
+
+
+def put_back(receipt: Receipt, states: Mapping[str, Json | None]) -> Receipt:
+    """The receipt once these files, by path, have been put back to what they were before their last change."""
+    return _with_files(
+        receipt,
+        lambda path, file: (
+            {**_without_was(file), "digest": (states[path] or {}).get("kept")} if path in states else file
+        ),
+    )
+
+
+def last_written(receipt: Receipt, role: str, path: str, found: str | None) -> str | None:
+    """Digest of what we last wrote at a path where `found` is now; null: nothing.
+
+    Where a run was cut off while it wrote, what was there until then is as much what we know as what was to come.
+    """
+    file = receipt.roles.get(role, {}).get("files", {}).get(path) or {}
+    cut_off = "was" in file and file["was"] == found
+    return found if cut_off else file.get("digest")
 
 
 def surplus(receipt: Receipt, wanted: Sequence[Json]) -> Json:
@@ -105,6 +131,18 @@ def forget(receipt: Receipt, work: Sequence[Json]) -> Receipt:
     return receipt._replace(roles=roles, opaque=opaque, reboots=reboots, restarts=receipt.restarts - gone["units"])
 
 
+def _with_files(receipt: Receipt, change: Callable[[str, Json], Json]) -> Receipt:
+    roles = {
+        role: {**entry, "files": {path: change(path, file) for path, file in entry["files"].items()}}
+        for role, entry in receipt.roles.items()
+    }
+    return receipt._replace(roles=roles)
+
+
+def _without_was(file: Json) -> Json:
+    return {key: value for key, value in file.items() if key != "was"}
+
+
 def _empty() -> Json:
     return {"packages": [], "files": {}, "directories": {}, "units": {}, "accounts": {}, "on_remove": "stop"}
 
@@ -150,12 +188,15 @@ def _parents(path: str, made: Collection[str]) -> list[str]:
 
 def _file(path: str, change: Json | None, known: Json | None, made: set[str]) -> Json | None:
     if known:
-        return {**known, "digest": change["digest"]} if change else known
+        if not change or change["digest"] == known["digest"]:
+            return known
+        return {**known, "digest": change["digest"], "was": known["digest"]}
     parents = _parents(path, made)
     made |= set(parents)
     try:
         if change:
-            return {"digest": change["digest"], "before": originals.keep(path), "made": parents}
+            before = originals.keep(path)
+            return {"digest": change["digest"], "was": (before or {}).get("kept"), "before": before, "made": parents}
         found = files.look(path)
     except NodeError:
         return None  # what cannot be ours; putting it will fail and say why

@@ -14,8 +14,9 @@ and what was in its place before.
      "accounts": {name: whether we made it},
      "on_remove": "keep" | "stop" | "purge"}
 
-BEFORE is null where there was nothing, "unknown" where the file was as wanted when it was first seen, `{"link":
-target}` for a symbolic link, or `{"mode", "owner", "group", "kept": SHA-256}` with the content in `originals`.
+While a file is being written, its entry also has `was`, the digest until then. BEFORE is null where there was nothing,
+"unknown" where the file was as wanted when it was first seen, `{"link": target}` for a symbolic link, or `{"mode",
+"owner", "group", "kept": SHA-256}` with the content in `originals`.
 """
 
 from __future__ import annotations

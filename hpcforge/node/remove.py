@@ -134,7 +134,7 @@ def _unit_back(moved: Collection[str], entry: Json, name: str) -> str | None:
 def _file_back(report: Report, entry: Json, path: str) -> str | None:
     """The old content put back, or the new file deleted."""
     file, found = entry["files"][path], files.look(path)
-    edited = found is not None and found.digest != file["digest"]
+    edited = found is not None and found.digest not in (file["digest"], file.get("was"))
     if file["before"] != ownership.UNKNOWN:
         detail = originals.put_back(path, file["before"])
         return f"{detail}; it had been changed by hand" if detail == "removed" and edited else detail

@@ -90,6 +90,7 @@ def diff(
         jobs=parse_jobs(answers.get(SLURM_JOBS, "")),
         rollout=cluster.rollout,
         basis={name: seen.basis for name, seen in reachable.items()},
+        scheduler="slurm_controller" in desired.roles,
         via=cluster.access.via.name if cluster.access.via and cluster.access.via.is_node else None,
     )
 

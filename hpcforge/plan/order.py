@@ -64,8 +64,9 @@ class Order:
 
     def has_to_be_empty(self, node: str) -> bool:
         """Whether jobs would be disturbed: nothing more may start there, and what runs has to end first."""
+        has_jobs = self.plan.scheduler and node in self._workers
         at_stake = node in self.plan.in_service or node in self.plan.jobs
-        return node in self._workers and at_stake and self.plan.disruption(node) in ("drain", "reboot")
+        return has_jobs and at_stake and self.plan.disruption(node) in ("drain", "reboot")
 
     def may_begin(self, node: str, begun: Set[str], ended: Mapping[str, Ended]) -> Begin:
         """Whether a node that has not begun may do so, given which have begun and how nodes ended."""

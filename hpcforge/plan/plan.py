@@ -157,6 +157,7 @@ class Plan:
     basis: Mapping[str, str] = field(default_factory=dict)  # node -> digest of what it answered
     desired: str = ""  # digest of what is wanted of all nodes
     offline: bool = False  # made without looking: as if nodes had nothing
+    scheduler: bool = True  # one of the roles brings Slurm: workers have jobs
     via: str | None = None  # the node that all others are reached through
 
     @property

@@ -68,6 +68,8 @@ class Progress:
         elif event.kind == "draining":
             jobs = f": its jobs ({data['detail']}) are waited for" if data["detail"] else ""
             self.say(f"{node}: drained{jobs}")
+        elif event.kind == "restarting":
+            self.say(f"{node}: {data['detail']}")
         elif event.kind == "settled" and data["status"] != "interrupted":
             detail = f": {data['detail']}" if data["detail"] else ""
             self.say(f"{node}: {role} {data['status'] if data['status'] == 'done' else data['status'].upper()}{detail}")

@@ -7,6 +7,7 @@ Each line is an object with `schema_version` (2), `event` and `time_s` (seconds 
     said      `text`: something worth a line
     changed, progress, warning, failed, skipped   of a node: `node` and what the node program said (`hpcforge.node`)
     draining  `node`, `detail`: jobs that are waited for
+    restarting  `node`, `detail`: what becomes of its restart
     settled   `node`, `role`, `status`: done, failed, skipped, unreachable, interrupted or deferred; `detail`
     result    the last: `exit`, `result`, `admission`, `verdicts`, `verdicts_age_s`, `note`, `error`, `moved`
 """
@@ -28,7 +29,7 @@ from hpcforge.report.progress import Progress
 from hpcforge.run.apply import Applied
 
 SCHEMA_VERSION = 2
-_OF_NODES = ("changed", "progress", "warning", "failed", "skipped", "draining", "settled")
+_OF_NODES = ("changed", "progress", "warning", "failed", "skipped", "draining", "restarting", "settled")
 
 
 class Stream:

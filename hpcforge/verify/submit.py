@@ -37,6 +37,7 @@ class Launch:
     time_limit_s: int
     launcher_options: tuple[str, ...] = ()  # more options for torchrun
     arguments: tuple[str, ...] = ()  # more arguments for the test program
+    libuv: bool = True  # False: this build of torch lacks what its own launcher asks for
 
     @property
     def ranks(self) -> int:
@@ -79,6 +80,7 @@ def launch(cluster: Cluster, test: SmokeTest, names: Sequence[str], arguments: S
     real = gpus > 0 and not any(node.gpus and node.gpus.fake for node in nodes)
     ranks = max(1, gpus)
     memory = min(node.memory_mib for node in nodes) - cluster.slurm.reserve_memory_mib
+    packaged = cluster.pytorch.build == "distribution"
     return Launch(
         test=test.name,
         nodes=nodes,
@@ -90,8 +92,9 @@ def launch(cluster: Cluster, test: SmokeTest, names: Sequence[str], arguments: S
         cpus_per_node=max(1, min(_cpus_for_jobs(cluster, node) for node in nodes)),
         memory_mib=max(1, min(memory, ranks * MEMORY_MIB[real])),
         time_limit_s=test.time_limit_s,
-        launcher_options=_QUIRKS if cluster.pytorch.build == "distribution" else (),
+        launcher_options=_QUIRKS if packaged and cluster.pytorch.version.startswith("1.") else (),
         arguments=tuple(arguments),
+        libuv=not packaged or cluster.pytorch.version.startswith("1."),
     )
 
 
@@ -166,8 +169,7 @@ def torchrun(job: Launch, job_id: str) -> list[str]:
     """
     return [
         job.python,
-        "-m",
-        "torch.distributed.run",
+        *(("-m", "torch.distributed.run") if job.libuv else ("-c", _RUN_WITHOUT_LIBUV)),
         f"--nnodes={len(job.nodes)}",
         f"--nproc_per_node={job.ranks_per_node}",
         "--rdzv_backend=static",
@@ -191,6 +193,13 @@ def port(job_id: str) -> int:
 # torch 1.13 under Python 3.11 (Debian 12) misreads its own default of these two, and dies: iterating over a Flag no
 # longer gives the member that is zero. A mapping for a local rank that is not there means the same: nothing redirected.
 _QUIRKS = ("--redirects=9:1", "--tee=9:1")
+
+# Debian builds torch 2 without libuv. Its launcher asks for a store that uses it, whatever USE_LIBUV says.
+_RUN_WITHOUT_LIBUV = (
+    "import functools, torch.distributed.run as run; "
+    "import torch.distributed.elastic.rendezvous.static_tcp_rendezvous as static; "
+    "static.TCPStore = functools.partial(static.TCPStore, use_libuv=False); run.main()"
+)
 
 # $1 nodes are named after it, in the order of their ranks; then comes the launcher's command line. torchrun takes any
 # option from the environment too, as PET_OPTION.
@@ -220,6 +229,7 @@ def _environment(job: Launch) -> dict[str, str]:
         "OMP_NUM_THREADS": str(max(1, job.cpus_per_node // job.ranks_per_node)),
         "PYTHONUNBUFFERED": "1",
         "PYTHONWARNINGS": "ignore:Failed to initialize NumPy",  # the smoke tests do not use it
+        **({} if job.libuv else {"USE_LIBUV": "0"}),  # heard by the ranks, not by the launcher
     }
 
 

@@ -163,7 +163,8 @@ def test_no_secret_is_left_anywhere_but_in_its_file(node, wanted):
     assert secret not in said + events
     found = node.shell("sudo grep -rlF -f - /run /var/lib /var/log /tmp /etc 2>/dev/null", stdin=secret, check=False)
     assert found.split() == ["/etc/secret"]
-    assert node.shell("sudo stat -c '%a %U' /run/hpcforge /run/hpcforge/*").split("\n")[:2] == ["700 root", "600 root"]
+    rights = node.shell("sudo sh -c \"stat -c '%a %U' /run/hpcforge /run/hpcforge/*\"").split("\n")
+    assert rights[:2] == ["700 root", "600 root"]
 
 
 def test_without_systemd_to_ask_it_is_a_session_of_its_own(node, wanted):

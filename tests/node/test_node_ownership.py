@@ -33,6 +33,7 @@ def test_what_was_there_before_is_taken_down_once(tmp_path, kept, wanted):
     assert (files[str(old)]["before"]["mode"], files[str(old)]["before"]["kept"]) == ("0640", digest("before us\n"))
     assert files[str(new)] == {
         "digest": digest("new\n"),
+        "was": None,
         "before": None,
         "made": [str(tmp_path / "deep/er"), str(tmp_path / "deep")],
     }
@@ -41,9 +42,35 @@ def test_what_was_there_before_is_taken_down_once(tmp_path, kept, wanted):
     assert {path.stat().st_mode & 0o777 for path in (kept, *kept.iterdir())} == {0o700, 0o600}
 
     old.write_text("new\n")
+    first = ownership.written(first, work)
+    files = first.roles["one"]["files"]
+    assert not any("was" in file for file in files.values())
     again = ownership.intend(first, [{"role": "one", "files": [wanted.file(old, "newer\n")]}])
-    assert again.roles["one"]["files"][str(old)] == {**files[str(old)], "digest": digest("newer\n")}
+    assert again.roles["one"]["files"][str(old)] == {
+        **files[str(old)],
+        "digest": digest("newer\n"),
+        "was": digest("new\n"),
+    }
     assert len(list(kept.iterdir())) == 1
+
+
+def test_what_a_run_that_was_cut_off_left_is_not_taken_for_somebody_elses(tmp_path, kept, wanted):
+    path = tmp_path / "f"
+    work = [{"role": "one", "files": [wanted.file(path)]}]
+    cut_off = ownership.intend(EMPTY, work)
+    new, newer, by_hand = digest("new\n"), digest("newer\n"), digest("by hand\n")
+
+    def written(receipt, found):
+        return ownership.last_written(receipt, "one", str(path), found)
+
+    assert [written(cut_off, found) for found in (None, new, by_hand)] == [None, new, new]
+    path.write_text("new\n")
+    done = ownership.written(cut_off, work)
+    assert [written(done, found) for found in (None, new, by_hand)] == [new, new, new]
+    again = ownership.intend(done, [{"role": "one", "files": [wanted.file(path, "newer\n")]}])
+    assert [written(again, found) for found in (new, newer, by_hand)] == [new, newer, newer]
+    back = ownership.put_back(again, {str(path): {"kept": new}})
+    assert [written(back, found) for found in (new, newer)] == [new, new]
 
 
 def test_what_was_as_wanted_is_owned_and_what_was_before_it_unknown(tmp_path, kept):

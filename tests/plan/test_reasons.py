@@ -125,6 +125,15 @@ def test_a_node_that_nobody_works_on_restarts_and_disrupts_nothing(cluster: Clus
     assert (change.disruption, change.reboot, plan.restarts) == ("none", ("packages",), ("w1",))
 
 
+def test_nothing_is_drained_where_no_role_brings_a_scheduler(cluster: Cluster, desired: Desired) -> None:
+    roles = {n: tuple(replace(w, disrupts={"files": "reboot"}) for w in ws) for n, ws in desired.nodes.items()}
+    slurm = replace(desired, nodes=roles, roles=(*desired.roles, "slurm_controller"))
+    without = replace(slurm, roles=desired.roles)
+    observed = {"w1": seen(file("aa", "aa"))}
+    assert "w1 is drained first" in plan_text(diff(cluster, slurm, observed))
+    assert "drained" not in plan_text(diff(cluster, without, observed))
+
+
 def test_a_reboot_that_was_due_and_has_happened_changes_what_a_plan_rests_on(
     cluster: Cluster, desired: Desired
 ) -> None:

@@ -11,7 +11,8 @@ import pytest
 from test_walk import FACTS, RUN, plan, unit
 
 from hpcforge.cluster.model import Rollout
-from hpcforge.engines.tasks import Event, Program, Task, result
+from hpcforge.engines.tasks import Command, Event, Program, Task, result
+from hpcforge.plan.admission import Declared
 from hpcforge.plan.desired import Check, Opaque
 from hpcforge.plan.plan import Change, Need, OpaqueChange, Owns, Plan
 from hpcforge.run.result import Result
@@ -23,6 +24,7 @@ DRIVER = Change(packages=("driver",), units=unit("d"), checks=CHECK, reboot=("pa
 
 @pytest.fixture(autouse=True)
 def no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("hpcforge.run.drain._POLL_S", 0.0)
     monkeypatch.setattr("hpcforge.run.reboot._POLL_S", 0.0)
 
 
@@ -182,6 +184,22 @@ def test_a_restart_is_done_for_those_that_are_left() -> None:
 
     ended = NoKernel().walk(plan(steps))
     assert statuses(ended) == {"w1": {"kernel": "failed", "driver": "done"}}
+
+
+def test_a_node_with_jobs_is_emptied_before_anything_is_done_for_a_restart() -> None:
+    class Slurm(Site):
+        def _answer(self, task: Task) -> list[tuple[str, dict[str, Any]]]:
+            if isinstance(task, Command):
+                self.log.append(" ".join(task.argv[:3]))
+                left = sum(word.startswith("squeue") for word in self.log) < 3
+                return [("result", result(ok=True, stdout="12|w1\n" if left else ""))]
+            return super()._answer(task)
+
+    site = Slurm()
+    worker = Declared("w1", 1, 1, 1, 0, "", "nvidia")
+    site.walk(plan({"driver": {"w1": DRIVER}}, groups={"w1": "w1"}, in_service=("w1",), declared=(worker,)))
+    assert site.log[0] == "scontrol update NodeName=w1"
+    assert site.log[-3:] == ["prepare:w1", "reboot w1", "finish:driver:units:w1"]
 
 
 def test_opaque_work_comes_before_the_restart_and_is_remembered_with_it() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import shlex
 import subprocess
 from collections.abc import Callable
@@ -23,18 +24,24 @@ def launch(cluster: Cluster, *names: str, arguments: tuple[str, ...] = ()) -> su
     return submit.launch(cluster, test, names or test.nodes, arguments)
 
 
+def packaged(cluster: Cluster, version: str) -> Cluster:
+    assert cluster.pytorch
+    return dataclasses.replace(cluster, pytorch=dataclasses.replace(cluster.pytorch, version=version))
+
+
 def text(job: submit.Launch) -> str:
     lines = [shlex.join(submit.sbatch(job)), "", submit.script(job)]
     return "\n".join([*lines, *(shlex.quote(word) for word in submit.srun(job, "1234")), ""])
 
 
-@pytest.mark.parametrize("name", ["rehearsal", "h100", "no_gpus", "distribution", "faulty", "one_node"])
+@pytest.mark.parametrize("name", ["rehearsal", "h100", "no_gpus", "distribution", "debian_13", "faulty", "one_node"])
 def test_commands(name: str, build: Build, golden: Golden) -> None:
     jobs = {
         "rehearsal": lambda: launch(build(3)),
         "h100": lambda: launch(build(4, Gpus("h100-sxm-80g", 8), 128, 2_000_000, time_limit_s=900)),
         "no_gpus": lambda: launch(build(2, None, 64, 256_000)),
-        "distribution": lambda: launch(build(2, build="distribution")),
+        "distribution": lambda: launch(packaged(build(2, build="distribution"), "1.13.1")),
+        "debian_13": lambda: launch(packaged(build(2, build="distribution"), "2.6.0")),
         "faulty": lambda: launch(build(2), arguments=("--inject", "wrong:1")),
         "one_node": lambda: launch(build(3), "w2"),
     }

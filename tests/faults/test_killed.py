@@ -1,0 +1,116 @@
+"""hpcforge is killed or interrupted, or a node loses its power: the next apply ends where an undisturbed one does."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.faults.conftest import Running, Site
+
+pytestmark = pytest.mark.lab
+
+_BOUNDARIES = ("changed", "settled", "failed", "phase")
+_ENOUGH = 200  # boundaries; the loop ends by itself long before
+
+
+@pytest.fixture(scope="module")
+def wanted(lab_site: Site) -> dict[str, str]:
+    """The nodes after a first apply that nothing disturbed."""
+    lab_site.restore()
+    lab_site.fresh()
+    lab_site.apply()
+    return lab_site.state()
+
+
+def boundary(run: Running, number: int) -> bool:
+    """Read on to the end of the event of this number; False if there were fewer."""
+    seen = 0
+    while seen < number:
+        event = run.next()
+        if event is None:
+            return False
+        seen += event["event"] in _BOUNDARIES
+    return True
+
+
+def test_killed_at_every_event_of_a_first_apply(site: Site, wanted: dict[str, str]) -> None:
+    number = 0
+    while number < _ENOUGH:
+        site.fresh()
+        run = site.start()
+        cut_off = boundary(run, number)
+        run.send(signal.SIGKILL)
+        run.end()
+        site.apply()
+        assert site.state() == wanted, f"killed after event {number}: {run.events[-1:]}"
+        if not cut_off:
+            break
+        number += 1
+    assert number > 20, "an apply of this site has more events than this: was anything killed?"
+
+
+def test_nothing_is_left_to_do_after_one_that_was_killed(site: Site, wanted: dict[str, str]) -> None:
+    done = site.run("plan")
+    assert done.returncode == 0, done.stdout
+
+
+@pytest.mark.parametrize("presses", [1, 2])
+def test_interrupted(site: Site, wanted: dict[str, str], presses: int) -> None:
+    site.fresh()
+    run = site.start()
+    run.until("changed", node="n02", kind="account")
+    for _ in range(presses):
+        os.killpg(run.process.pid, signal.SIGINT)  # as a terminal does: to the whole group
+        time.sleep(0.3)
+    began = time.monotonic()
+    assert run.end() == 130
+    settled = [event for event in run.events if event["event"] == "settled"]
+    if presses == 1:
+        assert "running steps finish" in run.said()
+        assert any(event["event"] == "result" for event in run.events)
+        assert {event["status"] for event in settled} <= {"done", "interrupted", "skipped"}
+    else:
+        assert time.monotonic() - began < 5
+    site.apply()
+    assert site.state() == wanted
+
+
+def test_power_is_lost_in_the_midst_of_files(site: Site, wanted: dict[str, str]) -> None:
+    site.fresh()
+    run = site.start()
+    run.until("changed", node="n02", kind="file")
+    site.power_off("n02")
+    site.power_on("n02")
+    assert run.end() in (4, 5)  # lost, or found again with its work gone
+    assert "n02" in run.said()
+    site.apply()
+    assert site.state() == wanted
+
+
+def test_power_is_lost_within_dpkg(site: Site, wanted: dict[str, str]) -> None:
+    site.fresh()
+    updates = site.lab.node_directory("n02") / "root/var/lib/dpkg/updates"
+    run = site.start()
+    _wait_for_dpkg(updates)
+    site.power_off("n02")
+    assert any(updates_of(site)), "dpkg was not in the midst of anything"
+    site.power_on("n02")
+    assert run.end() in (4, 5)
+    done = site.apply()
+    assert site.state() == wanted
+    assert "n01" not in done.stderr.partition("nodes to change")[2].partition("\n")[0]
+
+
+def updates_of(site: Site) -> list[Path]:
+    return list((site.lab.node_directory("n02") / "upper/var/lib/dpkg/updates").glob("[0-9]*"))
+
+
+def _wait_for_dpkg(updates: Path) -> None:
+    end = time.monotonic() + 60
+    while not list(updates.glob("[0-9]*")):
+        assert time.monotonic() < end, "dpkg never began"
+        time.sleep(0.002)
