@@ -83,7 +83,7 @@ def apply(
     made = read_plan(plan_file, desired, secrets) if plan_file is not None else None
     with (
         open_engines(site) as engines,
-        Progress() as human,
+        Progress(live=not (as_json and sys.stdout.isatty())) as human,  # two cannot write to one screen
         _first_interrupt(human) as stop,
         Stream(human, sys.stdout if as_json else None) as progress,
         ExitStack() as until_end,

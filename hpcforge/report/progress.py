@@ -1,43 +1,75 @@
-"""What a run is doing, while it does it: a line an event that matters, and on a terminal a status line."""
+"""What a run is doing, while it does it: a line an event that matters, and on a terminal what nodes are at just now."""
 
 from __future__ import annotations
 
 import sys
+import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from types import TracebackType
 from typing import TextIO
 
-from rich.console import Console
-from rich.status import Status
+from rich.console import Console, Group
+from rich.live import Live
+from rich.spinner import Spinner
+from rich.text import Text
 
 from hpcforge.engines.tasks import Event
+from hpcforge.report.live import Board, fit
 from hpcforge.report.text import clean
 
 _EVERY_S = 10.0  # without a terminal, at most one line of detail in so many seconds
+_PER_SECOND = 4  # how often the lower lines are drawn
+_ABOVE = 3  # lines of the screen that are left to what scrolls
 
 
 class Progress:
-    """Prints to stderr. `say` is a line of its own; `detail` is what is being done just now."""
+    """Prints to stderr. `say` is a line of its own; `detail` is what is being done just now.
 
-    def __init__(self, stream: TextIO | None = None) -> None:
-        self._console = Console(file=stream or sys.stderr, highlight=False, markup=False, emoji=False, soft_wrap=True)
+    On a terminal the lower lines of the screen show the latter, and a row a node at work, unless `live` is False.
+    """
+
+    def __init__(self, stream: TextIO | None = None, *, live: bool = True, console: Console | None = None) -> None:
+        self._console = console or Console(
+            file=stream or sys.stderr, highlight=False, markup=False, emoji=False, soft_wrap=True
+        )
         self._start = time.monotonic()
         self._last_detail = 0.0
         self.phases: dict[str, float] = {}
-        self._status: Status | None = self._console.status("") if self._console.is_terminal else None
+        self._board, self._phase, self._detail = Board(), "", ""
+        # Drawn by a thread of its own. The same thread may come twice: Ctrl-C says something wherever it comes.
+        self._lock = threading.RLock()
+        utf = self._console.encoding.lower().startswith("utf")
+        self._spinner = Spinner("dots" if utf else "line")
+        self._live = self._screen() if live and self._console.is_interactive else None
+
+    def _screen(self) -> Live:
+        return Live(
+            console=self._console,
+            get_renderable=self._drawn,
+            refresh_per_second=_PER_SECOND,
+            transient=True,
+            redirect_stdout=False,  # results for a program may go there
+        )
+
+    def _drawn(self) -> Group:
+        with self._lock:
+            width, height = self._console.width - 1, self._console.height - _ABOVE - 1
+            board = self._board.lines(width, height)
+            self._spinner.text = Text(fit(self._detail or self._phase, width - 2), no_wrap=True)
+            return Group(self._spinner, *board)
 
     def __enter__(self) -> Progress:
-        if self._status:
-            self._status.start()
+        if self._live:
+            self._live.start()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._status:
-            self._status.stop()
+        if self._live:
+            self._live.stop()
 
     def say(self, text: str) -> None:
         """One line, with the time since the start."""
@@ -46,8 +78,9 @@ class Progress:
 
     def detail(self, text: str) -> None:
         """What is going on: replaced by the next on a terminal, thinned out elsewhere."""
-        if self._status:
-            self._status.update(clean(text)[: max(20, self._console.width - 4)])
+        if self._live:
+            with self._lock:
+                self._detail = " ".join(clean(text).split())
         elif time.monotonic() - self._last_detail > _EVERY_S:
             self.say(text)
 
@@ -55,14 +88,21 @@ class Progress:
         """Several lines as they are."""
         self._console.print(text)
 
+    def nodes(self, names: Collection[str]) -> None:
+        """Which nodes are about to be worked on."""
+        with self._lock:
+            self._board.expect(names)
+
     def event(self, event: Event) -> None:
-        """An engine's event."""
+        """An engine's event, or one of the walk's."""
+        with self._lock:
+            self._board.take(event)
         data, node = event.data, event.node
         role, name = data.get("role") or "", data.get("name") or ""
-        if event.kind == "changed":
-            self.detail(f"{node}: {role}: {data.get('kind')} {name}")
-        elif event.kind == "progress":
-            self.detail(f"{node}: {data.get('detail')}")
+        if event.kind in ("changed", "progress"):
+            if not self._live:  # there its row has it
+                what = f"{role}: {data.get('kind')} {name}" if event.kind == "changed" else data.get("detail")
+                self.detail(f"{node}: {what}")
         elif event.kind == "warning":
             self.say(f"{node}: {data.get('detail') or data}")
         elif event.kind == "draining":
@@ -78,18 +118,20 @@ class Progress:
     def phase(self, name: str) -> Iterator[None]:
         """Time what happens inside; `phases` has the seconds by name."""
         start = time.monotonic()
+        self._phase = name
         try:
             yield
         finally:
+            self._phase = self._detail = ""
             self.phases[name] = self.phases.get(name, 0.0) + time.monotonic() - start
 
     @contextmanager
     def paused(self) -> Iterator[None]:
         """No status line meanwhile, so that a question can be asked."""
-        if self._status:
-            self._status.stop()
+        if self._live:
+            self._live.stop()
         try:
             yield
         finally:
-            if self._status:
-                self._status.start()
+            if self._live:
+                self._live.start()

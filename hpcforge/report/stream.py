@@ -17,7 +17,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from types import TracebackType
 from typing import Any, Self, TextIO
@@ -64,6 +64,10 @@ class Stream:
     def detail(self, text: str) -> None:
         """What is being done just now; for people only."""
         self.human.detail(text)
+
+    def nodes(self, names: Collection[str]) -> None:
+        """Which nodes are about to be worked on; the plan has said so to programs."""
+        self.human.nodes(names)
 
     def event(self, event: Event) -> None:
         """An engine's event."""

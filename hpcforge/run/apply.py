@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -38,8 +38,11 @@ class Listener(Protocol):
     def detail(self, text: str) -> None:
         """What is being done just now."""
 
+    def nodes(self, names: Collection[str]) -> None:
+        """Which nodes are about to be worked on."""
+
     def event(self, event: Event) -> None:
-        """An engine's event."""
+        """An engine's event, or one of the walk's."""
 
     def phase(self, name: str) -> AbstractContextManager[None]:
         """Time what happens inside, under a name."""
@@ -77,6 +80,7 @@ def apply_plan(
     `head` is the controller's answer. Without a `scheduler` (no role brings one) nothing is admitted or verified.
     """
     _fetch_artifacts(engine, plan, artifacts, cluster, listener)
+    listener.nodes([*plan.touched, *(one.node for one in plan.leaving)])
     with listener.phase("configure"):
         result = walk(plan, secrets, engine, listener.event, stop, run)
     if result.interrupted:

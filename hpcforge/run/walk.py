@@ -53,7 +53,8 @@ def walk(
 
     `listen` gets every event of the engines, and of ours, by kind: "settled" (role, status, detail) when a role has
     ended; "draining" (detail: jobs) when a node is being emptied; "restarting" (detail) what becomes of a restart;
-    "stage" (name, roles) when a node begins one; "ended" (status: done, failed, deferred or other) when it has no more.
+    "stage" (name, roles; its task) when a node begins one; "ended" (status: done, failed, deferred or other) when it
+    has no more.
     """
     walker = _Walker(plan, secrets, engine, listen, run)
     walker.start_what_can()
@@ -140,7 +141,7 @@ class _Walker:
 
     def _start(self, node: _Node, stage: Stage) -> None:
         node.running, node.errors = stage, {}
-        self.listen(Event(node.name, "", "stage", {"name": stage.name, "roles": list(stage.roles)}))
+        self.listen(Event(node.name, stage.task.id, "stage", {"name": stage.name, "roles": list(stage.roles)}))
         if stage.name != REBOOT:
             self.engine.start(stage.task)
             return

@@ -198,3 +198,23 @@ def test_a_node_where_another_run_is_at_work_is_told_apart() -> None:
     ended, _ = run(plan({"base": {"w1": Change(units=unit("b"))}}), held)
     assert "eve@desk" in ended.busy["w1"]
     assert "eve@desk" in ended.failed()["w1"][0][1]
+
+
+def test_whoever_listens_hears_of_stages_and_of_the_end_of_each_node() -> None:
+    heard: list[tuple[str, str, str]] = []
+
+    def listen(event: Event) -> None:
+        if event.kind in ("stage", "ended"):
+            heard.append((event.node, event.task, str(event.data.get("name") or event.data.get("status"))))
+
+    def fails(task: Task) -> list[tuple[str, dict[str, Any]]]:
+        return [("result", result(error="no"))] if task.id == "prepare:w2" else all_well(task)
+
+    steps = {"base": {"w1": Change(packages=("p",), units=unit("b")), "w2": Change(packages=("p",))}}
+    walk(plan(steps), {}, Engine(fails), listen, lambda: False, RUN)
+    assert [one for one in heard if one[0] == "w1"] == [
+        ("w1", "prepare:w1", "packages and files"),
+        ("w1", "finish:base:units:w1", "units and checks"),
+        ("w1", "", "done"),
+    ]
+    assert heard.count(("w2", "", "failed")) == 1
