@@ -99,6 +99,7 @@ class Mutation:
 
 
 _W = 'w[01-03]: {functions: [worker], hardware: rehearsal-node, addresses: "10.77.0.[11-13]"'
+_FABRIC = "fabrics:\n  lan: {kind: roce, rate_gbps: 100, topology: fat-tree, switch: sn4600, nodes: worker}\n"
 MUTATIONS = (
     Mutation("domain", "another domain", "domain: example.org", "domain: example.net"),
     Mutation("access.user", "another login", "user: ops", "user: admin"),
@@ -111,6 +112,9 @@ MUTATIONS = (
     Mutation("nodes.<name>.gpus.*", "no GPUs", ", gpus: {model: fake, count: 2}", ""),
     Mutation("nodes.<name>.addresses", "the workers move", "10.77.0.[11-13]", "10.77.0.[31-33]"),
     Mutation("networks.<name>.cidr", "a larger subnet", "10.77.0.0/24", "10.77.0.0/23"),
+    Mutation(
+        "fabrics.*", "a fabric between the workers, which Slurm is told of", "networks:\n", f"{_FABRIC}networks:\n"
+    ),
     Mutation("services.dns.forward", "another server for other names", "192.0.2.1", "192.0.2.2"),
     Mutation("services.dns.external", "the site's DNS", "{on: head, forward: [192.0.2.1]}", "{external: [192.0.2.1]}"),
     Mutation("services.dns.on", "names served elsewhere", "dns:   {on: head", "dns:   {on: login"),
@@ -157,6 +161,11 @@ NOT_MEASURED: Mapping[str, str] = {
     "software.os": "a distribution is not changed in place: install the node anew, then `hpcforge nodes replace`",
     "software.site_roles": "what the site's own role does; the plan shows it as opaque",
     "slurm.controller": "a controller is not moved: its state is on its disk",
+    **{
+        f"networks.<name>.{field}": "resolved and checked; no role configures interfaces yet"
+        for field in ("fabric", "nodes", "vlan", "mtu", "boot", "bmc", "external", "gateway", "bond")
+    },
+    "slurm.topology": "what `fabrics` brings, or without it: a restart of slurmctld",
     "site": "on paper only (`hpcforge design`)",
     "hardware": "as what it brings: `nodes.<name>.gpus`, `overrides`",
     "parts": "on paper only (`hpcforge design`)",
