@@ -19,8 +19,7 @@ from pathlib import Path
 
 from hpcforge.engines.hostkeys import UnreachableError, host_keys, known_hosts
 from hpcforge.engines.lines import last_line
-from hpcforge.engines.reach import HANDSHAKE_S
-from hpcforge.engines.tasks import Target
+from hpcforge.engines.tasks import HANDSHAKE_S, Target
 
 
 def ssh_options(target: Target, known_hosts_file: Path) -> list[str]:

@@ -22,9 +22,8 @@ import gevent
 
 from hpcforge.engines.lines import last_line
 from hpcforge.engines.links import Link
-from hpcforge.engines.reach import HANDSHAKE_S
 from hpcforge.engines.ssh import execute, lost
-from hpcforge.engines.tasks import EngineError, result
+from hpcforge.engines.tasks import HANDSHAKE_S, EngineError, result
 
 Emit = Callable[[str, dict[str, Any]], None]
 _ANSI = re.compile(r"\x1b\[[0-9;]*m")

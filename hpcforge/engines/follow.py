@@ -18,9 +18,8 @@ from hpcforge.engines.commands import node_program
 from hpcforge.engines.hostkeys import UnreachableError
 from hpcforge.engines.lines import parse_event
 from hpcforge.engines.links import Link
-from hpcforge.engines.reach import HANDSHAKE_S
 from hpcforge.engines.ssh import Ended, execute
-from hpcforge.engines.tasks import EngineError
+from hpcforge.engines.tasks import HANDSHAKE_S, EngineError
 
 Json = dict[str, Any]
 

@@ -12,9 +12,8 @@ import paramiko
 from gevent.lock import BoundedSemaphore
 
 from hpcforge.engines.hostkeys import UnreachableError
-from hpcforge.engines.reach import CONNECT_S
 from hpcforge.engines.ssh import Stream, alive, connect, host_key, tcp, transport_of
-from hpcforge.engines.tasks import Target
+from hpcforge.engines.tasks import CONNECT_S, Target
 
 AT_ONCE = 64  # connections that are being made: each costs key exchange here, and a slow node must not wait for all
 _REMEMBER_S = 10.0  # how long a jump host that does not answer is not asked again by the next node

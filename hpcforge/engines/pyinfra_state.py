@@ -20,8 +20,8 @@ from pyinfra.connectors.ssh import SSHConnector
 
 from hpcforge.engines.hostkeys import UnreachableError
 from hpcforge.engines.links import Link
-from hpcforge.engines.reach import CONNECT_S
 from hpcforge.engines.ssh import transport_of
+from hpcforge.engines.tasks import CONNECT_S
 
 
 class _Connector(SSHConnector):  # type: ignore[misc]

@@ -8,10 +8,8 @@ import socket
 import paramiko
 
 from hpcforge.engines.hostkeys import UnreachableError
-from hpcforge.engines.tasks import Target
+from hpcforge.engines.tasks import CONNECT_S, Target
 
-CONNECT_S = 5.0
-HANDSHAKE_S = 15.0  # banner, key exchange, login, each; a loaded node is slow here, a hung one never answers
 _NO_ROUTE = {errno.EHOSTUNREACH, errno.ENETUNREACH, errno.EHOSTDOWN, errno.ENETDOWN, errno.EADDRNOTAVAIL}
 
 

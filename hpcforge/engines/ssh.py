@@ -18,8 +18,8 @@ import paramiko
 
 from hpcforge.engines.hostkeys import UnreachableError, host_keys
 from hpcforge.engines.lines import Tail, split_lines
-from hpcforge.engines.reach import CONNECT_S, HANDSHAKE_S, classify
-from hpcforge.engines.tasks import Target
+from hpcforge.engines.reach import classify
+from hpcforge.engines.tasks import CONNECT_S, HANDSHAKE_S, Target
 
 KEEPALIVE_S = 10.0
 ANSWER_S = 15.0  # a node whose sshd has not answered a keep-alive by then is hung: it shows within 25 s

@@ -7,6 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
+CONNECT_S = 5.0
+HANDSHAKE_S = 15.0  # banner, key exchange, login, each; a loaded node is slow here, a hung one never answers
+
 
 class EngineError(Exception):
     """The engines themselves cannot work, whatever the nodes are like."""
