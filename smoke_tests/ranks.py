@@ -18,6 +18,8 @@ from __future__ import annotations
 
 import argparse
 import fcntl
+import functools
+import importlib
 import json
 import os
 import signal
@@ -196,6 +198,9 @@ def _join(options: argparse.Namespace) -> Job:
         if interface:
             os.environ.setdefault("GLOO_SOCKET_IFNAME", interface)
     backend = "nccl" if cuda else "gloo"
+    if os.environ.get("USE_LIBUV") == "0":  # torch 2 does not heed it where the launcher keeps the store
+        rendezvous: Any = importlib.import_module("torch.distributed.rendezvous")  # the name alone is a function's
+        rendezvous.TCPStore = functools.partial(rendezvous.TCPStore, use_libuv=False)
     with collective():
         dist.init_process_group(backend, timeout=timedelta(seconds=options.timeout_s))
     return Job(

@@ -169,7 +169,7 @@ def torchrun(job: Launch, job_id: str) -> list[str]:
     """
     return [
         job.python,
-        *(("-m", "torch.distributed.run") if job.libuv else ("-c", _RUN_WITHOUT_LIBUV)),
+        *(("-m", "torch.distributed.run") if job.libuv else ("-c", RUN_WITHOUT_LIBUV)),
         f"--nnodes={len(job.nodes)}",
         f"--nproc_per_node={job.ranks_per_node}",
         "--rdzv_backend=static",
@@ -195,7 +195,7 @@ def port(job_id: str) -> int:
 _QUIRKS = ("--redirects=9:1", "--tee=9:1")
 
 # Debian builds torch 2 without libuv. Its launcher asks for a store that uses it, whatever USE_LIBUV says.
-_RUN_WITHOUT_LIBUV = (
+RUN_WITHOUT_LIBUV = (
     "import functools, torch.distributed.run as run; "
     "import torch.distributed.elastic.rendezvous.static_tcp_rendezvous as static; "
     "static.TCPStore = functools.partial(static.TCPStore, use_libuv=False); run.main()"

@@ -13,6 +13,8 @@ from typing import Any
 
 import pytest
 
+from hpcforge.verify.submit import RUN_WITHOUT_LIBUV
+
 SMOKE_TESTS = Path(__file__).parents[2] / "smoke_tests"
 needs_torch = pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="torch is not installed here")
 
@@ -42,6 +44,39 @@ def events(ran: subprocess.CompletedProcess[str]) -> dict[str, list[dict[str, An
 def python(code: str) -> str:
     command = [sys.executable, "-W", "ignore:Failed to initialize NumPy", "-c", code]
     return subprocess.run(command, cwd=SMOKE_TESTS, capture_output=True, text=True, check=True, timeout=60).stdout
+
+
+# What Debian 13's torch does: it is built without libuv, and every store that asks for it is refused.
+WITHOUT_LIBUV = """
+import sys
+import torch.distributed as dist
+real = dist.TCPStore
+def TCPStore(*arguments, use_libuv=True, **options):
+    if use_libuv:
+        raise RuntimeError("use_libuv was requested but PyTorch was build without libuv support")
+    return real(*arguments, use_libuv=False, **options)
+for module in list(sys.modules.values()):
+    if getattr(module, "TCPStore", None) is real:
+        module.TCPStore = TCPStore
+"""
+
+
+@needs_torch
+def test_a_torch_without_libuv_is_launched_and_joined(tmp_path: Path) -> None:
+    (tmp_path / "sitecustomize.py").write_text(WITHOUT_LIBUV)
+    words = ["--nnodes=1", "--nproc_per_node=2", "--rdzv_backend=static", "--node_rank=0", "--rdzv_id=1"]
+    words += ["--master_addr=127.0.0.1", f"--master_port={29000 + os.getpid() % 1000}"]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "USE_LIBUV": "0", "PYTHONPATH": str(tmp_path)}
+    environment["PYTHONWARNINGS"] = "ignore:Failed to initialize NumPy"
+    environment.pop("SLURMD_NODENAME", None)
+    test = [str(SMOKE_TESTS / "allreduce.py"), "--json", "--sizes", "4K", "--repeats", "1"]
+
+    def run(*launcher: str) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, *launcher, *words, *test]
+        return subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=180)
+
+    assert "without libuv support" in run("-m", "torch.distributed.run").stderr
+    assert events(run("-c", RUN_WITHOUT_LIBUV))["result"][0]["world_size"] == 2
 
 
 @pytest.mark.parametrize("path", sorted(SMOKE_TESTS.glob("*.py")), ids=lambda path: path.name)
