@@ -19,8 +19,8 @@ from hpcforge.cli.exit_codes import Exit, worst
 from hpcforge.cli.failures import UsageError
 from hpcforge.cli.plan_files import read_plan
 from hpcforge.cli.planning import Choice, Comparison, choose, compare
-from hpcforge.cli.program import program
-from hpcforge.cli.site import Site, artifacts_path, compile_site, open_engines, open_site, site_secrets
+from hpcforge.cli.program import typed
+from hpcforge.cli.site import Site, artifacts_path, compile_site, lab_name, open_engines, open_site, site_secrets
 from hpcforge.cli.trust import trust_new
 from hpcforge.engines import Engines
 from hpcforge.engines.tasks import Engine
@@ -80,7 +80,10 @@ def apply(
     secrets = site_secrets(site, make=True)
     desired = compile_site(site, secrets, roles)
     choice = choose(site, desired, limit, exclude, only, force)
-    made = read_plan(plan_file, desired, secrets) if plan_file is not None else None
+    given = {"inventory": inventory, "lab": lab, "identity": identity, "roles": roles}
+    chosen = {"limit": limit, "exclude": exclude, "only": only, "force": force}
+    plan_again = typed("plan", blueprint, **given, output=plan_file)
+    made = read_plan(plan_file, desired, secrets, plan_again) if plan_file is not None else None
     with (
         open_engines(site) as engines,
         Progress(live=not (as_json and sys.stdout.isatty())) as human,  # two cannot write to one screen
@@ -88,7 +91,7 @@ def apply(
         Stream(human, sys.stdout if as_json else None) as progress,
         ExitStack() as until_end,
     ):
-        wishes = Wishes(made, strict, yes, lock_timeout)
+        wishes = Wishes(made, plan_again, strict, yes, lock_timeout)
         work = _Apply(site, secrets, desired, choice, wishes, engines, progress, stop, until_end)
         plan, done = work.go()
         code = work.code(done)
@@ -96,8 +99,20 @@ def apply(
     if not as_json:
         sys.stdout.write(nodes_table(plan, done.result, done.admission))
         sys.stdout.write("\n" + verdicts_table(done.verdicts, done.verdicts_age_s, done.note))
-    sys.stderr.write("\n" + phases_line(human.phases) + next_steps(program(), str(blueprint), site.cluster, site.lab))
+    again = plan_again if plan_file is not None else typed("apply", blueprint, **given, **chosen, yes=yes)
+    verify = typed("verify", blueprint, inventory=inventory, lab=lab)
+    sys.stderr.write("\n" + phases_line(human.phases) + next_steps(site.cluster, verify, _rehearsal(site)))
+    if code not in (Exit.DONE, Exit.BELOW):
+        sys.stderr.write(f"go on:        {again}\n")
     return code
+
+
+def _rehearsal(site: Site) -> tuple[str, str] | None:
+    """How to log in to a node of the rehearsal, and how to take it down, as typed where the operator is now."""
+    if site.lab is None:
+        return None
+    lab = None if site.lab == lab_name(Path.cwd()) else site.lab
+    return typed("rehearse", "ssh", lab=lab), typed("rehearse", "down", lab=lab)
 
 
 def exit_code(done: Applied) -> Exit:
@@ -117,6 +132,7 @@ class Wishes:
     """How it is to be done."""
 
     made: Plan | None  # a plan that was made before; None: whatever has to be done now
+    plan_again: str  # how to make another one
     strict: bool
     yes: bool
     lock_timeout_s: float
@@ -192,7 +208,7 @@ class _Apply:
             found = self._look()
         plan, out = found.plan, dict[str, str]()
         if self.wishes.made is not None:
-            plan, out = _still_holds(self.wishes.made, found.plan, self.wishes.strict)
+            plan, out = self._still_holds(self.wishes.made, found.plan)
         self.progress.plan(plan, out)
         if not plan.pending:
             return found, plan, out
@@ -203,10 +219,18 @@ class _Apply:
             self._lock()
             if ask or self.wishes.lock_timeout_s:  # minutes may have passed, and another run
                 found = self._look()
-                plan, since = _still_holds(plan, found.plan, self.wishes.strict)
+                plan, since = self._still_holds(plan, found.plan)
                 out |= since
                 self.progress.warn_moved(since)
         return found, plan, out
+
+    def _still_holds(self, made: Plan, now: Plan) -> tuple[Plan, dict[str, str]]:
+        """A plan that was made before, less the nodes that have changed since; those, and why."""
+        out = moved(made, now)
+        if out and self.wishes.strict:
+            names = ", ".join(out)
+            raise UsageError(f"{names}: not as when the plan was made", f"make a new one: {self.wishes.plan_again}")
+        return without(made, out, now), out
 
     def _look(self) -> Comparison:
         self.progress.detail(f"looking at {len(self.choice.nodes)} nodes")
@@ -244,15 +268,6 @@ class _Apply:
         )
         for problem in write_log(self.engine, self.head, one, roster, self.site.cluster.name):
             self.progress.say(problem)
-
-
-def _still_holds(made: Plan, now: Plan, strict: bool) -> tuple[Plan, dict[str, str]]:
-    """A plan that was made before, less the nodes that have changed since; those, and why."""
-    out = moved(made, now)
-    if out and strict:
-        names = ", ".join(out)
-        raise UsageError(f"{names}: not as when the plan was made", f"make a new one: {program()} plan -o FILE")
-    return without(made, out, now), out
 
 
 def _has_left(name: str, done: Applied) -> bool:

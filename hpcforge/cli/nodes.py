@@ -18,7 +18,7 @@ from hpcforge.blueprint.membership import Edits, Newcomers, added, removed, repl
 from hpcforge.cli import options
 from hpcforge.cli.exit_codes import Exit
 from hpcforge.cli.failures import UsageError
-from hpcforge.cli.program import program
+from hpcforge.cli.program import typed
 from hpcforge.cluster import Loaded, load
 from hpcforge.cluster.model import Cluster, Node
 
@@ -65,7 +65,7 @@ def add(
     """Let a group of nodes grow. Partitions and tests that name all of the group grow with it."""
     loaded = load(blueprint, inventory)
     new = Newcomers(_expand(names), like, _expand(addresses) if addresses else (), tuple(host_key or ()))
-    return _write(loaded, added(loaded.blueprint, loaded.inventory, new), new.names, yes)
+    return _write(loaded, added(loaded.blueprint, loaded.inventory, new), new.names, yes, inventory)
 
 
 @nodes.command(epilog="Example: hpcforge nodes remove blueprints/rehearsal.yaml w03")
@@ -73,7 +73,7 @@ def remove(blueprint: options.Blueprint, names: _Names, inventory: options.Inven
     """Take nodes out. The next apply drains them, waits for their jobs, and takes back what it put on them."""
     loaded = load(blueprint, inventory)
     gone = _expand(names)
-    return _write(loaded, removed(loaded.blueprint, loaded.inventory, gone), gone, yes)
+    return _write(loaded, removed(loaded.blueprint, loaded.inventory, gone), gone, yes, inventory)
 
 
 @nodes.command(epilog="Example: hpcforge nodes replace site.yaml gpu07 --host-key 'ssh-ed25519 AAAA...'")
@@ -93,7 +93,7 @@ def replace(
     override = loaded.blueprint.overrides.get(name)
     if override is not None:
         sys.stderr.write(f"note: overrides.{name} stays ({override.reason}): take it out if the new machine is whole\n")
-    return _write(loaded, edits, (name,), yes)
+    return _write(loaded, edits, (name,), yes, inventory)
 
 
 def _expand(text: str) -> tuple[str, ...]:
@@ -103,7 +103,7 @@ def _expand(text: str) -> tuple[str, ...]:
         raise UsageError(f"{text!r} {error}", error.hint or "write it like w[01-03]") from error
 
 
-def _write(loaded: Loaded, edits: Edits, names: tuple[str, ...], yes: bool) -> int:
+def _write(loaded: Loaded, edits: Edits, names: tuple[str, ...], yes: bool, inventory: Path | None) -> int:
     """Show what would be written, see that it is valid and moves no other node, ask, and write it."""
     old = {path: _text(path) for path in (loaded.blueprint_path, loaded.inventory_path) if path is not None}
     new = {loaded.blueprint_path: edited(old[loaded.blueprint_path], edits.blueprint)}
@@ -111,7 +111,9 @@ def _write(loaded: Loaded, edits: Edits, names: tuple[str, ...], yes: bool) -> i
         new[loaded.inventory_path] = edited(old[loaded.inventory_path], edits.inventory)
     changed = [path for path in new if new[path] != old[path]]
     if not changed:
-        sys.stderr.write(f"nothing to write: no file holds a host key of {fold(names)}\n" + _next(loaded, names))
+        sys.stderr.write(
+            f"nothing to write: no file holds a host key of {fold(names)}\n" + _next(loaded, names, inventory)
+        )
         return Exit.DONE
     _refuse_what_moves(loaded.cluster, _loaded_anew(loaded, new), names)
     for path in changed:
@@ -126,7 +128,7 @@ def _write(loaded: Loaded, edits: Edits, names: tuple[str, ...], yes: bool) -> i
     for path in changed:
         file = path.resolve()  # a link stays a link
         write_atomically(file, new[path], S_IMODE(file.stat().st_mode))
-    sys.stderr.write(_next(loaded, names))
+    sys.stderr.write(_next(loaded, names, inventory))
     return Exit.DONE
 
 
@@ -166,7 +168,7 @@ def _diff(path: Path, old: str, new: str) -> list[str]:
     return [line if line.endswith("\n") else line + "\n" for line in lines]
 
 
-def _next(loaded: Loaded, names: tuple[str, ...]) -> str:
+def _next(loaded: Loaded, names: tuple[str, ...], inventory: Path | None) -> str:
     comes = any(name not in loaded.cluster.by_name for name in names)
-    up = f"{program()} rehearse up {loaded.blueprint_path}; " if loaded.wants_lab and comes else ""
-    return f"Next, for {fold(names)}: {up}{program()} apply {loaded.blueprint_path}\n"
+    up = f"{typed('rehearse', 'up', loaded.blueprint_path)}; " if loaded.wants_lab and comes else ""
+    return f"Next, for {fold(names)}: {up}{typed('apply', loaded.blueprint_path, inventory=inventory)}\n"

@@ -15,7 +15,7 @@ from hpcforge.cli.exit_codes import Exit, worst
 from hpcforge.cli.failures import UsageError
 from hpcforge.cli.plan_files import write_plan
 from hpcforge.cli.planning import choose, compare
-from hpcforge.cli.program import program
+from hpcforge.cli.program import typed
 from hpcforge.cli.site import Site, compile_site, open_engines, open_site, site_secrets
 from hpcforge.cli.trust import trust_new
 from hpcforge.plan.desired import Desired
@@ -71,8 +71,10 @@ def plan(
     else:
         sys.stdout.write(plan_text(found, new_files=new_files))
         if found.pending:
-            with_plan = f" --plan {output}" if output is not None else ""
-            sys.stderr.write(f"Next: {program()} apply {blueprint}{with_plan}\n")
+            given = {"inventory": inventory, "lab": lab, "identity": identity, "roles": roles}
+            # a plan file is for the nodes and roles that it was made for
+            chosen = {"limit": limit, "exclude": exclude, "only": only, "force": force} if output is None else {}
+            sys.stderr.write(f"Next: {typed('apply', blueprint, **given, plan=output, **chosen)}\n")
     return exit_code(found)
 
 

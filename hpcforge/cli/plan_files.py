@@ -8,7 +8,6 @@ from pathlib import Path
 
 from hpcforge.atomic import write_atomically
 from hpcforge.cli.failures import UsageError
-from hpcforge.cli.program import program
 from hpcforge.plan.desired import Desired
 from hpcforge.plan.plan import Plan
 from hpcforge.plan.plan_file import dump_plan, load_plan
@@ -21,12 +20,16 @@ def write_plan(path: Path, plan: Plan, desired: Desired, secrets: Mapping[str, b
     write_atomically(path, dump_plan(replace(plan, desired=desired.digest), secrets[_KEY]))
 
 
-def read_plan(path: Path, desired: Desired, secrets: Mapping[str, bytes]) -> Plan:
-    """A plan that was written for this very blueprint and these roles. Raises `PlanFileError` and UsageError."""
+def read_plan(path: Path, desired: Desired, secrets: Mapping[str, bytes], again: str) -> Plan:
+    """A plan that was written for this very blueprint and these roles; `again` is how to make one.
+
+    Raises:
+        PlanFileError, UsageError: it must not be applied.
+    """
     plan = load_plan(path.read_bytes(), secrets[_KEY])
     if plan.desired != desired.digest:
         raise UsageError(
             f"{path} was made for another state of the blueprint, its secrets or hpcforge's roles",
-            f"make a new one: {program()} plan -o {path}",
+            f"make a new one: {again}",
         )
     return plan

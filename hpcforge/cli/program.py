@@ -2,15 +2,37 @@
 
 from __future__ import annotations
 
+import shlex
 import shutil
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 
-def program() -> str:
+def typed(*words: object, **options: object) -> str:
+    """A command line of this program's that can be typed as it stands: its words, and options by their names.
+
+    `typed("apply", path, limit=["w1", "w2"], yes=True)`; an option that is None, False or empty was not given.
+    """
+    rest = [str(word) for word in words]
+    for name, value in options.items():
+        rest += _option(f"--{name.replace('_', '-')}", value)
+    return f"{_program()} {shlex.join(rest)}"
+
+
+def _option(name: str, value: object) -> Iterator[str]:
+    for one in value if isinstance(value, list | tuple) else [value]:
+        if one is True:
+            yield name
+        elif one is not None and one is not False:
+            yield name
+            yield str(one)
+
+
+def _program() -> str:
     """`hpcforge` where the shell finds this very program under that name, else as it was called."""
     called = Path(sys.argv[0])
     if called.name == "__main__.py":
-        return f"{sys.executable} -m hpcforge"
+        return f"{shlex.quote(sys.executable)} -m hpcforge"
     found = shutil.which(called.name)
-    return called.name if found and Path(found).resolve() == called.resolve() else sys.argv[0]
+    return shlex.quote(called.name if found and Path(found).resolve() == called.resolve() else sys.argv[0])

@@ -15,7 +15,7 @@ from hpcforge.blueprint.hostlist import HostlistError, expand
 from hpcforge.cli import options
 from hpcforge.cli.exit_codes import Exit
 from hpcforge.cli.failures import UsageError
-from hpcforge.cli.program import program
+from hpcforge.cli.program import typed
 from hpcforge.cli.site import lab_name
 from hpcforge.cluster import load
 from hpcforge.cluster.model import Cluster
@@ -49,7 +49,7 @@ def up(blueprint: options.Blueprint, lab: options.LabName = None) -> int:
         )
     sys.stderr.write(phases_line(progress.phases))
     sys.stdout.write(_table(labs.status(made.name)))
-    sys.stderr.write(f"Next: {program()} apply {blueprint}\n")
+    sys.stderr.write(f"Next: {typed('apply', blueprint, lab=lab)}\n")
     return Exit.DONE
 
 
@@ -73,7 +73,8 @@ def ssh(
     name = lab or lab_name(Path.cwd())
     found = labs.load(name)
     if found is None:
-        raise UsageError(f"the rehearsal {name!r} is not up", f"start it: {program()} rehearse up BLUEPRINT")
+        start = typed("rehearse", "up", "BLUEPRINT", lab=lab)
+        raise UsageError(f"the rehearsal {name!r} is not up", f"start it: {start}")
     words = command or []
     argv = labs.ssh_argv(found, node, ["sh", "-c", words[0]] if len(words) == 1 else words)
     sys.stdout.flush()

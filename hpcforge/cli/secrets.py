@@ -14,7 +14,7 @@ import typer
 from hpcforge.cli import options
 from hpcforge.cli.exit_codes import Exit
 from hpcforge.cli.failures import UsageError
-from hpcforge.cli.program import program
+from hpcforge.cli.program import typed
 from hpcforge.cluster import load
 from hpcforge.report.text import table
 from hpcforge.run.host_certificates import AUTHORITY, authority_fingerprint
@@ -55,7 +55,8 @@ def list_(blueprint: options.Blueprint, identity: options.Identity = None, as_js
         return Exit.DONE
     sys.stdout.write(table(("name", "bytes", "fingerprint", "what for"), [[str(cell) for cell in row] for row in rows]))
     if missing:
-        sys.stderr.write(f"not made yet: {', '.join(missing)}\nNext: {program()} secrets init {blueprint}\n")
+        again = typed("secrets", "init", blueprint, identity=identity)
+        sys.stderr.write(f"not made yet: {', '.join(missing)}\nNext: {again}\n")
     return Exit.DONE
 
 
@@ -86,7 +87,7 @@ def rotate(blueprint: options.Blueprint, name: Name, identity: options.Identity 
     old = fingerprint(name, before) if before is not None else "none"
     sys.stderr.write(f"{file}: {name} {old} -> {fingerprint(name, after)}\n{KINDS[name].rotated}\n")
     if KINDS[name].on_nodes:
-        sys.stderr.write(f"Next: {program()} apply {blueprint}\n")
+        sys.stderr.write(f"Next: {typed('apply', blueprint, identity=identity)}\n")
     return Exit.DONE
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from hpcforge import shipped
 from hpcforge.cli.failures import UsageError
-from hpcforge.cli.program import program
+from hpcforge.cli.program import typed
 from hpcforge.cluster import Loaded, load
 from hpcforge.cluster.model import Cluster, Node
 from hpcforge.engines import Engines
@@ -47,7 +47,8 @@ def open_site(
         if running is None and not needs_lab:
             return Site(loaded, loaded.cluster, identity or default_identity_path(), None)
         if running is None:
-            raise UsageError(f"the rehearsal {name!r} is not up", f"start it: {program()} rehearse up {blueprint}")
+            start = typed("rehearse", "up", blueprint, lab=lab)
+            raise UsageError(f"the rehearsal {name!r} is not up", f"start it: {start}")
         loaded, lab = load(blueprint, running.inventory), name
     return Site(loaded, loaded.cluster, identity or default_identity_path(), lab)
 

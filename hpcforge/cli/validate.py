@@ -11,7 +11,7 @@ import typer
 from hpcforge.blueprint.diagnostics import Diagnostic, InvalidInput, render_all, to_json
 from hpcforge.cli import options
 from hpcforge.cli.exit_codes import Exit
-from hpcforge.cli.program import program
+from hpcforge.cli.program import typed
 from hpcforge.cluster import load
 
 
@@ -38,7 +38,8 @@ def validate(blueprint: options.Blueprint, inventory: options.Inventory = None, 
     sys.stderr.write(render_all((*loaded.diagnostics, *loaded.not_checked)))
     if code:
         return code
-    sys.stderr.write(f"{blueprint} is valid: {len(loaded.cluster.nodes)} nodes. Next: {program()} plan {blueprint}\n")
+    again = typed("plan", blueprint, inventory=inventory)
+    sys.stderr.write(f"{blueprint} is valid: {len(loaded.cluster.nodes)} nodes. Next: {again}\n")
     return Exit.DONE
 
 

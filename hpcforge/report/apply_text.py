@@ -70,16 +70,16 @@ def phases_line(phases: Mapping[str, float]) -> str:
     return f"time: {', '.join(f'{name} {duration(s)}' for name, s in phases.items())}; in all {duration(total)}\n"
 
 
-def next_steps(program: str, blueprint: str, cluster: Cluster, lab: str | None) -> str:
-    """How to log in, test again, and, for a rehearsal, take it down. `program` is how hpcforge is called."""
+def next_steps(cluster: Cluster, verify: str, rehearsal: tuple[str, str] | None) -> str:
+    """How to log in, test again, and, for a `rehearsal` (commands that log in and take it down), take it down."""
     head = cluster.slurm.controller
-    if lab is None:
-        address = cluster.by_name[head].address
-        return f"log in:       ssh {cluster.access.user}@{address}\ntest again:   {program} verify {blueprint}\n"
+    if rehearsal is None:
+        return f"log in:       ssh {cluster.access.user}@{cluster.by_name[head].address}\ntest again:   {verify}\n"
+    ssh, down = rehearsal
     run_as = cluster.acceptance.run_as if cluster.acceptance else cluster.access.user
     return (
-        f"log in:       {program} rehearse ssh {head}\n"
-        f"run a job:    {program} rehearse ssh {head} -- sudo -iu {run_as} srun -N{len(cluster.workers)} hostname\n"
-        f"test again:   {program} verify {blueprint}\n"
-        f"take down:    {program} rehearse down\n"
+        f"log in:       {ssh} {head}\n"
+        f"run a job:    {ssh} {head} -- sudo -iu {run_as} srun -N{len(cluster.workers)} hostname\n"
+        f"test again:   {verify}\n"
+        f"take down:    {down}\n"
     )
