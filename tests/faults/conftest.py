@@ -21,6 +21,7 @@ from hpcforge.lab import lab as labs
 from hpcforge.lab import machines
 
 HERE = Path(__file__).parent
+REPOSITORY = HERE.parents[1]
 NODES = ("n01", "n02")
 ROLES = ("ground", "relay", "client", "wall")
 
