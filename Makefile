@@ -50,3 +50,8 @@ $(VENV)/.installed: pyproject.toml setup.py
 $(VENV)/.torch: $(VENV)/.installed
 	$(BIN)/pip install -q $(TORCH) || $(BIN)/pip install -q --extra-index-url https://download.pytorch.org/whl/cpu $(TORCH)
 	touch $@
+
+# What things cost: minutes on an idle machine, as root. Compare ratios within one run.
+bench: install
+	$(BIN)/python benchmarks/scale.py
+	$(BIN)/python benchmarks/converge.py
