@@ -91,4 +91,5 @@ def _offline(site: Site, desired: Desired, nodes: tuple[str, ...]) -> Plan:
 def exit_code(found: Plan) -> Exit:
     """What a plan alone says."""
     unreachable = found.unreachable or any(one.unreachable for one in found.leaving)
-    return worst([Exit.PENDING] * found.pending + [Exit.UNREACHABLE] * bool(unreachable))
+    codes = [Exit.PENDING] * found.pending + [Exit.UNREACHABLE] * bool(unreachable)
+    return worst(codes + [Exit.FAILED] * bool(found.refused))

@@ -17,6 +17,7 @@ sys.modules["invoke"] = None  # type: ignore[assignment]  # paramiko's option fo
 
 import json  # noqa: E402
 import os  # noqa: E402
+import time  # noqa: E402
 import traceback  # noqa: E402
 from collections.abc import Iterator  # noqa: E402
 from dataclasses import dataclass  # noqa: E402
@@ -139,16 +140,20 @@ def _exec(link: Link, task: Json, emit: Any) -> Json:
     target, text = link.target, task["output"] == "lines"
     out, changed = Tail(MAX_OUTPUT_BYTES if text else 64 * 1024), False
     answered, against = text, None
+    link.client()  # so that it is asked when it is asked, and not when it was reached
+    asked_s = time.time()
 
     def on_line(line: str) -> None:
         nonlocal changed, answered, against
-        event = ("line", {"line": line}) if text else parse_event(line)
+        event: tuple[str, Json] | None = ("line", {"line": line}) if text else parse_event(line)
         if event is None or text:
             out.add(line)
         if event is not None:
             changed |= event[0] == "changed"
             answered |= event[0] in LAST_EVENTS
             against = against or complaint(*event)
+            if event[0] == "observed":
+                event = (event[0], {**event[1], "heard": {"asked_s": asked_s, "said_s": time.time()}})
             emit(*event)
 
     ended = Following(link, task, on_line, emit).run()

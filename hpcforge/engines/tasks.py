@@ -109,7 +109,7 @@ class Event:
     always a task's last: `{"ok", "rc", "stdout", "stderr", "error", "reason", "unreachable", "changed"}`. `error` is a
     sentence for people, None if ok. `reason` tells kinds of unreachable apart: "no-host-key", "host-key", "login",
     "no-route", "refused", "timeout", "handshake", "via" (the machine on the way), "link"; it is None for a node that
-    was reached.
+    was reached. An "observed" also has `heard`: the two times of its `clock`, by this host's clock.
     """
 
     node: str

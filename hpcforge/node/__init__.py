@@ -86,7 +86,7 @@ Answers, one JSON object a line, the last one always `done`::
                  "reverted": [{"guard", "role", "since_s", "why", "errors": [text, ...]}],
                  "armed": [{"guard", "roles", "left_s"}],
                  "at_work": null | {"purpose", "who", "number", "task": id | null, "unit": name | null, "since_s",
-                 "pid"}}
+                 "pid"}, "clock": {"asked_s", "said_s"}}
     {"event": "lease", "held": Holder | null, "took_over": Holder | null}
     {"event": "log", "lines": [one of history as text, ...], "before": how many older, "roster": text | null}
     {"event": "changed",  "role", "kind": "package|directory|file|account|unit|opaque", "name", "detail"}
@@ -96,6 +96,8 @@ Answers, one JSON object a line, the last one always `done`::
     {"event": "skipped",  "role", "because": "role"}
     {"event": "role_done", "role"}      in finish: its units run and its checks pass
     {"event": "done",     "changed": 3, "failed": ["role", ...], "skipped": ["role", ...], "facts": {...}}
+
+`clock` is when this was asked and said, by this node's clock in seconds since 1970.
 
 `surplus` is what the receipt owns and none of the wanted roles wants; it is only told where something is wanted or
 where `"surplus": true` asks for it (of a node that is to leave). `unowned` are wanted roles that the receipt does not

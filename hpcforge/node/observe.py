@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Sequence
 from functools import partial
 
@@ -13,6 +14,7 @@ from hpcforge.node.receipt import Receipt
 
 def observe(request: Json, report: Report) -> Json:
     """Answer with facts, differences and files that were asked for; the facts."""
+    asked_s = time.time()
     wanted: list[Json] = request["wanted"]
     asks: Json = request.get("asks", {})
     commands = _Commands(wanted, asks)
@@ -51,6 +53,7 @@ def observe(request: Json, report: Report) -> Json:
             "reverted": list(remembered.reverted),
             "armed": _armed(),
             "at_work": lock.holder(),
+            "clock": {"asked_s": asked_s, "said_s": time.time()},
         }
     )
     return found

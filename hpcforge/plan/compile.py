@@ -9,6 +9,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cached_property
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 from typing import Any, TypeVar
@@ -201,8 +202,14 @@ class _Compiler:
             on_remove=spec.on_remove,
             guard=spec.guard,
             shape=spec.shape,
+            sets_clock=self._sets_clock,
             disrupts=dict(spec.disrupts.items()),
         )
+
+    @cached_property
+    def _sets_clock(self) -> bool:
+        with _explained(self.role, "sets_clock"):
+            return bool(evaluate(self.role.spec.sets_clock, {"cluster": self.cluster}))
 
     def _needs(self, node: Node) -> Iterator[Need]:
         for text in self.role.spec.needs:

@@ -108,6 +108,7 @@ class Wanted:
     on_remove: OnRemove = "stop"  # keep: leave all of it; purge: packages that we brought go, too
     guard: bool = False  # it could lock hpcforge out: reverts by itself unless a new connection confirms it
     shape: Shape = "free"  # together: units wait until every node has the files, as a new munge key needs
+    sets_clock: bool = False  # it makes the node's clock right
     disrupts: Mapping[str, Disruption] = field(default_factory=dict)  # by "packages", "files", "units", "opaque"
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from hpcforge.cluster.model import Cluster
 from hpcforge.plan.admission import declared, drains, judged, not_scheduled, parse_slurm_nodes, shortfalls
+from hpcforge.plan.clocks import ClockOff, clocks_off
 from hpcforge.plan.desired import Desired, Disruption, Unit, Wanted
 from hpcforge.plan.jobs import SLURM_JOBS, parse_jobs
 from hpcforge.plan.observed import Difference, Observed, nothing_there
@@ -53,9 +54,13 @@ def diff(
     `head` is the controller's answer, where it is not among them.
     """
     reachable = {name: seen for name, seen in observed.items() if seen.unreachable is None}
+    found = {name: tuple(_node_changes(desired.nodes[name], seen, scope)) for name, seen in reachable.items()}
+    controller = head or observed.get(cluster.slurm.controller)
+    clocks = _clocks(cluster, reachable, controller, found)
+    refused = {one.node for one in clocks if one.refused}
     steps: dict[str, dict[str, Change]] = {role: {} for role in desired.roles}
-    for name, seen in reachable.items():
-        for wanted, change in _node_changes(desired.nodes[name], seen, scope):
+    for name, changes in found.items():
+        for wanted, change in changes if name not in refused else ():
             steps[wanted.role][name] = change
     changed = tuple(Step(role, steps[role]) for role in desired.roles if steps[role])
     busy = {node for step in changed for node in step.changes}
@@ -66,7 +71,6 @@ def diff(
         if reachable[worker.node].facts  # none in a plan that is made offline
         for one in shortfalls(worker, reachable[worker.node].facts, gpus_ready=worker.node not in busy)
     )
-    controller = head or observed.get(cluster.slurm.controller)
     answers = controller.answers if controller else {}
     slurm_nodes = parse_slurm_nodes(answers.get(SLURM_NODES, ""))
     digests = {
@@ -83,7 +87,11 @@ def diff(
         shortfalls=short,
         drains=drains(short, judged(workers, slurm_nodes)),
         texts={digest: text for digest, text in desired.texts.items() if digest in digests},
-        removals={name: found for name, seen in reachable.items() if (found := _removals(seen, scope))},
+        removals={
+            name: removals
+            for name, seen in reachable.items()
+            if name not in refused and (removals := _removals(seen, scope))
+        },
         leaving=tuple(leaving),
         groups={node.name: node.group for node in cluster.nodes if node.name in observed},
         in_service=_in_service(cluster, reachable, slurm_nodes),
@@ -91,8 +99,22 @@ def diff(
         rollout=cluster.rollout,
         basis={name: seen.basis for name, seen in reachable.items()},
         scheduler="slurm_controller" in desired.roles,
+        clocks=clocks,
         via=cluster.access.via.name if cluster.access.via and cluster.access.via.is_node else None,
     )
+
+
+def _clocks(
+    cluster: Cluster,
+    reachable: Mapping[str, Observed],
+    controller: Observed | None,
+    found: Mapping[str, Sequence[tuple[Wanted, Change]]],
+) -> tuple[ClockOff, ...]:
+    """Whose clocks are off; the controller's is looked at even where it is not spoken of, since others follow it."""
+    answers = {**({cluster.slurm.controller: controller} if controller else {}), **reachable}
+    clocks = {name: seen.clock for name, seen in answers.items() if seen.clock is not None}
+    setting = {name for name, changes in found.items() if any(wanted.sets_clock for wanted, _ in changes)}
+    return clocks_off(clocks, cluster.slurm.controller, setting)
 
 
 def surplus(seen: Observed) -> tuple[Removal, ...]:

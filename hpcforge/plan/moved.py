@@ -24,9 +24,9 @@ def moved(made: Plan, now: Plan) -> dict[str, str]:
 
 
 def without(made: Plan, nodes: Collection[str], now: Plan) -> Plan:
-    """The plan less these nodes, with what is unreachable, in service and running now."""
+    """The plan less these nodes, with what is unreachable, in service, running and amiss with clocks now."""
     lost = {node: why for node, why in now.unreachable.items() if node in made.nodes}
-    gone = {*nodes, *lost}
+    gone = {*nodes, *lost, *now.refused}
     steps = [Step(s.role, {n: c for n, c in s.changes.items() if n not in gone}) for s in made.steps]
     return replace(
         made,
@@ -39,4 +39,5 @@ def without(made: Plan, nodes: Collection[str], now: Plan) -> Plan:
         in_service=now.in_service,
         jobs=now.jobs,
         drains=now.drains,
+        clocks=tuple(one for one in now.clocks if one.node in made.nodes),
     )

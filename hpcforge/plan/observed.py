@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from hpcforge.plan.clocks import Span
 from hpcforge.plan.desired import Wanted
 
 Difference = Mapping[str, Any]  # as in `hpcforge.node`: a role, and only what differs from what is wanted of it
@@ -28,6 +29,7 @@ class Observed:
     at_work: Mapping[str, Any] | None = None  # another run that goes on there
     reverted: tuple[Mapping[str, Any], ...] = ()  # guarded changes that nobody confirmed
     armed: tuple[Mapping[str, Any], ...] = ()  # guarded changes that the node will take back unless they are confirmed
+    clock: Span | None = None  # against this host's; None: the node has not said
 
     @property
     def configured(self) -> bool:

@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 from hpcforge.cluster.model import Rollout
 from hpcforge.plan.admission import Declared, Drain, Shortfall
+from hpcforge.plan.clocks import ClockOff
 from hpcforge.plan.desired import (
     DISRUPTIONS,
     Account,
@@ -159,6 +160,7 @@ class Plan:
     offline: bool = False  # made without looking: as if nodes had nothing
     scheduler: bool = True  # one of the roles brings Slurm: workers have jobs
     via: str | None = None  # the node that all others are reached through
+    clocks: tuple[ClockOff, ...] = ()  # nodes whose clocks are off
 
     @property
     def pending(self) -> bool:
@@ -170,6 +172,11 @@ class Plan:
         """Nodes that would be changed, in cluster order; those that leave are apart."""
         changed = {node for step in self.steps for node in step.changes} | set(self.first_contact) | set(self.removals)
         return tuple(node for node in self.nodes if node in changed)
+
+    @cached_property
+    def refused(self) -> Mapping[str, str]:
+        """Nodes that answer and are left out all the same, and why."""
+        return {one.node: f"{one.said}: nothing is done there until it is right" for one in self.clocks if one.refused}
 
     def disruption(self, node: str) -> Disruption:
         """The worst that its changes do to a node."""

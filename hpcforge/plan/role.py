@@ -108,6 +108,7 @@ class RoleSpec(_Spec):
     on_remove: OnRemove = "stop"
     guard: bool = False
     shape: Shape = "free"
+    sets_clock: Expression = "false"  # over `cluster`: whether it makes the node's clock right
     disrupts: Mapping[Literal["packages", "files", "units", "opaque"], Disruption] = {}
 
     @model_validator(mode="after")

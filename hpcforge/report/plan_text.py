@@ -6,6 +6,7 @@ import difflib
 from collections.abc import Iterator, Mapping, Sequence
 
 from hpcforge.blueprint.hostlist import fold
+from hpcforge.plan.clocks import ClockOff
 from hpcforge.plan.desired import DISRUPTIONS
 from hpcforge.plan.order import Order
 from hpcforge.plan.plan import Change, FileChange, Leaving, Plan, Removal
@@ -131,6 +132,8 @@ def _notes(plan: Plan) -> Iterator[str]:
         yield f"  to accept it, add to overrides:  {one.override}"
     for node, reason in plan.unreachable.items():
         yield f"{node} is unreachable and left out: {clean(reason)}"
+    for clock in plan.clocks:
+        yield from _clock(clock)
     order, hubs = Order(plan), (plan.controller, plan.via)
     for node in filter(order.has_to_be_empty, plan.touched):
         yield f"{node} is drained first{_waiting(plan.jobs.get(node, ()), plan)}"
@@ -138,6 +141,16 @@ def _notes(plan: Plan) -> Iterator[str]:
         yield f"{fold(plan.restarts)}: restarted, and waited for up to {duration(plan.rollout.reboot_wait_s)} each"
         yield from (f"{hub} restarts alone: nothing else is at work meanwhile" for hub in plan.restarts if hub in hubs)
     yield from _order(order)
+
+
+def _clock(one: ClockOff) -> Iterator[str]:
+    if one.refused:
+        yield f"{one.node} is left out: {one.said}, too far for Slurm's daemons to know each other"
+        yield "  to go on, have its time service set it, or set it by hand; then apply again"
+    elif one.far:
+        yield f"{one.node}: {one.said}; it is set first, and what needs a right clock waits for that"
+    else:
+        yield f"{one.node}: {one.said}"
 
 
 def _order(order: Order) -> Iterator[str]:
@@ -159,7 +172,8 @@ def _its(nodes: Sequence[str]) -> str:
 
 def _summary(plan: Plan) -> str:
     touched = set(plan.touched)
-    untouched = [node for node in plan.nodes if node not in touched and node not in plan.unreachable]
+    out = {*plan.unreachable, *plan.refused}
+    untouched = [node for node in plan.nodes if node not in touched and node not in out]
     if not plan.pending:
         return f"Nothing to do on {plural(len(untouched), 'node')}." if untouched else "No node answers."
     parts = []

@@ -10,6 +10,7 @@ from typing import Any
 from hpcforge.cluster.model import Cluster
 from hpcforge.engines.tasks import Engine, Event, Program
 from hpcforge.plan.admission import SLURM_NODES_COMMAND, not_scheduled, parse_slurm_nodes
+from hpcforge.plan.clocks import Span
 from hpcforge.plan.desired import Desired
 from hpcforge.plan.diff import SLURM_NODES
 from hpcforge.plan.jobs import SLURM_JOBS, SLURM_JOBS_COMMAND
@@ -95,6 +96,14 @@ def _request(cluster: Cluster, desired: Desired, name: str) -> dict[str, object]
     }
 
 
+def _clock(data: Mapping[str, Any]) -> Span | None:
+    """How far the node's clock is ahead of this host's: it said what it did before we heard it, after we asked."""
+    node, heard = data.get("clock"), data.get("heard")
+    if not (node and heard):
+        return None
+    return Span(float(node["said_s"]) - heard["said_s"], float(node["asked_s"]) - heard["asked_s"])
+
+
 def _taken(seen: Observed, event: Event) -> Observed:
     data = event.data
     if event.kind == "observed":
@@ -108,6 +117,7 @@ def _taken(seen: Observed, event: Event) -> Observed:
             at_work=data.get("at_work"),
             reverted=tuple(data.get("reverted") or ()),
             armed=tuple(data.get("armed") or ()),
+            clock=_clock(data),
         )
     if event.kind == "no_python":
         return dataclasses.replace(seen, facts=data, python=False)

@@ -18,6 +18,7 @@ from hpcforge.run.run import Run
 from hpcforge.run.stages import CONFIRMATION, FILES, REBOOT, REMOVAL, Stage, leaving_stages, removed, stages
 
 _WAIT_S = 0.5
+CLOCK = "clock"  # stands among a node's roles where nothing is done because of its clock
 
 
 @dataclass
@@ -89,6 +90,9 @@ class _Walker:
         self.result = Result({name: {} for name in plan.touched}, lost=dict(plan.unreachable))
         self.leaving = {one.node: one for one in plan.leaving}
         self.told: set[str] = set()  # nodes of which it was said that they have ended
+        for name, why in plan.refused.items():
+            self.result.outcomes[name] = {}
+            self._settle(name, CLOCK, Outcome("failed", why))
         for one in plan.leaving:
             self.result.outcomes[one.node] = {}
             self.nodes[one.node] = _Node(one.node, deque(leaving_stages(one, run)))
@@ -281,6 +285,8 @@ class _Walker:
         node, role = pair
         if node in self.plan.unreachable:
             return f"{role} on {node}: {self.plan.unreachable[node]}"
+        if node in self.plan.refused:
+            return f"{role} on {node}: {self.plan.refused[node]}"
         outcome = self.result.outcomes.get(node, {}).get(role)
         if outcome is None or outcome.status == "done":
             return None

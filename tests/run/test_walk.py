@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from hpcforge.engines.tasks import Event, Program, Task, result
+from hpcforge.plan.clocks import ClockOff
 from hpcforge.plan.desired import Directory, File, Need, Opaque
 from hpcforge.plan.plan import Change, FileChange, OpaqueChange, Plan, Step, UnitChange
 from hpcforge.run.result import Result
@@ -218,3 +219,22 @@ def test_whoever_listens_hears_of_stages_and_of_the_end_of_each_node() -> None:
         ("w1", "", "done"),
     ]
     assert heard.count(("w2", "", "failed")) == 1
+
+
+def test_a_node_whose_clock_is_off_is_not_touched_and_what_needs_it_waits() -> None:
+    """As where the node that serves wheels is refused."""
+    needs = Change(needs=(Need("server", ("head",)),), units=unit("client"))
+    off = ClockOff("head", -90.0, "this host", far=True, sets_it=False)
+    engine = Engine(all_well)
+    told: list[Event] = []
+    found = walk(plan({"client": {"w1": needs}}, clocks=(off,)), {}, engine, told.append, lambda: False, RUN)
+    assert engine.started == []
+    assert found.failed() == {
+        "head": [("clock", "its clock is 90 s behind that of this host: nothing is done there until it is right")]
+    }
+    assert found.outcomes["w1"]["client"].status == "skipped"
+    assert "its clock is 90 s behind" in found.outcomes["w1"]["client"].detail
+    assert [(event.node, event.data["status"]) for event in told if event.kind == "settled"] == [
+        ("head", "failed"),
+        ("w1", "skipped"),
+    ]
