@@ -1,0 +1,84 @@
+"""Nodes of a running cluster restart for a change: emptied first, the head alone, all of them back in service."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.conftest import REPOSITORY, Site
+
+pytestmark = pytest.mark.lab
+
+NODES = ("head", "w01", "w02")
+ROLE = """\
+description: Something that a node reads once, when it boots.
+on: "true"
+disrupts: {files: reboot}
+files:
+  - {path: /etc/boot.conf, content: "revision 0\\n"}
+checks:
+  - {name: the node has booted since, command: [test, /proc/1, -nt, /etc/boot.conf]}
+"""
+
+
+@pytest.fixture(scope="module")
+def restarting(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    folder = tmp_path_factory.mktemp("restart")
+    (folder / "blueprints").mkdir()
+    text = Path(__file__).with_name("blueprints").joinpath("growth.yaml").read_text()
+    text = text.replace("w[01-03]", "w[01-02]").replace("10.78.0.[11-13]", "10.78.0.[11-12]")
+    (folder / "blueprints" / "rehearsal.yaml").write_text(text)
+    for name in ("roles", "smoke_tests"):
+        shutil.copytree(REPOSITORY / name, folder / name)
+    (folder / "roles" / "boot").mkdir()
+    (folder / "roles" / "boot" / "role.yaml").write_text(ROLE)
+    here = Site(folder, f"test-restart-{os.getpid()}")
+    try:
+        yield here
+    finally:
+        here.cli("rehearse", "down")
+
+
+def apply(site: Site, *options: str, code: int = 0) -> str:
+    done = site.cli("apply", "BLUEPRINT", "--yes", "--roles", str(site.folder / "roles"), *options)
+    assert done.returncode == code
+    return done.stdout
+
+
+def boots(site: Site) -> dict[str, str]:
+    return {node: site.ssh(node, "cat /proc/sys/kernel/random/boot_id").strip() for node in NODES}
+
+
+def test_a_busy_worker_is_emptied_and_all_come_back_into_service(restarting: Site) -> None:
+    site = restarting
+    assert site.cli("rehearse", "up", "BLUEPRINT").returncode == 0
+    apply(site)
+    submit = "sudo -iu ada sbatch --parsable --mem=100M -w w01 -D /var/tmp -o /var/tmp/%j.out --wrap 'sleep 40; echo whole'"
+    job = site.ssh("head", submit).strip()
+    time.sleep(2)
+    assert "RUNNING" in site.ssh("head", f"scontrol show job {job}")
+
+    role = site.folder / "roles" / "boot" / "role.yaml"
+    role.write_text(ROLE.replace("revision 0", "revision 1"))
+    before = boots(site)
+    events = [json.loads(line) for line in apply(site, "--json").splitlines()]
+    after = boots(site)
+    assert {node for node in NODES if before[node] != after[node]} == set(NODES)
+
+    [drain] = [e for e in events if e["event"] == "draining" and e["node"] == "w01"]
+    assert drain["detail"] == job
+    assert "JobState=COMPLETED" in site.ssh("head", f"scontrol show job {job}")
+    assert site.ssh("w01", f"cat /var/tmp/{job}.out") == "whole\n"  # it had ended before the node did
+    first, last = (i for i, e in enumerate(events) if e["event"] == "restarting" and e["node"] == "head")
+    assert {e["node"] for e in events[first:last] if "node" in e} == {"head"}
+
+    assert site.cli("plan", "BLUEPRINT", "--roles", str(site.folder / "roles")).returncode == 0
+    assert set(site.ssh("head", "sinfo -h -N -o '%N %t'").splitlines()) == {"w01 idle", "w02 idle"}
+    ran = site.ssh("head", "sudo -iu ada timeout 60 srun --mem=100M -N2 hostname")
+    assert sorted(ran.split()) == ["w01", "w02"]
