@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -158,7 +159,8 @@ class Site:
 
     def state(self) -> dict[str, str]:
         """Everything about the nodes that applies are to make equal, however they went."""
-        return {node: self.inside(node, _STATE) for node in NODES}
+        with ThreadPoolExecutor() as pool:
+            return dict(zip(NODES, pool.map(lambda node: self.inside(node, _STATE), NODES), strict=True))
 
     def hold_dpkg(self, node: str, seconds: int) -> None:
         """Let another program hold dpkg's lock, so that an apply is surely at work on packages for that long."""
@@ -194,14 +196,16 @@ class Site:
 
     def fresh(self) -> None:
         """Both nodes as they were before the first apply, host keys and all."""
-        for node in NODES:
-            self.power_off(node)
-            upper = self.lab.node_directory(node) / "upper"
-            shutil.rmtree(upper)
-            subprocess.run(["cp", "-a", str(self.folder / "disks" / node), str(upper)], check=True)
-        for node in NODES:
-            self.power_on(node)
+        with ThreadPoolExecutor() as pool:
+            list(pool.map(self._fresh, NODES))
         shutil.rmtree(self.folder / "state", ignore_errors=True)
+
+    def _fresh(self, node: str) -> None:
+        self.power_off(node)
+        upper = self.lab.node_directory(node) / "upper"
+        shutil.rmtree(upper)
+        subprocess.run(["cp", "-a", str(self.folder / "disks" / node), str(upper)], check=True)
+        self.power_on(node)
 
     def edit(self, role: str, template: str, old: str, new: str) -> None:
         """Change a role's template."""
