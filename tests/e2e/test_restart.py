@@ -59,7 +59,8 @@ def test_a_busy_worker_is_emptied_and_all_come_back_into_service(restarting: Sit
     site = restarting
     assert site.cli("rehearse", "up", "BLUEPRINT").returncode == 0
     apply(site)
-    submit = "sudo -iu ada sbatch --parsable --mem=100M -w w01 -D /var/tmp -o /var/tmp/%j.out --wrap 'sleep 40; echo whole'"
+    options = "--parsable --mem=100M -w w01 -D /var/tmp -o /var/tmp/%j.out"
+    submit = f"sudo -iu ada sbatch {options} --wrap 'sleep 40; echo whole'"
     job = site.ssh("head", submit).strip()
     time.sleep(2)
     assert "RUNNING" in site.ssh("head", f"scontrol show job {job}")
