@@ -141,6 +141,7 @@ def _median(costs: Sequence[Cost]) -> Cost:
         statistics.median(cost.wall_s for cost in costs),
         statistics.median(cost.cpu_s for cost in costs),
         max(cost.memory_mib for cost in costs),
+        statistics.median(cost.nodes_cpu_s for cost in costs),
     )
 
 
@@ -163,14 +164,15 @@ def _say(text: str) -> None:
 
 def _print_table(measured: Sequence[Measured]) -> None:
     floors = {one.nodes: one for one in measured if one.tool == "floor"}
-    print("| nodes | tool | first s | x floor | CPU s | MiB | no change s | x floor | CPU s | MiB |")
-    print("|---|---|---|---|---|---|---|---|---|---|")
+    part = "s | x floor | CPU s | MiB | nodes' CPU s"
+    print(f"| nodes | tool | first apply, {part} | no change, {part} |\n|{'---|' * 12}")
     for one in measured:
         cells = [str(one.nodes), one.tool]
         for cost, floor in ((one.first, "first"), (one.again, "again")):
             least = getattr(floors[one.nodes], floor).wall_s if one.nodes in floors else None
             ratio = f"{cost.wall_s / least:.2f}" if least else ""
             cells += [f"{cost.wall_s:.2f}", ratio, f"{cost.cpu_s:.2f}", f"{cost.memory_mib:.0f}"]
+            cells.append(f"{cost.nodes_cpu_s:.2f}")
         print("|", " | ".join(cells), "|")
 
 

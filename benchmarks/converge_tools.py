@@ -27,11 +27,16 @@ class BenchmarkError(Exception):
 
 @dataclass(frozen=True)
 class Cost:
-    """What one run of a tool took: wall and CPU seconds, and the memory of all its processes at its highest, MiB."""
+    """What one run of a tool took: wall and CPU seconds, and the memory of all its processes at its highest, MiB.
+
+    `nodes_cpu_s` is what the nodes spent on it, all together: unlike wall, it hardly depends on what else this machine
+    does.
+    """
 
     wall_s: float
     cpu_s: float
     memory_mib: float
+    nodes_cpu_s: float
 
 
 @dataclass(frozen=True)
@@ -181,6 +186,7 @@ def _run(bench: Bench, words: Sequence[str], settings: Mapping[str, str]) -> Cos
     """Run a program to its end. CPU is of all its processes that it waited for."""
     environment = {**os.environ, **settings}
     with (bench.folder / "output.log").open("w+") as log:
+        before_s = _nodes_cpu_s(bench)
         start = time.perf_counter()
         process = subprocess.Popen(
             words, env=environment, cwd="/", stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
@@ -193,7 +199,19 @@ def _run(bench: Bench, words: Sequence[str], settings: Mapping[str, str]) -> Cos
         if process.returncode != 0:
             log.seek(0)
             raise BenchmarkError(f"{' '.join(words[:4])}: exit status {process.returncode}\n{log.read()[-3000:]}")
-    return Cost(wall_s, usage.ru_utime + usage.ru_stime, highest_mib)
+    return Cost(wall_s, usage.ru_utime + usage.ru_stime, highest_mib, _nodes_cpu_s(bench) - before_s)
+
+
+def _nodes_cpu_s(bench: Bench) -> float:
+    """CPU seconds of all processes of these nodes since they were started, by their control groups."""
+    groups = [Path("/sys/fs/cgroup/unified"), Path("/sys/fs/cgroup")]
+    root = next(group for group in groups if (group / "cgroup.controllers").exists())
+    found = 0.0
+    for node in bench.nodes:
+        for stat in root.glob(f"**/hpcforge-{bench.lab.machine(node)}*/cpu.stat"):
+            if "hpcforge-" not in stat.parent.parent.name:  # not what lies in it: that is counted
+                found += int(stat.read_text().split()[1]) / 1e6
+    return found
 
 
 class _Memory:
