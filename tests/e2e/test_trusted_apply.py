@@ -27,6 +27,7 @@ pytestmark = pytest.mark.lab
 BLUEPRINT = Path(__file__).with_name("blueprints") / "trusted.yaml"
 NODES = ("head", "w01", "w02")
 WORKERS = ("w01", "w02")
+CHRONY = "/etc/chrony/chrony.conf"
 
 # A node's state by what its receipt says is ours, so that nothing of ours can be forgotten here.
 STATE = r"""
@@ -229,14 +230,14 @@ class Cluster:
         """State and reason of a node, as users see them."""
         return self.inside("head", f"sinfo -h -n {node} -o '%T %E'").strip()
 
-    def spoil(self, *nodes: str) -> None:
+    def spoil(self, *nodes: str, path: str = CHRONY) -> None:
         """Somebody edits a file by hand."""
         for node in nodes:
-            self.inside(node, "echo '# by hand' >>/etc/chrony/chrony.conf")
+            self.inside(node, f"echo '# by hand' >>{path}")
 
-    def spoiled(self) -> list[str]:
+    def spoiled(self, path: str = CHRONY) -> list[str]:
         """Where that is still to be seen."""
-        return [node for node in NODES if "by hand" in self.inside(node, "cat /etc/chrony/chrony.conf")]
+        return [node for node in NODES if "by hand" in self.inside(node, f"cat {path}")]
 
 
 @pytest.fixture(scope="module")
@@ -364,7 +365,7 @@ def test_some_nodes_and_some_roles_only(cluster: Cluster, wanted: dict[str, Any]
     assert "1 node to change: w02; unchanged: w01; restart: w02." in cluster.apply("--exclude", "head")
     assert cluster.spoiled() == ["head"]
     cluster.spoil("w01")
-    cluster.inside("w01", "echo '# by hand' >>/etc/hosts")
+    cluster.spoil("w01", path="/etc/hosts")
     said = cluster.apply("--limit", "worker", "--only", "base")
     assert "1 node to change: w01; unchanged: w02." in said
     assert cluster.spoiled() == ["head", "w01"]
@@ -376,7 +377,7 @@ def test_some_nodes_and_some_roles_only(cluster: Cluster, wanted: dict[str, Any]
 
 def test_a_wrong_clock_is_a_matter_of_the_clock(cluster: Cluster, wanted: dict[str, Any]) -> None:
     """Where chrony sees nothing: nodes of a lab have one clock, so the one of w01 is made wrong for who asks there."""
-    cluster.spoil("w01", "w02")
+    cluster.spoil("w01", "w02", path="/etc/hosts")  # of a role that sets no clock
     try:
         cluster.inside("w01", f"SKEW=+2; {SKEWED}")
         assert "w01: its clock is 2." in cluster.cli("plan", "BLUEPRINT", code=2)  # noted, and no more
@@ -389,8 +390,8 @@ def test_a_wrong_clock_is_a_matter_of_the_clock(cluster: Cluster, wanted: dict[s
         said = cluster.apply(code=5)
         assert "clock: its clock is 400 s behind that of head: nothing is done there until it is right" in said
         assert "credential" not in said
-        assert cluster.spoiled() == ["w01"]  # the others are not held up
+        assert cluster.spoiled("/etc/hosts") == ["w01"]  # the others are not held up
     finally:
         cluster.inside("w01", UNSKEWED)
     cluster.apply()
-    assert cluster.spoiled() == []
+    assert cluster.spoiled("/etc/hosts") == []
