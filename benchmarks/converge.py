@@ -60,9 +60,8 @@ def main() -> None:
         folder = Path(name)
         resources.write(folder)
         debs = _download(folder)
-        measured = [_measure(folder, debs, tool, nodes) for nodes in chosen.nodes for tool in chosen.tools]
+        measured = list(_measured(folder, debs, chosen.nodes, chosen.tools))
         grown = [] if chosen.no_growth else [_grow(folder, debs, nodes) for nodes in _GROWN]
-    _print_table(measured)
     _print_targets(measured, _start_of_python())
     _print_growth(grown)
 
@@ -162,18 +161,30 @@ def _say(text: str) -> None:
     print(f"{time.strftime('%T')} {text}; load {os.getloadavg()[0]:.2f}", file=sys.stderr, flush=True)
 
 
-def _print_table(measured: Sequence[Measured]) -> None:
-    floors = {one.nodes: one for one in measured if one.tool == "floor"}
+def _measured(folder: Path, debs: Path, sizes: Sequence[int], names: Sequence[str]) -> Iterator[Measured]:
+    """Measure and print a row at a time, so that what was measured is there when it is cut off."""
     part = "s | x floor | CPU s | MiB | nodes' CPU s"
-    print(f"| nodes | tool | first apply, {part} | no change, {part} |\n|{'---|' * 12}")
-    for one in measured:
-        cells = [str(one.nodes), one.tool]
-        for cost, floor in ((one.first, "first"), (one.again, "again")):
-            least = getattr(floors[one.nodes], floor).wall_s if one.nodes in floors else None
-            ratio = f"{cost.wall_s / least:.2f}" if least else ""
-            cells += [f"{cost.wall_s:.2f}", ratio, f"{cost.cpu_s:.2f}", f"{cost.memory_mib:.0f}"]
-            cells.append(f"{cost.nodes_cpu_s:.2f}")
-        print("|", " | ".join(cells), "|")
+    print(f"| nodes | tool | first apply, {part} | no change, {part} |\n|{'---|' * 12}", flush=True)
+    for nodes in sizes:
+        floor: Measured | None = None
+        for name in names:
+            one = _measure(folder, debs, name, nodes)
+            floor = one if name == "floor" else floor
+            cells = [str(nodes), name]
+            cells += [*_cells(one.first, floor and floor.first), *_cells(one.again, floor and floor.again)]
+            print("|", " | ".join(cells), "|", flush=True)
+            yield one
+
+
+def _cells(cost: Cost, floor: Cost | None) -> list[str]:
+    ratio = f"{cost.wall_s / floor.wall_s:.2f}" if floor else ""
+    return [
+        f"{cost.wall_s:.2f}",
+        ratio,
+        f"{cost.cpu_s:.2f}",
+        f"{cost.memory_mib:.0f}",
+        f"{cost.nodes_cpu_s:.2f}",
+    ]
 
 
 def _print_targets(measured: Sequence[Measured], start: tuple[float, float]) -> None:
