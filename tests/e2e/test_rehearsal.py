@@ -37,7 +37,7 @@ def passed(output: str) -> list[str]:
 def test_without_a_lab_the_way_to_one_is_named(site: Site) -> None:
     done = site.cli("plan", "BLUEPRINT")
     assert done.returncode == 3
-    assert f"-m hpcforge rehearse up {site.blueprint}\n" in done.stderr
+    assert f"-m hpcforge rehearse up {site.blueprint} --lab {site.lab}\n" in done.stderr
 
 
 def test_a_node_that_is_off_does_not_hold_the_rest(site: Site) -> None:
