@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -192,10 +193,15 @@ def _run(bench: Bench, words: Sequence[str], settings: Mapping[str, str]) -> Cos
             words, env=environment, cwd="/", stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
         )
         memory = _Memory(process.pid)
-        _, status, usage = os.wait4(process.pid, 0)
-        wall_s = time.perf_counter() - start
-        process.returncode = os.waitstatus_to_exitcode(status)
-        highest_mib = memory.stop()
+        try:
+            _, status, usage = os.wait4(process.pid, 0)
+            process.returncode = os.waitstatus_to_exitcode(status)
+            wall_s = time.perf_counter() - start
+        finally:
+            highest_mib = memory.stop()
+            if process.returncode is None:  # we are interrupted: the tool, too
+                os.killpg(process.pid, signal.SIGTERM)
+                process.wait()
         if process.returncode != 0:
             log.seek(0)
             raise BenchmarkError(f"{' '.join(words[:4])}: exit status {process.returncode}\n{log.read()[-3000:]}")
