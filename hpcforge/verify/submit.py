@@ -17,7 +17,7 @@ from hpcforge.cluster.model import Cluster, Node, Partition, SmokeTest
 SMOKE_TESTS = "/opt/hpcforge/smoke_tests"
 PATH = "/usr/local/bin:/usr/bin:/bin"
 MARGIN_S = 60  # the allocation outlives the step's time limit by this, so that Slurm never ends a step before we do
-GRACE_S = 20  # once one node's torchrun has ended, the others have this long to say what they saw
+GRACE_S = 60  # once one node's torchrun has ended, the others have this long to say what they saw
 MEMORY_MIB = {False: 2048, True: 16384}  # a rank's share, without and with real GPUs; torch alone needs about 300
 
 
