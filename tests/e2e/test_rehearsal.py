@@ -106,7 +106,8 @@ def test_a_file_edited_by_hand_is_shown_and_mended_there_alone(site: Site) -> No
     done = site.cli("plan", "BLUEPRINT")
     assert done.returncode == 2
     assert "      -# by hand\n" in done.stdout
-    assert "1 node to change: w02; unchanged: head,w[01,03]." in done.stdout
+    assert "time  w02  (drifted, disrupts: restart)\n" in done.stdout
+    assert "1 node to change: w02; unchanged: head,w[01,03]; restart: w02.\n" in done.stdout
     refused = site.cli("apply", "BLUEPRINT")
     assert refused.returncode == 3
     assert "there is no terminal to ask on" in refused.stderr
