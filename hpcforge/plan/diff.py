@@ -240,13 +240,13 @@ def _reason(change: Change, seen: Observed, forced: bool, unnoted: bool) -> Reas
 
 
 def _disruptions(wanted: Wanted, change: Change) -> dict[RebootCause, Disruption]:
-    """What each part that changes does; a unit that does not run is not disrupted by being started."""
+    """What each part that changes does; a unit is not disrupted by being started or re-read."""
     does: dict[RebootCause, Disruption] = dict.fromkeys(change.reboot, "reboot")
     if change.packages:
         does["packages"] = wanted.disrupts.get("packages", "none")
     if change.files:
         does["files"] = wanted.disrupts.get("files", "none")
-    if any(action in ("restart", "refresh") for unit in change.units for action in unit.actions):
+    if any(action == "restart" for unit in change.units for action in unit.actions):
         does["units"] = wanted.disrupts.get("units", "restart")
     if change.opaque:
         does["opaque"] = wanted.disrupts.get("opaque", "none")

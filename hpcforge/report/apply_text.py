@@ -27,7 +27,8 @@ def _story(
     plan: Plan, node: str, result: Result, failed: Mapping[str, list[tuple[str, str]]], admission: Admission | None
 ) -> tuple[str, str]:
     if node in result.abandoned:
-        return "left behind", f"the cluster has forgotten it, but it keeps its keys: {result.abandoned[node]}"
+        keys = "it keeps its keys: `secrets rotate BLUEPRINT munge_key` and an apply make them void"
+        return "left behind", f"the cluster has forgotten it ({result.abandoned[node]}), but {keys}"
     if node in result.lost:
         return "unreachable", result.lost[node]
     if node in failed:

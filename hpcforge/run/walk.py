@@ -96,7 +96,11 @@ class _Walker:
         for one in plan.leaving:
             self.result.outcomes[one.node] = {}
             self.nodes[one.node] = _Node(one.node, deque(leaving_stages(one, run)))
-            if one.unreachable is not None:
+            jobs = plan.jobs.get(one.node, ())
+            if one.unreachable is not None and jobs:  # away from us, but not from Slurm: to forget it would kill them
+                why = f"unreachable, and Slurm says that jobs run there: {', '.join(jobs)}"
+                self._end(self.nodes[one.node], Outcome("deferred", why))
+            elif one.unreachable is not None:
                 self.result.abandoned[one.node] = one.unreachable
                 self._end(self.nodes[one.node], Outcome("unreachable", one.unreachable))
 

@@ -76,4 +76,4 @@ def test_the_table_tells_the_stories_of_nodes_that_did_not_go_through() -> None:
     text = nodes_table(plan(nodes=("w1", "w2"), leaving=gone), result, None)
     assert "w1     deferred     jobs still run there: 12; apply again later\n" in text
     assert "w8     left         nothing of hpcforge is on it any more\n" in text
-    assert "w9     left behind  the cluster has forgotten it, but it keeps its keys: no route\n" in text
+    assert "w9     left behind  the cluster has forgotten it (no route), but it keeps its keys: " in text

@@ -240,6 +240,14 @@ def test_an_unreachable_node_leaves_without_being_cleaned_up() -> None:
     assert ended.abandoned == {"w1": "no route"}
 
 
+def test_an_unreachable_node_with_jobs_is_not_forgotten() -> None:
+    gone = Leaving("w1", "10.0.0.2", True, "no route", ())
+    ended, started = go(plan(HEAD, leaving=(gone,), jobs={"w1": ("12",)}))
+    assert started == []
+    assert ended.abandoned == {}
+    assert ended.deferred()["w1"] == "unreachable, and Slurm says that jobs run there: 12"
+
+
 def test_a_guarded_change_is_confirmed_over_a_new_connection_and_only_then_done() -> None:
     change = Change(files=(secret_file(),), units=unit("sshd"), guard=True)
     engine = Engine(all_well)
