@@ -8,7 +8,7 @@ HOST_PACKAGES := python3-venv iproute2 openssh-client util-linux debian-archive-
 TEST_PACKAGES := chromium
 TORCH := torch==2.13.0+cpu
 
-.PHONY: rehearse test check install host host-test bench
+.PHONY: rehearse test test-every-kill check install host host-test bench
 
 rehearse: install
 	$(BIN)/hpcforge rehearse up $(BLUEPRINT)
@@ -16,6 +16,10 @@ rehearse: install
 
 test: host-test install check $(VENV)/.torch
 	$(BIN)/python -m pytest
+
+# A quarter of an hour longer: hpcforge is killed after each event of an apply, not after every fourth.
+test-every-kill: host-test install
+	$(BIN)/python -m pytest tests/faults/test_killed.py --every-boundary
 
 check: install
 	$(BIN)/ruff check .

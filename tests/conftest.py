@@ -16,6 +16,7 @@ _TEST_LAB = re.compile(r"test-[a-z]+-([0-9]+)")  # every lab that a test makes i
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--refresh-golden", action="store_true", help="write golden files instead of comparing with them")
+    parser.addoption("--every-boundary", action="store_true", help="kill at every event of an apply, not every fourth")
 
 
 def pytest_sessionstart() -> None:

@@ -37,7 +37,8 @@ def boundary(run: Running, number: int) -> bool:
     return True
 
 
-def test_killed_at_every_event_of_a_first_apply(site: Site, wanted: dict[str, str]) -> None:
+def test_killed_at_events_of_a_first_apply(site: Site, wanted: dict[str, str], request: pytest.FixtureRequest) -> None:
+    step = 1 if request.config.getoption("--every-boundary") else 4  # every one takes a quarter of an hour
     number = 0
     while number < _ENOUGH:
         site.fresh()
@@ -49,7 +50,7 @@ def test_killed_at_every_event_of_a_first_apply(site: Site, wanted: dict[str, st
         assert site.state() == wanted, f"killed after event {number}: {run.events[-1:]}"
         if not cut_off:
             break
-        number += 1
+        number += step
     assert number > 20, "an apply of this site has more events than this: was anything killed?"
 
 
