@@ -18,7 +18,7 @@ from hpcforge.cli import options
 from hpcforge.cli.exit_codes import Exit, worst
 from hpcforge.cli.failures import UsageError
 from hpcforge.cli.plan_files import read_plan
-from hpcforge.cli.planning import Choice, Comparison, choose, compare
+from hpcforge.cli.planning import Choice, Comparison, choose, compare, remark
 from hpcforge.cli.program import typed
 from hpcforge.cli.site import Site, artifacts_path, compile_site, lab_name, open_engines, open_site, site_secrets
 from hpcforge.cli.trust import trust_new
@@ -33,6 +33,7 @@ from hpcforge.report.progress import Progress
 from hpcforge.report.stream import Stream
 from hpcforge.run import lease as leases
 from hpcforge.run.apply import Applied, apply_plan
+from hpcforge.run.commit import Commit
 from hpcforge.run.history import past, write_log
 from hpcforge.run.lease import Lease
 from hpcforge.run.observe import wait_for_others
@@ -158,6 +159,7 @@ class _Apply:
         self.run = begin(site.cluster.name, __version__)
         self.head = site.cluster.slurm.controller
         self.lease: Lease | None = None
+        self.commit: Commit | None = None  # of the blueprint, once it was looked at
         self.started_s = time.time()
 
     @property
@@ -169,7 +171,7 @@ class _Apply:
         """All of it; what was planned, and what it came to."""
         found, plan, out = self._agree()
         receipts = [seen.receipt for seen in (*found.survey.observed.values(), found.survey.head)]
-        commit = found.commit.id if found.commit else None
+        commit = self.commit.id if self.commit else None
         self.run = replace(self.run.numbered(receipts, found.survey.roster), commit=commit)
         if self.lease is not None:
             self.lease.number = self.run.number
@@ -184,14 +186,13 @@ class _Apply:
             self.progress,
             self._has_to_stop,
             self.run,
-            scheduler="slurm_controller" in self.desired.roles,
         )
         done = replace(done, moved=out)
         left = [one.node for one in found.survey.leaving if _has_left(one.node, done)]
         roster = self._roster(found, done, left)
         # A run that was killed may have done everything but this; the next, with nothing else to do, makes up for it.
         if plan.pending or (roster is not None and roster.nodes != found.survey.roster.nodes):
-            self._record(found, done, roster, left)
+            self._record(done, roster, left)
         return plan, done
 
     def code(self, done: Applied) -> Exit:
@@ -206,6 +207,7 @@ class _Apply:
             self._lock()
             wait_for_others(self.engine, found.survey.at_work, _OTHERS_S, self.progress.say)
             found = self._look()
+        self.commit = remark(self.site, found.survey, self.progress.say)
         plan, out = found.plan, dict[str, str]()
         if self.wishes.made is not None:
             plan, out = self._still_holds(self.wishes.made, found.plan)
@@ -254,13 +256,13 @@ class _Apply:
         reached = [name for name in found.survey.observed if name not in done.result.lost]
         return next_roster(found.survey.roster, self.site.cluster, last, reached, left)
 
-    def _record(self, found: Comparison, done: Applied, roster: Roster | None, left: Sequence[str]) -> None:
+    def _record(self, done: Applied, roster: Roster | None, left: Sequence[str]) -> None:
         """A line in the history, and the roster, on the head and on this host."""
         one = past(
             self.run,
             done.result,
             args=sys.argv[2:],
-            dirty=bool(found.commit and found.commit.dirty),
+            dirty=bool(self.commit and self.commit.dirty),
             started_s=self.started_s,
             exit_code=int(self.code(done)),
             left=left,

@@ -14,7 +14,7 @@ from hpcforge.cli import options
 from hpcforge.cli.exit_codes import Exit, worst
 from hpcforge.cli.failures import UsageError
 from hpcforge.cli.plan_files import write_plan
-from hpcforge.cli.planning import choose, compare
+from hpcforge.cli.planning import choose, compare, remark
 from hpcforge.cli.program import typed
 from hpcforge.cli.site import Site, compile_site, open_engines, open_site, site_secrets
 from hpcforge.cli.trust import trust_new
@@ -63,7 +63,9 @@ def plan(
         found = _offline(site, desired, choice.nodes)
     else:
         with open_engines(site) as engines:
-            found = compare(site, engines, engines, desired, choice, _say).plan
+            there = compare(site, engines, engines, desired, choice, _say)
+        remark(site, there.survey, _say)
+        found = there.plan
     if output is not None:
         write_plan(output, found, desired, secrets)
     if as_json:
@@ -85,7 +87,7 @@ def _say(text: str) -> None:
 def _offline(site: Site, desired: Desired, nodes: tuple[str, ...]) -> Plan:
     """The plan for nodes that have nothing but Python; nobody is asked."""
     bare = {name: Observed(name, {}, python=False) for name in nodes}
-    return dataclasses.replace(diff(site.cluster, desired, bare), offline=True, first_contact=(), shortfalls=())
+    return dataclasses.replace(diff(site.cluster, desired, bare), offline=True, first_contact=())
 
 
 def exit_code(found: Plan) -> Exit:

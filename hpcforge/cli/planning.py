@@ -34,7 +34,6 @@ class Comparison:
 
     survey: Survey
     plan: Plan
-    commit: Commit | None
 
 
 def choose(
@@ -75,6 +74,11 @@ def compare(
     )
     receipts = {name: (seen.receipt or {}).get("hpcforge") for name, seen in found.observed.items()}
     refuse_older(__version__, found.roster, receipts)
+    return Comparison(found, diff(site.cluster, desired, found.observed, found.leaving, choice.scope, found.head))
+
+
+def remark(site: Site, found: Survey, say: Callable[[str], None]) -> Commit | None:
+    """Say what is odd about the blueprint's commit and the nodes' receipts; the commit."""
     inventory = None if site.lab else site.loaded.inventory_path  # a rehearsal's is nobody's to commit
     commit = commit_of(*(path for path in (site.loaded.blueprint_path, inventory) if path is not None))
     last = found.roster.run
@@ -83,14 +87,8 @@ def compare(
     if warning:
         say(f"warning: {warning}")
     for name, seen in found.observed.items():
-        _say_troubles(name, seen.receipt, seen.reverted, say)
-    plan = diff(site.cluster, desired, found.observed, found.leaving, choice.scope, found.head)
-    return Comparison(found, plan, commit)
-
-
-def _say_troubles(name: str, receipt: object, reverted: Sequence[object], say: Callable[[str], None]) -> None:
-    if isinstance(receipt, dict) and receipt.get("trouble"):
-        say(f"{name}: its receipt cannot be used: {receipt['trouble']}; what it says is done again")
-    for one in reverted:
-        if isinstance(one, dict):
-            say(f"{name}: an earlier change of {one.get('role')} was taken back by the node: nobody confirmed it")
+        if seen.receipt and seen.receipt.get("trouble"):
+            say(f"{name}: its receipt cannot be used: {seen.receipt['trouble']}; what it says is done again")
+        for one in seen.reverted:
+            say(f"{name}: an earlier change of {one['role']} was taken back by the node: nobody confirmed it")
+    return commit

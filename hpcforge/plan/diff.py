@@ -7,7 +7,16 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from hpcforge.cluster.model import Cluster
-from hpcforge.plan.admission import declared, drains, judged, not_scheduled, parse_slurm_nodes, shortfalls
+from hpcforge.plan.admission import (
+    Declared,
+    Shortfall,
+    declared,
+    drains,
+    judged,
+    not_scheduled,
+    parse_slurm_nodes,
+    shortfalls,
+)
 from hpcforge.plan.clocks import ClockOff, clocks_off
 from hpcforge.plan.desired import Desired, Disruption, Unit, Wanted
 from hpcforge.plan.jobs import SLURM_JOBS, parse_jobs
@@ -65,12 +74,7 @@ def diff(
     changed = tuple(Step(role, steps[role]) for role in desired.roles if steps[role])
     busy = {node for step in changed for node in step.changes}
     workers = tuple(worker for worker in declared(cluster) if worker.node in reachable)
-    short = tuple(
-        one
-        for worker in workers
-        if reachable[worker.node].facts  # none in a plan that is made offline
-        for one in shortfalls(worker, reachable[worker.node].facts, gpus_ready=worker.node not in busy)
-    )
+    short = tuple(_short(workers, reachable, busy))
     answers = controller.answers if controller else {}
     slurm_nodes = parse_slurm_nodes(answers.get(SLURM_NODES, ""))
     digests = {
@@ -88,9 +92,7 @@ def diff(
         drains=drains(short, judged(workers, slurm_nodes)),
         texts={digest: text for digest, text in desired.texts.items() if digest in digests},
         removals={
-            name: removals
-            for name, seen in reachable.items()
-            if name not in refused and (removals := _removals(seen, scope))
+            name: gone for name, seen in reachable.items() if name not in refused and (gone := _removals(seen, scope))
         },
         leaving=tuple(leaving),
         groups={node.name: node.group for node in cluster.nodes if node.name in observed},
@@ -102,6 +104,14 @@ def diff(
         clocks=clocks,
         via=cluster.access.via.name if cluster.access.via and cluster.access.via.is_node else None,
     )
+
+
+def _short(workers: Iterable[Declared], reachable: Mapping[str, Observed], busy: Set[str]) -> Iterator[Shortfall]:
+    """Who shows less than is declared; GPUs of a node that is yet to be worked on may come with that."""
+    for worker in workers:
+        facts = reachable[worker.node].facts
+        if facts:  # none in a plan that is made offline
+            yield from shortfalls(worker, facts, gpus_ready=worker.node not in busy)
 
 
 def _clocks(

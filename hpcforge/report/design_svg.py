@@ -13,6 +13,7 @@ from xml.etree import ElementTree as ET
 from hpcforge.facility.design import Design, PduLoad, Position, RackDesign
 from hpcforge.report.design_alike import Alike
 from hpcforge.report.design_words import fit, names, plain, power, text_width, whole
+from hpcforge.report.svg import put_text, px
 from hpcforge.report.text import clean, plural
 
 _UNIT = 15.0  # drawn height of a rack unit
@@ -65,9 +66,9 @@ def _elevation(group: Alike, strips: int) -> ET.Element:
     height = _HEAD + units * _UNIT + 8
     attributes = {
         "class": "rack",
-        "viewBox": f"0 0 {_n(width)} {_n(height)}",
-        "width": _n(width),
-        "height": _n(height),
+        "viewBox": f"0 0 {px(width)} {px(height)}",
+        "width": px(width),
+        "height": px(height),
         "role": "img",
         "aria-label": clean(f"Rack {names(group.names)}, from the top down: {contents(group)}"),
     }
@@ -80,7 +81,7 @@ def _elevation(group: Alike, strips: int) -> ET.Element:
         _position(svg, position, _y(units, position), lane, lanes, folded=len(group.names) > 1, rack_u=one.height_u)
     for first, count in _gaps(one, units):
         text = f"{count} U free"
-        _text(svg, text, _LEFT + _BODY / 2, _HEAD + (units - first + 1 - count / 2) * _UNIT + 3.5, "free mid")
+        put_text(svg, text, _LEFT + _BODY / 2, _HEAD + (units - first + 1 - count / 2) * _UNIT + 3.5, "free mid")
     for index, pdu in enumerate(_strips(one)[:_MOST_STRIPS]):
         judged = one.survives_one_lost is False
         _strip(svg, pdu, _LEFT + _BODY + _GAP + index * (_STRIP + _GAP), units * _UNIT, judged)
@@ -91,19 +92,19 @@ def _heading(svg: ET.Element, group: Alike, width: float) -> None:
     one = group.rack
     count = f" \N{MULTIPLICATION SIGN} {len(group.names)}" if len(group.names) > 1 else ""
     name = fit(names(group.names), width - text_width(count, 15, bold=True), 15, bold=True)
-    _text(svg, name + count, _LEFT, 16, "name")
+    put_text(svg, name + count, _LEFT, 16, "name")
     free = width - text_width(name + count, 15, bold=True) - 8
     if one.survives_one_lost is False and text_width(_FAILS, 10.5, bold=True) <= free:
-        _text(svg, _FAILS, _LEFT + width, 16, "line bad end")
+        put_text(svg, _FAILS, _LEFT + width, 16, "line bad end")
     limit = f" of {power(one.limit_w)}" if one.limit_w is not None else ""
     unknown = f" + {len(one.power_unknown)} not known" if one.power_unknown else ""
     over = one.limit_w is not None and one.power_w > one.limit_w
-    _text(svg, fit(f"{power(one.power_w)}{unknown}{limit}", width, 10.5), _LEFT, 33, "line bad" if over else "line")
+    put_text(svg, fit(f"{power(one.power_w)}{unknown}{limit}", width, 10.5), _LEFT, 33, "line bad" if over else "line")
     used = f"{one.used_u} U" if one.height_u is None else f"{one.used_u} of {one.height_u} U"
     limit = f" of {whole(one.limit_kg, 'kg')}" if one.limit_kg is not None else ""
     heavy = one.limit_kg is not None and one.weight_kg > one.limit_kg
     weight = fit(f"{used}, {one.weight_kg:,.0f}{limit or ' kg'}", width, 10.5)
-    _text(svg, weight, _LEFT, 48, "line bad" if heavy else "line")
+    put_text(svg, weight, _LEFT, 48, "line bad" if heavy else "line")
 
 
 def _frame(svg: ET.Element, one: RackDesign, units: int) -> None:
@@ -113,7 +114,7 @@ def _frame(svg: ET.Element, one: RackDesign, units: int) -> None:
         y = _HEAD + (units - unit) * _UNIT
         if 1 <= unit < inside:
             _line(svg, _LEFT + 1, y, _LEFT + _BODY - 1, "unit")
-        _text(svg, str(unit), _LEFT - 5, y + 11, "u")
+        put_text(svg, str(unit), _LEFT - 5, y + 11, "u")
     if inside < units:
         _line(svg, 0, _HEAD + (units - inside) * _UNIT, _LEFT + _BODY, "top")
 
@@ -139,18 +140,18 @@ def _position(
     label = fit(label, room - figure_width - 6, 10.5, bold=True)
     tall = position.u_height > 1
     base = y + (13 if position.u_height == 2 else 11.5 if not tall else 17)
-    _text(box, label, left, base, "label")
-    _text(box, figure, x + width - 7, base, "label end")
+    put_text(box, label, left, base, "label")
+    put_text(box, figure, x + width - 7, base, "label end")
     model = "" if position.model in (label, position.node) else position.model
     if tall:
         second = base + (11 if position.u_height == 2 else 13)
         weight = f"{position.weight_kg:,.0f} kg" if position.weight_kg is not None and figure else ""
-        _text(box, fit(model, room - text_width(weight, 9.5) - 6, 9.5), left, second, "model")
-        _text(box, weight, x + width - 7, second, "model end")
+        put_text(box, fit(model, room - text_width(weight, 9.5) - 6, 9.5), left, second, "model")
+        put_text(box, weight, x + width - 7, second, "model end")
         return
     used = text_width(label, 10.5, bold=True) + 8
     if (rest := room - figure_width - 6 - used) >= 30:
-        _text(box, fit(model, rest, 9.5), left + used, base, "model")
+        put_text(box, fit(model, rest, 9.5), left + used, base, "model")
 
 
 def _strip(svg: ET.Element, pdu: PduLoad, x: float, height: float, judged: bool) -> None:
@@ -172,9 +173,9 @@ def _strip(svg: ET.Element, pdu: PduLoad, x: float, height: float, judged: bool)
             part = min(load / pdu.limit_w, 1.0) * (height - 2)
             _rect(box, x + 1, _HEAD + height - 1 - part, _STRIP - 2, part, kind)
     shown = fit(said, height - 12, 9.5)
-    text = _text(box, shown, 0, 0, "strip bad" if over else "strip")
+    text = put_text(box, shown, 0, 0, "strip bad" if over else "strip")
     if text is not None:
-        turned = f"translate({_n(x + _STRIP / 2 + 3.4)} {_n(_HEAD + height - 6)}) rotate(-90)"
+        turned = f"translate({px(x + _STRIP / 2 + 3.4)} {px(_HEAD + height - 6)}) rotate(-90)"
         text.set("transform", turned)
 
 
@@ -245,26 +246,13 @@ def _y(units: int, position: Position) -> float:
 
 
 def _rect(parent: ET.Element, x: float, y: float, width: float, height: float, kind: str) -> None:
-    where = {"x": _n(x), "y": _n(y), "width": _n(width), "height": _n(max(height, 0))}
+    where = {"x": px(x), "y": px(y), "width": px(width), "height": px(max(height, 0))}
     ET.SubElement(parent, "rect", {"class": kind, **where})
 
 
 def _line(parent: ET.Element, x1: float, y: float, x2: float, kind: str) -> None:
-    ends = {"x1": _n(x1), "y1": _n(y), "x2": _n(x2), "y2": _n(y)}
+    ends = {"x1": px(x1), "y1": px(y), "x2": px(x2), "y2": px(y)}
     ET.SubElement(parent, "line", {"class": kind, **ends})
-
-
-def _n(value: float) -> str:
-    """A coordinate."""
-    return f"{value:.2f}".rstrip("0").rstrip(".")
-
-
-def _text(parent: ET.Element, text: str, x: float, y: float, kind: str) -> ET.Element | None:
-    if not text:
-        return None
-    element = ET.SubElement(parent, "text", {"class": kind, "x": _n(x), "y": _n(y)})
-    element.text = clean(text)
-    return element
 
 
 def summary(group: Alike) -> str:

@@ -12,6 +12,7 @@ from hpcforge.fabric.graph import CableKind, Fabric
 from hpcforge.report.design_words import fit, text_width
 from hpcforge.report.fabric_picture import Box, Line, Picture, Row, cable_lines, picture, said
 from hpcforge.report.fabric_words import CABLES
+from hpcforge.report.svg import put_text, px
 from hpcforge.report.text import clean, plural
 
 _LEFT = 118.0  # room for captions
@@ -62,16 +63,16 @@ def _draw(fabric: Fabric) -> ET.Element:
         "svg",
         {
             "class": "fabric",
-            "viewBox": f"0 0 {_n(width)} {_n(height)}",
-            "width": _n(width),
-            "height": _n(height),
-            "style": f"min-width:{_n(0.95 * width)}px",  # a page may make it a little smaller, but still to be read
+            "viewBox": f"0 0 {px(width)} {px(height)}",
+            "width": px(width),
+            "height": px(height),
+            "style": f"min-width:{px(0.95 * width)}px",  # a page may make it a little smaller, but still to be read
             "role": "img",
             "aria-label": clean(f"{shown.title}. {said(shown)}. {'; '.join(text for _, text in key)}"),
         },
     )
     ET.SubElement(svg, "title").text = clean(shown.title)
-    _text(svg, fit(shown.title, width - 12, 14, bold=True), 4, 20, "name")
+    put_text(svg, fit(shown.title, width - 12, 14, bold=True), 4, 20, "name")
     places = _places(shown, sizes, widths, tops, inner)
     alike = Counter(line.kind for line in shown.lines)
     for line in sorted(shown.lines, key=lambda line: line.count):
@@ -81,7 +82,7 @@ def _draw(fabric: Fabric) -> ET.Element:
             _count(svg, line, places)
     for index, row in enumerate(shown.rows):
         for number, caption in enumerate(row.caption):
-            _text(svg, fit(caption, _LEFT - 10, _FONT), 4, tops[index] + 14 + 14 * number, "caption")
+            put_text(svg, fit(caption, _LEFT - 10, _FONT), 4, tops[index] + 14 + 14 * number, "caption")
         for place, box in enumerate(row.boxes):
             _box(svg, box, *places[index, place], turned=sizes[index] == _SLIM)
     for number, (kind, text) in enumerate(key):
@@ -131,12 +132,12 @@ def _line(svg: ET.Element, line: Line, places: dict[tuple[int, int], _Rect], cou
     x1, x2 = one[0] + one[2] / 2, other[0] + other[2] / 2
     if line.a[0] == line.b[0]:
         high = one[1] - min(_ARC - 6, 12 + abs(x1 - x2) / 14)
-        path = f"M{_n(x1)} {_n(one[1])} C{_n(x1)} {_n(high)} {_n(x2)} {_n(high)} {_n(x2)} {_n(other[1])}"
+        path = f"M{px(x1)} {px(one[1])} C{px(x1)} {px(high)} {px(x2)} {px(high)} {px(x2)} {px(other[1])}"
     else:
-        path = f"M{_n(x1)} {_n(one[1])} L{_n(x2)} {_n(other[1] + other[3])}"
+        path = f"M{px(x1)} {px(one[1])} L{px(x2)} {px(other[1] + other[3])}"
     faint = " faint" if count > 96 else ""
     element = ET.SubElement(svg, "path", {"class": f"cable {line.kind.replace('_', '-')}{faint}", "d": path})
-    element.set("stroke-width", _n(min(5.0, 0.8 + 0.6 * math.log2(line.count))))
+    element.set("stroke-width", px(min(5.0, 0.8 + 0.6 * math.log2(line.count))))
     ET.SubElement(element, "title").text = f"{plural(line.count, 'cable')} {CABLES[line.kind]}"
 
 
@@ -144,26 +145,26 @@ def _count(svg: ET.Element, line: Line, places: dict[tuple[int, int], _Rect]) ->
     """How many cables a line stands for, in its middle."""
     one, other = sorted((places[line.a], places[line.b]), key=lambda place: -place[1])
     x = (one[0] + one[2] / 2 + other[0] + other[2] / 2) / 2
-    _text(svg, f"{line.count:,}", x, (one[1] + other[1] + other[3]) / 2 + 4, "count mid")
+    put_text(svg, f"{line.count:,}", x, (one[1] + other[1] + other[3]) / 2 + 4, "count mid")
 
 
 def _box(svg: ET.Element, box: Box, x: float, y: float, width: float, height: float, *, turned: bool) -> None:
     group = ET.SubElement(svg, "g")
     ET.SubElement(group, "title").text = clean(box.title)
-    where = {"x": _n(x), "y": _n(y), "width": _n(width), "height": _n(height)}
+    where = {"x": px(x), "y": px(y), "width": px(width), "height": px(height)}
     ET.SubElement(group, "rect", {"class": f"box {box.kind}", "rx": "3", **where})
     if turned:
-        text = _text(group, fit(box.name, height - 8, _FONT - 1), 0, 0, "label thin")
+        text = put_text(group, fit(box.name, height - 8, _FONT - 1), 0, 0, "label thin")
         if text is not None:
-            text.set("transform", f"translate({_n(x + width / 2 + 3.4)} {_n(y + height - 4)}) rotate(-90)")
+            text.set("transform", f"translate({px(x + width / 2 + 3.4)} {px(y + height - 4)}) rotate(-90)")
         return
     bold = height > 30
     base = y + (16 if box.more else height / 2 + 4)
     name = fit(_short(box.name, width - 8), width - 8, _FONT, bold=bold)
-    _text(group, name, x + width / 2, base, "label mid" if bold else "label thin mid")
+    put_text(group, name, x + width / 2, base, "label mid" if bold else "label thin mid")
     if box.more:
         more = box.more if text_width(box.more, 9.5) <= width - 8 else box.more.rpartition(", ")[2]
-        _text(group, fit(more, width - 8, 9.5), x + width / 2, y + height - 7, "more mid")
+        put_text(group, fit(more, width - 8, 9.5), x + width / 2, y + height - 7, "more mid")
 
 
 def _short(name: str, width: float) -> str:
@@ -174,19 +175,10 @@ def _short(name: str, width: float) -> str:
 
 
 def _key(svg: ET.Element, kind: CableKind, text: str, y: float, width: float) -> None:
-    mark = {"class": f"cable {kind.replace('_', '-')}", "d": f"M4 {_n(y - 4)} L28 {_n(y - 4)}", "stroke-width": "3"}
+    mark = {
+        "class": f"cable {kind.replace('_', '-')}",
+        "d": f"M4 {px(y - 4)} L28 {px(y - 4)}",
+        "stroke-width": "3",
+    }
     ET.SubElement(svg, "path", mark)
-    _text(svg, fit(text, width - 44, _FONT), 36, y, "caption")
-
-
-def _n(value: float) -> str:
-    """A coordinate."""
-    return f"{value:.2f}".rstrip("0").rstrip(".")
-
-
-def _text(parent: ET.Element, text: str, x: float, y: float, kind: str) -> ET.Element | None:
-    if not text:
-        return None
-    element = ET.SubElement(parent, "text", {"class": kind, "x": _n(x), "y": _n(y)})
-    element.text = clean(text)
-    return element
+    put_text(svg, fit(text, width - 44, _FONT), 36, y, "caption")

@@ -72,12 +72,10 @@ def apply_plan(
     listener: Listener,
     stop: Callable[[], bool],
     run: Run,
-    *,
-    scheduler: bool,
 ) -> Applied:
     """Run the plan, admit workers, and verify if anything changed; else bring back the last verdicts.
 
-    `head` is the controller's answer. Without a `scheduler` (no role brings one) nothing is admitted or verified.
+    `head` is the controller's answer. Where no role brings a scheduler, nothing is admitted or verified.
     """
     _fetch_artifacts(engine, plan, artifacts, cluster, listener)
     listener.nodes([*plan.touched, *(one.node for one in plan.leaving)])
@@ -85,7 +83,7 @@ def apply_plan(
         result = walk(plan, secrets, engine, listener.event, stop, run)
     if result.interrupted:
         return Applied(result, None, (), None, "interrupted before verification", None)
-    if not scheduler:
+    if not plan.scheduler:
         return Applied(result, None, (), None, "not verified: none of these roles brings a scheduler", None)
     controller = cluster.slurm.controller
     if controller in result.lost:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Set
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -132,9 +132,15 @@ class _Walker:
         settled = True
         while settled:  # a role that is skipped on one node may let another node see that it must skip too
             settled = False
+            begun = {name for name, node in self.nodes.items() if node.begun or node.drain}
+            ended = {name: self._how_ended(node) for name, node in self.nodes.items() if node.begun and node.ended}
             for node in self.nodes.values():
                 if node.running is None and node.queue and not node.begun:
-                    settled |= self._begin(node)
+                    settled |= self._begin(node, begun, ended)
+                    if node.begun or node.drain:
+                        begun.add(node.name)
+                    if node.ended:
+                        ended[node.name] = self._how_ended(node)
                 while node.begun and node.running is None and node.queue:
                     stage = self._without_lost_roles(node)
                     if stage is None:
@@ -202,14 +208,12 @@ class _Walker:
         next_ = hub.queue[0] if hub.begun and hub.running is None and hub.queue else None
         return next_ is not None and next_.name == REBOOT and not self._waits(hub, next_)
 
-    def _begin(self, node: _Node) -> bool:
+    def _begin(self, node: _Node, begun: Set[str], ended: Mapping[str, Ended]) -> bool:
         """Let a node begin if it is its turn and no job is in the way; True if it was settled that it will not."""
         if self._in_the_way(node, None):
             return False
         if node.name == self.plan.controller and self.leaving and not self._left(node):
             return node.ended
-        ended = {name: self._how_ended(other) for name, other in self.nodes.items() if other.begun and other.ended}
-        begun = {name for name, other in self.nodes.items() if other.begun or other.drain}
         if node.drain is None and node.name not in self.leaving:
             begin = self.order.may_begin(node.name, begun - {node.name}, ended)
             if begin.never:
