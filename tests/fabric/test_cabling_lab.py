@@ -155,11 +155,11 @@ def switches(start: Callable[..., Nodes], tmp_path_factory: pytest.TempPathFacto
         for wanted in desired.nodes.get(name, ()):
             for file in wanted.files if wanted.role == "lldp" else ():
                 nodes.write(name, file.path, desired.texts[str(file.digest)])
-        nodes.run(
-            name,
-            f"systemctl start lldpd && lldpcli configure lldp tx-interval 1 && lldpcli configure lldp tx-hold 2 && "
-            f"{f'lldpcli configure system hostname {says}' if says else 'lldpcli show chassis'}",
-        )
+        # By file: what lldpcli says to an lldpd that has just started, its own reading of these files may undo.
+        quick = ["configure lldp tx-interval 1", "configure lldp tx-hold 2"]
+        quick += [f"configure system hostname {says}"] if says else []
+        nodes.write(name, "/etc/lldpd.d/test.conf", "\n".join(quick) + "\n")
+        nodes.run(name, "systemctl start lldpd")
     return switches
 
 

@@ -139,15 +139,3 @@ def test_a_node_that_moved_since_the_plan_is_skipped_and_named(site: Site) -> No
     assert line in site.inside("n01", "cat /etc/faults/ground.conf")
     assert line not in site.inside("n02", "cat /etc/faults/ground.conf")
     site.apply()
-
-
-def test_history_that_cannot_be_read_is_said_and_costs_nothing(site: Site) -> None:
-    site.apply()
-    site.inside("n01", "cd /var/lib/hpcforge && printf 'no json\\n' >> history.jsonl && echo '{' > roster.json")
-    line = site.revise("ground", "ground.conf.j2")
-    done = site.apply()
-    assert "roster" in done.stderr, "not a word about the roster"
-    assert line in site.inside("n02", "cat /etc/faults/ground.conf")
-    shown = site.run("status", "--history")
-    assert shown.returncode == 0, shown.stderr
-    assert "1 line" in shown.stdout + shown.stderr

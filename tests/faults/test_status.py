@@ -87,6 +87,8 @@ def test_damage_is_said_and_costs_no_correctness(site: Site) -> None:
     found = status(site)
     assert not any("roster" in note for note in found["notes"])
     assert len(found["history"]["runs"]) == before + 1
+    assert "1 line" in site.run("status", "--history").stdout
+    site.inside("n01", f"sed -i '/half a li/d' {KEPT}/history.jsonl")
 
 
 def test_all_of_it_lost_costs_no_correctness(site: Site) -> None:
