@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import gc
 import sys
 from importlib import import_module
-from typing import Any
+from typing import Annotated, Any
 
 import typer
 
+from hpcforge import __version__
 from hpcforge.cli import failures
 from hpcforge.cli.exit_codes import Exit
 
@@ -20,30 +20,19 @@ Exit status: 0 done, or nothing to do; 1 error; 2 changes are pending; 3 bluepri
 # Wrong words on the command line: typer carries its own click, and does not export the base of BadParameter.
 _UsageError: type[Any] = typer.BadParameter.__mro__[1]
 
-app = typer.Typer(
-    name="hpcforge",
-    help="From a blueprint and an inventory to a GPU cluster that has proved it can train.",
-    epilog=_EXIT_CODES,
-    no_args_is_help=True,
-    pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
-_VERBS = "validate show explain design pin plan apply verify status nodes rehearse secrets schema"
-for _verb in _VERBS.split():
-    import_module(f"hpcforge.cli.{_verb}").register(app)
+_VERBS = ("validate", "show", "explain", "design", "pin", "plan", "apply", "verify", "status", "nodes", "rehearse",
+          "secrets", "schema")  # fmt: skip
 
 
 def main() -> None:
     """Run one command and exit with its code."""
-    # A plan of 10,000 nodes is millions of objects that live to the end: looking for dead ones costs a fourth
-    gc.set_threshold(200_000, 20, 100)
     sys.exit(run(sys.argv[1:]))
 
 
 def run(arguments: list[str]) -> int:
     """Run one command; every expected failure becomes a message on stderr and a code of the table."""
     try:
-        code = app(arguments, standalone_mode=False)
+        code = _program(arguments)(arguments, standalone_mode=False)
         return int(code or Exit.DONE)
     except _UsageError as error:
         error.show()
@@ -62,3 +51,33 @@ def run(arguments: list[str]) -> int:
             raise
         sys.stderr.write(message)
         return code
+
+
+def _program(arguments: list[str]) -> typer.Typer:
+    """The verb that is called; all of them for help, completion and an unknown word. Importing all takes 0.2 s more."""
+    app = typer.Typer(
+        name="hpcforge",
+        help="From a blueprint and an inventory to a GPU cluster that has proved it can train.",
+        epilog=_EXIT_CODES,
+        no_args_is_help=True,
+        pretty_exceptions_enable=False,
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
+    app.callback()(_about)
+    for verb in _VERBS if not arguments or arguments[0] not in _VERBS else arguments[:1]:
+        import_module(f"hpcforge.cli.{verb}").register(app)
+    return app
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        sys.stdout.write(f"hpcforge {__version__}\n")
+        raise typer.Exit
+
+
+def _about(
+    version: Annotated[
+        bool, typer.Option("--version", help="Show the version, and exit.", callback=_show_version, is_eager=True)
+    ] = False,
+) -> None:
+    """What comes before a verb."""

@@ -62,7 +62,9 @@ def main() -> None:
     """Until standard input ends."""
     tasks_fd, events_fd = _take_over(0, os.O_RDONLY), _take_over(1, os.O_WRONLY)
     lines = _lines(tasks_fd)
-    first = json.loads(next(lines))
+    first = json.loads(next(lines, "null"))
+    if first is None:  # begun early, and then not needed
+        return
     route = Route(_target(first["via"]) if first["via"] else None)
     site = Site(Path(first["known_hosts"]), Path(first["artifacts"]), route, events_fd, BoundedSemaphore())
     targets = {each["name"]: _target(each) for each in first["targets"]}

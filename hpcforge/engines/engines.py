@@ -7,7 +7,6 @@ import dataclasses
 import json
 import queue
 import subprocess
-import sys
 import threading
 import time
 from collections import deque
@@ -19,6 +18,7 @@ from typing import Any, Self
 from hpcforge.engines.ansible import Playbooks
 from hpcforge.engines.commands import order
 from hpcforge.engines.hostkeys import known_hosts
+from hpcforge.engines.process import Process, take
 from hpcforge.engines.tasks import (
     Ansible,
     Bootstrap,
@@ -37,7 +37,7 @@ from hpcforge.engines.tasks import (
 class Engines:
     """Runs tasks on nodes. A context manager; may be used from one thread at a time.
 
-    `work_dir` gets known_hosts, a log and, while they run, Ansible's files; it must be private to the operator.
+    `work_dir` gets known_hosts and, while they run, Ansible's files; it must be private to the operator.
     `via` is the machine that nodes are reached through, itself a node or not; None: straight.
     `artifacts` is where files for the nodes lie on this host; deploy.py sees it as `host.data.artifacts`.
     """
@@ -51,33 +51,23 @@ class Engines:
         self._kept: deque[Event] = deque()  # seen by `run`, not yet by `next`
         self._lock = threading.Lock()
         self._pending: dict[str, str] = {}  # task -> node, of those the child has
-        self._child: subprocess.Popen[bytes] | None = None
+        self._process: Process | None = None
         self._playbooks = Playbooks(self._work_dir, self._events.put, via)
 
     @property
     def _known_hosts(self) -> Path:
         return self._work_dir / "known_hosts"
 
-    @property
-    def _log(self) -> Path:
-        return self._work_dir / "engine.log"
-
     def __enter__(self) -> Self:
         self._work_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._known_hosts.write_text(known_hosts(self._targets.values()))
-        with self._log.open("wb") as log:
-            self._log.chmod(0o600)
-            self._child = subprocess.Popen(
-                [sys.executable, "-P", "-m", "hpcforge.engines.child"],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=log,
-                start_new_session=True,  # no terminal to ask on, and Ctrl-C is ours to handle
-            )
+        self._process = take()
         targets = [_target(each) for each in self._targets.values()]
         paths = {"known_hosts": str(self._known_hosts), "artifacts": str(self._artifacts)}
         self._write({"targets": targets, "via": self._via and _target(self._via), **paths})
-        self._reader = threading.Thread(target=self._read, args=(self._child,), daemon=True, name="hpcforge-engines")
+        self._reader = threading.Thread(
+            target=self._read, args=(self._process.popen,), daemon=True, name="hpcforge-engines"
+        )
         self._reader.start()
         return self
 
@@ -130,21 +120,12 @@ class Engines:
         """End everything here within 2 s. What already runs on nodes ends there when its own time is up."""
         deadline = time.monotonic() + 1.5
         self._playbooks.close(deadline)
-        child = self._child
-        if child is None or child.stdin is None:
-            return
-        with contextlib.suppress(OSError):
-            child.stdin.close()  # which is what it ends at
-        for end in (child.terminate, child.kill):
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                child.wait(max(0.2, deadline - time.monotonic()))
-                break
-            end()
-        child.wait()
-        self._reader.join(0.5)
+        if self._process is not None:
+            self._process.close(deadline)
+            self._reader.join(0.5)
 
     def _write(self, message: dict[str, Any]) -> None:
-        child = self._child
+        child = self._process.popen if self._process else None
         if child is None or child.stdin is None or child.stdin.closed:
             raise EngineError("the engines are not running: use them as a context manager")
         child.stdin.write(json.dumps(message).encode() + b"\n")
@@ -169,14 +150,8 @@ class Engines:
         with self._lock:
             node = self._pending.pop(task, None)
         if node is not None:
-            self._events.put(Event(node, task, "result", result(error=self._obituary())))
-
-    def _obituary(self) -> str:
-        with contextlib.suppress(OSError):
-            text = self._log.read_bytes()[-4096:].decode(errors="replace").strip()
-            lines = text.splitlines()
-            return f"the engine's process ended ({lines[-1] if lines else 'without a word'}); its log is {self._log}"
-        return f"the engine's process ended; its log {self._log} cannot be read"
+            said = self._process.last_words() if self._process else ""
+            self._events.put(Event(node, task, "result", result(error=f"the engine's process ended ({said})")))
 
 
 def _target(target: Target) -> dict[str, Any]:

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from hpcforge import __version__
 from hpcforge.cli import run
 from hpcforge.cli.exit_codes import Exit, worst
 
@@ -81,3 +82,8 @@ def test_the_worst_code_wins() -> None:
 def test_a_file_that_cannot_be_written_is_said(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["design", REHEARSAL, "--html", "/nowhere/at/all.html"]) == 1
     assert capsys.readouterr().err == "error: /nowhere/at/all.html: No such file or directory\n"
+
+
+def test_the_version(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["--version"]) == 0
+    assert capsys.readouterr().out == f"hpcforge {__version__}\n"

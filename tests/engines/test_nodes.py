@@ -190,7 +190,7 @@ def test_the_child_does_not_outlive_who_is_killed(tmp_path: Path) -> None:
         "from hpcforge.engines import Engines\n"
         "path = pathlib.Path('.')\n"
         "with Engines([], path, path) as engines:\n"
-        "    print(engines._child.pid, flush=True)\n"
+        "    print(engines._process.popen.pid, flush=True)\n"
         "    signal.pause()\n"
     )
     parent = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True, cwd=tmp_path)
@@ -210,8 +210,8 @@ def test_a_child_that_dies_fails_what_it_had_and_what_comes(nodes: Nodes, tmp_pa
     with Engines(nodes.targets.values(), tmp_path, tmp_path) as engines:
         engines.start(Command("running", "n1", ("sleep", "5")))
         assert engines.next(1.0) is None
-        assert engines._child is not None
-        engines._child.kill()
+        assert engines._process is not None
+        engines._process.popen.kill()
         for task in ("running", "later"):
             if task == "later":
                 engines.start(Command(task, "n1", ("true",)))

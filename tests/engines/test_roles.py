@@ -140,7 +140,7 @@ def test_an_ansible_role_gets_values_as_they_are(engines: Engines, nodes: Nodes,
     assert json.loads(nodes.inside("n1", "cat /etc/engines-deep")) == deep
     again = finish(engines, Ansible("t", "n1", role, inputs, 120.0))["t"]
     assert (again[-1].data["ok"], again[-1].data["changed"], _named(again, "changed")) == (True, False, [])
-    assert sorted(path.name for path in (tmp_path / "work").iterdir()) == ["engine.log", "known_hosts"]
+    assert sorted(path.name for path in (tmp_path / "work").iterdir()) == ["known_hosts"]
 
 
 def test_a_failing_ansible_task_is_named(engines: Engines, role: Path) -> None:

@@ -1,0 +1,55 @@
+"""The child process that is begun before hpcforge has imported its own modules."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from hpcforge.engines import process
+
+
+def test_one_that_was_begun_is_taken_once() -> None:
+    process.begin()
+    first = process.take()
+    second = process.take()
+    try:
+        assert first is not second
+        assert first.popen.poll() is None
+    finally:
+        for one in (first, second):
+            assert one.popen.stdout is not None
+            one.close(time.monotonic() + 20)
+            one.popen.stdout.close()
+            assert one.popen.returncode == 0
+
+
+def test_last_words() -> None:
+    one = process.take()
+    assert one.popen.stdin is not None
+    assert one.popen.stdout is not None
+    one.popen.stdin.write(b"no json\n")
+    one.popen.stdin.flush()
+    assert one.popen.wait(20) == 1
+    assert "JSONDecodeError" in one.last_words()
+    one.close(time.monotonic())
+    one.popen.stdout.close()
+
+
+def test_one_that_nobody_needs_ends_with_the_command(tmp_path: Path) -> None:
+    mark = f"HPCFORGE_TEST_MARK={tmp_path.name}-{os.getpid()}"
+    name, _, value = mark.partition("=")
+    argv = [sys.executable, "-m", "hpcforge", "plan", str(tmp_path / "none.yaml")]
+    done = subprocess.run(argv, env={**os.environ, name: value}, capture_output=True, text=True, check=False)
+    assert done.returncode == 3
+    left = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            environment = (folder / "environ").read_bytes()
+        except OSError:
+            continue
+        if mark.encode() in environment:
+            left.append(folder.name)
+    assert left == []
