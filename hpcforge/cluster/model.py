@@ -277,3 +277,22 @@ class Cluster:
     def workers(self) -> tuple[Node, ...]:
         """The nodes that run jobs."""
         return self.with_function("worker")
+
+    def job_memory_mib(self, node: Node) -> int:
+        """What jobs may have of a worker's memory, MiB."""
+        return node.memory_mib - self.slurm.reserve_memory_mib
+
+    def job_cpus(self, node: Node) -> int:
+        """What jobs may have of a worker's hardware threads."""
+        return node.cpus - self.slurm.reserve_cores * node.threads_per_core
+
+    def memory_mib_per_cpu(self, partition: Partition) -> int | None:
+        """What a job that asks for no memory gets with each hardware thread, MiB; None where `slurm.settings` say.
+
+        A job with all threads of the partition's least node gets all of its memory. Slurm's own default is a node's
+        whole memory for any job, which keeps all others off it.
+        """
+        if any(key.startswith("DefMemPer") for key, _ in self.slurm.settings):
+            return None
+        nodes = [self.by_name[name] for name in partition.nodes]
+        return max(1, min(self.job_memory_mib(node) // max(1, self.job_cpus(node)) for node in nodes))

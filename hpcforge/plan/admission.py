@@ -53,7 +53,7 @@ def declared(cluster: Cluster) -> tuple[Declared, ...]:
         Declared(
             node=node.name,
             memory_mib=node.memory_mib,
-            needed_memory_mib=node.memory_mib - cluster.slurm.reserve_memory_mib,
+            needed_memory_mib=cluster.job_memory_mib(node),
             cpus=node.cpus,
             gpus=node.gpus.count if node.gpus else 0,
             gpu_model=node.gpus.model if node.gpus else "",

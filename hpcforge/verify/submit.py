@@ -79,7 +79,7 @@ def launch(cluster: Cluster, test: SmokeTest, names: Sequence[str], arguments: S
     gpus = min(node.gpus.count if node.gpus else 0 for node in nodes)
     real = gpus > 0 and not any(node.gpus and node.gpus.fake for node in nodes)
     ranks = max(1, gpus)
-    memory = min(node.memory_mib for node in nodes) - cluster.slurm.reserve_memory_mib
+    memory = min(cluster.job_memory_mib(node) for node in nodes)
     packaged = cluster.pytorch.build == "distribution"
     return Launch(
         test=test.name,
@@ -89,17 +89,13 @@ def launch(cluster: Cluster, test: SmokeTest, names: Sequence[str], arguments: S
         python=cluster.pytorch.python,
         ranks_per_node=ranks,
         gpus_per_node=gpus,
-        cpus_per_node=max(1, min(_cpus_for_jobs(cluster, node) for node in nodes)),
+        cpus_per_node=max(1, min(cluster.job_cpus(node) for node in nodes)),
         memory_mib=max(1, min(memory, ranks * MEMORY_MIB[real])),
         time_limit_s=test.time_limit_s,
         launcher_options=_QUIRKS if packaged and cluster.pytorch.version.startswith("1.") else (),
         arguments=tuple(arguments),
         libuv=not packaged or cluster.pytorch.version.startswith("1."),
     )
-
-
-def _cpus_for_jobs(cluster: Cluster, node: Node) -> int:
-    return node.cpus - cluster.slurm.reserve_cores * node.threads_per_core
 
 
 def script(job: Launch) -> str:

@@ -32,6 +32,16 @@ def test_secrets_lie_beside_the_blueprint() -> None:
     assert loaded.inventory_path is None
 
 
+def test_memory_of_jobs_that_ask_for_none() -> None:
+    cluster = load(ROOT / "blueprints" / "dgx-h100-32.yaml").cluster
+    train, debug = cluster.slurm.partitions  # gpu017 of train has 1536 GiB, all others 2048
+    assert (cluster.slurm.reserve_cores, cluster.slurm.reserve_memory_mib) == (4, 64 * 1024)
+    assert cluster.memory_mib_per_cpu(train) == (1536 - 64) * 1024 // (224 - 2 * 4)
+    assert cluster.memory_mib_per_cpu(debug) == (2048 - 64) * 1024 // (224 - 2 * 4)
+    said = dataclasses.replace(cluster.slurm, settings=(("DefMemPerGPU", "65536"),))
+    assert dataclasses.replace(cluster, slurm=said).memory_mib_per_cpu(train) is None
+
+
 def test_override_counts_only_for_its_node() -> None:
     nodes = load(ROOT / "blueprints" / "dgx-h100-32.yaml").cluster.by_name
     assert nodes["gpu017"].memory_mib == 1536 * 1024
