@@ -56,8 +56,9 @@ _begun: list[Process] = []  # at most one, that nobody has taken yet
 
 def begin() -> None:
     """Start one for the `take` that will come. Without one it ends with this process."""
-    _begun.append(Process())
-    atexit.register(_dismiss)
+    with contextlib.suppress(OSError):  # a full disk, say: `take` will meet it again, where it can be told
+        _begun.append(Process())
+        atexit.register(_dismiss)
 
 
 def take() -> Process:

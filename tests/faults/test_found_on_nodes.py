@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.faults.conftest import Site
+from tests.faults.conftest import REPOSITORY, Site
 
 pytestmark = pytest.mark.lab
 
@@ -51,14 +51,18 @@ def test_where_nothing_can_be_written_nothing_is_changed(site: Site, kind: str) 
     assert line in site.inside("n02", "cat /etc/faults/ground.conf")
 
 
+# Both folders full, but for the site and this checkout, should they lie there. A file system of its own has /run.
 _FULL_TMP = """
 set -e
-mkdir -p /run/hpcforge-faults && mount --bind {site} /run/hpcforge-faults
+mkdir -p /run/hpcforge-faults && mount -t tmpfs -o size=64k tmpfs /run/hpcforge-faults
+cd /run/hpcforge-faults && mkdir site checkout
+mount --bind {site} site && mount --bind {checkout} checkout
 for folder in /tmp /var/tmp; do
   mount -t tmpfs -o size=64k tmpfs $folder
+  mkdir -p {site} {checkout}
   dd if=/dev/zero of=$folder/filler bs=4k 2>/dev/null || true
 done
-mkdir -p {site} && mount --bind /run/hpcforge-faults {site}
+mount --bind site {site} && mount --bind checkout {checkout}
 cd /proc
 exec "$@"
 """
@@ -68,7 +72,7 @@ def test_the_operator_hosts_disk_is_full(site: Site) -> None:
     site.apply()
     site.revise("ground", "ground.conf.j2")
     before = site.state()
-    within = ["unshare", "--mount", "sh", "-c", _FULL_TMP.format(site=site.folder), "sh"]
+    within = ["unshare", "--mount", "sh", "-c", _FULL_TMP.format(site=site.folder, checkout=REPOSITORY), "sh"]
     done = site.run("apply", "--yes", within=within)
     assert done.returncode == 1, done.stderr
     assert "No space left" in done.stderr or "No usable temporary directory" in done.stderr
