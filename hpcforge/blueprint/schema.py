@@ -169,7 +169,9 @@ class Slurm(Section):
     enforce: tuple[Enforced, ...] = Field(("cores", "memory", "gpus"), description="What jobs are held to by cgroups.")
     partitions: dict[v.SectionName, Partition] = Field(min_length=1, description="Partitions by name.")
     settings: dict[v.SlurmKey, v.SlurmSetting] = Field(
-        {}, description="Further keys of slurm.conf, as in TreeWidth: 50; those that hpcforge writes are refused."
+        {},
+        description="Further keys of slurm.conf, as in TreeWidth: 50; those that hpcforge writes are refused. "
+        "DefMemPerCPU, DefMemPerGPU or DefMemPerNode: what jobs get that ask for no memory; else the share of their CPUs.",
     )
     topology: SlurmTopology = Field(
         SlurmTopology.model_construct(), description="What Slurm knows of the network between nodes."
