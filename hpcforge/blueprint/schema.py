@@ -171,7 +171,7 @@ class Slurm(Section):
     settings: dict[v.SlurmKey, v.SlurmSetting] = Field(
         {},
         description="Further keys of slurm.conf, as in TreeWidth: 50; those that hpcforge writes are refused. "
-        "DefMemPerCPU, DefMemPerGPU or DefMemPerNode: what jobs get that ask for no memory; else the share of their CPUs.",
+        "DefMemPerCPU, DefMemPerGPU or DefMemPerNode: for jobs that ask for no memory; else their CPUs' share.",
     )
     topology: SlurmTopology = Field(
         SlurmTopology.model_construct(), description="What Slurm knows of the network between nodes."
