@@ -40,6 +40,7 @@ class Engines:
     `work_dir` gets known_hosts and, while they run, Ansible's files; it must be private to the operator.
     `via` is the machine that nodes are reached through, itself a node or not; None: straight.
     `artifacts` is where files for the nodes lie on this host; deploy.py sees it as `host.data.artifacts`.
+    Entering raises EngineError if the child process cannot live here, and says its last words.
     """
 
     def __init__(self, targets: Iterable[Target], work_dir: Path, artifacts: Path, via: Target | None = None) -> None:
@@ -64,7 +65,10 @@ class Engines:
         self._process = take()
         targets = [_target(each) for each in self._targets.values()]
         paths = {"known_hosts": str(self._known_hosts), "artifacts": str(self._artifacts)}
-        self._write({"targets": targets, "via": self._via and _target(self._via), **paths})
+        try:
+            self._write({"targets": targets, "via": self._via and _target(self._via), **paths})
+        except OSError:
+            raise EngineError(f"the engine's process ended ({self._process.last_words()})") from None
         self._reader = threading.Thread(
             target=self._read, args=(self._process.popen,), daemon=True, name="hpcforge-engines"
         )

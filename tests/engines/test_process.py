@@ -8,7 +8,10 @@ import sys
 import time
 from pathlib import Path
 
-from hpcforge.engines import process
+import pytest
+
+from hpcforge.engines import Engines, process
+from hpcforge.engines.tasks import EngineError
 
 
 def test_one_that_was_begun_is_taken_once() -> None:
@@ -36,6 +39,18 @@ def test_last_words() -> None:
     assert "JSONDecodeError" in one.last_words()
     one.close(time.monotonic())
     one.popen.stdout.close()
+
+
+def test_one_that_cannot_live_is_told(tmp_path: Path) -> None:
+    process.begin()
+    begun = process._begun[0]
+    begun.popen.kill()
+    begun.popen.wait()
+    with pytest.raises(EngineError, match=r"process ended \(without a word\)"):
+        Engines([], tmp_path / "work", tmp_path).__enter__()
+    begun.close(0)
+    assert begun.popen.stdout is not None
+    begun.popen.stdout.close()
 
 
 def test_one_that_nobody_needs_ends_with_the_command(tmp_path: Path) -> None:
