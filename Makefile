@@ -17,7 +17,7 @@ rehearse: install
 test: host-test install check $(VENV)/.torch
 	$(BIN)/python -m pytest
 
-# A quarter of an hour longer: hpcforge is killed after each event of an apply, not after every fourth.
+# Minutes longer: hpcforge is killed after each event of an apply, not after every fourth.
 test-every-kill: host-test install
 	$(BIN)/python -m pytest tests/faults/test_killed.py --every-boundary
 

@@ -10,16 +10,16 @@ _REACHES_NODES = ("plan", "apply", "verify", "status")
 
 def main() -> None:
     """Run one command and exit with its code."""
-    # Modules, and a plan of 10,000 nodes, are millions of objects that live to the end: looking for dead ones among
-    # them takes a fourth of the time.
+    # A plan of 10,000 nodes is millions of objects that live to the end: looking for dead ones takes a fourth of the
+    # time. Modules are many, too.
     gc.set_threshold(200_000, 20, 100)
     if sys.argv[1:2] and sys.argv[1] in _REACHES_NODES and not {"-h", "--help", "--offline"} & set(sys.argv):
         from hpcforge.engines.process import begin  # noqa: PLC0415
 
         begin()
-    from hpcforge.cli import main as command_line  # noqa: PLC0415
+    from hpcforge.cli import run  # noqa: PLC0415
 
-    command_line()
+    sys.exit(run(sys.argv[1:]))
 
 
 if __name__ == "__main__":

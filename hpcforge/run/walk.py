@@ -137,10 +137,6 @@ class _Walker:
             for node in self.nodes.values():
                 if node.running is None and node.queue and not node.begun:
                     settled |= self._begin(node, begun, ended)
-                    if node.begun or node.drain:
-                        begun.add(node.name)
-                    if node.ended:
-                        ended[node.name] = self._how_ended(node)
                 while node.begun and node.running is None and node.queue:
                     stage = self._without_lost_roles(node)
                     if stage is None:
@@ -151,6 +147,10 @@ class _Walker:
                     else:
                         node.queue.popleft()
                         self._start(node, stage)
+                if node.begun or node.drain:
+                    begun.add(node.name)
+                if node.begun and node.ended:
+                    ended[node.name] = self._how_ended(node)
         self._tell_ends()
 
     def _start(self, node: _Node, stage: Stage) -> None:
