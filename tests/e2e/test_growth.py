@@ -59,8 +59,11 @@ class Cluster:
         return self.site.ssh(node, STARTS.format(more="slurmd" if self.release == "12" else ""))
 
     def submit(self, options: str, script: str) -> str:
-        """The number of a job of ada's, once it has begun."""
-        words = f"sudo -iu ada sbatch --parsable -D /tmp -o /tmp/%j.out {options} --wrap '{script}'"
+        """The number of a job of ada's, once it has begun.
+
+        What srun says goes elsewhere: that the step before has not ended yet for slurmctld, and that it asks again.
+        """
+        words = f"sudo -iu ada sbatch --parsable -D /tmp -o /tmp/%j.out -e /tmp/%j.err {options} --wrap '{script}'"
         job = self.site.ssh("head", words).strip()
         self.wait_for(job, "RUNNING", "COMPLETING", "COMPLETED")
         return job

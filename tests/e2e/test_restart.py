@@ -62,8 +62,10 @@ def test_a_busy_worker_is_emptied_and_all_come_back_into_service(restarting: Sit
     options = "--parsable --mem=100M -w w01 -D /var/tmp -o /var/tmp/%j.out"
     submit = f"sudo -iu ada sbatch {options} --wrap 'sleep 40; echo whole'"
     job = site.ssh("head", submit).strip()
-    time.sleep(2)
-    assert "RUNNING" in site.ssh("head", f"scontrol show job {job}")
+    until = time.monotonic() + 30
+    while "JobState=RUNNING" not in (shown := site.ssh("head", f"scontrol show job {job}")):
+        assert time.monotonic() < until, shown
+        time.sleep(0.5)
 
     role = site.folder / "roles" / "boot" / "role.yaml"
     role.write_text(ROLE.replace("revision 0", "revision 1"))

@@ -203,8 +203,8 @@ class Cluster:
     def submit(self, node: str, script: str = JOB) -> str:
         """The number of a job of ada's on a node, once it runs."""
         self.inside(node, "rm -f /tmp/go")
-        words = f"sudo -iu ada sbatch --parsable --mem=100M -D /tmp -o /tmp/%j.out -w {node} --wrap '{script}'"
-        job = self.inside("head", words).strip()
+        options = f"--parsable --mem=100M -D /tmp -o /tmp/%j.out -e /tmp/%j.err -w {node}"
+        job = self.inside("head", f"sudo -iu ada sbatch {options} --wrap '{script}'").strip()
         self.wait_for(job, "RUNNING")
         return job
 
