@@ -17,6 +17,7 @@ sys.modules["invoke"] = None  # type: ignore[assignment]  # paramiko's option fo
 
 import json  # noqa: E402
 import os  # noqa: E402
+import resource  # noqa: E402
 import time  # noqa: E402
 import traceback  # noqa: E402
 from collections.abc import Iterator  # noqa: E402
@@ -60,6 +61,8 @@ class Site:
 
 def main() -> None:
     """Until standard input ends."""
+    most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))  # a connection each: the usual 1024 would not do
     tasks_fd, events_fd = _take_over(0, os.O_RDONLY), _take_over(1, os.O_WRONLY)
     lines = _lines(tasks_fd)
     first = json.loads(next(lines, "null"))

@@ -47,6 +47,8 @@ def _no_connection(where: str, error: OSError) -> UnreachableError:
         return UnreachableError("timeout", f"{where} does not answer on port 22 within {CONNECT_S:g} s")
     if isinstance(error, socket.gaierror):
         return UnreachableError("no-route", f"the address of {where} cannot be resolved: {error.strerror}")
+    if error.errno in (errno.EMFILE, errno.ENFILE):
+        return UnreachableError("here", f"this host may open no more connections: raise `ulimit -Hn` to reach {where}")
     if error.errno in _NO_ROUTE:
         return UnreachableError("no-route", f"no route to {where}: {error.strerror}")
     return UnreachableError("handshake", f"{where} cannot be connected to: {error}")

@@ -108,8 +108,9 @@ class Event:
     `kind` is one of the node program's, "line" (`{"line": text}`, one of a Command's standard output), or "result",
     always a task's last: `{"ok", "rc", "stdout", "stderr", "error", "reason", "unreachable", "changed"}`. `error` is a
     sentence for people, None if ok. `reason` tells kinds of unreachable apart: "no-host-key", "host-key", "login",
-    "no-route", "refused", "timeout", "handshake", "via" (the machine on the way), "link"; it is None for a node that
-    was reached. An "observed" also has `heard`: the two times of its `clock`, by this host's clock.
+    "no-route", "refused", "timeout", "handshake", "via" (the machine on the way), "link", "here" (this host may
+    open no more connections); it is None for a node that was reached. An "observed" also has `heard`: the two times of
+    its `clock`, by this host's clock.
     """
 
     node: str

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import subprocess
 import sys
 import time
@@ -27,6 +28,20 @@ def test_one_that_was_begun_is_taken_once() -> None:
             one.close(time.monotonic() + 20)
             one.popen.stdout.close()
             assert one.popen.returncode == 0
+
+
+def test_it_may_open_as_many_connections_as_this_host_lets_it() -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (256, hard))
+    one = process.Process()
+    resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    until = time.monotonic() + 20
+    while resource.prlimit(one.popen.pid, resource.RLIMIT_NOFILE) != (hard, hard):
+        assert time.monotonic() < until
+        time.sleep(0.05)
+    assert one.popen.stdout is not None
+    one.close(time.monotonic() + 20)
+    one.popen.stdout.close()
 
 
 def test_last_words() -> None:

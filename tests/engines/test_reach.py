@@ -67,6 +67,7 @@ def _system(number: int) -> OSError:
         (_system(errno.ENETUNREACH), "no-route"),
         (socket.gaierror(-2, "Name or service not known"), "no-route"),
         (_system(errno.ECONNRESET), "handshake"),
+        (_system(errno.EMFILE), "here"),
         (paramiko.AuthenticationException("Authentication failed."), "login"),
         (paramiko.BadAuthenticationType("no", ["password"]), "login"),
         (paramiko.SSHException("Error reading SSH protocol banner"), "handshake"),
