@@ -1,4 +1,4 @@
-"""Which node may begin: canary first, so many at a time, an end after so many failures. Pure.
+"""Which nodes wait for others, which go first, and which have to be empty. Pure.
 
 Only nodes in service are held back: nobody works on the others yet. A node that others need goes at once, as do nodes
 with a change that has to happen everywhere together: holding those back would hold everybody.
@@ -6,22 +6,11 @@ with a change that has to happen everywhere together: holding those back would h
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping, Set
+from collections.abc import Container, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal
 
 from hpcforge.plan.plan import Plan
-
-Ended = Literal["done", "failed", "deferred", "other"]
-
-
-@dataclass(frozen=True)
-class Begin:
-    """What a node may do now: begin, wait, or not begin at all, for this reason."""
-
-    now: bool
-    never: str = ""
 
 
 @dataclass(frozen=True)
@@ -67,25 +56,3 @@ class Order:
         has_jobs = self.plan.scheduler and node in self._workers
         at_stake = node in self.plan.in_service or node in self.plan.jobs
         return has_jobs and at_stake and self.plan.disruption(node) in ("drain", "reboot")
-
-    def may_begin(self, node: str, begun: Set[str], ended: Mapping[str, Ended]) -> Begin:
-        """Whether a node that has not begun may do so, given which have begun and how nodes ended."""
-        if node not in self.held:
-            return Begin(True)
-        rollout = self.plan.rollout
-        failed = [name for name, how in ended.items() if how == "failed"]
-        if rollout.stop_after_failures is not None and len(failed) >= rollout.stop_after_failures:
-            return Begin(False, f"stopped after {len(failed)} failed: {', '.join(failed)}")
-        deferred = {name for name, how in ended.items() if how == "deferred"}
-        first = self.canaries(self.plan.groups.get(node, node), deferred)
-        for canary in first if node not in first else ():
-            if canary not in ended:
-                return Begin(False)
-            if ended[canary] != "done":
-                said = "failed" if ended[canary] == "failed" else "was not done"
-                return Begin(False, f"its canary {canary} {said}")
-        if rollout.at_most is not None and node in self._workers:
-            away = sum(1 for name in begun if name in self._workers and name in self.held and name not in ended)
-            if away >= rollout.at_most:
-                return Begin(False)
-        return Begin(True)

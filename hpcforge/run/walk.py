@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import dataclasses
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Set
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from hpcforge.engines.tasks import Engine, Event, Program
-from hpcforge.plan.order import Ended, Order
+from hpcforge.plan.order import Order
 from hpcforge.plan.plan import Plan
 from hpcforge.run.drain import Drain
 from hpcforge.run.reboot import Reboot
 from hpcforge.run.result import Outcome, Result
 from hpcforge.run.run import Run
 from hpcforge.run.stages import CONFIRMATION, FILES, REBOOT, REMOVAL, Stage, leaving_stages, removed, stages
+from hpcforge.run.turns import Ended, Turns
 
 _WAIT_S = 0.5
 CLOCK = "clock"  # stands among a node's roles where nothing is done because of its clock
@@ -62,14 +63,26 @@ def walk(
     while walker.busy():
         if not walker.runs():  # roles come in one order on all nodes, so this is a fault of ours: never spin on it
             raise RuntimeError(f"stages wait for each other: {walker.waiting()}")
-        event = engine.next(_WAIT_S)
-        if event is not None:
+        for event in _come(engine, len(walker.nodes)):
             listen(event)
             walker.take(event)
         if stop():
             walker.interrupt()
         walker.start_what_can()
     return walker.result
+
+
+def _come(engine: Engine, most: int) -> Iterator[Event]:
+    """What has happened, at most so many events; the first is waited for a little.
+
+    To see what can start, all nodes are looked at: done after each event, that would be squares of nodes.
+    """
+    event = engine.next(_WAIT_S)
+    for left in reversed(range(most)):
+        if event is None:
+            return
+        yield event
+        event = engine.next(0.0) if left else None
 
 
 class _Walker:
@@ -79,7 +92,7 @@ class _Walker:
         self, plan: Plan, secrets: Mapping[str, bytes], engine: Engine, listen: Callable[[Event], None], run: Run
     ) -> None:
         self.plan, self.engine, self.listen = plan, engine, listen
-        self.order = Order(plan)
+        self.order, self.turns = Order(plan), Turns(plan)
         self.needs = {
             (node, role): [(other, need.role) for need in change.needs for other in need.nodes]
             for step in plan.steps
@@ -88,8 +101,8 @@ class _Walker:
         }
         self.nodes = {name: _Node(name, deque(stages(plan, name, secrets, run))) for name in plan.touched}
         self.result = Result({name: {} for name in plan.touched}, lost=dict(plan.unreachable))
+        self.together = {role for node in self.nodes.values() for stage in node.queue for role in stage.barrier}
         self.leaving = {one.node: one for one in plan.leaving}
-        self.told: set[str] = set()  # nodes of which it was said that they have ended
         for name, why in plan.refused.items():
             self.result.outcomes[name] = {}
             self._settle(name, CLOCK, Outcome("failed", why))
@@ -103,16 +116,14 @@ class _Walker:
             elif one.unreachable is not None:
                 self.result.abandoned[one.node] = one.unreachable
                 self._end(self.nodes[one.node], Outcome("unreachable", one.unreachable))
+        self.open = dict(self.nodes)  # those that have not ended
+        self.lacking: dict[str, list[str]] = {}  # role that happens together -> nodes that have yet to get its files
 
     def busy(self) -> bool:
-        return any(not node.ended for node in self.nodes.values())
+        return bool(self.open)
 
     def runs(self) -> bool:
-        return any(
-            node.running or (node.drain and node.drain.state == "waiting")
-            for node in self.nodes.values()
-            if not node.ended
-        )
+        return any(node.running or (node.drain and node.drain.state == "waiting") for node in self.open.values())
 
     def waiting(self) -> list[str]:
         return [f"{node.name}: {node.queue[0].roles}" for node in self.nodes.values() if node.queue]
@@ -127,16 +138,15 @@ class _Walker:
 
     def start_what_can(self) -> None:
         """Start the next stage of every idle node whose needs are met; settle roles whose needs have failed."""
-        for node in self.nodes.values():
+        for node in self.open.values():
             self._restart(node)
         settled = True
         while settled:  # a role that is skipped on one node may let another node see that it must skip too
             settled = False
-            begun = {name for name, node in self.nodes.items() if node.begun or node.drain}
-            ended = {name: self._how_ended(node) for name, node in self.nodes.items() if node.begun and node.ended}
-            for node in self.nodes.values():
+            self._keep_up()
+            for node in tuple(self.open.values()):
                 if node.running is None and node.queue and not node.begun:
-                    settled |= self._begin(node, begun, ended)
+                    settled |= self._begin(node)
                 while node.begun and node.running is None and node.queue:
                     stage = self._without_lost_roles(node)
                     if stage is None:
@@ -147,11 +157,27 @@ class _Walker:
                     else:
                         node.queue.popleft()
                         self._start(node, stage)
-                if node.begun or node.drain:
-                    begun.add(node.name)
-                if node.begun and node.ended:
-                    ended[node.name] = self._how_ended(node)
-        self._tell_ends()
+                self._note(node)
+
+    def _keep_up(self) -> None:
+        """Bring up to date what is kept of all nodes."""
+        self.lacking = {}
+        for node in tuple(self.open.values()):
+            self._note(node)
+            for stage in (*([node.running] if node.running else ()), *node.queue):
+                for role in stage.roles if stage.name == FILES else ():
+                    if role in self.together:
+                        self.lacking.setdefault(role, []).append(node.name)
+
+    def _note(self, node: _Node) -> None:
+        """Whether it has begun, and ended."""
+        if node.begun or node.drain:
+            self.turns.begin(node.name)
+        if node.ended:
+            how = self._how_ended(node)
+            self.turns.end(node.name, how)
+            del self.open[node.name]
+            self.listen(Event(node.name, "", "ended", {"status": how}))
 
     def _start(self, node: _Node, stage: Stage) -> None:
         node.running, node.errors = stage, {}
@@ -181,12 +207,6 @@ class _Walker:
         ended = {"ok": reboot.state == "back", "unreachable": reboot.state == "lost", "error": reboot.detail}
         self._end_stage(node, ended)
 
-    def _tell_ends(self) -> None:
-        for node in self.nodes.values():
-            if node.ended and node.name not in self.told:
-                self.told.add(node.name)
-                self.listen(Event(node.name, "", "ended", {"status": self._how_ended(node)}))
-
     def _waits(self, node: _Node, stage: Stage) -> bool:
         return any(map(self._open, stage.after)) or self._gathering(node, stage)
 
@@ -208,14 +228,14 @@ class _Walker:
         next_ = hub.queue[0] if hub.begun and hub.running is None and hub.queue else None
         return next_ is not None and next_.name == REBOOT and not self._waits(hub, next_)
 
-    def _begin(self, node: _Node, begun: Set[str], ended: Mapping[str, Ended]) -> bool:
+    def _begin(self, node: _Node) -> bool:
         """Let a node begin if it is its turn and no job is in the way; True if it was settled that it will not."""
         if self._in_the_way(node, None):
             return False
         if node.name == self.plan.controller and self.leaving and not self._left(node):
             return node.ended
         if node.drain is None and node.name not in self.leaving:
-            begin = self.order.may_begin(node.name, begun - {node.name}, ended)
+            begin = self.turns.may_begin(node.name)
             if begin.never:
                 self._end(node, Outcome("skipped", begin.never))
                 return True
@@ -258,13 +278,7 @@ class _Walker:
 
     def _gathering(self, node: _Node, stage: Stage) -> bool:
         """True while another node that does a role together with this one has yet to get its files."""
-        others = [other for other in self.nodes.values() if other is not node]
-        return any(
-            queued.name == FILES and role in queued.roles
-            for role in stage.barrier
-            for other in others
-            for queued in (*other.queue, *([other.running] if other.running else ()))
-        )
+        return any(other != node.name for role in stage.barrier for other in self.lacking.get(role, ()))
 
     def _without_lost_roles(self, node: _Node) -> Stage | None:
         """The node's next stage less the roles that cannot be done; None if none is left."""
@@ -302,7 +316,8 @@ class _Walker:
 
     def take(self, event: Event) -> None:
         """Account for one event."""
-        if any(node.drain and node.drain.take(event) for node in self.nodes.values()):
+        drains = self.nodes.values() if event.node == self.plan.controller else ()  # they ask the controller
+        if any(node.drain and node.drain.take(event) for node in drains):
             return
         node = self.nodes.get(event.node)
         if node is not None and node.reboot is not None and node.reboot.take(event):
