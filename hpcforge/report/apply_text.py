@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from hpcforge.blueprint.hostlist import fold
 from hpcforge.cluster.model import Cluster
+from hpcforge.plan.admission import Shortfall
 from hpcforge.plan.plan import Plan
 from hpcforge.report.text import clean, duration, table
 from hpcforge.run.admit import Admission
@@ -15,42 +16,56 @@ from hpcforge.verify.verdicts import Verdict, summary_line
 
 def nodes_table(plan: Plan, result: Result, admission: Admission | None) -> str:
     """One row a set of nodes with the same story; the bad ones say why, and what would accept them."""
-    failed = result.failed()
-    stories: dict[tuple[str, str], list[str]] = {}
-    for node in (*plan.nodes, *(one.node for one in plan.leaving)):
-        stories.setdefault(_story(plan, node, result, failed, admission), []).append(node)
-    rows = [[fold(tuple(nodes)), status, detail] for (status, detail), nodes in stories.items()]
+    nodes: dict[tuple[str, str], list[str]] = {}
+    for node, story in _stories(plan, result, admission).items():
+        nodes.setdefault(story, []).append(node)
+    rows = [[fold(names), status, detail] for (status, detail), names in nodes.items()]
     return table(("nodes", "result", ""), rows)
 
 
-def _story(
-    plan: Plan, node: str, result: Result, failed: Mapping[str, list[tuple[str, str]]], admission: Admission | None
-) -> tuple[str, str]:
-    if node in result.abandoned:
-        keys = "it keeps its keys: `secrets rotate BLUEPRINT munge_key` and an apply make them void"
-        return "left behind", f"the cluster has forgotten it ({result.abandoned[node]}), but {keys}"
-    if node in result.lost:
-        return "unreachable", result.lost[node]
-    if node in failed:
-        return "failed", "; ".join(f"{role}: {reason}" for role, reason in failed[node])
-    if node in result.deferred():
-        return "deferred", f"{result.deferred()[node]}; apply again later"
-    skipped = [(r, o) for r, o in result.outcomes.get(node, {}).items() if o.status in ("skipped", "interrupted")]
-    if skipped:
-        _role, outcome = skipped[0]
-        return outcome.status, f"{', '.join(r for r, _ in skipped)}" + (
-            f" ({outcome.detail})" if outcome.detail else ""
-        )
-    short = [one for one in admission.shortfalls if one.node == node] if admission else []
-    if short:
-        said = "; ".join(f"{one.what} {one.observed}, declared {one.declared}" for one in short)
-        return "drained", f"{said}; to accept it, under overrides:  {short[0].override}"
-    if admission and node in admission.not_scheduled:
-        state = admission.not_scheduled[node]
-        return ("drained", f"not by hpcforge, left alone: {state}") if "drain" in state else ("not scheduled", state)
-    if any(node == one.node for one in plan.leaving):
-        return "left", "nothing of hpcforge is on it any more"
-    return ("configured", "") if result.outcomes.get(node) else ("unchanged", "")
+def _stories(plan: Plan, result: Result, admission: Admission | None) -> dict[str, tuple[str, str]]:
+    """What became of each node of the plan, and more of it; the worst that is to be said of one is said."""
+    stories = {node: ("configured" if result.outcomes.get(node) else "unchanged", "") for node in plan.nodes}
+    stories |= {one.node: ("left", "nothing of hpcforge is on it any more") for one in plan.leaving}
+    keys = "it keeps its keys: `secrets rotate BLUEPRINT munge_key` and an apply make them void"
+    worse: list[Mapping[str, tuple[str, str]]] = [
+        _out_of_service(admission) if admission else {},
+        _skipped(result),
+        {node: ("deferred", f"{why}; apply again later") for node, why in result.deferred().items()},
+        {node: ("failed", "; ".join(f"{role}: {why}" for role, why in all_)) for node, all_ in result.failed().items()},
+        {node: ("unreachable", why) for node, why in result.lost.items()},
+        {
+            node: ("left behind", f"the cluster has forgotten it ({why}), but {keys}")
+            for node, why in result.abandoned.items()
+        },
+    ]
+    for told in worse:
+        stories |= {node: story for node, story in told.items() if node in stories}
+    return stories
+
+
+def _out_of_service(admission: Admission) -> dict[str, tuple[str, str]]:
+    found = {
+        node: ("drained", f"not by hpcforge, left alone: {state}") if "drain" in state else ("not scheduled", state)
+        for node, state in admission.not_scheduled.items()
+    }
+    short: dict[str, list[Shortfall]] = {}
+    for one in admission.shortfalls:
+        short.setdefault(one.node, []).append(one)
+    for node, lacks in short.items():
+        said = "; ".join(f"{one.what} {one.observed}, declared {one.declared}" for one in lacks)
+        found[node] = ("drained", f"{said}; to accept it, under overrides:  {lacks[0].override}")
+    return found
+
+
+def _skipped(result: Result) -> dict[str, tuple[str, str]]:
+    found: dict[str, tuple[str, str]] = {}
+    for node, outcomes in result.outcomes.items():
+        skipped = [role for role, outcome in outcomes.items() if outcome.status in ("skipped", "interrupted")]
+        if skipped:
+            first = outcomes[skipped[0]]
+            found[node] = first.status, ", ".join(skipped) + (f" ({first.detail})" if first.detail else "")
+    return found
 
 
 def verdicts_table(verdicts: Sequence[Verdict], age_s: float | None, note: str) -> str:

@@ -47,7 +47,7 @@ class Stream:
 
     def plan(self, plan: Plan, moved: Mapping[str, str]) -> None:
         """What will be done."""
-        self._write("plan", plan=dataclasses.asdict(plan), moved=dict(moved))
+        self._write("plan", plan=plan, moved=dict(moved))
         self.human.block(plan_text(plan))
         self.warn_moved(moved)
 
@@ -88,10 +88,10 @@ class Stream:
 
     def result(self, done: Applied, code: int) -> None:
         """What it came to."""
-        self._write("result", exit=int(code), **dataclasses.asdict(done))
+        self._write("result", exit=int(code), **vars(done))
 
     def _write(self, event: str, **data: Any) -> None:
         if self._out is not None:
             line = {"schema_version": SCHEMA_VERSION, "event": event, "time_s": round(time.time(), 3), **data}
-            self._out.write(json.dumps(line) + "\n")
+            self._out.write(json.dumps(line, default=dataclasses.asdict) + "\n")
             self._out.flush()

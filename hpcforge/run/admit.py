@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from hpcforge.blueprint.hostlist import fold
 from hpcforge.engines.tasks import Command, Engine
 from hpcforge.plan.admission import (
     SLURM_NODES_COMMAND,
@@ -49,22 +50,22 @@ def admit(
     try:
         states = _settled(engine, plan.controller, workers, settle_s)
         orders = drains(short, states, keep)
-        for one in orders:
-            reason = [f"Reason={one.reason}"] if one.action == "drain" else []
-            _ask(
-                engine,
-                plan.controller,
-                "scontrol",
-                "update",
-                f"NodeName={one.node}",
-                f"State={one.action.upper()}",
-                *reason,
-            )
+        for (state, *reason), nodes in _together(orders).items():
+            _ask(engine, plan.controller, "scontrol", "update", f"NodeName={fold(nodes)}", state, *reason)
         if orders:
             states = _settled(engine, plan.controller, workers, settle_s)
     except _SlurmError as error:
         return Admission(short, (), {}, str(error))
     return Admission(short, orders, not_scheduled(states), None)
+
+
+def _together(orders: Iterable[Drain]) -> dict[tuple[str, ...], list[str]]:
+    """What Slurm is told -> of which nodes: a thousand with the same mistake are one command."""
+    told: dict[tuple[str, ...], list[str]] = {}
+    for one in orders:
+        words = (f"State={one.action.upper()}", *([f"Reason={one.reason}"] if one.action == "drain" else []))
+        told.setdefault(words, []).append(one.node)
+    return told
 
 
 class _SlurmError(Exception):

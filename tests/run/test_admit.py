@@ -1,0 +1,50 @@
+"""Admission after a run, with a controller that keeps states in a table."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from test_walk import Engine, plan
+
+from hpcforge.engines.tasks import Command, Event, Task, result
+from hpcforge.plan.admission import Declared
+from hpcforge.run.admit import admit
+
+
+class Controller(Engine):
+    """Knows each node's state and reason, and does as it is told by `scontrol update`."""
+
+    def __init__(self, states: dict[str, tuple[str, str]]) -> None:
+        super().__init__(self.said)
+        self.states, self.told = states, list[str]()
+
+    def said(self, task: Task) -> list[tuple[str, dict[str, Any]]]:
+        assert isinstance(task, Command)
+        if "update" in task.argv:
+            self.told.append(" ".join(task.argv[2:]))
+        lines = [f"NodeName={n} State={state} Reason={why} [root@now]\n" for n, (state, why) in self.states.items()]
+        return [("result", result(ok=True, stdout="".join(lines)))]
+
+    def run(self, task: Task) -> Event:
+        self.start(task)
+        return self.events.popleft()
+
+
+def worker(name: str) -> Declared:
+    return Declared(name, 1024, 900, 2, 0, "", "fake")
+
+
+def test_nodes_with_the_same_mistake_are_one_command() -> None:
+    names = [f"w{index:02}" for index in range(1, 7)]
+    mark = "hpcforge: CPUs 1, declared 2"
+    controller = Controller({**dict.fromkeys(names[:5], ("IDLE", "")), "w06": ("IDLE+DRAIN", mark)})
+    poor, well = {"memory_kib": 2**20, "cpus": 1}, {"memory_kib": 2**20, "cpus": 2}
+    facts = dict.fromkeys(names, poor) | {"w04": well, "w05": {"memory_kib": 2**19, "cpus": 2}, "w06": well}
+    found = admit(controller, plan({}, declared=tuple(map(worker, names))), facts, 0.0)
+    assert controller.told == [
+        f"NodeName=w[01-03] State=DRAIN Reason={mark}",
+        "NodeName=w05 State=DRAIN Reason=hpcforge: memory 0.5 GiB, declared 1 GiB (0.878906 GiB after the reserve)",
+        "NodeName=w06 State=RESUME",
+    ]
+    assert [one.node for one in found.shortfalls] == ["w01", "w02", "w03", "w05"]
+    assert found.error is None
