@@ -40,6 +40,8 @@ from hpcforge.engines.tasks import EngineError, Target, result  # noqa: E402
 
 Json = dict[str, Any]
 
+_LISTENS_AGAIN_S = 5.0
+
 
 @dataclass(frozen=True)
 class Site:
@@ -141,11 +143,25 @@ def _do(site: Site, link: Link, task: Json) -> Json:
     return deploy(link, source, data=data, known_hosts=site.known_hosts, timeout_s=timeout_s, emit=emit)
 
 
+def _reach(link: Link, patience_s: float) -> None:
+    """Connect; an sshd that reads its configuration again listens to nobody for a moment."""
+    until = time.monotonic() + patience_s
+    while True:
+        try:
+            link.client()
+        except UnreachableError as error:
+            if error.reason not in ("refused", "no-route") or time.monotonic() >= until:
+                raise
+            gevent.sleep(0.2)
+        else:
+            return
+
+
 def _exec(link: Link, task: Json, emit: Any) -> Json:
     target, text = link.target, task["output"] == "lines"
     out, changed = Tail(MAX_OUTPUT_BYTES if text else 64 * 1024), False
     answered, against = text, None
-    link.client()  # so that it is asked when it is asked, and not when it was reached
+    _reach(link, _LISTENS_AGAIN_S if task.get("fresh") else 0.0)  # so that it is asked when it is asked
     asked_s = time.time()
 
     def on_line(line: str) -> None:

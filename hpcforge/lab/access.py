@@ -44,7 +44,7 @@ def ssh_argv(lab: Lab, node: str, command: Sequence[str] = ()) -> list[str]:
         "GlobalKnownHostsFile": "/dev/null",
         "IdentitiesOnly": "yes",
         "BatchMode": "yes",
-        "ConnectTimeout": "5",
+        "ConnectTimeout": "15",
         "LogLevel": "ERROR",
     }
     words = [word for key, value in options.items() for word in ("-o", f"{key}={value}")]

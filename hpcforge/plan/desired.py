@@ -66,7 +66,10 @@ class Unit:
 
 @dataclass(frozen=True)
 class Check:
-    """A command with an expected outcome. Run by observe once, and after the role's work until `wait_s` has passed."""
+    """A command with an expected outcome. Run after the role's work until it passes, for `wait_s` at most.
+
+    Observe runs it once; where it may be waited for it fails only if it fails twice.
+    """
 
     name: str
     command: tuple[str, ...]

@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -36,7 +37,7 @@ class Site:
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
-            timeout=900,
+            timeout=1800,
             check=False,
         )
         print(f"$ hpcforge {' '.join(words)}\n{done.stderr}{done.stdout}exit status {done.returncode}\n")
@@ -47,6 +48,13 @@ class Site:
         done = self.cli("rehearse", "ssh", node, "--", "sh", "-c", script)
         assert done.returncode == 0, done.stderr
         return done.stdout
+
+    def becomes(self, node: str, script: str, wanted: str) -> None:
+        """What a script prints becomes this: when a job has ended, its nodes are completing for a moment."""
+        until = time.monotonic() + 60
+        while (seen := self.ssh(node, script)) != wanted:
+            assert time.monotonic() < until, seen
+            time.sleep(0.5)
 
 
 @pytest.fixture(scope="module")

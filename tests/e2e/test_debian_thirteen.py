@@ -27,7 +27,7 @@ def test_it_is_what_the_catalog_says(site: Site) -> None:
     assert " 24.11." in site.ssh("head", "scontrol --version")
     assert site.ssh("w03", "cat /etc/debian_version").startswith("13.")
     assert site.ssh("w03", "python3 --version").startswith("Python 3.13")
-    assert site.ssh("head", "sinfo -h -o '%D %T %G'") == "3 idle gpu:fake:2\n"
+    site.becomes("head", "sinfo -h -o '%D %T %G'", "3 idle gpu:fake:2\n")
     assert "CUDA_VISIBLE_DEVICES=0\n" in site.ssh("head", "sudo -iu ada srun --gres=gpu:1 env")
 
 
@@ -47,7 +47,7 @@ def test_a_reconfigure_that_cannot_be_read_leaves_slurm_as_it_was(site: Site) ->
     done = site.cli("apply", "BLUEPRINT", "--yes")
     assert done.returncode == 5
     assert "slurm_controller" in done.stdout
-    assert site.ssh("head", "sinfo -h -o '%D %T'") == "3 idle\n"
+    site.becomes("head", "sinfo -h -o '%D %T'", "3 idle\n")
     site.blueprint.write_text(right)
     assert site.cli("apply", "BLUEPRINT", "--yes").returncode == 0
     assert site.ssh("head", "sudo -iu ada srun -N3 hostname | wc -l") == "3\n"

@@ -73,7 +73,7 @@ class Cluster:
         return dict(word.split("=", 1) for word in shown.split() if "=" in word)["JobState"]
 
     def wait_for(self, job: str, *states: str) -> None:
-        until = time.monotonic() + 60
+        until = time.monotonic() + 180  # an srun that was told to wait asks again after 120 to 129 s
         while (state := self.job_state(job)) not in states:
             assert state in ("PENDING", "CONFIGURING", "RUNNING", "COMPLETING"), f"job {job} is {state}"
             assert time.monotonic() < until, f"job {job} is still {state}"
@@ -85,7 +85,7 @@ class Cluster:
 
     def settled(self, *nodes: str) -> None:
         """Slurm has exactly these nodes and can use them; one that was restarted registers within seconds."""
-        until = time.monotonic() + 30
+        until = time.monotonic() + 90  # slurmctld asks a node that it missed again after 40 s
         wanted = {f"{node} {state}" for node in nodes for state in ("idle", "mix", "alloc")}
         while not (len(found := self.nodes()) == len(nodes) and set(found) <= wanted):
             assert time.monotonic() < until, found

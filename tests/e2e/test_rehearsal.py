@@ -68,7 +68,7 @@ def test_when_it_is_back_only_it_is_worked_on(site: Site) -> None:
 
 
 def test_users_can_work(site: Site) -> None:
-    assert site.ssh("head", "sinfo -h -o '%D %T %G'") == "3 idle gpu:fake:2\n"
+    site.becomes("head", "sinfo -h -o '%D %T %G'", "3 idle gpu:fake:2\n")
     hosts = site.ssh("head", "sudo -iu ada srun -N3 hostname")
     assert sorted(hosts.split()) == ["w01", "w02", "w03"]
     environment = site.ssh("head", "sudo -iu ada srun --gres=gpu:1 env")
@@ -133,13 +133,13 @@ def test_a_worker_that_declares_more_than_it_has_is_named_and_drained(site: Site
     assert "w03: {memory_gib:" in done.stdout
     assert passed(done.stdout) == ["allreduce", "train_ddp"]
     assert "4 ranks on w[01-02]" in done.stdout
-    assert site.ssh("head", "sinfo -h -N -o '%N %T'").splitlines()[:2] == ["w01 idle", "w02 idle"]
+    site.becomes("head", "sinfo -h -N -n w01,w02 -o '%N %T'", "w01 idle\nw02 idle\n")
     drained = site.ssh("head", "scontrol --oneliner show node w03")
     assert "+DRAIN" in drained
     assert "Reason=hpcforge: memory" in drained or "Reason=Low RealMemory" in drained  # Slurm may say it after us
     back = site.cli("apply", "BLUEPRINT", "--yes")
     assert back.returncode == 0
-    assert site.ssh("head", "sinfo -h -o '%D %T'") == "3 idle\n"
+    site.becomes("head", "sinfo -h -o '%D %T'", "3 idle\n")
 
 
 @pytest.mark.parametrize(
@@ -160,7 +160,7 @@ def test_a_fault_is_blamed_on_its_rank_and_node(site: Site, fault: str, status: 
             extra_args={"allreduce": ["--inject", fault]},
         )
     assert (verdict.status, verdict.rank, verdict.node) == (status, rank, node)
-    assert site.ssh("head", "squeue -h") == ""
+    site.becomes("head", "squeue -h", "")
 
 
 def test_verify_always_runs_the_tests(site: Site) -> None:
@@ -171,7 +171,7 @@ def test_verify_always_runs_the_tests(site: Site) -> None:
         ("allreduce", "passed"),
         ("train_ddp", "passed"),
     ]
-    assert site.ssh("head", "squeue -h") == ""
+    site.becomes("head", "squeue -h", "")
 
 
 def test_down_leaves_nothing(site: Site) -> None:

@@ -55,14 +55,14 @@ class Here:
         roles = str(self.blueprint.with_name("roles"))
         words = [sys.executable, "-m", "hpcforge", verb, str(self.blueprint), "--roles", roles, *more]
         done = subprocess.run(
-            words, env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=300, check=False
+            words, env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=1800, check=False
         )
         print(f"$ {' '.join(words)}\n{done.stderr}{done.stdout}exit status {done.returncode}\n")
         return done
 
     def inside(self, node: str, script: str, *, check: bool = True) -> str:
         argv = labs.ssh_argv(self.lab, node, ["sudo", "-n", "sh", "-c", script])
-        done = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=60)
+        done = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=300)
         assert not check or done.returncode == 0, done.stderr
         return done.stdout
 

@@ -51,6 +51,14 @@ def test_waiting_until_it_passes(tmp_path, wanted):
         checks.until_passed(wanted.check("false", wait_s=0.3))
 
 
+def test_a_plan_believes_a_failure_at_once_or_when_it_comes_twice(wanted, tmp_path):
+    flaky = ("sh", "-c", f"test -e {tmp_path}/seen || {{ touch {tmp_path}/seen; exit 4; }}")
+    assert checks.once(wanted.check(*flaky)) == "exit status 4"
+    (tmp_path / "seen").unlink()
+    assert checks.once(wanted.check(*flaky, wait_s=10)) is None
+    assert checks.once(wanted.check("false", wait_s=10)) == "exit status 1"
+
+
 def test_side_by_side(wanted):
     begin = time.monotonic()
     tasks = [lambda: checks.once(wanted.check("sleep", "0.3"))] * 5 + [lambda: 1 / 0]
