@@ -203,8 +203,10 @@ class _Apply:
     def _agree(self) -> tuple[Comparison, Plan, dict[str, str]]:
         """What will be done, after everybody who has a say was asked: other runs, the operator, and the nodes again."""
         found = self._look()
-        if found.survey.at_work:
-            self._lock()
+        until_s = time.monotonic() + _OTHERS_S
+        while found.survey.at_work and time.monotonic() < until_s:  # taking a change back may outlast its time
+            if self.lease is None:
+                self._lock()
             wait_for_others(self.engine, found.survey.at_work, _OTHERS_S, self.progress.say)
             found = self._look()
         self.commit = remark(self.site, found.survey, self.progress.say)

@@ -94,7 +94,13 @@ def armed() -> list[Json]:
 def told() -> list[Json]:
     """The same as observe tells it."""
     return [
-        {"guard": one["guard"], "roles": one["roles"], "left_s": round(max(0.0, _left_s(one)), 1)} for one in armed()
+        {
+            "guard": one["guard"],
+            "roles": one["roles"],
+            # after a restart its timer has begun anew
+            "left_s": round(max(0.0, _left_s(one)) if one["boot_id"] == _boot_id() else one["revert_s"], 1),
+        }
+        for one in armed()
     ]
 
 

@@ -11,6 +11,7 @@ from hpcforge.engines.tasks import Engine, Event, Program
 
 _POLL_S = 2.0
 _TIMEOUT_S = 60.0
+_BY_SIGNAL = 128  # exit statuses from here on are of programs that a signal ended, as a shell tells it
 _FINAL = ("host-key", "no-host-key")  # what answers is another machine: waiting does not help
 _STARTING = ("initializing", "starting")  # words of systemd's for a boot that goes on
 _STATE = "state"
@@ -79,7 +80,8 @@ class Reboot:
 
     def _told(self, data: Mapping[str, Any]) -> None:
         self._telling = False
-        if not data["ok"] and not data["unreachable"]:  # the link may go down before the answer
+        ended = data["rc"] is not None and data["rc"] < _BY_SIGNAL  # else the node went down before it answered
+        if not data["ok"] and not data["unreachable"] and ended:
             self._end("failed", f"it was not restarted: {data['error']}")
             return
         self._began_s = time.monotonic()

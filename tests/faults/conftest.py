@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -57,7 +57,7 @@ class Running:
         """The next event, None at the end of the output."""
         assert self.process.stdout is not None
         line = self.process.stdout.readline()
-        if not line:
+        if not line.endswith("\n"):  # one that was killed may end within a line
             return None
         self.events.append(json.loads(line))
         return self.events[-1]
@@ -93,6 +93,7 @@ class Site:
     folder: Path
     name: str
     lab: labs.Lab
+    started: list[Running] = field(default_factory=list)
 
     @property
     def blueprint(self) -> Path:
@@ -143,7 +144,17 @@ class Site:
                 words, env=self._environment(env or {}), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=log,
                 text=True, start_new_session=True,
             )  # fmt: skip
-        return Running(process, stderr)
+        self.started.append(Running(process, stderr))
+        return self.started[-1]
+
+    def end_all(self) -> None:
+        """End what a test that failed has left running."""
+        for run in self.started:
+            if run.process.stdout is not None and not run.process.stdout.closed:
+                run.process.kill()
+                run.process.stdout.close()
+            run.process.wait()
+        self.started.clear()
 
     def inside(self, node: str, script: str, timeout_s: float = 60) -> str:
         """A script on a node as root, by OpenSSH; what it printed."""
@@ -162,13 +173,19 @@ class Site:
         with ThreadPoolExecutor() as pool:
             return dict(zip(NODES, pool.map(lambda node: self.inside(node, _STATE), NODES), strict=True))
 
-    def hold_dpkg(self, node: str, seconds: int) -> None:
-        """Let another program hold dpkg's lock, so that an apply is surely at work on packages for that long."""
+    def hold_dpkg(self, node: str) -> None:
+        """Let another program hold dpkg's lock until `release_dpkg`: an apply stays at work on packages."""
         code = (
             "import fcntl, time; f = open('/var/lib/dpkg/lock-frontend', 'w'); "
-            f"fcntl.lockf(f, fcntl.LOCK_EX); time.sleep({seconds})"
+            "fcntl.lockf(f, fcntl.LOCK_EX); open('/run/held', 'w'); time.sleep(600)"
         )
-        self.inside(node, f'systemd-run -q --unit=holder python3 -c "{code}"; sleep 0.5')
+        self.inside(
+            node, f'systemd-run -q --unit=holder python3 -c "{code}"; until [ -e /run/held ]; do sleep 0.1; done'
+        )
+
+    def release_dpkg(self, node: str) -> None:
+        """Let go of it."""
+        self.inside(node, "systemctl stop holder; rm /run/held")
 
     def pid(self, node: str) -> int:
         """The node's process 1, seen from here."""
@@ -256,8 +273,27 @@ def _nodes(folder: Path) -> dict[str, Any]:
     return nodes
 
 
+_FAILED: list[str] = []
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Remember that a test failed: what it left must not make others fail."""
+    report = yield
+    if report.failed:
+        _FAILED.append(item.nodeid)
+    return report
+
+
 @pytest.fixture
-def site(lab_site: Site) -> Site:
-    """The site with its own roles again, whatever the test before did to them; nodes as that test left them."""
+def site(lab_site: Site) -> Iterator[Site]:
+    """The site with its own roles again, whatever the test before did to them; nodes as that test left them.
+
+    After a test that failed the nodes are fresh, too.
+    """
     lab_site.restore()
-    return lab_site
+    if _FAILED:
+        _FAILED.clear()
+        lab_site.fresh()
+    yield lab_site
+    lab_site.end_all()

@@ -7,7 +7,7 @@ import json
 import subprocess
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -59,8 +59,9 @@ class Node:
         deadline = time.monotonic() + timeout_s
         while True:
             argv = labs.ssh_argv(self.lab, self.name, ["sh", "-c", command])
-            if subprocess.run(argv, capture_output=True, timeout=30, check=False).returncode == 0:
-                return
+            with suppress(subprocess.TimeoutExpired):  # a login on a node that goes down meanwhile
+                if subprocess.run(argv, capture_output=True, timeout=30, check=False).returncode == 0:
+                    return
             assert time.monotonic() < deadline, command
             time.sleep(0.2)
 

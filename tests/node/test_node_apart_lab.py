@@ -2,9 +2,12 @@
 
 import json
 import secrets
+import subprocess
 import time
 
 import pytest
+
+from hpcforge.lab import lab as labs
 
 from .nodes import KILL, Node, converge, details, of, run
 
@@ -126,10 +129,17 @@ def test_packages_are_let_finish_when_it_is_told_to_stop(node, wanted):
         {"role": "first", "packages": ["libpam-cap"]},
         {"role": "second", "files": [wanted.root_file("/etc/second", "x")]},
     ]
-    with node.started(converge("prepare", work)) as program:
-        node.until("pgrep -x 'apt-get|dpkg'")
-        assert not of(node.send({"verb": "stop"}), "failed")
-        events = [json.loads(line) for line in program.stdout]
+    hold = "f = open('/var/lib/dpkg/lock-frontend', 'w'); fcntl.lockf(f, 2); print(1, flush=True); sys.stdin.read()"
+    argv = labs.ssh_argv(node.lab, node.name, ["sudo", "python3", "-c", f"import fcntl, sys; {hold}"])
+    with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as holder:
+        assert holder.stdout.readline() == "1\n"
+        with node.started(converge("prepare", work)) as program:
+            assert "held by process" in begun(program)["detail"]
+            with node.started({"verb": "stop"}) as stops:
+                assert "told to stop" in begun(stops)["detail"]
+                holder.stdin.close()
+                assert not of([json.loads(line) for line in stops.stdout], "failed")
+            events = [json.loads(line) for line in program.stdout]
     assert details(events) == {"libpam-cap": "installed"}
     assert {one["role"]: one["error"] for one in of(events, "failed")} == {
         "second": "stopped by SIGTERM before its next resource"

@@ -63,7 +63,7 @@ def test_confirmed_it_stays(node, wanted):
 
 def test_unconfirmed_it_goes_and_cannot_be_confirmed_or_finished_any_more(node, wanted):
     pid = node.shell("systemctl show -P MainPID ssh")
-    put(node, wanted, "g2", "# new\n", 3)
+    put(node, wanted, "g2", "# new\n")
     restart(node, wanted, "g2", 3)
     node.until(f"grep -q before {CONF}")
     node.until('test -z "$(ls /etc/systemd/system | grep guard)"')
@@ -88,7 +88,7 @@ def test_the_network_is_cut_off_by_the_change_itself(node, wanted):
     with node.started(converge("finish", guarded("cut", 4, units=units))) as program:
         time.sleep(2)
         program.kill()
-    node.until("true", timeout_s=60)
+    node.until('test -z "$(ls /etc/systemd/system | grep guard)"', timeout_s=60)  # the last that a revert does
     assert reverted(node) == [("cut", "ssh", "nobody confirmed it within 4 s")]
     assert node.shell("systemctl is-active cut; ls /etc/systemd/system/cut.service", check=False) == "inactive\n"
 
@@ -118,8 +118,9 @@ def test_content_that_its_own_program_refuses_never_gets_there(node, wanted):
 
 
 def test_killed_before_it_could_be_confirmed(node, wanted):
-    many = [wanted.root_file(f"/etc/guarded/{n}", "x") for n in range(3000)]
-    files = [wanted.root_file(CONF, "# new\n"), *many]
+    many = [wanted.root_file(f"/etc/guarded/{n}", "x") for n in range(20)]
+    slow = wanted.root_file("/etc/guarded/slow", "x", verify=["sleep", "55"])  # until it is killed
+    files = [wanted.root_file(CONF, "# new\n"), *many, slow]
     with node.started(converge("prepare", guarded("g6", 3, files=files))) as program:
         assert json.loads(program.stdout.readline())["name"] == CONF
         node.shell(KILL)

@@ -7,7 +7,7 @@ import subprocess
 import sys
 import time
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -90,6 +90,14 @@ def silent_for(head: Head, seconds: float) -> None:
     path.write_text(json.dumps(document))
 
 
+def beat_until(lease: Lease, come: Callable[[], object]) -> None:
+    """Wait for events, of which there are none, until heartbeats have brought this about."""
+    until = time.monotonic() + 60
+    while not come():
+        assert time.monotonic() < until
+        assert lease.next(0.05) is None
+
+
 def test_it_is_taken_and_given_back(head: Head, said: list[str]) -> None:
     with take(head, "head", "mine", "ada@near", 0, said.append) as lease:
         assert lease.held
@@ -103,7 +111,7 @@ def test_it_is_taken_and_given_back(head: Head, said: list[str]) -> None:
 def test_the_second_is_refused_and_told(head: Head, said: list[str]) -> None:
     held_by(head)
     with pytest.raises(
-        LeaseHeldError, match=r"bob@far has been at work on this cluster since \d{4}-.*\(0 s\), run 7"
+        LeaseHeldError, match=r"bob@far has been at work on this cluster since \d{4}-.*\(\d+ s\), run 7"
     ) as e:
         take(head, "head", "mine", "ada@near", 0, said.append)
     assert "--lock-timeout" in e.value.hint
@@ -123,7 +131,7 @@ def test_it_waits_saying_for_whom_and_goes_on_when_that_ends(head: Head, said: l
     lease = take(head, "head", "mine", "ada@near", 30, said.append, bob_ends_at_the_fifth_look)
     assert lease.held
     assert len(said) == 1
-    assert said[0].endswith("run 7: waiting up to 30 s for it to end")
+    assert "run 7: waiting up to " in said[0]
 
 
 def test_waiting_ends(head: Head, said: list[str], monkeypatch: Any) -> None:
@@ -164,8 +172,7 @@ def test_work_keeps_it_alive(head: Head, said: list[str], monkeypatch: Any) -> N
     monkeypatch.setattr(leases, "BEAT_S", 0.05)
     with take(head, "head", "mine", "ada@near", 0, said.append) as lease:
         lease.number = 12
-        assert lease.next(0.3) is None
-        assert head.asked.count("take") >= 3
+        beat_until(lease, lambda: head.asked.count("take") >= 3)
         other = look(head, "head")
         assert other is not None
         assert (other.run_id, other.number) == ("mine", 12)
@@ -175,10 +182,10 @@ def test_work_without_the_engines_keeps_it_alive_too(head: Head, said: list[str]
     monkeypatch.setattr(leases, "BEAT_S", 0.05)
     with take(head, "head", "mine", "ada@near", 0, said.append) as lease:
         lease.start(Command("a", "head", ("true",)))
-        until = time.monotonic() + 0.5
-        while time.monotonic() < until:
+        until = time.monotonic() + 60
+        while head.asked.count("take") < 4:
+            assert time.monotonic() < until
             lease.stay_alive()
-        assert head.asked.count("take") >= 4
         seen = [lease.next(1.0) for _ in range(2)]
         assert [event.kind for event in seen if event] == ["line", "result"]  # nothing is lost meanwhile
 
@@ -222,7 +229,7 @@ def test_one_that_was_silent_too_long_is_told_that_it_lost(head: Head, said: lis
     with take(head, "head", "mine", "ada@near", 0, said.append) as lease:
         silent_for(head, 100)
         held_by(head)
-        assert lease.next(0.3) is None
+        beat_until(lease, lambda: lease.lost)
         assert lease.lost is not None
         assert "bob@far" in lease.lost
         assert "silent for too long" in lease.lost
@@ -239,13 +246,12 @@ def test_without_an_answer_work_goes_on_and_that_is_said_once(
     monkeypatch.setattr(leases, "BEAT_S", 0.05)
     head.away, head.python = ("no route to head" if state == "away" else None), False
     with take(head, "head", "mine", "ada@near", 0, said.append) as lease:
-        assert lease.next(0.2) is None
+        beat_until(lease, lambda: head.asked.count("take") >= 3)
         assert not lease.held
         assert len(said) == 1
         assert "nodes' own locks" in said[0]
         head.away, head.python = None, True
-        assert lease.next(0.2) is None
-        assert lease.held
+        beat_until(lease, lambda: lease.held)
     assert look(head, "head") is None
 
 
@@ -255,7 +261,7 @@ def test_a_holder_that_could_not_be_seen_at_first_stops_us_later(head: Head, sai
     head.away = "no route"
     with take(head, "head", "mine", "ada@near", 0, said.append) as lease:
         head.away = None
-        assert lease.next(0.2) is None
+        beat_until(lease, lambda: lease.lost)
         assert lease.lost is not None
         assert "could not be seen before" in lease.lost
 
