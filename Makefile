@@ -59,3 +59,4 @@ $(VENV)/.torch: $(VENV)/.installed
 bench: install
 	$(BIN)/python benchmarks/converge.py
 	$(BIN)/python benchmarks/scale.py
+	$(BIN)/python benchmarks/walk.py
