@@ -11,7 +11,7 @@ import pytest
 from hpcforge.lab import lab as labs
 
 Golden = Callable[[Path, str], None]
-_TEST_LAB = re.compile(r"test-[a-z]+-([0-9]+)")  # every lab that a test makes is named so: what for, and whose
+_TEST_LAB = re.compile(r"test-[a-z0-9]+-([0-9]+)(?:-[kx])?")  # every lab that a test makes: what for, and whose
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -26,7 +26,7 @@ def pytest_sessionstart() -> None:
     if os.geteuid() == 0:
         for name in labs.lab_names():
             made_by = _TEST_LAB.fullmatch(name)
-            if made_by and not Path(f"/proc/{made_by[1]}").exists():
+            if made_by and (int(made_by[1]) == os.getpid() or not Path(f"/proc/{made_by[1]}").exists()):
                 labs.down(name, None, print)
 
 

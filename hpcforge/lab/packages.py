@@ -53,7 +53,7 @@ def ensure_proxy(lab: Lab) -> bool:
     log = lab.directory / "packages.log"
     argv = ["setpriv", f"--reuid={_USER}", f"--regid={_USER}", "--clear-groups", "--no-new-privs"]
     daemon([*argv, "apt-cacher-ng", "-c", str(configuration), "ForeGround=1"], log)
-    if not processes.wait_until(lambda: _answers(lab), timeout_s=15):
+    if not processes.wait_until(lambda: _answers(lab), timeout_s=60):
         said = log.read_text(errors="replace").strip().splitlines()[-5:]
         raise LabError(
             f"the package proxy does not answer on {lab.gateway}:{lab.packages_port}", "\n".join(said) or f"see {log}"
@@ -73,7 +73,8 @@ def _running(name: str) -> list[int]:
 
 
 def _is_proxy(argv: list[str], name: str) -> bool:
-    return Path(argv[0]).name == "apt-cacher-ng" and str(_configuration(name)) in argv if argv else False
+    started = "apt-cacher-ng" in (Path(word).name for word in argv)  # also by the program that becomes it
+    return started and str(_configuration(name)) in argv
 
 
 def _still_proxy(pid: int, name: str) -> bool:

@@ -25,8 +25,9 @@ class Nodes:
 
     def inside(self, node: str, script: str) -> str:
         """Run a script on a node as root, by OpenSSH: what the engines did is looked at by another way."""
-        argv = labs.ssh_argv(self.lab, node, ["sudo", "-n", "sh", "-c", script])
-        return subprocess.run(argv, capture_output=True, text=True, check=True, timeout=30).stdout
+        ssh, *rest = labs.ssh_argv(self.lab, node, ["sudo", "-n", "sh", "-c", script])
+        argv = [ssh, "-o", "ConnectionAttempts=5", *rest]  # an sshd that reloads refuses for a moment
+        return subprocess.run(argv, capture_output=True, text=True, check=True, timeout=60).stdout
 
     def link(self, node: str, state: str) -> None:
         """Cut ("down") or mend ("up") a node's network cable."""

@@ -21,7 +21,7 @@ END_CONNECTIONS = "pkill -f 'sshd: op[s]'"
 
 def soon(script: str) -> str:
     """A script that runs when the connection it was asked for over has ended: it may end all of them."""
-    return f'systemd-run --quiet --collect sh -c "sleep 0.5; {script}"'
+    return f'systemd-run --quiet --collect sh -c "sleep 1.5; {script}"'
 
 
 def finish_request(marks: str, *seconds: float) -> dict[str, Any]:
@@ -65,7 +65,7 @@ def done_roles(events: list[Event]) -> list[str]:
 
 def test_a_connection_that_ends_is_made_again_and_nothing_is_heard_twice(engines: Engines, nodes: Nodes) -> None:
     marks = f"/root/marks-{secrets.token_hex(4)}"
-    engines.start(Program("t", "n1", finish_request(marks, 0.1, 4, 0.1), 60.0))
+    engines.start(Program("t", "n1", finish_request(marks, 0.1, 8, 0.1), 60.0))
     first = until(engines, "role_done")
     nodes.inside("n1", soon(END_CONNECTIONS))
     rest = until(engines, "result")
@@ -82,7 +82,7 @@ def test_the_jump_hosts_connection_may_end_as_well(nodes: Nodes, tmp_path: Path)
     marks = f"/root/marks-{secrets.token_hex(4)}"
     n1, n2 = nodes.targets["n1"], nodes.targets["n2"]
     with Engines([n2], tmp_path / "work", tmp_path, via=n1) as engines:
-        engines.start(Program("t", "n2", finish_request(marks, 0.1, 4, 0.1), 60.0))
+        engines.start(Program("t", "n2", finish_request(marks, 0.1, 8, 0.1), 60.0))
         first = until(engines, "role_done")
         nodes.inside("n1", soon(END_CONNECTIONS))
         rest = until(engines, "result")
@@ -102,7 +102,7 @@ def test_a_cut_that_heals(engines: Engines, nodes: Nodes) -> None:
     try:
         lost = until(engines, "warning")
         assert "the connection was lost" in lost[-1].data["detail"]
-        assert time.monotonic() - cut_s < 30
+        assert time.monotonic() - cut_s < 45  # 25 s, and what a busy machine needs
     finally:
         nodes.link("n2", "up")
     rest = until(engines, "result")
@@ -113,22 +113,21 @@ def test_a_cut_that_heals(engines: Engines, nodes: Nodes) -> None:
 
 def test_a_node_that_stays_away_is_unreachable_in_the_end(engines: Engines, nodes: Nodes) -> None:
     marks = f"/root/marks-{secrets.token_hex(4)}"
-    nodes.inside("n2", "systemd-run --on-active=20 systemctl start ssh")
     engines.start(Program("t", "n2", finish_request(marks, 0.1, 30), 120.0, reattach_s=4.0))
     until(engines, "role_done")
     start = time.monotonic()
-    nodes.inside("n2", soon(f"systemctl stop ssh; {END_CONNECTIONS}"))
+    nodes.inside("n2", soon(f"systemctl stop ssh; {END_CONNECTIONS}; sleep 20; systemctl start ssh"))
     data = until(engines, "result")[-1].data
     assert (data["unreachable"], data["reason"]) == (True, "link")
     assert "n2" in data["error"]
     assert "within 4 s" in data["error"]
-    assert 4 <= time.monotonic() - start < 12
-    while True:  # the timer brings it back
+    assert 4 <= time.monotonic() - start < 30
+    while True:  # it is started again
         try:
             nodes.inside("n2", "pkill -f 'sleep 3[0]' || true")
             break
         except Exception:
-            assert time.monotonic() - start < 60
+            assert time.monotonic() - start < 120
             time.sleep(1)
 
 
@@ -147,8 +146,8 @@ def test_work_that_was_lost_with_its_node_is_said_so(engines: Engines, nodes: No
 
 def test_a_late_task_is_stopped_on_the_node_after_what_it_is_at(engines: Engines, nodes: Nodes) -> None:
     marks = f"/root/marks-{secrets.token_hex(4)}"
-    answer = engines.run(Program("t", "n1", finish_request(marks, 4, 4, 4), 2.0)).data
-    assert answer["error"] == "not done within 2 s on n1: stopped"
+    answer = engines.run(Program("t", "n1", finish_request(marks, 12, 4, 4), 5.0)).data
+    assert answer["error"] == "not done within 5 s on n1: stopped"
     after = engines.run(Program("w", "n1", {"verb": "wait", "timeout_s": 0}, 30.0)).data
     assert after["ok"], after["error"]
     assert nodes.inside("n1", f"cat {marks}") == "0\n"

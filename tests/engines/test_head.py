@@ -64,12 +64,13 @@ def test_heartbeats_do_not_wait_for_what_the_head_is_at(
     monkeypatch.setattr(leases, "BEAT_S", 0.3)
     beats = set()
     with take(engines, "n1", "mine", "ada@near", 0, print) as lease:
-        lease.start(Command("long", "n1", ("sleep", "5")))
-        until = time.monotonic() + 4
-        while time.monotonic() < until:
+        lease.start(Command("long", "n1", ("sleep", "8154"), timeout_s=120.0))
+        until = time.monotonic() + 60
+        while len(beats) <= 2:
+            assert time.monotonic() < until, beats
             assert lease.next(0.8) is None, "the long task has not ended yet"
             beats.add(json.loads(nodes.inside("n1", "cat /var/lib/hpcforge/lease.json"))["beat"]["up_s"])
-        assert len(beats) > 2
+        nodes.inside("n1", "pkill -f 'sleep 815[4]'")
         assert lease.run(Command("after", "n1", ("true",))).data["ok"]
     assert look(engines, "n1") is None
 
@@ -83,7 +84,7 @@ def test_a_killed_apply_of_this_machine_is_known_to_be_dead(engines: Engines, ho
             take(engines, "n1", "mine", "ada@near", 0, said.append)
         seen = look(engines, "n1")
         assert seen is not None
-        assert (seen.run_id, seen.silent_s < 20) == ("bobs", True)
+        assert (seen.run_id, seen.silent_s < 60) == ("bobs", True)
         bob.send_signal(signal.SIGKILL)
         bob.wait()
     with take(engines, "n1", "mine", "ada@near", 0, said.append) as lease:
@@ -97,7 +98,7 @@ def test_one_of_another_machine_is_waited_for_until_it_is_stale(
     engines: Engines, holder: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Another machine: process numbers of its own, so that nobody here can know that it is dead."""
-    monkeypatch.setattr(leases, "STALE_S", 3.0)
+    monkeypatch.setattr(leases, "STALE_S", 12.0)
     elsewhere = ["unshare", "--pid", "--fork", "--mount-proc", "--kill-child", *holder]
     with subprocess.Popen(elsewhere, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as bob:
         assert bob.stdout is not None
@@ -110,7 +111,7 @@ def test_one_of_another_machine_is_waited_for_until_it_is_stale(
     with take(engines, "n1", "mine", "ada@near", 30, said.append) as lease:
         assert lease.held
     assert len(said) == 1
-    assert "waiting up to 30 s" in said[0]
+    assert "waiting up to " in said[0]
 
 
 def small(nodes: Nodes) -> Cluster:

@@ -90,17 +90,18 @@ def test_much_input_goes_through_and_unread_input_is_no_error(engines: Engines) 
 
 
 def test_tasks_of_a_node_run_in_order_and_nodes_side_by_side(engines: Engines) -> None:
-    slow = [Command(f"slow-{node}", node, ("sleep", "2")) for node in ("n1", "n2")]
+    finish(engines, *(Command(f"warm-{node}", node, ("true",)) for node in ("n1", "n2")))
+    slow = [Command(f"slow-{node}", node, ("sleep", "6")) for node in ("n1", "n2")]
     then = [Command(f"then-{node}", node, ("date", "+%s.%N")) for node in ("n1", "n2")]
     start = time.monotonic()
     finish(engines, *slow, *then)
-    assert 2.0 <= time.monotonic() - start < 3.8
+    assert 6.0 <= time.monotonic() - start < 11.5
 
 
 def test_events_of_others_are_kept_while_one_is_waited_for(engines: Engines) -> None:
     engines.start(Command("other", "n2", ("echo", "hello")))
     engines.run(Command("waited", "n1", ("sleep", "1")))
-    events = [engines.next(5.0), engines.next(5.0)]
+    events = [engines.next(30.0), engines.next(30.0)]
     assert [(event.task, event.kind) for event in events if event] == [("other", "line"), ("other", "result")]
     assert engines.next(0.1) is None
 
@@ -126,8 +127,8 @@ def test_nodes_that_cannot_be_reached_say_why_and_hold_nobody_up(nodes: Nodes, t
     if not _refuses(nodes.lab.gateway):
         del bad["refused"]  # this host has an sshd of its own
     tasks = [Command(name, name, ("true",)) for name in bad] + [Command("good", "n1", ("true",))]
-    with Engines([good, *bad.values()], tmp_path, tmp_path) as engines:
-        start = time.monotonic()
+    with Engines([good, other, *bad.values()], tmp_path, tmp_path) as engines:
+        engines.run(Command("warm", "n2", ("true",)))  # its imports are not what is looked at
         for task in tasks:
             engines.start(task)
         answers: dict[str, dict[str, object]] = {}
@@ -137,7 +138,7 @@ def test_nodes_that_cannot_be_reached_say_why_and_hold_nobody_up(nodes: Nodes, t
             answers[event.task] = event.data
             if event.task == "good":
                 assert event.data["ok"]
-                assert time.monotonic() - start < 2.5  # the absent node takes at least 3 s to find out
+                assert "no-route" not in answers  # the absent node takes at least 3 s to find out
     for name in bad:
         assert (answers[name]["unreachable"], answers[name]["reason"]) == (True, name), answers[name]
         assert name in str(answers[name]["error"])
@@ -180,7 +181,7 @@ def test_closing_is_quick_and_leaves_no_process(nodes: Nodes, tmp_path: Path) ->
         engines.start(Command("t", "n1", ("sleep", "30")))
         assert engines.next(1.0) is None
         start = time.monotonic()
-    assert time.monotonic() - start < 2.0
+    assert time.monotonic() - start < 10
     assert _children_of(os.getpid()) == []
 
 
@@ -200,10 +201,17 @@ def test_the_child_does_not_outlive_who_is_killed(tmp_path: Path) -> None:
     parent.send_signal(signal.SIGKILL)
     parent.wait()
     parent.stdout.close()
-    deadline = time.monotonic() + 5
-    while Path(f"/proc/{child}").exists() and "zombie" not in Path(f"/proc/{child}/status").read_text():
+    deadline = time.monotonic() + 30
+    while _lives(child):
         assert time.monotonic() < deadline, "the child is still there"
         time.sleep(0.1)
+
+
+def _lives(pid: int) -> bool:
+    try:
+        return "zombie" not in Path(f"/proc/{pid}/status").read_text()
+    except OSError:
+        return False
 
 
 def test_a_child_that_dies_fails_what_it_had_and_what_comes(nodes: Nodes, tmp_path: Path) -> None:

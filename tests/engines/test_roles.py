@@ -167,13 +167,19 @@ def test_closing_ends_ansible(nodes: Nodes, role: Path, tmp_path: Path) -> None:
             pass
         time.sleep(1.5)
         start = time.monotonic()
-    assert time.monotonic() - start < 2.5
+    assert time.monotonic() - start < 10
     assert _processes_with(str(tmp_path)) == []
     nodes.inside("n1", "pkill -f 'sleep 815[3]' || true")
 
 
 def _processes_with(text: str) -> list[str]:
-    time.sleep(0.3)
+    until = time.monotonic() + 10
+    while (found := _seen_with(text)) and time.monotonic() < until:
+        time.sleep(0.1)
+    return found
+
+
+def _seen_with(text: str) -> list[str]:
     found = []
     for path in Path("/proc").glob("[0-9]*/cmdline"):
         try:

@@ -6,7 +6,7 @@ from ipaddress import IPv4Address, IPv4Network
 from itertools import pairwise
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hpcforge.fabric.addresses import alike, by_name
@@ -23,6 +23,7 @@ def test_a_node_can_have_it(name: str, subnet: IPv4Network) -> None:
     assert subnet.network_address < address < subnet.broadcast_address
 
 
+@settings(deadline=None)
 @given(st.integers(1, 800), st.sampled_from(["10.0.0.0/22", "172.16.0.0/16"]))
 def test_numbers_follow_each_other(count: int, cidr: str) -> None:
     addresses = [int(IPv4Address(by_name(f"gpu{n:04}", cidr))) for n in range(1, count + 1)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -47,6 +48,18 @@ class Rehearsal:
     def traces(self) -> list[str]:
         """Everything on the host that bears this lab's name or tag."""
         return traces(self.name, self.lab.tag if self.lab else "no tag")
+
+    def left(self) -> list[str]:
+        """What of that is there to stay."""
+        return left(self.name, self.lab.tag if self.lab else "no tag")
+
+
+def left(name: str, tag: str) -> list[str]:
+    """The same after a while: the kernel takes interfaces of killed nodes away in its own time."""
+    until = time.monotonic() + 10
+    while (found := traces(name, tag)) and time.monotonic() < until:
+        time.sleep(0.1)
+    return found
 
 
 def traces(name: str, tag: str) -> list[str]:

@@ -52,7 +52,7 @@ def chromium(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, Any], 
     body = "\n".join((*frames, _frame("control", CONTROL, 390), f"<script>{script}</script>"))
     (folder / "frames.html").write_text(f'<!DOCTYPE html><meta charset="utf-8"><body>{body}', encoding="utf-8")
     command = [CHROMIUM, *FLAGS, f"--user-data-dir={folder / 'profile'}", "--dump-dom", str(folder / "frames.html")]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=True)
     found = re.search(r"<pre>(.*)</pre>", done.stdout, re.DOTALL)
     assert found, done.stderr[-2000:]
     console = [line for line in done.stderr.splitlines() if "CONSOLE" in line]

@@ -41,6 +41,8 @@ class ScriptedHead:
         self.users.append(user)
         assert timeout_s > 0
         program = "srun" if argv[0] == "timeout" else argv[0]
+        if "--states=RUNNING,COMPLETING" in argv:
+            program = "occupants"
         answers = self.answers.get(program, [ok()])
         answer = answers.pop(0) if len(answers) > 1 else answers[0]
         return answer if isinstance(answer, Completed) else answer()
@@ -104,7 +106,7 @@ def test_pending_names_the_reason_and_the_node(build: Build) -> None:
 
 def test_what_a_killed_run_left_is_recognised(build: Build) -> None:
     left = ok("9|tests|hpcforge-allreduce|w[1-2]\n")
-    head = ScriptedHead(squeue=[ok("12|PENDING|Resources\n"), ok("12|PENDING|Resources\n"), left])
+    head = ScriptedHead(squeue=[ok("12|PENDING|Resources\n")], occupants=[left])
     verdict = verify(build(), head, {}, quiet, pending_s=0.1)[0]
     assert "job 9, tests's hpcforge-allreduce on w[1-2]" in verdict.detail
     assert verdict.next_command == "scancel 9"
