@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from hpcforge.engines import Engines
-from hpcforge.engines.tasks import Command, Deploy
+from hpcforge.engines.tasks import Command, Deploy, Program
 
 from .conftest import Nodes
 
@@ -58,6 +58,15 @@ def test_a_hung_sshd_is_noticed(engines: Engines, nodes: Nodes, tmp_path: Path) 
         assert (answer["unreachable"], answer["reason"]) == (True, "link")
     finally:
         nodes.inside("n1", f"kill -CONT {stopped}; pkill -f 'sleep 6[0]' || true")
+
+
+def test_a_new_connection_waits_for_an_sshd_that_listens_again(engines: Engines, nodes: Nodes) -> None:
+    """As one that reads its configuration again does in a moment."""
+    away = "systemctl stop ssh; touch /run/away; sleep 3; systemctl start ssh; rm /run/away"
+    nodes.inside("n2", f"systemd-run -q sh -c '{away}'; until [ -e /run/away ]; do sleep 0.1; done")
+    look = {"verb": "observe", "wanted": []}
+    answer = engines.run(Program("t", "n2", look, 60.0, fresh=True)).data
+    assert answer["ok"], answer
 
 
 def test_a_connection_that_the_node_ends_is_noticed_at_once(engines: Engines, nodes: Nodes) -> None:
