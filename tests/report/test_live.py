@@ -205,8 +205,11 @@ def on_a_terminal(width: int, height: int, **environment: str) -> tuple[Terminal
         midst.feed(seen.decode(errors="ignore").rpartition(_REDRAWN)[0] or seen.decode())
         child.stdin.write(b"\n")
         child.stdin.close()
-        while child.poll() is None or (more := read(ours, 0.1)):
-            seen += more if child.poll() is not None else read(ours, 0.05)
+        ended, more = False, b""
+        while more or not ended:
+            ended = child.poll() is not None  # then once more, for what came between reading and asking
+            more = read(ours, 0.1)
+            seen += more
     os.close(ours)
     end = Terminal(width, height)
     end.feed(seen.decode())
