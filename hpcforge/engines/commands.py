@@ -13,6 +13,7 @@ from hpcforge.node import bundle
 from hpcforge.node.contact import bootstrap_script
 
 KILL_AFTER_S = 5  # from SIGTERM to SIGKILL when time is up
+_BY_SIGNAL = "ended by a signal"
 _GRACE_S = 20.0  # for a node to end an overdue command itself before we stop listening
 _IN_HOME = 'cd 2>/dev/null || cd /; exec "$@"'
 
@@ -69,11 +70,16 @@ def explain(target: Target, rc: int | None, stderr: str, timeout_s: float, wall_
     if rc in {None, 124, 137} and wall_s >= timeout_s:
         return f"not done within {timeout_s:g} s on {target.name}: stopped" + _colon(last_line(stderr))
     if rc is None:
-        return f"ended by a signal on {target.name}" + _colon(last_line(stderr))
+        return f"{_BY_SIGNAL} on {target.name}" + _colon(last_line(stderr))
     first = stderr.lstrip().split("\n", 1)[0]
     if rc == 1 and first.startswith("sudo:") and "password" in first:
         return f"{first[:500]} (on {target.name}: let {target.user} use sudo without one)"
     return f"exit status {rc} on {target.name}" + _colon(last_line(stderr))
+
+
+def by_signal(rc: int | None, error: str) -> bool:
+    """Whether a command was ended by a signal, given its exit status (over 128, as a shell tells it) and `explain`."""
+    return error.startswith(_BY_SIGNAL) if rc is None else rc > 128
 
 
 def _colon(detail: str) -> str:

@@ -7,11 +7,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from hpcforge.engines.commands import by_signal
 from hpcforge.engines.tasks import Engine, Event, Program
 
 _POLL_S = 2.0
 _TIMEOUT_S = 60.0
-_BY_SIGNAL = 128  # exit statuses from here on are of programs that a signal ended, as a shell tells it
 _FINAL = ("host-key", "no-host-key")  # what answers is another machine: waiting does not help
 _STARTING = ("initializing", "starting")  # words of systemd's for a boot that goes on
 _STATE = "state"
@@ -80,8 +80,8 @@ class Reboot:
 
     def _told(self, data: Mapping[str, Any]) -> None:
         self._telling = False
-        ended = data["rc"] is not None and data["rc"] < _BY_SIGNAL  # else the node went down before it answered
-        if not data["ok"] and not data["unreachable"] and ended:
+        went_down = data["unreachable"] or by_signal(data["rc"], str(data["error"]))  # before it could answer
+        if not data["ok"] and not went_down:
             self._end("failed", f"it was not restarted: {data['error']}")
             return
         self._began_s = time.monotonic()

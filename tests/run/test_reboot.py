@@ -58,7 +58,7 @@ class Site:
     log: list[str] = field(default_factory=list)
     requests: list[dict[str, Any]] = field(default_factory=list)
     events: deque[Event] = field(default_factory=deque)
-    answer_lost: bool = False
+    answer_lost: dict[str, Any] | None = None  # instead of one to being told to restart
 
     def start(self, task: Task) -> None:
         self.events.extend(Event(task.node, task.id, kind, data) for kind, data in self._answer(task))
@@ -74,7 +74,7 @@ class Site:
                 assert task.request["boot_id"] == str(machine.boot)
                 machine.told += 1
                 if self.answer_lost:
-                    return [("result", result(error="the connection was lost", reason="link"))]
+                    return [("result", self.answer_lost)]
         else:
             self.log.append(task.id)
             return [("result", result(ok=True))]
@@ -125,8 +125,16 @@ def test_it_is_remembered_on_the_node_before_anything_changes() -> None:
     assert "task" not in reboot
 
 
-def test_a_lost_answer_is_no_failure() -> None:
-    site = Site(answer_lost=True)
+@pytest.mark.parametrize(
+    "answer",
+    [
+        result(error="the connection was lost", reason="link"),
+        result(error="ended by a signal on w1"),
+        result(rc=143, error="exit status 143 on w1"),
+    ],
+)
+def test_a_lost_answer_is_no_failure(answer: dict[str, Any]) -> None:
+    site = Site(answer_lost=answer)
     assert statuses(site.walk(plan({"driver": {"w1": DRIVER}}))) == {"w1": {"driver": "done"}}
     assert site.log.count("reboot w1") == 1
 
