@@ -171,7 +171,7 @@ def _node_changes(roles: Iterable[Wanted], seen: Observed, scope: Scope) -> Iter
         change = _change(wanted, differs[wanted.role], changed_paths, wanted.role in scope.forced)
         unnoted = _unnoted(wanted, seen)
         if change or unnoted:
-            reason = _reason(change, seen, wanted.role in scope.forced, unnoted)
+            reason = _reason(wanted.role, change, seen, wanted.role in scope.forced, unnoted)
             does = _disruptions(wanted, change)
             yield (
                 wanted,
@@ -229,7 +229,7 @@ def _owns(wanted: Wanted) -> Owns:
     )
 
 
-def _reason(change: Change, seen: Observed, forced: bool, unnoted: bool) -> Reason:
+def _reason(role: str, change: Change, seen: Observed, forced: bool, unnoted: bool) -> Reason:
     """The one word for why: what a person would look into first comes first."""
     if not seen.configured:
         return "new node"
@@ -237,6 +237,8 @@ def _reason(change: Change, seen: Observed, forced: bool, unnoted: bool) -> Reas
         return "forced"
     if change.failed_checks:
         return "check failed"
+    if any(one["role"] == role for one in seen.reverted):
+        return "taken back"
     if any(file.drifted for file in change.files):
         return "drifted"
     due = any(unit.reason.endswith((" changed", "was cut off")) for unit in change.units)

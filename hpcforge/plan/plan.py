@@ -23,7 +23,9 @@ from hpcforge.plan.desired import (
     Shape,
 )
 
-Reason = Literal["new node", "input changed", "drifted", "check failed", "forced", "reboot pending", "to be noted"]
+Reason = Literal[
+    "new node", "input changed", "drifted", "taken back", "check failed", "forced", "reboot pending", "to be noted"
+]
 # What of a role calls for a restart of the node; "due": an earlier run was cut off before it.
 RebootCause = Literal["packages", "files", "units", "opaque", "due"]
 

@@ -51,6 +51,8 @@ def the_change(cluster: Cluster, desired: Desired, observed: Observed, scope: Sc
         (seen(file("aa", "aa")), "input changed"),
         (seen(file("aa", "bb")), "drifted"),
         (seen(file(None, "bb")), "drifted"),
+        (replace(seen(file("aa", "bb")), reverted=({"role": "client"},)), "taken back"),
+        (replace(seen(file("aa", "bb")), reverted=({"role": "server"},)), "drifted"),
         (seen(file(None, None)), "input changed"),
         (seen({"role": "client", "packages": ["clientd"]}), "drifted"),
         (seen({"role": "client", "packages": ["clientd"]}, unowned=["client"]), "input changed"),
