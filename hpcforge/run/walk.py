@@ -12,6 +12,7 @@ from hpcforge.engines.tasks import Engine, Event, Program
 from hpcforge.plan.order import Order
 from hpcforge.plan.plan import Plan
 from hpcforge.run.drain import Drain
+from hpcforge.run.needs import Needs
 from hpcforge.run.reboot import Reboot
 from hpcforge.run.result import Outcome, Result
 from hpcforge.run.run import Run
@@ -93,14 +94,9 @@ class _Walker:
     ) -> None:
         self.plan, self.engine, self.listen = plan, engine, listen
         self.order, self.turns = Order(plan), Turns(plan)
-        self.needs = {
-            (node, role): [(other, need.role) for need in change.needs for other in need.nodes]
-            for step in plan.steps
-            for role in [step.role]
-            for node, change in step.changes.items()
-        }
         self.nodes = {name: _Node(name, deque(stages(plan, name, secrets, run))) for name in plan.touched}
         self.result = Result({name: {} for name in plan.touched}, lost=dict(plan.unreachable))
+        self.needs = Needs(plan, self.result.outcomes)
         self.together = {role for node in self.nodes.values() for stage in node.queue for role in stage.barrier}
         self.leaving = {one.node: one for one in plan.leaving}
         for name, why in plan.refused.items():
@@ -208,7 +204,7 @@ class _Walker:
         self._end_stage(node, ended)
 
     def _waits(self, node: _Node, stage: Stage) -> bool:
-        return any(map(self._open, stage.after)) or self._gathering(node, stage)
+        return any(map(self.needs.open, stage.after)) or self._gathering(node, stage)
 
     def _in_the_way(self, node: _Node | None, stage: Stage | None) -> bool:
         """True while a node that all others are reached through or need, the controller, restarts or is about to.
@@ -285,34 +281,13 @@ class _Walker:
         stage = node.queue[0]
         for role in stage.roles:
             if role not in self.result.outcomes[node.name]:
-                cause = next((why for why in map(self._lost, self._needs_of(node.name, role, stage)) if why), None)
+                cause = self.needs.lost(node.name, role, stage)
                 if cause:
                     self._settle(node.name, role, Outcome("skipped", cause))
         left = tuple(role for role in stage.roles if role not in self.result.outcomes[node.name])
         if stage.roles and not left:
             return None
         return stage if left == stage.roles else _narrowed(stage, left)
-
-    def _needs_of(self, node: str, role: str, stage: Stage) -> Iterator[tuple[str, str]]:
-        yield from self.needs.get((node, role), ())
-        if role in stage.barrier and node != self.plan.controller and (self.plan.controller, role) in self.needs:
-            yield self.plan.controller, role  # a key that the controller has not got would cut everybody off
-
-    def _open(self, pair: tuple[str, str]) -> bool:
-        """True while a needed role is still to be done. A role without a change in the plan is done already."""
-        node, role = pair
-        return pair in self.needs and role not in self.result.outcomes[node]
-
-    def _lost(self, pair: tuple[str, str]) -> str | None:
-        node, role = pair
-        if node in self.plan.unreachable:
-            return f"{role} on {node}: {self.plan.unreachable[node]}"
-        if node in self.plan.refused:
-            return f"{role} on {node}: {self.plan.refused[node]}"
-        outcome = self.result.outcomes.get(node, {}).get(role)
-        if outcome is None or outcome.status == "done":
-            return None
-        return f"{role} on {node} {outcome.status}"
 
     def take(self, event: Event) -> None:
         """Account for one event."""
@@ -366,7 +341,7 @@ class _Walker:
             elif stray:
                 self._settle(node.name, role, Outcome("failed", error or "; ".join(node.errors.values())))
             elif role in stage.completes:
-                skipped = [r for r in node.errors if (node.name, r) in self.needs.get((node.name, role), ())]
+                skipped = [r for r in node.errors if (node.name, r) in self.needs.of(node.name, role)]
                 done = Outcome("skipped", f"{skipped[0]} on {node.name} failed") if skipped else Outcome("done")
                 self._settle(node.name, role, done)
 
