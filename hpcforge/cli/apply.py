@@ -40,6 +40,7 @@ from hpcforge.run.observe import wait_for_others
 from hpcforge.run.run import begin
 
 _OTHERS_S = 900.0  # how long the last steps of a run that is gone are waited for
+_TAKING_BACK_S = 60.0  # how long after that a node is waited for that still takes back what the run did
 
 
 def register(app: typer.Typer) -> None:
@@ -203,11 +204,12 @@ class _Apply:
     def _agree(self) -> tuple[Comparison, Plan, dict[str, str]]:
         """What will be done, after everybody who has a say was asked: other runs, the operator, and the nodes again."""
         found = self._look()
-        until_s = time.monotonic() + _OTHERS_S
-        while found.survey.at_work and time.monotonic() < until_s:  # taking a change back may outlast its time
+        until_s = None
+        while found.survey.at_work and (until_s is None or time.monotonic() < until_s):
             if self.lease is None:
                 self._lock()
             wait_for_others(self.engine, found.survey.at_work, _OTHERS_S, self.progress.say)
+            until_s = until_s or time.monotonic() + _TAKING_BACK_S
             found = self._look()
         self.commit = remark(self.site, found.survey, self.progress.say)
         plan, out = found.plan, dict[str, str]()
