@@ -40,7 +40,7 @@ from hpcforge.run.observe import wait_for_others
 from hpcforge.run.run import begin
 
 _OTHERS_S = 900.0  # how long the last steps of a run that is gone are waited for
-_TAKING_BACK_S = 60.0  # how long after that a node is waited for that still takes back what the run did
+_TAKING_BACK_S = 120.0  # and how long after that a node that takes back what it did: it begins within a minute
 
 
 def register(app: typer.Typer) -> None:

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
+from hpcforge.blueprint.hostlist import fold
 from hpcforge.cluster.model import Cluster
 from hpcforge.engines.tasks import Engine, Event, Program
 from hpcforge.plan.admission import SLURM_NODES_COMMAND, not_scheduled, parse_slurm_nodes
@@ -20,7 +21,7 @@ from hpcforge.verify.verdicts import VERDICTS_PATH
 
 UNREACHABLE = "unreachable: "  # how a reason begins where hpcforge could not get in
 _TIMEOUT_S = 120.0
-_REVERTING_S = 5.0  # for a node to put files back and restart units
+_LOOK_AGAIN_S = 5.0  # after so long it is looked again whether a change is still about to be taken back
 
 
 def observe(engine: Engine, cluster: Cluster, desired: Desired, nodes: Sequence[str]) -> dict[str, Observed]:
@@ -38,21 +39,22 @@ def wait_for_others(engine: Engine, busy: Mapping[str, Observed], timeout_s: flo
     """Wait until what an earlier run left at work on nodes has ended there, or `timeout_s` has passed.
 
     A run that was killed leaves its last step at work on each node: it is not done a second time beside it. A guarded
-    change that it has not confirmed is about to be taken back.
+    change that it has not confirmed is about to be taken back: that is waited for a few seconds; then look again.
     """
     waiting = set()
-    until = time.monotonic()
+    unconfirmed: dict[str, dict[str, float]] = {}  # roles -> node -> seconds left
     for name, seen in busy.items():
         for guard in seen.armed:
-            left_s = float(guard["left_s"])
-            say(f"{name}: takes back an unconfirmed change of {', '.join(guard['roles'])} in {left_s:.0f} s: waiting")
-            until = max(until, time.monotonic() + left_s + _REVERTING_S)
+            unconfirmed.setdefault(", ".join(guard["roles"]), {})[name] = float(guard["left_s"])
         work = seen.at_work
         if not work:
             continue
         say(f"{name}: a step of run {work.get('number')} by {work.get('who')} is still at work there: waiting for it")
         waiting.add(f"wait:{name}")
         engine.start(Program(f"wait:{name}", name, {"verb": "wait", "timeout_s": timeout_s}, timeout_s + _TIMEOUT_S))
+    for roles, left_s in unconfirmed.items():
+        say(f"{fold(left_s)}: an unconfirmed change of {roles} is taken back in {max(left_s.values()):.0f} s: waiting")
+    until = time.monotonic() + (_LOOK_AGAIN_S if unconfirmed else 0.0)
     while waiting or time.monotonic() < until:
         event = engine.next(1.0)
         if event is not None and event.kind == "result":

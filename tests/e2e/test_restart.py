@@ -60,7 +60,7 @@ def test_a_busy_worker_is_emptied_and_all_come_back_into_service(restarting: Sit
     assert site.cli("rehearse", "up", "BLUEPRINT").returncode == 0
     apply(site)
     options = "--parsable --mem=100M -w w01 -D /var/tmp -o /var/tmp/%j.out -e /var/tmp/%j.err"
-    script = "until scontrol show node w01 | grep -q DRAIN; do sleep 1; done; sleep 30; echo whole"
+    script = "until scontrol show node w01 | grep -q DRAIN; do sleep 1; done; sleep 8; echo whole"
     submit = f"sudo -iu ada sbatch {options} --wrap '{script}'"
     job = site.ssh("head", submit).strip()
     until = time.monotonic() + 90

@@ -156,7 +156,7 @@ def switches(start: Callable[..., Nodes], tmp_path_factory: pytest.TempPathFacto
             for file in wanted.files if wanted.role == "lldp" else ():
                 nodes.write(name, file.path, desired.texts[str(file.digest)])
         # By file: what lldpcli says to an lldpd that has just started, its own reading of these files may undo.
-        quick = ["configure lldp tx-interval 1", "configure lldp tx-hold 10"]
+        quick = ["configure lldp tx-interval 1", "configure lldp tx-hold 5"]
         quick += [f"configure system hostname {says}"] if says else []
         nodes.write(name, "/etc/lldpd.d/test.conf", "\n".join(quick) + "\n")
         nodes.run(name, "systemctl start lldpd")
