@@ -42,13 +42,13 @@ def addresses(nodes: int) -> str:
     return ",".join(parts)
 
 
-def measure(arguments: list[str]) -> tuple[float, float, int, int]:
-    """Run hpcforge; return seconds, MiB at most, exit status, and bytes written to stdout."""
+def measure(arguments: list[str], program: tuple[str, ...] = ("-m", "hpcforge")) -> tuple[float, float, int, int]:
+    """Run hpcforge, or another program; return seconds, MiB at most, exit status, and bytes written to stdout."""
     with tempfile.TemporaryFile() as out:
         start = time.perf_counter()
         pid = os.posix_spawn(
             sys.executable,
-            [sys.executable, "-m", "hpcforge", *arguments],
+            [sys.executable, *program, *arguments],
             {**os.environ, "PYTHONPATH": str(HERE)},
             file_actions=[(os.POSIX_SPAWN_DUP2, out.fileno(), 1), (os.POSIX_SPAWN_OPEN, 2, os.devnull, os.O_WRONLY, 0)],
         )

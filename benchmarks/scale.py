@@ -32,6 +32,15 @@ def inventory(nodes: int) -> str:
     return "schema: 1\nnodes:\n" + "".join(lines)
 
 
+def site(folder: Path, nodes: int) -> Path:
+    """The blueprint with its inventory beside it, written to a folder."""
+    path = folder / "large.yaml"
+    text = facility.blueprint(nodes)
+    path.write_text(text.replace("access:", "inventory: machines.yaml\naccess:", 1), encoding="utf-8")
+    (folder / "machines.yaml").write_text(inventory(nodes), encoding="utf-8")
+    return path
+
+
 def _key(name: str) -> str:
     """A host key that nobody has the private half of."""
     blob = b"\0\0\0\x0bssh-ed25519\0\0\0 " + hashlib.sha256(name.encode()).digest()
@@ -44,10 +53,7 @@ def main() -> None:
     too_much = False
     for nodes in (100, 1_000, _LARGEST):
         with tempfile.TemporaryDirectory() as folder:
-            path = Path(folder) / "large.yaml"
-            text = facility.blueprint(nodes)
-            path.write_text(text.replace("access:", "inventory: machines.yaml\naccess:", 1), encoding="utf-8")
-            (Path(folder) / "machines.yaml").write_text(inventory(nodes), encoding="utf-8")
+            path = site(Path(folder), nodes)
             for words in (["validate", str(path)], ["plan", "--offline", str(path)]):
                 took, memory, code, _ = facility.measure(words)
                 verb = words[0] if len(words) == 2 else "plan --offline"

@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 import sys
 import tempfile
-import time
 from collections import deque
 from collections.abc import Iterable
 from pathlib import Path
@@ -77,10 +76,7 @@ def _answers(task: Program) -> Iterable[tuple[str, dict[str, Any]]]:
 def apply(nodes: int) -> int:
     """One apply; its exit status."""
     with tempfile.TemporaryDirectory() as folder:
-        blueprint = Path(folder) / "large.yaml"
-        text = facility.blueprint(nodes)
-        blueprint.write_text(text.replace("access:", "inventory: machines.yaml\naccess:", 1), encoding="utf-8")
-        (Path(folder) / "machines.yaml").write_text(scale.inventory(nodes), encoding="utf-8")
+        blueprint = scale.site(Path(folder), nodes)
         os.environ |= {"XDG_STATE_HOME": folder, "HPCFORGE_IDENTITY": str(Path(folder) / "age.key")}
         site.Engines = Nodes  # type: ignore[assignment,misc]
         return run(["apply", str(blueprint), "--yes"])
@@ -92,12 +88,8 @@ def main() -> None:
         sys.exit(apply(int(sys.argv[1])))
     print(f"{'nodes':>6}  {'s':>6} {'MiB':>6} {'exit':>4}")
     for nodes in (100, 1_000, 3_000):
-        start = time.perf_counter()
-        quiet = [(os.POSIX_SPAWN_OPEN, fd, os.devnull, os.O_WRONLY, 0) for fd in (1, 2)]
-        pid = os.posix_spawn(sys.executable, [sys.executable, __file__, str(nodes)], os.environ, file_actions=quiet)
-        _, status, usage = os.wait4(pid, 0)
-        code = os.waitstatus_to_exitcode(status)
-        print(f"{nodes:>6,}  {time.perf_counter() - start:>6.2f} {usage.ru_maxrss / 1024:>6.0f} {code:>4}")
+        took, memory, code, _ = facility.measure([str(nodes)], (__file__,))
+        print(f"{nodes:>6,}  {took:>6.2f} {memory:>6.0f} {code:>4}")
 
 
 if __name__ == "__main__":

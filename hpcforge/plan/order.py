@@ -51,6 +51,11 @@ class Order:
     def _workers(self) -> frozenset[str]:
         return frozenset(worker.node for worker in self.plan.declared)
 
+    @cached_property
+    def limited(self) -> frozenset[str]:
+        """Nodes of which only so many may be away at a time (`rollout.at_most`)."""
+        return self.held & self._workers
+
     def has_to_be_empty(self, node: str) -> bool:
         """Whether jobs would be disturbed: nothing more may start there, and what runs has to end first."""
         has_jobs = self.plan.scheduler and node in self._workers

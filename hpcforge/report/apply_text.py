@@ -32,7 +32,7 @@ def _stories(plan: Plan, result: Result, admission: Admission | None) -> dict[st
         _out_of_service(admission) if admission else {},
         _skipped(result),
         {node: ("deferred", f"{why}; apply again later") for node, why in result.deferred().items()},
-        {node: ("failed", "; ".join(f"{role}: {why}" for role, why in all_)) for node, all_ in result.failed().items()},
+        {node: ("failed", "; ".join(map(": ".join, roles))) for node, roles in result.failed().items()},
         {node: ("unreachable", why) for node, why in result.lost.items()},
         {
             node: ("left behind", f"the cluster has forgotten it ({why}), but {keys}")

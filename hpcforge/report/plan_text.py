@@ -155,12 +155,11 @@ def _clock(one: ClockOff) -> Iterator[str]:
 
 def _order(order: Order) -> Iterator[str]:
     """How the nodes in service follow each other, where not all begin at once."""
-    plan, rollout = order.plan, order.plan.rollout
+    rollout = order.plan.rollout
     first = [node for group in order.groups for node in order.canaries(group)]
     if first:
         yield f"first {fold(first)}, through to the checks; the others of {_its(first)} only if that goes well"
-    workers = {one.node for one in plan.declared} & order.held
-    if rollout.at_most is not None and len(workers) > rollout.at_most:
+    if rollout.at_most is not None and len(order.limited) > rollout.at_most:
         yield f"at most {rollout.at_most} workers at a time"
     if rollout.stop_after_failures is not None and len(order.held) > rollout.stop_after_failures:
         yield f"no further node is begun after {rollout.stop_after_failures} have failed"

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import Literal
 
 from hpcforge.plan.order import Order
-from hpcforge.plan.plan import Plan
 
 Ended = Literal["done", "failed", "deferred", "other"]
 
@@ -22,9 +21,8 @@ class Begin:
 class Turns:
     """Told of every beginning and end, it answers at once, however many nodes there are."""
 
-    def __init__(self, plan: Plan) -> None:
-        self._plan, self._order = plan, Order(plan)
-        self._limited = self._order.held & {worker.node for worker in plan.declared}  # counted by `at_most`
+    def __init__(self, order: Order) -> None:
+        self._plan, self._order = order.plan, order
         self._away: set[str] = set()
         self._ended: dict[str, Ended] = {}
         self._failed: list[str] = []
@@ -32,7 +30,7 @@ class Turns:
 
     def begin(self, node: str) -> None:
         """It has begun, or is being emptied. May be said again."""
-        if node in self._limited and node not in self._ended:
+        if node in self._order.limited and node not in self._ended:
             self._away.add(node)
 
     def end(self, node: str, how: Ended) -> None:
@@ -59,7 +57,7 @@ class Turns:
                 said = "failed" if self._ended[canary] == "failed" else "was not done"
                 return Begin(False, f"its canary {canary} {said}")
         full = rollout.at_most is not None and len(self._away) >= rollout.at_most
-        return Begin(not (full and node in self._limited))
+        return Begin(not (full and node in self._order.limited))
 
     def _group(self, node: str) -> str:
         return self._plan.groups.get(node, node)

@@ -93,7 +93,8 @@ class _Walker:
         self, plan: Plan, secrets: Mapping[str, bytes], engine: Engine, listen: Callable[[Event], None], run: Run
     ) -> None:
         self.plan, self.engine, self.listen = plan, engine, listen
-        self.order, self.turns = Order(plan), Turns(plan)
+        self.order = Order(plan)
+        self.turns = Turns(self.order)
         self.nodes = {name: _Node(name, deque(stages(plan, name, secrets, run))) for name in plan.touched}
         self.result = Result({name: {} for name in plan.touched}, lost=dict(plan.unreachable))
         self.needs = Needs(plan, self.result.outcomes)
