@@ -103,7 +103,9 @@ def up(
     with lab_lock(name, progress):
         lab = _settle(request, progress)
         cut_off = lab.under_way.start if lab.under_way else ()
-        lab = _run(lab, [*lab.in_blueprint, *cut_off], progress)
+        _run(lab, [*lab.in_blueprint, *cut_off], progress)
+        lab = saves.ended(lab)
+        state.save(lab)
         if others := [node.name for node in lab.nodes if node.name not in (*lab.in_blueprint, *cut_off)]:
             progress(f"not in the blueprint, left as they are: {', '.join(others)}")
     return lab
@@ -222,20 +224,19 @@ def _go_on(lab: Lab, progress: Progress) -> Lab:
     """Bring a save or restore that is written down to its end."""
     with host_lock(progress):
         host.raise_inotify_limit()
-    lab = _run(lab, lab.under_way.start if lab.under_way else (), progress)
+    _run(lab, lab.under_way.start if lab.under_way else (), progress)
     disks.remove_others(lab, saves.wanted_disks(lab))
+    lab = saves.ended(lab)
+    state.save(lab)
     return lab
 
 
-def _run(lab: Lab, names: Sequence[str], progress: Progress) -> Lab:
-    """Have these nodes running and answering; then nothing is under way any more."""
+def _run(lab: Lab, names: Sequence[str], progress: Progress) -> None:
+    """Have these nodes running and answering."""
     network.ensure_bridge(lab)
     packages.ensure_proxy(lab)
     _each([lab.node(name) for name in dict.fromkeys(names)], lambda node: _start(lab, node), progress)
     write_access_files(lab)
-    lab = saves.ended(lab)
-    state.save(lab)
-    return lab
 
 
 def _existing(name: str) -> Lab:
