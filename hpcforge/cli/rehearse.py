@@ -96,7 +96,7 @@ def save(
 ) -> int:
     """Keep a rehearsal as it is: its nodes are powered off, their disks set aside, and those that ran started again.
 
-    Nothing is copied. Jobs that run are lost, as with any power-off.
+    Nothing is copied. Jobs are lost, as with any power-off: wait for them first.
     """
     with Progress() as progress, progress.phase("save"):
         made = labs.save(lab or lab_name(Path.cwd()), name, progress.say, replace=replace)
@@ -124,7 +124,7 @@ def restore(
         back = labs.restore(lab or lab_name(Path.cwd()), name, progress.say, nodes=only)
     sys.stderr.write(phases_line(progress.phases))
     _print(labs.status(back.name), as_json)
-    sys.stderr.write(f"Next: {typed('plan', back.blueprint, lab=lab)}\n")
+    sys.stderr.write(f"Next: {typed('plan', _from_here(Path(back.blueprint)), lab=lab)}\n")
     return Exit.DONE
 
 
@@ -165,6 +165,10 @@ def _nodes(cluster: Cluster) -> list[labs.LabNode]:
     """The last worker comes without Python 3, as some machines do: first contact brings it."""
     bare = cluster.workers[-1].name if cluster.workers else None
     return [labs.LabNode(node.name, node.address, python=node.name != bare) for node in cluster.nodes]
+
+
+def _from_here(path: Path) -> Path:
+    return path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path
 
 
 def _print(found: labs.LabStatus, as_json: bool) -> None:

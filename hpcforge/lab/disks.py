@@ -99,12 +99,12 @@ def remove_others(lab: Lab, wanted: Collection[tuple[str, int]]) -> None:
                 shutil.rmtree(disk)
 
 
-def size_mib(lab: Lab, wanted: Collection[tuple[str, int]]) -> int:
-    """What these disks take on the host."""
-    paths = [lab.node_directory(node) / "disks" / str(disk) for node, disk in sorted(wanted)]
-    there = [path for path in paths if path.is_dir()]
-    said = run("du", "--summarize", "--block-size=1K", *there) if there else ""
-    return round(sum(int(line.split()[0]) for line in said.splitlines()) / 1024)
+def sizes_kib(lab: Lab, wanted: Collection[tuple[str, int]]) -> dict[tuple[str, int], int]:
+    """What each of these disks (node and number) takes on the host."""
+    paths = {one: lab.node_directory(one[0]) / "disks" / str(one[1]) / "upper" for one in wanted}
+    there = {one: path for one, path in paths.items() if path.is_dir()}
+    said = run("du", "--summarize", "--block-size=1K", *there.values()) if there else ""
+    return {one: int(line.split()[0]) for one, line in zip(there, said.splitlines(), strict=True)}
 
 
 def unmount(directory: Path) -> None:

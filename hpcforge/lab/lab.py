@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import shutil
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -19,7 +19,7 @@ from hpcforge.lab.access import make_key, ssh_argv, write_access_files
 from hpcforge.lab.errors import LabError
 from hpcforge.lab.names import check_lab_name, check_save_name, default_lab_name, tag_for
 from hpcforge.lab.places import Progress, forget_lab_lock, host_lock, lab_directory, lab_lock, lab_names
-from hpcforge.lab.state import Lab, LabNode, PlacedNode, UnderWay
+from hpcforge.lab.state import Lab, LabNode, PlacedNode, Save, UnderWay
 from hpcforge.lab.subnets import choose_subnet, parse_cidr
 
 __all__ = [
@@ -114,16 +114,8 @@ def up(
 def status(name: str) -> LabStatus:
     """What runs of a lab; `LabError` if there is no such lab."""
     lab = _existing(name)
-    kept = tuple(
-        SaveStatus(
-            save.name,
-            save.saved_s,
-            tuple(node.name for node in save.nodes),
-            save.running,
-            disks.size_mib(lab, saves.disks_of(save.nodes)),
-        )
-        for save in lab.saves
-    )
+    sizes = disks.sizes_kib(lab, set().union(*(saves.disks_of(save.nodes) for save in lab.saves)))
+    kept = tuple(_save_status(save, sizes) for save in lab.saves)
     return LabStatus(lab, tuple(_status(lab, node) for node in lab.nodes), kept)
 
 
@@ -331,6 +323,12 @@ def _each(nodes: Sequence[PlacedNode], work: Callable[[PlacedNode], str], progre
 
 def _status(lab: Lab, node: PlacedNode) -> NodeStatus:
     return NodeStatus(node.name, "running" if machines.running(lab.machine(node.name)) else "stopped", node.address)
+
+
+def _save_status(save: Save, sizes: Mapping[tuple[str, int], int]) -> SaveStatus:
+    nodes = tuple(node.name for node in save.nodes)
+    size_kib = sum(sizes.get(disk, 0) for disk in saves.disks_of(save.nodes))
+    return SaveStatus(save.name, save.saved_s, nodes, save.running, round(size_kib / 1024))
 
 
 def _remove(name: str, progress: Progress) -> None:
