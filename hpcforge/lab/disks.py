@@ -11,6 +11,7 @@ import shutil
 import stat
 import uuid
 from collections.abc import Collection
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 
@@ -87,16 +88,15 @@ def check(lab: Lab, node: PlacedNode) -> None:
 
 def remove_others(lab: Lab, wanted: Collection[tuple[str, int]]) -> None:
     """Remove all disks but these (node and number), and what is left of nodes that have none."""
-    nodes = lab.directory / "nodes"
-    for home in nodes.iterdir() if nodes.is_dir() else ():
+    unwanted = [
+        disk for disk in lab.directory.glob("nodes/*/disks/*") if (disk.parents[1].name, int(disk.name)) not in wanted
+    ]
+    with ThreadPoolExecutor() as pool:
+        list(pool.map(shutil.rmtree, unwanted))
+    for home in lab.directory.glob("nodes/*"):
         if not any(node == home.name for node, _ in wanted):
             unmount(home)
             shutil.rmtree(home)
-            continue
-        disks = home / "disks"
-        for disk in disks.iterdir() if disks.is_dir() else ():
-            if (home.name, int(disk.name)) not in wanted:
-                shutil.rmtree(disk)
 
 
 def sizes_kib(lab: Lab, wanted: Collection[tuple[str, int]]) -> dict[tuple[str, int], int]:

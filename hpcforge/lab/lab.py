@@ -216,8 +216,8 @@ def _go_on(lab: Lab, progress: Progress) -> Lab:
     """Bring a save or restore that is written down to its end."""
     with host_lock(progress):
         host.raise_inotify_limit()
+    disks.remove_others(lab, saves.wanted_disks(lab))  # before nodes boot: beside them it takes seconds
     _run(lab, lab.under_way.start if lab.under_way else (), progress)
-    disks.remove_others(lab, saves.wanted_disks(lab))
     lab = saves.ended(lab)
     state.save(lab)
     return lab
