@@ -232,7 +232,7 @@ class Site:
         return line
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="module")
 def lab_site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     folder = tmp_path_factory.mktemp("faults")
     name = f"test-faults-{os.getpid()}"
