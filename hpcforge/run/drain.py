@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from hpcforge.engines.tasks import Command, Engine, Event
-from hpcforge.plan.admission import MARK, SLURM_NODES_COMMAND, parse_slurm_nodes
+from hpcforge.plan.admission import MARK, parse_slurm_nodes
 from hpcforge.plan.jobs import SLURM_JOBS_COMMAND, parse_jobs
 
 _TIMEOUT_S = 30.0
@@ -44,7 +44,7 @@ class Drain:
     def begin(self) -> None:
         """Look whether somebody has drained the node: since the plan was made, hours may have passed."""
         self._until_s = time.monotonic() + self.limit_s
-        self._ask("look", *SLURM_NODES_COMMAND, self.node)
+        self._ask("look", "scontrol", "--oneliner", "show", "node", self.node)
 
     def go_on(self) -> None:
         """Look again, if it is time to."""
