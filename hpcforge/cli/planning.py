@@ -7,14 +7,17 @@ from dataclasses import dataclass
 
 from hpcforge import __version__
 from hpcforge.cli.failures import UsageError
-from hpcforge.cli.site import Site, add_leaving
+from hpcforge.cli.program import typed
+from hpcforge.cli.site import Goal, Site, add_leaving, revoking
 from hpcforge.cluster.select import select
 from hpcforge.engines import Engines
 from hpcforge.engines.tasks import Engine
 from hpcforge.plan.desired import Desired
 from hpcforge.plan.diff import Scope, diff
 from hpcforge.plan.plan import Plan
+from hpcforge.plan.roster import Roster, gone_keys, renamed
 from hpcforge.run.commit import Commit, commit_of, descends
+from hpcforge.run.history import Copy
 from hpcforge.run.succession import commit_warning, refuse_older
 from hpcforge.run.survey import Survey, survey
 
@@ -34,6 +37,7 @@ class Comparison:
 
     survey: Survey
     plan: Plan
+    goal: Goal  # what the nodes were compared with
 
 
 def choose(
@@ -56,25 +60,63 @@ def choose(
 
 
 def compare(
-    site: Site, engines: Engines, engine: Engine, desired: Desired, choice: Choice, say: Callable[[str], None]
+    site: Site, engines: Engines, engine: Engine, goal: Goal, choice: Choice, say: Callable[[str], None]
 ) -> Comparison:
     """Look at the nodes and compare. `engine` is what asks: the engines, or the lease around them.
 
     Raises:
         OlderError: a newer hpcforge has been at work here.
+        UsageError: a node has got another name.
     """
-    found = survey(
-        engine,
-        site.cluster,
-        desired,
-        choice.nodes,
-        lambda nodes: add_leaving(site, engines, nodes),
-        say,
-        whole=choice.whole,
+
+    def look(goal: Goal) -> Survey:
+        found = survey(
+            engine,
+            site.cluster,
+            goal.desired,
+            choice.nodes,
+            lambda nodes: add_leaving(site, engines, nodes),
+            say,
+            whole=choice.whole,
+        )
+        receipts = {name: (seen.receipt or {}).get("hpcforge") for name, seen in found.observed.items()}
+        refuse_older(__version__, found.roster, receipts)
+        return found
+
+    found = look(goal)
+    _refuse_renamed(site, found.roster, choice)
+    with_gone = revoking(site, goal, _gone(site, found.roster))
+    if with_gone is not goal:
+        found, goal = look(with_gone), with_gone
+    return Comparison(
+        found, diff(site.cluster, goal.desired, found.observed, found.leaving, choice.scope, found.head), goal
     )
-    receipts = {name: (seen.receipt or {}).get("hpcforge") for name, seen in found.observed.items()}
-    refuse_older(__version__, found.roster, receipts)
-    return Comparison(found, diff(site.cluster, desired, found.observed, found.leaving, choice.scope, found.head))
+
+
+def _gone(site: Site, roster: Roster) -> frozenset[str]:
+    """Host keys of machines that left or were replaced: by the roster, and where the head itself was, by our copy."""
+    gone = gone_keys(roster, site.cluster)
+    if site.lab is not None:  # the copy is of rehearsals that are no more, too
+        return gone
+    return gone | gone_keys(Copy.of(site.cluster.name).read(site.cluster.name, 0)[1], site.cluster)
+
+
+def _refuse_renamed(site: Site, roster: Roster, choice: Choice) -> None:
+    """A machine that is to leave and to come at once: what it is cleaned of is what it was just given."""
+    same = {new: old for new, old in renamed(roster, site.cluster).items() if new in choice.nodes}
+    if not same:
+        return
+    new, old = next(iter(same.items()))
+    others = f" ({len(same)} nodes are like this: {', '.join(f'{old} -> {new}' for new, old in same.items())})"
+    path = site.loaded.blueprint_path
+    way = f"take {new} out ({typed('nodes', 'remove', path, new)}), apply, put it in again, apply"
+    if new == site.cluster.slurm.controller:
+        way = f"give it the name {old} again: the head keeps its name"
+    raise UsageError(
+        f"{old} leaves, and {new} comes at the same address or with the same host key: is it {old} with another name?"
+        + (others if len(same) > 1 else ""),
+        f"a machine cannot leave and come in one apply: {way}",
+    )
 
 
 def remark(site: Site, found: Survey, say: Callable[[str], None]) -> Commit | None:

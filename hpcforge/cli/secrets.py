@@ -17,7 +17,7 @@ from hpcforge.cli.failures import UsageError
 from hpcforge.cli.program import typed
 from hpcforge.cluster import load
 from hpcforge.report.text import table
-from hpcforge.run.host_certificates import AUTHORITY, authority_fingerprint
+from hpcforge.run.host_certificates import AUTHORITY, REVOKED, authority_fingerprint
 from hpcforge.run.secrets import KINDS, default_identity_path, ensure_secrets, read_secrets, rotate_secret
 
 secrets = typer.Typer(help="The cluster's secrets, in an age-encrypted file beside the blueprint.")
@@ -103,6 +103,8 @@ def _files(blueprint: Path, identity: Path | None) -> tuple[Path, Path]:
 
 
 def _purpose(name: str) -> str:
+    if name == REVOKED:
+        return "host keys of machines that left or were replaced: ssh on nodes refuses them"
     return KINDS[name].purpose if name in KINDS else "not made by this version of hpcforge"
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import base64
 import dataclasses
 import sys
-import tempfile
 from pathlib import Path
 from stat import S_IMODE
 from typing import Any
@@ -20,6 +19,7 @@ from hpcforge.cli.failures import UsageError
 from hpcforge.cli.site import Site, jump_host, target
 from hpcforge.cluster import load
 from hpcforge.cluster.model import Access
+from hpcforge.engines.private import private_folder
 from hpcforge.report.text import clean, table
 from hpcforge.run.host_certificates import fingerprint
 from hpcforge.run.trust import Shown, ask_for_keys
@@ -34,8 +34,8 @@ def trust_new(site: Site) -> Site:
     via = jump_host(site)
     if not unknown and (via is None or via.host_keys):
         return site
-    with tempfile.TemporaryDirectory(prefix="hpcforge-") as work:
-        shown = ask_for_keys([target(site, node.name, node) for node in unknown], via, Path(work))
+    with private_folder() as work:
+        shown = ask_for_keys([target(site, node.name, node) for node in unknown], via, work)
     for name, why in shown.refused.items():
         sys.stderr.write(f"{name}: no host key to accept: {clean(why)}\n")
     if not shown.keys and shown.jump_host is None:

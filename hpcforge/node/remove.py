@@ -11,6 +11,7 @@ import re
 import shutil
 from collections.abc import Callable, Collection, Sequence
 from functools import partial
+from pathlib import Path
 from typing import Optional
 
 from hpcforge.node import accounts, files, guard, lock, originals, ownership, packages, receipt, starts, units
@@ -19,6 +20,7 @@ from hpcforge.node.receipt import Receipt
 
 Act = Callable[[Json, str], Optional[str]]  # what the receipt has of a role, a name in it -> what was done
 _LISTS = (*ownership.KINDS, "packages")
+_REHEARSALS = "labs"  # of whoever works on this machine: disks and keys, and file systems that are mounted
 _LEFT_BY_A_KILLED_RUN = re.compile(r"\.hpcforge-[0-9a-f]{16}")
 
 
@@ -207,5 +209,22 @@ def _left_by_killed_runs(path: str) -> list[str]:
 def _go(report: Report) -> None:
     """The last of us: what is armed, and our own folder."""
     guard.disarm_all()
-    shutil.rmtree(receipt.FOLDER)  # the lock in it is held until we end; who waits for it makes it anew
-    report.progress(None, f"nothing of hpcforge is left on this node: {receipt.FOLDER} is gone")
+    if clear(receipt.FOLDER):
+        report.progress(None, f"nothing of hpcforge is left on this node: {receipt.FOLDER} is gone")
+    else:
+        report.progress(None, f"nothing of hpcforge is left on this node but the rehearsals in {receipt.FOLDER}")
+
+
+def clear(folder: Path) -> bool:
+    """Delete our folder, or, on a machine that has rehearsals, all of it but those; whether it is gone."""
+    kept = 0
+    for path in folder.iterdir():  # the lock in it is held until we end; who waits for it makes it anew
+        if path.name == _REHEARSALS:
+            kept += 1
+        elif path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path)
+        else:
+            path.unlink()
+    if not kept:
+        folder.rmdir()
+    return not kept
