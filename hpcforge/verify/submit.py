@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 
 from hpcforge.blueprint.hostlist import fold
 from hpcforge.cluster.model import Cluster, Node, Partition, SmokeTest
@@ -89,6 +90,7 @@ def launch(
 ) -> Launch:
     """How tests of the same nodes are run on the named ones, which are some or all of theirs.
 
+    The first tests, that is: as many as one job of the partition has time for, and at least one.
     Every node gets as many ranks as the node with the fewest GPUs has GPUs (at least one), and a like share of memory
     within what Slurm has to give. `arguments` are further ones of test programs, by test. Raises NotLaunchableError.
     """
@@ -100,11 +102,13 @@ def launch(
     ranks = max(1, gpus)
     memory = min(cluster.job_memory_mib(node) for node in nodes)
     packaged = cluster.pytorch.build == "distribution"
+    partition = partition_for(cluster, names)
+    turns = [Turn(test.name, test.time_limit_s, tuple((arguments or {}).get(test.name, ()))) for test in tests]
     return Launch(
-        turns=tuple(Turn(test.name, test.time_limit_s, tuple((arguments or {}).get(test.name, ()))) for test in tests),
+        turns=_in_time(turns, partition),
         nodes=nodes,
         user=cluster.acceptance.run_as,
-        partition=partition_for(cluster, names).name,
+        partition=partition.name,
         python=cluster.pytorch.python,
         ranks_per_node=ranks,
         gpus_per_node=gpus,
@@ -113,6 +117,22 @@ def launch(
         launcher_options=_QUIRKS if packaged and cluster.pytorch.version.startswith("1.") else (),
         libuv=not packaged or cluster.pytorch.version.startswith("1."),
     )
+
+
+def _in_time(turns: Sequence[Turn], partition: Partition) -> tuple[Turn, ...]:
+    """The first of the turns, as far as a job of the partition may last: Slurm leaves a longer one pending for ever."""
+    ends_s = accumulate(turn.time_limit_s for turn in turns)
+    fit = sum(_asked_min(end_s) * 60 <= _limit_s(partition.max_time) for end_s in ends_s)
+    return tuple(turns[: max(1, fit)])
+
+
+def _limit_s(max_time: str) -> float:
+    """A partition's time limit: [days-]hours:minutes:seconds, or INFINITE (slurm.conf(5), MaxTime)."""
+    if max_time == "INFINITE":
+        return math.inf
+    days, _, clock = max_time.rpartition("-")
+    hours, minutes, seconds = map(int, clock.split(":"))
+    return ((int(days or 0) * 24 + hours) * 60 + minutes) * 60 + seconds
 
 
 def script(job: Launch) -> str:
@@ -131,7 +151,7 @@ def sbatch(job: Launch) -> list[str]:
         f"--nodelist={job.nodelist}",
         "--exclusive",
         *_shares(job),
-        f"--time={math.ceil(_held_s(job) / 60)}",  # minutes
+        f"--time={_asked_min(job.time_limit_s)}",
         "--no-requeue",
         "--chdir=/",  # the user's home need not be there
         "--output=/dev/null",
@@ -255,3 +275,8 @@ def _environment(job: Launch) -> dict[str, str]:
 
 def _held_s(job: Launch) -> int:
     return job.time_limit_s + MARGIN_S
+
+
+def _asked_min(time_limit_s: int) -> int:
+    """Minutes that Slurm is asked for: it knows no seconds here."""
+    return math.ceil((time_limit_s + MARGIN_S) / 60)

@@ -61,12 +61,12 @@ def _run(
     began = time.monotonic()
     left_out = {name: nodes_left_out[name] for name in tests[0].nodes if name in nodes_left_out}
     names = [name for name in tests[0].nodes if name not in left_out]
-    tell = partial(progress, ", ".join(test.name for test in tests))
     try:
         if not names:
             raise NotLaunchableError("none of its nodes is usable")
         job = launch(cluster, tests, names, arguments)
-        verdicts = _submitted(head, job, tell, pending_s)
+        tests = tests[: len(job.turns)]
+        verdicts = _submitted(head, job, partial(progress, ", ".join(test.name for test in tests)), pending_s)
     except NotLaunchableError as error:
         verdicts = [Verdict(test.name, "not_run", tuple(names), detail=str(error)) for test in tests]
     except jobs.RefusedError as error:

@@ -92,6 +92,19 @@ def test_tests_of_other_nodes_have_a_launch_of_their_own(build: Build) -> None:
     assert head.programs().count("sbatch") == 2
 
 
+@pytest.mark.parametrize(("max_time", "jobs"), [("00:05:00", 1), ("00:04:59", 2), ("0-01:00:00", 1), ("INFINITE", 1)])
+def test_tests_share_a_launch_while_the_partition_gives_it_time(build: Build, max_time: str, jobs: int) -> None:
+    cluster = build(time_limit_s=120)  # 120 s each, and one minute more for each job
+    partition = replace(cluster.slurm.partitions[0], max_time=max_time)
+    cluster = replace(cluster, slurm=replace(cluster.slurm, partitions=(partition,)))
+    head = ScriptedHead(
+        srun=[passed(4, "allreduce", "train_ddp")] if jobs == 1 else [passed(4, "allreduce"), passed(4, "train_ddp")]
+    )
+    assert [one.status for one in verify(cluster, head, {}, quiet)] == ["passed", "passed"]
+    asked = [word for argv in head.asked for word in argv if argv[0] == "sbatch" and word.startswith("--time=")]
+    assert asked == (["--time=5"] if jobs == 1 else ["--time=3", "--time=3"])
+
+
 def test_a_test_after_one_that_fails_is_launched_anew(build: Build) -> None:
     wrong = {"event": "wrong", "test": "allreduce", "rank": 3, "host": "w2", "where": "?", "expected": 1, "got": 2}
     head = ScriptedHead(srun=[Completed(1, f"0: {json.dumps(wrong)}\n", ""), passed(4, "train_ddp")])
