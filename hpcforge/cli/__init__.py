@@ -1,4 +1,8 @@
-"""The command line: one file a verb, no logic. Results go to stdout, everything for people to stderr."""
+"""The command line, no logic. Results go to stdout, everything for people to stderr.
+
+A verb is two modules: in `verbs` what may be typed, which is all that help and completion need, and here, under the same
+name, what is done then.
+"""
 
 from __future__ import annotations
 
@@ -61,7 +65,7 @@ def _program(arguments: list[str]) -> typer.Typer:
     app.callback()(_about)
     called = [verb for verb in _VERBS if verb in arguments[:1]]
     for verb in called or _VERBS:
-        import_module(f"hpcforge.cli.{verb}").register(app)
+        import_module(f"hpcforge.cli.verbs.{verb}").register(app)
     return app
 
 

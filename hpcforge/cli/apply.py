@@ -9,19 +9,18 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import typer
 
 from hpcforge import __version__
-from hpcforge.cli import options
 from hpcforge.cli.exit_codes import Exit, worst
-from hpcforge.cli.failures import UsageError
 from hpcforge.cli.plan_files import read_plan
 from hpcforge.cli.planning import Choice, Comparison, choose, compare, remark
 from hpcforge.cli.program import typed
 from hpcforge.cli.site import Site, artifacts_path, compile_site, lab_name, open_engines, open_site, site_secrets
 from hpcforge.cli.trust import trust_new
+from hpcforge.cli.usage import UsageError
 from hpcforge.engines import Engines
 from hpcforge.engines.tasks import Engine
 from hpcforge.plan.desired import Desired
@@ -43,38 +42,25 @@ _OTHERS_S = 900.0  # how long the last steps of a run that is gone are waited fo
 _TAKING_BACK_S = 120.0  # and how long after that a node that takes back what it did: it begins within a minute
 
 
-def register(app: typer.Typer) -> None:
-    """Add the verb."""
-    app.command(epilog="Example: hpcforge apply blueprints/rehearsal.yaml --yes")(apply)
-
-
 def apply(
-    blueprint: options.Blueprint,
-    inventory: options.Inventory = None,
-    lab: options.LabName = None,
-    identity: options.Identity = None,
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask before changing nodes.")] = False,
-    limit: options.Limit = None,
-    exclude: options.Exclude = None,
-    only: options.Only = None,
-    force: options.Force = None,
-    roles: options.Roles = None,
-    plan_file: Annotated[
-        Path | None,
-        typer.Option(
-            "--plan", help="Do what this plan says, and no more: made by `plan -o`.", metavar="FILE", show_default=False
-        ),
-    ] = None,
-    strict: Annotated[
-        bool, typer.Option("--strict", help="With --plan: do nothing at all if a node has changed since.")
-    ] = False,
-    lock_timeout: Annotated[
-        float, typer.Option("--lock-timeout", help="Wait for another apply to end, s.", min=0, metavar="SECONDS")
-    ] = 0.0,
-    trust: options.TrustNew = False,
-    as_json: options.Json = False,
+    *,
+    blueprint: Path,
+    inventory: Path | None,
+    lab: str | None,
+    identity: Path | None,
+    yes: bool,
+    limit: list[str] | None,
+    exclude: list[str] | None,
+    only: list[str] | None,
+    force: list[str] | None,
+    roles: Path | None,
+    plan_file: Path | None,
+    strict: bool,
+    lock_timeout: float,
+    trust: bool,
+    as_json: bool,
 ) -> int:
-    """Show what would change, do it, and verify the cluster. Safe to run again; nothing to do changes nothing."""
+    """Do what the help of `hpcforge apply` says; the exit status."""
     if plan_file is not None and (limit or exclude or only or force):
         raise UsageError("a plan is applied as it is", "leave out --limit, --exclude, --only and --force, or --plan")
     site = open_site(blueprint, inventory, lab, identity)

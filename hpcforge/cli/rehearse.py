@@ -7,16 +7,12 @@ import json
 import os
 import sys
 from pathlib import Path
-from typing import Annotated
-
-import typer
 
 from hpcforge.blueprint.hostlist import HostlistError, expand
-from hpcforge.cli import options
 from hpcforge.cli.exit_codes import Exit
-from hpcforge.cli.failures import UsageError
 from hpcforge.cli.program import typed
 from hpcforge.cli.site import lab_name
+from hpcforge.cli.usage import UsageError
 from hpcforge.cluster import load
 from hpcforge.cluster.model import Cluster
 from hpcforge.lab import lab as labs
@@ -24,17 +20,9 @@ from hpcforge.report.apply_text import phases_line
 from hpcforge.report.progress import Progress
 from hpcforge.report.text import table
 
-rehearse = typer.Typer(help="Start, look at, enter and take down a rehearsal: nspawn nodes on this machine (as root).")
 
-
-def register(app: typer.Typer) -> None:
-    """Add the verb and its own."""
-    app.add_typer(rehearse, name="rehearse", no_args_is_help=True)
-
-
-@rehearse.command(epilog="Example: hpcforge rehearse up blueprints/rehearsal.yaml")
-def up(blueprint: options.Blueprint, lab: options.LabName = None) -> int:
-    """Start the nodes of a blueprint. What runs already is left running."""
+def up(blueprint: Path, lab: str | None) -> int:
+    """Do what the help of `hpcforge rehearse up` says; the exit status."""
     cluster = load(blueprint, None).cluster
     with Progress() as progress, progress.phase("nodes at ssh"):
         made = labs.up(
@@ -53,23 +41,15 @@ def up(blueprint: options.Blueprint, lab: options.LabName = None) -> int:
     return Exit.DONE
 
 
-@rehearse.command(epilog="Example: hpcforge rehearse status")
-def status(lab: options.LabName = None, as_json: options.Json = False) -> int:
-    """Show the nodes of a rehearsal, and whether they run."""
+def status(lab: str | None, as_json: bool) -> int:
+    """Do what the help of `hpcforge rehearse status` says; the exit status."""
     found = labs.status(lab or lab_name(Path.cwd()))
     sys.stdout.write(_json(found) if as_json else _table(found))
     return Exit.DONE
 
 
-@rehearse.command(epilog="Example: hpcforge rehearse ssh head -- sinfo")
-def ssh(
-    node: Annotated[str, typer.Argument(help="The node.")],
-    command: Annotated[
-        list[str] | None, typer.Argument(help="A command and its arguments, or one shell text; none gives a shell.")
-    ] = None,
-    lab: options.LabName = None,
-) -> int:
-    """Log in to a node as the blueprint's access user, with its host key checked."""
+def ssh(node: str, command: list[str] | None, lab: str | None) -> int:
+    """Do what the help of `hpcforge rehearse ssh` says; the exit status."""
     name = lab or lab_name(Path.cwd())
     found = labs.load(name)
     if found is None:
@@ -81,18 +61,8 @@ def ssh(
     os.execvp(argv[0], argv)  # noqa: S606 - a list, no shell: ssh takes the terminal over
 
 
-@rehearse.command(epilog="Example: hpcforge rehearse down; or, to stop one node: hpcforge rehearse down w02")
-def down(
-    nodes: Annotated[
-        str | None,
-        typer.Argument(help="A hostlist: stop these, keep their disks. Default: remove the whole rehearsal."),
-    ] = None,
-    disks: Annotated[
-        bool, typer.Option("--disks", help="Their disks go, too: `up` then starts other machines under their names.")
-    ] = False,
-    lab: options.LabName = None,
-) -> int:
-    """Take a rehearsal down: exactly what it made on this machine is removed, or single nodes are stopped."""
+def down(nodes: str | None, disks: bool, lab: str | None) -> int:
+    """Do what the help of `hpcforge rehearse down` says; the exit status."""
     try:
         names = None if nodes is None else expand(nodes)
     except HostlistError as error:

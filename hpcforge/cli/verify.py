@@ -6,14 +6,10 @@ import dataclasses
 import json
 import sys
 from pathlib import Path
-from typing import Annotated
 
-import typer
-
-from hpcforge.cli import options
 from hpcforge.cli.exit_codes import Exit, worst
-from hpcforge.cli.failures import UsageError
 from hpcforge.cli.site import open_engines, open_site
+from hpcforge.cli.usage import UsageError
 from hpcforge.cluster import Loaded, load
 from hpcforge.fabric.asbuilt import compare
 from hpcforge.fabric.drawn import Drawn
@@ -27,30 +23,10 @@ from hpcforge.run.observe import UNREACHABLE, find_usable
 from hpcforge.verify.cabling import CablingError, read_saved
 
 
-def register(app: typer.Typer) -> None:
-    """Add the verb."""
-    app.command(epilog="Example: hpcforge verify blueprints/rehearsal.yaml")(verify)
-
-
 def verify(
-    blueprint: options.Blueprint,
-    inventory: options.Inventory = None,
-    lab: options.LabName = None,
-    cabling: Annotated[
-        bool, typer.Option("--cabling", help="Compare what is plugged in with the design instead of running tests.")
-    ] = False,
-    saved: Annotated[
-        Path | None,
-        typer.Option(
-            "--from",
-            help="With --cabling: read NODE.lldp.json and FABRIC.ibnetdiscover here instead of asking nodes.",
-            metavar="DIR",
-            show_default=False,
-        ),
-    ] = None,
-    as_json: options.Json = False,
+    *, blueprint: Path, inventory: Path | None, lab: str | None, cabling: bool, saved: Path | None, as_json: bool
 ) -> int:
-    """Run the blueprint's acceptance tests through Slurm. Nodes that are unreachable or drained are left out, named."""
+    """Do what the help of `hpcforge verify` says; the exit status."""
     if cabling:
         return _cabling(blueprint, inventory, lab, saved, as_json)
     if saved is not None:
