@@ -89,7 +89,9 @@ def apply(
         sys.stdout.write("\n" + verdicts_table(done.verdicts, done.verdicts_age_s, done.note))
     again = plan_again if plan_file is not None else typed("apply", blueprint, **given, **chosen, yes=yes)
     verify = typed("verify", blueprint, inventory=inventory, lab=lab)
-    sys.stderr.write("\n" + phases_line(human.phases) + next_steps(site.cluster, verify, _rehearsal(site)))
+    sys.stderr.write(
+        "\n" + phases_line(human.phases, human.elapsed_s) + next_steps(site.cluster, verify, _rehearsal(site))
+    )
     if code not in (Exit.DONE, Exit.BELOW):
         sys.stderr.write(f"go on:        {again}\n")
     return code
@@ -194,7 +196,8 @@ class _Apply:
         while found.survey.at_work and (until_s is None or time.monotonic() < until_s):
             if self.lease is None:
                 self._lock()
-            wait_for_others(self.engine, found.survey.at_work, _OTHERS_S, self.progress.say)
+            with self.progress.human.phase("others"):
+                wait_for_others(self.engine, found.survey.at_work, _OTHERS_S, self.progress.say)
             until_s = until_s or time.monotonic() + _TAKING_BACK_S
             found = self._look()
         self.commit = remark(self.site, found.survey, self.progress.say)
@@ -231,7 +234,8 @@ class _Apply:
 
     def _lock(self) -> None:
         wait_s, say = self.wishes.lock_timeout_s, self.progress.say
-        held = leases.take(self.engines, self.head, self.run.id, self.run.who, wait_s, say, self.stop)
+        with self.progress.human.phase("lease"):
+            held = leases.take(self.engines, self.head, self.run.id, self.run.who, wait_s, say, self.stop)
         self.lease = self.until_end.enter_context(held)
 
     def _has_to_stop(self) -> bool:
@@ -270,7 +274,7 @@ def _has_left(name: str, done: Applied) -> bool:
 def _confirm(progress: Progress, nodes: int) -> None:
     if not sys.stdin.isatty():
         raise UsageError("there is no terminal to ask on", "look at `hpcforge plan`, then apply with --yes")
-    with progress.paused():
+    with progress.paused(), progress.phase("your answer"):
         typer.confirm(f"Change {nodes} nodes?", abort=True, err=True)
 
 

@@ -35,7 +35,7 @@ def up(blueprint: Path, lab: str | None) -> int:
             network_name=cluster.network.name,
             progress=progress.say,
         )
-    sys.stderr.write(phases_line(progress.phases))
+    sys.stderr.write(phases_line(progress.phases, progress.elapsed_s))
     sys.stdout.write(_table(labs.status(made.name)))
     sys.stderr.write(f"Next: {typed('apply', blueprint, lab=lab)}\n")
     return Exit.DONE

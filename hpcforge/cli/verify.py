@@ -14,7 +14,7 @@ from hpcforge.cluster import Loaded, load
 from hpcforge.fabric.asbuilt import compare
 from hpcforge.fabric.drawn import Drawn
 from hpcforge.fabric.recognise import Heard, Recognised, recognise
-from hpcforge.report.apply_text import verdicts_table
+from hpcforge.report.apply_text import phases_line, verdicts_table
 from hpcforge.report.cabling_text import cabling_json, cabling_text
 from hpcforge.report.progress import Progress
 from hpcforge.run.apply import run_tests
@@ -41,6 +41,7 @@ def verify(
         sys.stdout.write(json.dumps({"schema_version": 1, "verdicts": entries, "left_out": out}, indent=2) + "\n")
     else:
         sys.stdout.write(verdicts_table(verdicts, None, note))
+    sys.stderr.write(phases_line(progress.phases, progress.elapsed_s))
     unreachable = [node for node, why in out.items() if why.startswith(UNREACHABLE)]
     codes = [Exit.BELOW] * any(not verdict.passed for verdict in verdicts)
     return worst(codes + [Exit.UNREACHABLE] * bool(unreachable))

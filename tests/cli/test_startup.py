@@ -21,6 +21,7 @@ _COMMAND_LINE = {
     "hpcforge.__main__",
     "hpcforge.cli",
     "hpcforge.cli.exit_codes",
+    "hpcforge.clock",
     "hpcforge.cli.failures",
     "hpcforge.cli.options",
     "hpcforge.errors",
@@ -90,3 +91,15 @@ def test_a_plan_without_nodes_imports_no_engine() -> None:
     out, modules = _imported("plan", "--offline", REHEARSAL)
     assert "first contact" in out or "nodes to change" in out
     assert not _tops(modules) & {"rich", *_ELSEWHERE}
+
+
+def test_a_small_blueprint_makes_validators_of_what_it_says_only() -> None:
+    """Sections that it has not, and kinds of parts that it names none of, are known and not yet compiled."""
+    code = (
+        "from pathlib import Path; from hpcforge.cluster import load; from hpcforge.blueprint import hardware, site\n"
+        f"load(Path({REHEARSAL!r}))\n"
+        "print(*(kind.__name__ for kind in (site.Site, hardware.Server, hardware.Pdu, hardware.Ups, hardware.Drive)"
+        " if kind.__pydantic_complete__))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["Server"]
