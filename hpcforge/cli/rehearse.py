@@ -6,9 +6,10 @@ import dataclasses
 import json
 import os
 import sys
+from datetime import UTC, datetime
 from pathlib import Path
 
-from hpcforge.blueprint.hostlist import HostlistError, expand
+from hpcforge.blueprint.hostlist import HostlistError, expand, fold
 from hpcforge.cli.exit_codes import Exit
 from hpcforge.cli.program import typed
 from hpcforge.cli.site import lab_name
@@ -44,7 +45,7 @@ def up(blueprint: Path, lab: str | None) -> int:
 def status(lab: str | None, as_json: bool) -> int:
     """Do what the help of `hpcforge rehearse status` says; the exit status."""
     found = labs.status(lab or lab_name(Path.cwd()))
-    sys.stdout.write(_json(found) if as_json else _table(found))
+    _print(found, as_json)
     return Exit.DONE
 
 
@@ -61,15 +62,47 @@ def ssh(node: str, command: list[str] | None, lab: str | None) -> int:
     os.execvp(argv[0], argv)  # noqa: S606 - a list, no shell: ssh takes the terminal over
 
 
+def save(name: str, replace: bool, lab: str | None, as_json: bool) -> int:
+    """Do what the help of `hpcforge rehearse save` says; the exit status."""
+    with Progress() as progress, progress.phase("save"):
+        made = labs.save(lab or lab_name(Path.cwd()), name, progress.say, replace=replace)
+    sys.stderr.write(phases_line(progress.phases, progress.elapsed_s))
+    _print(labs.status(made.name), as_json)
+    sys.stderr.write(f"Next: to have the rehearsal back as it is now: {typed('rehearse', 'restore', name, lab=lab)}\n")
+    return Exit.DONE
+
+
+def restore(name: str, nodes: list[str] | None, lab: str | None, as_json: bool) -> int:
+    """Do what the help of `hpcforge rehearse restore` says; the exit status."""
+    only = None if nodes is None else [node for text in nodes for node in _expanded(text)]
+    with Progress() as progress, progress.phase("restore"):
+        back = labs.restore(lab or lab_name(Path.cwd()), name, progress.say, nodes=only)
+    sys.stderr.write(phases_line(progress.phases, progress.elapsed_s))
+    _print(labs.status(back.name), as_json)
+    sys.stderr.write(f"Next: {typed('plan', _from_here(Path(back.blueprint)), lab=lab)}\n")
+    return Exit.DONE
+
+
+def forget(name: str, lab: str | None) -> int:
+    """Do what the help of `hpcforge rehearse forget` says; the exit status."""
+    with Progress() as progress:
+        labs.forget(lab or lab_name(Path.cwd()), name, progress.say)
+    return Exit.DONE
+
+
 def down(nodes: str | None, disks: bool, lab: str | None) -> int:
     """Do what the help of `hpcforge rehearse down` says; the exit status."""
-    try:
-        names = None if nodes is None else expand(nodes)
-    except HostlistError as error:
-        raise UsageError(f"{nodes!r} {error}", error.hint or "write it like w[01-03]") from error
+    names = None if nodes is None else _expanded(nodes)
     with Progress() as progress:
         labs.down(lab or lab_name(Path.cwd()), names, progress.say, disks_too=disks)
     return Exit.DONE
+
+
+def _expanded(hostlist: str) -> tuple[str, ...]:
+    try:
+        return expand(hostlist)
+    except HostlistError as error:
+        raise UsageError(f"{hostlist!r} {error}", error.hint or "write it like w[01-03]") from error
 
 
 def _nodes(cluster: Cluster) -> list[labs.LabNode]:
@@ -78,11 +111,36 @@ def _nodes(cluster: Cluster) -> list[labs.LabNode]:
     return [labs.LabNode(node.name, node.address, python=node.name != bare) for node in cluster.nodes]
 
 
+def _from_here(path: Path) -> Path:
+    return path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path
+
+
+def _print(found: labs.LabStatus, as_json: bool) -> None:
+    sys.stdout.write(_json(found) if as_json else _table(found))
+
+
 def _table(found: labs.LabStatus) -> str:
     rows = [[node.name, node.address, node.state] for node in found.nodes]
-    return f"rehearsal {found.lab.name}\n" + table(("node", "address", "state"), rows)
+    text = f"rehearsal {found.lab.name}\n" + table(("node", "address", "state"), rows)
+    if found.saves:
+        kept = [[save.name, _when(save.saved_s), fold(save.nodes), f"{save.size_mib} MiB"] for save in found.saves]
+        text += "\n" + table(("save", "when", "nodes", "on disk"), kept)
+    if step := found.lab.under_way:
+        verb = "restore" if step.step == "restored" else "save"
+        text += f"{verb} {step.save} was cut off: run it again, or start the nodes with `rehearse up`\n"
+    return text
 
 
 def _json(found: labs.LabStatus) -> str:
-    nodes = [dataclasses.asdict(node) for node in found.nodes]
-    return json.dumps({"schema_version": 1, "name": found.lab.name, "cidr": found.lab.cidr, "nodes": nodes}) + "\n"
+    document = {
+        "schema_version": 1,
+        "name": found.lab.name,
+        "cidr": found.lab.cidr,
+        "nodes": [dataclasses.asdict(node) for node in found.nodes],
+        "saves": [dataclasses.asdict(save) for save in found.saves],
+    }
+    return json.dumps(document) + "\n"
+
+
+def _when(seconds: float) -> str:
+    return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%d %H:%M:%S} UTC"
