@@ -50,7 +50,7 @@ def test_it_is_what_a_clock_beside_it_shows(nobody_answers: Path, tmp_path: Path
         process.stderr.read()
     parts, total = said[-1].removeprefix("time: ").split("; in all ")
     spans = dict(part.split(" ", 1) for part in parts.split(", "))
-    assert {"start", "observe"} <= set(spans)
+    assert "start" in spans
     assert _seconds(spans["start"]) > 0.1  # Python and our modules take longer than that anywhere
     assert 0.8 * clock_s - 0.2 < _seconds(total) <= clock_s + 0.1  # on a busy machine its line takes a while to us
     assert abs(sum(map(_seconds, spans.values())) - _seconds(total)) < 0.1 * (len(spans) + 1)
