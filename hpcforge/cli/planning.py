@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from hpcforge import __version__
-from hpcforge.cli.failures import UsageError
 from hpcforge.cli.site import Site, add_leaving
+from hpcforge.cli.usage import UsageError
 from hpcforge.cluster.select import select
 from hpcforge.engines import Engines
 from hpcforge.engines.tasks import Engine
