@@ -24,6 +24,8 @@ Requests (resources are the JSON form of the types in `hpcforge.plan.desired`)::
 checked). The node takes a run down before it changes anything and refuses one with a lower number than the highest it
 has seen, or with the same number and another id, and one of another cluster than the one it belongs to.
 
+*Time.* Every other request may carry `"limit_s"`: after so long the program ends itself and what it has running.
+
 *Tasks.* converge and record with a `"task"` (letters, digits and `_.:-`; never used twice) are done by a process that
 outlives the connection, see `hpcforge.node.apart`. *attach* answers with the events of that task but the first `after`,
 until its `done`; the same request of the same run, sent again, is attached to and never done twice. *stop* tells what

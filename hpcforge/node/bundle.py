@@ -23,6 +23,7 @@ MODULES = (
     "commands",
     "facts",
     "names",
+    "paths",
     "files",
     "receipt",
     "lock",

@@ -5,7 +5,21 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Optional
 
-from hpcforge.node import accounts, checks, dpkg, files, guard, lock, ownership, packages, receipt, space, starts, units
+from hpcforge.node import (
+    accounts,
+    checks,
+    dpkg,
+    files,
+    guard,
+    lock,
+    originals,
+    ownership,
+    packages,
+    receipt,
+    space,
+    starts,
+    units,
+)
 from hpcforge.node.events import Json, NodeError, Report
 from hpcforge.node.receipt import Receipt
 
@@ -24,6 +38,7 @@ def prepare(request: Json, report: Report) -> None:
         remembered = ownership.intend(remembered, work, lacking)
         receipt.save(remembered)  # before the first change, so that a run that is cut off leaves nothing unowned
         starts.release()  # what a killed run may have left
+        _refuse_unkept(work, remembered, report)
         _each(work, "accounts", report)
         _arm(work, _early, report)
         sources = _each(work, "files", report, _early)
@@ -92,6 +107,20 @@ def _each(work: Sequence[Json], key: str, report: Report, chosen: Callable[[Json
                 changed.append(name)
                 report.changed(role["role"], kind, name, detail)
     return changed
+
+
+def _refuse_unkept(work: Sequence[Json], remembered: Receipt, report: Report) -> None:
+    """What was at a file's path before us has to be kept before it is replaced; where that is too much, nothing is."""
+    for role in work:
+        owned = remembered.roles[role["role"]]["files"]
+        for file in role.get("files", ()):
+            try:
+                if file["path"] not in owned:
+                    originals.keep(file["path"])
+            except originals.TooLargeError as error:
+                report.failed(role["role"], "file", file["path"], error)
+            except NodeError:
+                continue  # putting it says what is wrong with it
 
 
 def _early(file: Json) -> bool:

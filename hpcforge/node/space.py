@@ -7,7 +7,7 @@ import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from hpcforge.node import commands, receipt
+from hpcforge.node import commands, files, receipt
 from hpcforge.node.events import Json, NodeError
 
 _BLOCK = 4096
@@ -114,7 +114,9 @@ def _existing(path: str) -> str:
 
 
 def _size(path: str) -> int:
+    """Bytes of a file that may have to be kept; what is too large for that is not."""
     try:
-        return os.lstat(path).st_size
+        size = os.lstat(path).st_size
     except OSError:
         return 0
+    return size if size <= files.SIZE_LIMIT else 0

@@ -124,6 +124,7 @@ class Removal:
     role: str
     owns: Owns
     wanted: bool = False  # the role stays, with less
+    guard: bool = False  # to be without it could lock hpcforge out: done last, and confirmed as a guarded change is
 
 
 @dataclass(frozen=True)

@@ -39,8 +39,9 @@ def stages(plan: Plan, node: str, secrets: Mapping[str, bytes], run: Run) -> tup
     changes = {step.role: step.changes[node] for step in plan.steps if node in step.changes}
     found: list[Stage] = []
     removals = plan.removals.get(node, ())
-    if removals:
-        found.append(_removal(node, removals, leave=False))
+    free = [one for one in removals if not one.guard]
+    if free:
+        found.append(_removal(node, free, leave=False))
     if node in plan.first_contact:
         task = Bootstrap(f"bootstrap:{node}", node, _PREPARE_TIMEOUT_S)
         found.append(Stage("first contact", tuple(changes), (), task, ()))
@@ -52,6 +53,9 @@ def stages(plan: Plan, node: str, secrets: Mapping[str, bytes], run: Run) -> tup
         reboot = _restarted_with(batch[0], changes, restarted=restarted)
         found.extend(_finish(plan, node, batch, changes, secrets, run, reboot))
         restarted |= bool(reboot)
+    for removal in removals:
+        if removal.guard:  # last: what is to be in its place, as a key in another file, is there by then
+            found.extend(_guarded_removal(node, removal, run))
     return tuple(_numbered(stage, run) for stage in found)
 
 
@@ -77,10 +81,33 @@ def _numbered(stage: Stage, run: Run) -> Stage:
 
 
 def _removal(node: str, removals: Sequence[Removal], *, leave: bool) -> Stage:
-    work = [{"role": one.role, **dataclasses.asdict(one.owns), "wanted": one.wanted} for one in removals]
+    work = [_less(one) for one in removals]
     request = {"verb": "converge", "phase": "remove", "work": work, "leave": leave}
     roles = tuple(removed(one.role) for one in removals) or (LEAVING,)
     return Stage(REMOVAL, roles, (), Program(f"remove:{node}", node, request, _FINISH_TIMEOUT_S), roles)
+
+
+def _less(one: Removal) -> dict[str, Any]:
+    return {"role": one.role, **dataclasses.asdict(one.owns), "wanted": one.wanted}
+
+
+def _guarded_removal(node: str, removal: Removal, run: Run) -> Iterator[Stage]:
+    """What of a role that could lock us out goes, and a new connection that says it has not."""
+    guard = {"id": f"{run.id}.{removal.role}.removed", "revert_s": _REVERT_S}
+    roles = (removed(removal.role),)
+    work = [{**_less(removal), "guard": guard}]
+    request = {"verb": "converge", "phase": "remove", "work": work, "leave": False}
+    task = Program(f"remove:{removal.role}:{node}", node, request, _FINISH_TIMEOUT_S)
+    yield Stage(REMOVAL, roles, ((node, removal.role),), task, () if removal.owns.files else roles)
+    if removal.owns.files:
+        yield _confirmation(node, roles, str(guard["id"]), f"{removal.role}:removed")
+
+
+def _confirmation(node: str, roles: tuple[str, ...], guard: str, what: str) -> Stage:
+    """A new connection, over which the node is told that what it guards may stay."""
+    request = {"verb": "confirm", "guard": guard}
+    task = Program(f"confirm:{what}:{node}", node, request, 30.0, aside=True, fresh=True)
+    return Stage(CONFIRMATION, roles, (), task, roles)
 
 
 LEAVING = "leaving"  # stands among a node's roles where it owns nothing and still has to be left
@@ -254,14 +281,7 @@ def _guarded(
         yield finish
         return
     yield dataclasses.replace(finish, completes=())
-    confirm = {"verb": "confirm", "guard": guard}
-    yield Stage(
-        CONFIRMATION,
-        (role,),
-        (),
-        Program(f"confirm:{role}:{node}", node, confirm, 30.0, aside=True, fresh=True),
-        (role,),
-    )
+    yield _confirmation(node, (role,), guard, role)
 
 
 def _finish_stage(
