@@ -49,7 +49,8 @@ that is there is of a higher run. The answers are `lease` and `log`, then `done`
 clock, and how long ago the lease was taken and the last heartbeat came.
 
 `Work` holds what is to be changed for one role: `{"role", "needs": ["role on this node", ...], "packages",
-"directories", "files": [File + {"content_base64": text | null}], "accounts", "units": [{"name", "actions": ["enable",
+"removes": [package, ...], "directories", "files": [File + {"content_base64": text | null}], "accounts", "units":
+[{"name", "actions": ["enable",
 "start" | "restart" | "refresh"], "refresh": [command, ...]}], "checks": [Check], "owns": {"files": [path, ...],
 "directories": [path, ...], "units": [name, ...], "accounts": [name, ...], "on_remove"}, "guard": {"id", "revert_s"},
 "reboot": bool}`; keys may be absent. Null content: only mode or owner are to be changed. `owns` is all that the role
@@ -111,13 +112,18 @@ failed. Errors and details are plain text without control characters. Instead of
 line comes where the program cannot be started, see `hpcforge.node.contact`.
 
 A `Difference` has a role, of which something is not as wanted, and under each key only what differs:
-`{"role", "packages": [missing], "directories": [{"path", "exists", "kind", "mode", "owner", "group"}], "files":
+`{"role", "packages": [missing], "removes": [{"name", "by": [package, ...]}], "unforeseen": [package, ...],
+"directories": [{"path", "exists", "kind", "mode", "owner", "group"}], "files":
 [{"path", "exists", "kind", "digest", "mode", "owner", "group", "text", "written"}], "accounts": [{"name", "exists",
 "uid", "gid", "home", "shell"}], "units": [{"name", "enabled", "active", "restart_pending"}], "checks": [{"name",
 "detail"}], "opaque": {"digest": old | null} | null, "reboot": due}`. All keys are there. `kind` is `file`,
 `directory`, `symlink`, `other`, `unsafe` (somebody other than root could redirect the path; converge refuses it) or
 null. `text` is the old content, null for a secret, for what is not UTF-8 and for more than 256 KiB; `written` is the
 digest of what we last wrote there, or null. `active` is the unit's state as systemd says it.
+
+`removes` are packages that apt would remove to install what is missing, each with what it goes for; `unforeseen` are
+missing packages of which apt cannot say yet, as its lists do not have them. In a `Work` they are what the plan showed:
+where apt would remove anything else, no package is installed.
 
 Facts: `{"hostname", "machine_id", "boot_id", "os_id", "os_release", "kernel", "arch", "virtualisation", "python",
 "memory_kib", "cpus", "gpus": {"fake": n, "nvidia": n}, "time_s"}`.

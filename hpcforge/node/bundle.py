@@ -36,6 +36,7 @@ MODULES = (
     "remove",
     "accounts",
     "dpkg",
+    "simulate",
     "apt",
     "starts",
     "packages",

@@ -177,8 +177,12 @@ def _install(work: Sequence[Json], lacking: Sequence[str], fresh_lists: bool, re
     if not names:
         return frozenset()
     try:
-        result = packages.install(names, fresh_lists, report)
+        removes = {name: role["role"] for role in roles for name in role.get("removes", ())}
+        there = removes.keys() - set(dpkg.missing(list(removes)))
+        result = packages.install(names, fresh_lists, removes, report)
         after = frozenset(dpkg.missing(names))
+        for name in dpkg.missing(list(there)):
+            report.changed(removes[name], "package", name, "removed")
     except Exception as error:
         for role in roles:
             report.failed(role["role"], "package", " ".join(role["packages"]), error)

@@ -27,6 +27,7 @@ from hpcforge.plan.plan import (
     Leaving,
     OpaqueChange,
     Owns,
+    PackageRemoval,
     Plan,
     Reason,
     RebootCause,
@@ -209,6 +210,8 @@ def _change(wanted: Wanted, difference: Difference, changed_paths: Set[str], for
     return Change(
         needs=wanted.needs,
         packages=packages,
+        removes=tuple(PackageRemoval(one["name"], tuple(one["by"])) for one in difference.get("removes", ())),
+        unforeseen=_named(wanted.packages, difference.get("unforeseen", ())),
         directories=directories,
         files=files,
         accounts=accounts,

@@ -119,6 +119,7 @@ def _prepare(plan: Plan, node: str, changes: Mapping[str, Change], secrets: Mapp
         {
             "role": role,
             "packages": list(change.packages),
+            "removes": [one.name for one in change.removes],
             "directories": [dataclasses.asdict(directory) for directory in change.directories],
             "files": [] if change.guard else [_file(file, plan.texts, secrets) for file in change.files],
             "accounts": [dataclasses.asdict(account) for account in change.accounts],
