@@ -67,9 +67,9 @@ opaque work was done.
 *remove* takes away what the receipt (`hpcforge.node.receipt`) says is ours: units go back to what they were before us,
 files get their old content back or are deleted, packages that are listed are purged, accounts are locked and never
 deleted, directories that we made go if they are empty. A `Surplus` is `{"role", "files": [path, ...], "directories":
-[path, ...], "units": [name, ...], "packages": [name, ...], "accounts": [name, ...], "on_remove", "wanted": bool}`; with
-`on_remove` *keep* they are only forgotten; `wanted`: the role itself is still to be on this node, with less. `leave`:
-everything that the receipt has, and then the receipt.
+[path, ...], "units": [name, ...], "packages": [name, ...], "accounts": [name, ...], "on_remove", "wanted": bool,
+"guard"}`; with `on_remove` *keep* they are only forgotten; `wanted`: the role itself is still to be on this node, with
+less. `leave`: everything that the receipt has, and then the receipt.
 
 *guard*: before the first change of such a role a timer is armed on the node that puts back what was there before the
 request and restarts the units that were restarted, unless *confirm* comes over a new connection within `revert_s` of
