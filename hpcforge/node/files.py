@@ -57,7 +57,7 @@ def compare_file(wanted: Json) -> Json | None:
         return {"path": path, "exists": True, "kind": "unsafe", "digest": None, "text": None, **_NOBODY}
     if entry is None:
         return {"path": path, "exists": False, "kind": None, "digest": None, "text": None, **_NOBODY}
-    same_content = entry.kind == "file" and entry.digest == wanted["digest"]
+    same_content = entry.digest is not None and entry.digest == wanted["digest"]
     if same_content and _same_rights(entry, wanted):
         return None
     text = None if wanted.get("secret") else _text(entry.data)
@@ -98,7 +98,7 @@ def put_file(wanted: Json, content: bytes | None = None) -> str | None:
         if entry and entry.kind not in ("file", "symlink"):
             raise NodeError(f"{path} is a {_KINDS[entry.kind]}, and a file is wanted there; move it away")
         # A second hard link may be somebody's way to get at another file: such a one is replaced, never chowned.
-        if entry and entry.digest == digest and entry.links == 1:
+        if entry and entry.digest is not None and entry.digest == digest and entry.links == 1:
             return _fix_rights(folder, name, entry, wanted_rights)
         if data is None:
             raise NodeError(f"{path} was to get another mode or owner, and its content changed meanwhile; run again")
@@ -191,6 +191,7 @@ def look_at(folder: int, name: str, path: str, limit: int = TEXT_LIMIT) -> Entry
     except OSError as error:
         if error.errno in (errno.ELOOP, errno.EINVAL):
             raise _changed(path) from None
+        paths.raise_unsafe(path, error)
         raise
     with os.fdopen(fd, "rb", buffering=0) as file:
         info = os.fstat(fd)

@@ -8,6 +8,7 @@ everybody may write to (without the sticky bit) is refused.
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import stat
 from pathlib import Path
@@ -15,6 +16,7 @@ from pathlib import Path
 from hpcforge.node import names
 from hpcforge.node.events import NodeError
 
+_NOT_FOR_ROOT = (errno.EACCES, errno.ENOTCONN, errno.ESTALE)  # FUSE of a user, NFS that does not trust root
 _LINKS = 40  # as many as the kernel follows
 
 
@@ -58,9 +60,19 @@ def open_directory(path: str, create: bool = False) -> int:
                     f"{path}: everybody may write to {name} (mode {stat.S_IMODE(mode):04o}); chmod o-w it"
                 )
         return folder
+    except OSError as error:
+        os.close(folder)
+        raise_unsafe(path, error)
+        raise
     except BaseException:
         os.close(folder)
         raise
+
+
+def raise_unsafe(path: str, error: OSError) -> None:
+    """Raise UnsafeError where it is not the disk's error that root got, but that of a file system of somebody's."""
+    if error.errno in _NOT_FOR_ROOT:
+        raise UnsafeError(f"{path}: not even root may look there ({error.strerror}): what is mounted there?") from None
 
 
 def open_private(folder: Path) -> int:

@@ -71,7 +71,11 @@ def refuse(needs: Sequence[Need]) -> None:
     by_disk: dict[int, list[Need]] = {}
     for need in needs:
         place = _existing(need.path)
-        by_disk.setdefault(os.stat(place).st_dev, []).append(need._replace(path=place))  # noqa: PTH116
+        try:
+            device = os.stat(place).st_dev  # noqa: PTH116
+        except OSError:
+            continue  # somebody's file system, where not even root may look: writing there says so
+        by_disk.setdefault(device, []).append(need._replace(path=place))
     for on_disk in by_disk.values():
         error = _short(on_disk)
         if error:

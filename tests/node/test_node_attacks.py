@@ -193,6 +193,7 @@ def test_a_file_of_two_terabytes_is_other_than_wanted_at_once(place: Path, wante
     start = time.monotonic()
     difference = files.compare_file(of_hers(wanted, path))
     assert (difference["kind"], difference["digest"], difference["text"]) == ("file", None, None)
+    assert files.compare_file({**of_hers(wanted, path), "digest": None}) is not None  # a secret that is yet to be made
     space.check([{"role": "users", "files": [of_hers(wanted, path)]}])
     with pytest.raises(originals.TooLargeError, match="move it away"):
         originals.keep(str(path), tracks(place))
@@ -239,6 +240,33 @@ def test_what_she_puts_in_the_way_does_not_hold_up_a_removal(place: Path, report
     warned = [one for one in heard if one["event"] == "warning"]
     assert len(warned) == (0 if obstacle == "gone" else 1)
     assert not Path("/etc/cron.daily/authorized_keys").is_symlink()
+
+
+_HOLD_UP = """
+import sys
+from hpcforge.node import files, originals, paths, space
+path = sys.argv[1]
+space.refuse([space.Need(path, 1, 1)])
+for do in (lambda: files.look(path), lambda: originals.put_back(path, {"link": "elsewhere"})):
+    try:
+        do()
+    except paths.UnsafeError as error:
+        print(error)
+assert files.compare_directory({"path": path})["kind"] == "unsafe"
+"""
+
+
+def test_a_directory_that_not_even_root_may_enter_is_hers_alone(place: Path) -> None:
+    """As what a user mounts by FUSE over her home; here root goes without the right to enter everything."""
+    home = place / "home"
+    she(lambda: home.chmod(0o700))
+    less = ["setpriv", "--bounding-set=-dac_override,-dac_read_search", "--inh-caps=-all"]
+    program = subprocess.run(
+        [*less, sys.executable, "-c", _HOLD_UP, str(keys(place))],
+        cwd=Path(__file__).parents[2], capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert program.returncode == 0, program.stderr
+    assert program.stdout.count("not even root may look there") == 2
 
 
 def test_a_request_whose_time_is_up_leaves_nothing_behind() -> None:
