@@ -289,3 +289,11 @@ def test_a_request_that_no_signal_reaches_is_ended_by_the_kernel() -> None:
         [sys.executable, "-IS", "-c", bundle.LOADER], input=bundle.payload(request).encode(), check=False, timeout=60
     )
     assert program.returncode in (-24, 124)  # SIGXCPU
+
+
+def test_the_account_that_hpcforge_logs_in_to_is_not_locked(report, heard, monkeypatch) -> None:
+    monkeypatch.setenv("SUDO_USER", "hpcforge-nosuchuser")
+    assert remove._lock(report, {"accounts": {"hpcforge-nosuchuser": True}}, "hpcforge-nosuchuser") is None
+    assert [one["detail"] for one in heard] == [
+        "account hpcforge-nosuchuser is the one that hpcforge logs in to: not locked, and no longer watched"
+    ]
