@@ -54,7 +54,7 @@ def stages(plan: Plan, node: str, secrets: Mapping[str, bytes], run: Run) -> tup
         restarted |= bool(reboot)
     for removal in removals:
         if removal.guard:  # last: what is to be in its place, as a key in another file, is there by then
-            found.extend(_guarded_removal(node, removal, run))
+            found.extend(_guarded_removal(node, removal, run, plan.rollout.confirm_wait_s))
     return tuple(_numbered(stage, run) for stage in found)
 
 
@@ -90,9 +90,9 @@ def _less(one: Removal) -> dict[str, Any]:
     return {"role": one.role, **dataclasses.asdict(one.owns), "wanted": one.wanted}
 
 
-def _guarded_removal(node: str, removal: Removal, run: Run) -> Iterator[Stage]:
+def _guarded_removal(node: str, removal: Removal, run: Run, revert_s: float) -> Iterator[Stage]:
     """What of a role that could lock us out goes, and a new connection that says it has not."""
-    guard = {"id": f"{run.id}.{removal.role}.removed", "revert_s": _REVERT_S}
+    guard = {"id": f"{run.id}.{removal.role}.removed", "revert_s": revert_s}
     roles = (removed(removal.role),)
     work = [{**_less(removal), "guard": guard}]
     request = {"verb": "converge", "phase": "remove", "work": work, "leave": False}

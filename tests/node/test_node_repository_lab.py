@@ -29,7 +29,7 @@ http.server.ThreadingHTTPServer(("127.0.0.1", 8099), lambda *a: Odd(*a, director
 _SET_UP = """
 set -e
 mkdir -p /srv/odd /tmp/odd/DEBIAN
-printf 'Package: odd\\nVersion: 1\\nArchitecture: all\\nMaintainer: none <none@example.org>\\n%s\\n' \
+printf 'Package: odd\\nVersion: 1\\nArchitecture: all\\nMaintainer: none <none@example.org>\\n%s\\n%s\\n' \
   'Conflicts: even' 'Description: odd' \
   > /tmp/odd/DEBIAN/control
 mkdir -p /tmp/even/DEBIAN
