@@ -102,6 +102,7 @@ class RoleSpec(_Spec):
     on: Expression
     needs: tuple[str, ...] = ()
     packages: tuple[PackageSpec, ...] = ()
+    replaces: tuple[str, ...] = ()  # packages that the distribution removes for these, where they are there
     directories: tuple[DirectorySpec, ...] = ()
     files: tuple[FileSpec, ...] = ()
     accounts: tuple[AccountSpec, ...] = ()
