@@ -303,6 +303,15 @@ def _users(draft: Draft, _: Declared) -> Findings:
         first = owner.setdefault(user.uid, name)
         if first != name:
             yield Finding(("users", name, "uid"), f"uid {user.uid} is taken by `{first}`", "each user needs its own")
+    access: s.Access | None = draft.sections["access"]
+    if access is not None and draft.intact("access", "user") and access.user in users and users[access.user].keys:
+        yield Finding(
+            ("users", access.user, "keys"),
+            f"{quote(access.user)} is who hpcforge logs in as: these keys are its own way in",
+            "nodes take a change of them back after a minute unless hpcforge gets in again",
+            severity="warning",
+            key=True,
+        )
 
 
 def _overrides(draft: Draft, declared: Declared) -> Findings:

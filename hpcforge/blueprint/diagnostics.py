@@ -16,6 +16,8 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Literal
 
+from hpcforge.errors import ExpectedError
+
 Severity = Literal["error", "warning", "not-checked"]
 
 _SHOWN_COLUMNS = 160  # of a source line
@@ -68,13 +70,19 @@ class Diagnostic:
         return self.mark.column if self.mark else None
 
 
-class InvalidInput(Exception):  # noqa: N818 - it reads as what it says
+class InvalidInput(ExpectedError):  # noqa: N818 - it reads as what it says
     """A blueprint, an inventory or a file they name cannot be used; `diagnostics` says why, all of it."""
+
+    kind = "invalid"
 
     def __init__(self, diagnostics: Iterable[Diagnostic]) -> None:
         self.diagnostics = tuple(diagnostics)
         errors = [entry for entry in self.diagnostics if entry.severity == "error"]
         super().__init__(f"{len(errors)} error{'s' * (len(errors) != 1)}: {errors[0].message if errors else ''}")
+
+    def shown(self) -> str:
+        """Every diagnostic, with its place."""
+        return render_all(self.diagnostics)
 
 
 def render(diagnostic: Diagnostic) -> str:

@@ -1,17 +1,16 @@
 """Hostlists: `head,gpu[001-032]` for many names, `10.20.0.[11-42]` for many addresses.
 
-Text is matched against a strict pattern and its size is counted before ClusterShell sees it: by default ClusterShell
-asks external programs about `@group` names, and expands `n[1-1000000000]` in memory.
+Text is matched against a strict pattern and its size is counted before it is expanded: `n[1-1000000000]` is refused,
+not tried. Folding is ClusterShell's, which is imported only then: most commands fold nothing.
 """
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from itertools import product
 from math import prod
-
-from ClusterShell.NodeSet import RESOLVER_NOGROUP, NodeSet
 
 MAX_NAMES = 16_384  # several times the largest cluster this project is for
 
@@ -50,6 +49,8 @@ def expand(text: str) -> tuple[str, ...]:
 
 def fold(names: Iterable[str]) -> str:
     """Return the shortest hostlist for names that `expand` or the schema has let through; sorted, "" for none."""
+    from ClusterShell.NodeSet import RESOLVER_NOGROUP, NodeSet  # noqa: PLC0415
+
     return str(NodeSet.fromlist(_ranges(names), resolver=RESOLVER_NOGROUP))
 
 
@@ -110,5 +111,14 @@ def _count(brackets: str) -> int:
     return count
 
 
-def _expand_part(part: str) -> Iterable[str]:
-    return NodeSet(part, resolver=RESOLVER_NOGROUP) if "[" in part else (part,)
+def _expand_part(part: str) -> Iterator[str]:
+    """Yield names in ascending order, the last brackets counting fastest."""
+    pieces = _BRACKETS.split(part)  # text, what is in brackets, text, ...
+    choices = [_numbers(piece) if index % 2 else (piece,) for index, piece in enumerate(pieces)]
+    return map("".join, product(*choices))
+
+
+def _numbers(brackets: str) -> list[str]:
+    """What brackets stand for, as wide as their first number where that is padded."""
+    items = [item.partition("-") for item in brackets.split(",")]
+    return [f"{number:0{len(first)}}" for first, _, end in items for number in range(int(first), int(end or first) + 1)]

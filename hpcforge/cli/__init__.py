@@ -1,14 +1,19 @@
-"""The command line: one file a verb, no logic. Results go to stdout, everything for people to stderr."""
+"""The command line, no logic. Results go to stdout, everything for people to stderr.
+
+A verb is two modules: in `verbs` what may be typed, which is all that help and completion need, and here, under the
+same name, what is done then.
+"""
 
 from __future__ import annotations
 
 import sys
+import time
 from importlib import import_module
 from typing import Annotated, Any
 
 import typer
 
-from hpcforge import __version__
+from hpcforge import __version__, clock
 from hpcforge.cli import failures
 from hpcforge.cli.exit_codes import Exit
 
@@ -24,8 +29,19 @@ _VERBS = ("validate", "show", "explain", "design", "pin", "plan", "apply", "veri
           "secrets", "schema")  # fmt: skip
 
 
-def run(arguments: list[str]) -> int:
-    """Run one command; every expected failure becomes a message on stderr and a code of the table."""
+def run(arguments: list[str], began_s: float | None = None) -> int:
+    """Run one command; every expected failure becomes a message on stderr and a code of the table.
+
+    `began_s` is when it began, by `time.monotonic`: earlier than now where Python had to be started for it.
+    """
+    token = clock.began_s.set(time.monotonic() if began_s is None else began_s)
+    try:
+        return _run(arguments)
+    finally:
+        clock.began_s.reset(token)
+
+
+def _run(arguments: list[str]) -> int:
     try:
         code = _program(arguments)(arguments, standalone_mode=False)
         return int(code or Exit.DONE)
@@ -61,7 +77,7 @@ def _program(arguments: list[str]) -> typer.Typer:
     app.callback()(_about)
     called = [verb for verb in _VERBS if verb in arguments[:1]]
     for verb in called or _VERBS:
-        import_module(f"hpcforge.cli.{verb}").register(app)
+        import_module(f"hpcforge.cli.verbs.{verb}").register(app)
     return app
 
 

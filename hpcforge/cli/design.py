@@ -6,67 +6,30 @@ import json
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Literal
 
-import typer
-
-from hpcforge.cli import options
 from hpcforge.cli.exit_codes import Exit
-from hpcforge.cli.failures import UsageError
+from hpcforge.cli.usage import UsageError
+from hpcforge.cli.verbs.design import Table
 from hpcforge.cluster import Loaded, load
 from hpcforge.cluster.designed import designed
 from hpcforge.facility.design import Design, to_json
 from hpcforge.facility.training import Run
 from hpcforge.report import design_csv, design_text, fabric_csv
 
-Table = Literal["power", "bom", "cables", "ports"]
-
-
-def register(app: typer.Typer) -> None:
-    """Add the verb."""
-    app.command(epilog="Example: hpcforge design blueprints/dgx-h100-unit.yaml --html design.html")(design)
-
 
 def design(
-    blueprint: options.Blueprint,
-    inventory: options.Inventory = None,
-    as_json: options.Json = False,
-    html: Annotated[
-        Path | None, typer.Option("--html", help="Write one page that needs no network.", metavar="FILE")
-    ] = None,
-    labels: Annotated[
-        Path | None,
-        typer.Option("--labels", help="Write a sheet of labels to print, two for each cable.", metavar="FILE"),
-    ] = None,
-    svg: Annotated[
-        str | None,
-        typer.Option(
-            "--svg", help="Print a drawing: the elevation of one rack, or a fabric.", metavar="rack:NAME|fabric:NAME"
-        ),
-    ] = None,
-    csv: Annotated[
-        Table | None,
-        typer.Option(
-            "--csv", help="Print a table: power of every PDU, the bill of materials, every cable, every switch port."
-        ),
-    ] = None,
-    train: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--train",
-            help="Estimate a training run: parameters, tokens and the part of the peak that is reached. Repeatable.",
-            metavar="N:D:PART",
-            show_default=False,
-        ),
-    ] = None,
-    price_per_kwh: Annotated[
-        float | None, typer.Option(help="Price of a kWh, for the cost of a training run.", min=0, show_default=False)
-    ] = None,
+    *,
+    blueprint: Path,
+    inventory: Path | None,
+    as_json: bool,
+    html: Path | None,
+    labels: Path | None,
+    svg: str | None,
+    csv: Table | None,
+    train: list[str] | None,
+    price_per_kwh: float | None,
 ) -> int:
-    """Lay out racks, power, cooling, fabrics and cables, and judge them.
-
-    Looks at no node; exit status 3 if a rule is broken.
-    """
+    """Do what the help of `hpcforge design` says; the exit status."""
     runs = [_run(text, price_per_kwh) for text in train or ()]
     if as_json + (csv is not None) + (svg is not None) > 1:
         raise UsageError("--json, --csv and --svg all go to stdout", "ask for one of them at a time")

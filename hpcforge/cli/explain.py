@@ -4,14 +4,10 @@ from __future__ import annotations
 
 import json
 import sys
-from typing import Annotated
-
-import typer
 
 from hpcforge.blueprint.diagnostics import did_you_mean
-from hpcforge.cli import options
 from hpcforge.cli.exit_codes import Exit
-from hpcforge.cli.failures import UsageError
+from hpcforge.cli.usage import UsageError
 from hpcforge.fabric.rules import RULES as FABRIC_RULES
 from hpcforge.facility.rules import RULES as FACILITY_RULES
 from hpcforge.facility.rules import explained
@@ -19,18 +15,8 @@ from hpcforge.facility.rules import explained
 RULES = {**FACILITY_RULES, **FABRIC_RULES}
 
 
-def register(app: typer.Typer) -> None:
-    """Add the verb."""
-    app.command(epilog="Example: hpcforge explain POWER-003")(explain)
-
-
-def explain(
-    code: Annotated[
-        str | None, typer.Argument(help="The code, as in POWER-003. Default: all.", show_default=False)
-    ] = None,
-    as_json: options.Json = False,
-) -> int:
-    """Say what a rule compares with what, and what to do when it is broken."""
+def explain(code: str | None, as_json: bool) -> int:
+    """Do what the help of `hpcforge explain` says; the exit status."""
     if code is not None and code.upper() not in RULES:
         raise UsageError(
             f"there is no rule {code}", did_you_mean(code, map(str.lower, RULES)) or "hpcforge explain lists them"

@@ -6,18 +6,14 @@ import dataclasses
 import json
 import sys
 from pathlib import Path
-from typing import Annotated
 
-import typer
-
-from hpcforge.cli import options
 from hpcforge.cli.exit_codes import Exit, worst
-from hpcforge.cli.failures import UsageError
 from hpcforge.cli.plan_files import write_plan
 from hpcforge.cli.planning import choose, compare, remark
 from hpcforge.cli.program import typed
 from hpcforge.cli.site import Site, goal, keep_revoked, open_engines, open_site
 from hpcforge.cli.trust import trust_new
+from hpcforge.cli.usage import UsageError
 from hpcforge.plan.desired import Desired
 from hpcforge.plan.diff import diff
 from hpcforge.plan.observed import Observed
@@ -25,33 +21,24 @@ from hpcforge.plan.plan import Plan
 from hpcforge.report.plan_text import plan_text
 
 
-def register(app: typer.Typer) -> None:
-    """Add the verb."""
-    app.command(epilog="Example: hpcforge plan blueprints/rehearsal.yaml -o rollout.plan")(plan)
-
-
 def plan(
-    blueprint: options.Blueprint,
-    inventory: options.Inventory = None,
-    lab: options.LabName = None,
-    identity: options.Identity = None,
-    limit: options.Limit = None,
-    exclude: options.Exclude = None,
-    only: options.Only = None,
-    force: options.Force = None,
-    roles: options.Roles = None,
-    output: Annotated[
-        Path | None,
-        typer.Option("--output", "-o", help="Write the plan, for `apply --plan`.", metavar="FILE", show_default=False),
-    ] = None,
-    offline: Annotated[
-        bool, typer.Option("--offline", help="Look at no node: show what a node with nothing would get.")
-    ] = False,
-    new_files: Annotated[bool, typer.Option("--new-files", help="Show the content of new files, too.")] = False,
-    trust: options.TrustNew = False,
-    as_json: options.Json = False,
+    *,
+    blueprint: Path,
+    inventory: Path | None,
+    lab: str | None,
+    identity: Path | None,
+    limit: list[str] | None,
+    exclude: list[str] | None,
+    only: list[str] | None,
+    force: list[str] | None,
+    roles: Path | None,
+    output: Path | None,
+    offline: bool,
+    new_files: bool,
+    trust: bool,
+    as_json: bool,
 ) -> int:
-    """Compare the nodes with the blueprint and show what an apply would do. Exit status 2: there is something."""
+    """Do what the help of `hpcforge plan` says; the exit status."""
     if offline and (output is not None or trust):
         raise UsageError("--offline looks at no node", "leave it out, or leave out -o and --trust-new")
     site = open_site(blueprint, inventory, lab, identity, needs_lab=not offline)

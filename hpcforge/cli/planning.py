@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from hpcforge import __version__
-from hpcforge.cli.failures import UsageError
 from hpcforge.cli.program import typed
 from hpcforge.cli.site import Goal, Site, add_leaving, revoking
+from hpcforge.cli.usage import UsageError
 from hpcforge.cluster.select import select
 from hpcforge.engines import Engines
 from hpcforge.engines.tasks import Engine

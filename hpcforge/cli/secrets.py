@@ -7,31 +7,18 @@ import hashlib
 import json
 import sys
 from pathlib import Path
-from typing import Annotated
 
-import typer
-
-from hpcforge.cli import options
 from hpcforge.cli.exit_codes import Exit
-from hpcforge.cli.failures import UsageError
 from hpcforge.cli.program import typed
+from hpcforge.cli.usage import UsageError
 from hpcforge.cluster import load
 from hpcforge.report.text import table
 from hpcforge.run.host_certificates import AUTHORITY, REVOKED, authority_fingerprint
 from hpcforge.run.secrets import KINDS, default_identity_path, ensure_secrets, read_secrets, rotate_secret
 
-secrets = typer.Typer(help="The cluster's secrets, in an age-encrypted file beside the blueprint.")
-Name = Annotated[str, typer.Argument(help="The secret's name, as `secrets list` shows it.", show_default=False)]
 
-
-def register(app: typer.Typer) -> None:
-    """Add the verb and its own."""
-    app.add_typer(secrets, name="secrets", no_args_is_help=True)
-
-
-@secrets.command(epilog="Example: hpcforge secrets init blueprints/rehearsal.yaml")
-def init(blueprint: options.Blueprint, identity: options.Identity = None) -> int:
-    """Make the secrets that are missing, and the key file that opens them if there is none. `apply` does so, too."""
+def init(blueprint: Path, identity: Path | None) -> int:
+    """Do what the help of `hpcforge secrets init` says; the exit status."""
     file, key = _files(blueprint, identity)
     had_key = key.exists()
     before = read_secrets(file, key)
@@ -42,9 +29,8 @@ def init(blueprint: options.Blueprint, identity: options.Identity = None) -> int
     return Exit.DONE
 
 
-@secrets.command("list", epilog="Example: hpcforge secrets list blueprints/rehearsal.yaml")
-def list_(blueprint: options.Blueprint, identity: options.Identity = None, as_json: options.Json = False) -> int:
-    """Show names, sizes and fingerprints; never a value."""
+def list_(blueprint: Path, identity: Path | None, as_json: bool) -> int:
+    """Do what the help of `hpcforge secrets list` says; the exit status."""
     file, key = _files(blueprint, identity)
     known = read_secrets(file, key)
     rows = [(name, len(value), fingerprint(name, value), _purpose(name)) for name, value in known.items()]
@@ -60,14 +46,8 @@ def list_(blueprint: options.Blueprint, identity: options.Identity = None, as_js
     return Exit.DONE
 
 
-@secrets.command(epilog="Example: hpcforge secrets show blueprints/rehearsal.yaml munge_key --reveal | base64 -d")
-def show(
-    blueprint: options.Blueprint,
-    name: Name,
-    identity: options.Identity = None,
-    reveal: Annotated[bool, typer.Option("--reveal", help="Also where the output is not a terminal.")] = False,
-) -> int:
-    """Print a value: text as it is, anything else as base64."""
+def show(blueprint: Path, name: str, identity: Path | None, reveal: bool) -> int:
+    """Do what the help of `hpcforge secrets show` says; the exit status."""
     file, key = _files(blueprint, identity)
     known = read_secrets(file, key)
     if name not in known:
@@ -78,9 +58,8 @@ def show(
     return Exit.DONE
 
 
-@secrets.command(epilog="Example: hpcforge secrets rotate blueprints/rehearsal.yaml munge_key")
-def rotate(blueprint: options.Blueprint, name: Name, identity: options.Identity = None) -> int:
-    """Replace a secret by a new one. Nodes get it with the next apply."""
+def rotate(blueprint: Path, name: str, identity: Path | None) -> int:
+    """Do what the help of `hpcforge secrets rotate` says; the exit status."""
     file, key = _files(blueprint, identity)
     before = read_secrets(file, key).get(name)
     after = rotate_secret(file, key, name)

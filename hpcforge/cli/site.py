@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from hpcforge import shipped
-from hpcforge.cli.failures import UsageError
 from hpcforge.cli.program import typed
+from hpcforge.cli.usage import UsageError
 from hpcforge.cluster import Loaded, load
 from hpcforge.cluster.model import Cluster, Node
 from hpcforge.engines import Engines
@@ -34,12 +34,12 @@ class Site:
     cluster: Cluster
     identity: Path
     lab: str | None  # the rehearsal whose nodes these are
-    step: int = field(default_factory=lambda: current_step())  # of host certificates: one for all of a run
+    step: int = field(default_factory=current_step)  # of host certificates: one for all of a run
 
 
 @dataclass(frozen=True)
 class Goal:
-    """What every node should have, by the roles of a folder or the shipped ones, and the secrets that are part of it."""
+    """What every node should have, by the shipped roles or those of a folder, and the secrets that are part of it."""
 
     secrets: Mapping[str, bytes]  # as `site_secrets` gives them
     roles: Path | None

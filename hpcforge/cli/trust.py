@@ -15,8 +15,8 @@ from typing import Any
 
 from hpcforge.atomic import write_atomically
 from hpcforge.blueprint.edit import SetValue, edited, with_values
-from hpcforge.cli.failures import UsageError
 from hpcforge.cli.site import Site, jump_host, target
+from hpcforge.cli.usage import UsageError
 from hpcforge.cluster import load
 from hpcforge.cluster.model import Access
 from hpcforge.engines.private import private_folder

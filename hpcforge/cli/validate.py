@@ -5,25 +5,16 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Sequence
-
-import typer
+from pathlib import Path
 
 from hpcforge.blueprint.diagnostics import Diagnostic, InvalidInput, render_all, to_json
-from hpcforge.cli import options
 from hpcforge.cli.exit_codes import Exit
 from hpcforge.cli.program import typed
 from hpcforge.cluster import load
 
 
-def register(app: typer.Typer) -> None:
-    """Add the verb."""
-    app.command(
-        epilog="Example: hpcforge validate blueprints/rehearsal.yaml",
-    )(validate)
-
-
-def validate(blueprint: options.Blueprint, inventory: options.Inventory = None, as_json: options.Json = False) -> int:
-    """Check a blueprint and its inventory: every error at once, with place and hint. Looks at no node."""
+def validate(blueprint: Path, inventory: Path | None, as_json: bool) -> int:
+    """Do what the help of `hpcforge validate` says; the exit status."""
     try:
         loaded = load(blueprint, inventory, judged=False)
     except InvalidInput as error:

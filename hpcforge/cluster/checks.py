@@ -187,7 +187,7 @@ def _gpu_models(draft: Draft, catalog: Catalog) -> Iterator[str]:
         if group.hardware in catalog.servers:
             kinds = {None, *(overrides.get(name) for name in hostlist.expand(key))} if overrides else {None}
             models = (shape(group, kind, catalog).gpu_model for kind in kinds)
-            yield from (model for model in models if model in catalog.gpus)
+            yield from (model for model in models if model and model in catalog.gpus)
 
 
 def check_addresses(draft: Draft, inventory: Draft | None) -> Findings:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import os
+import resource
 import select
 import signal
 import subprocess
@@ -22,6 +24,27 @@ ENVIRONMENT = {
     "LC_ALL": "C.UTF-8",
     "LANG": "C.UTF-8",
 }
+_running: set[int] = set()  # process groups of programs that have not ended
+
+
+def bound(limit_s: float) -> None:
+    """Give this process so much time: then it ends, and every program that it has running.
+
+    Who asked has gone by then, and root's processes must not pile up. One that is busy where no signal handler runs, as
+    within a regular expression, the kernel ends for its CPU time.
+    """
+
+    def end(_number: int, _frame: object) -> None:
+        for group in tuple(_running):
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(group, signal.SIGKILL)
+        os._exit(124)
+
+    for kind, most in ((resource.RLIMIT_CPU, math.ceil(limit_s)), (resource.RLIMIT_CORE, 0)):
+        _, hard = resource.getrlimit(kind)
+        resource.setrlimit(kind, (most if hard == resource.RLIM_INFINITY else min(most, hard), hard))
+    signal.signal(signal.SIGALRM, end)
+    signal.setitimer(signal.ITIMER_REAL, limit_s)
 
 
 class Outcome(NamedTuple):
@@ -65,7 +88,7 @@ def start(
 ) -> subprocess.Popen[bytes]:
     """Start a program in a process group of its own, with nothing to read and a known environment."""
     try:
-        return subprocess.Popen(
+        process = subprocess.Popen(
             list(argv),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
@@ -78,6 +101,8 @@ def start(
         raise NodeError(f"there is no program {argv[0]!r} on this node") from None
     except PermissionError:
         raise NodeError(f"{argv[0]!r} is not a program that can be run") from None
+    _running.add(process.pid)
+    return process
 
 
 def pump(
@@ -105,6 +130,7 @@ def pump(
         else:
             with contextlib.suppress(subprocess.TimeoutExpired):
                 process.wait(max(0.0, left))
+    _running.discard(process.pid)
     _close(process)
     return killed
 

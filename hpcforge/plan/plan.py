@@ -45,6 +45,14 @@ class FileChange:
 
 
 @dataclass(frozen=True)
+class PackageRemoval:
+    """A package that goes because others, which conflict with it, come."""
+
+    name: str
+    by: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class UnitChange:
     """What is done to a unit, in order, and why."""
 
@@ -80,6 +88,8 @@ class Change:
 
     needs: tuple[Need, ...] = ()
     packages: tuple[str, ...] = ()
+    removes: tuple[PackageRemoval, ...] = ()
+    unforeseen: tuple[str, ...] = ()  # packages for which the node cannot say yet what would go
     directories: tuple[Directory, ...] = ()
     files: tuple[FileChange, ...] = ()
     accounts: tuple[Account, ...] = ()
@@ -124,6 +134,7 @@ class Removal:
     role: str
     owns: Owns
     wanted: bool = False  # the role stays, with less
+    guard: bool = False  # to be without it could lock hpcforge out: done last, and confirmed as a guarded change is
 
 
 @dataclass(frozen=True)

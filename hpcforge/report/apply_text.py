@@ -13,6 +13,8 @@ from hpcforge.run.admit import Admission
 from hpcforge.run.result import Result
 from hpcforge.verify.verdicts import Verdict, summary_line
 
+_SHOWN_S = 0.05  # what would be 0.0 s says nothing
+
 
 def nodes_table(plan: Plan, result: Result, admission: Admission | None) -> str:
     """One row a set of nodes with the same story; the bad ones say why, and what would accept them."""
@@ -80,10 +82,11 @@ def verdicts_table(verdicts: Sequence[Verdict], age_s: float | None, note: str) 
     return "".join(f"{line}\n" for line in lines)
 
 
-def phases_line(phases: Mapping[str, float]) -> str:
-    """Where the time went."""
-    total = sum(phases.values())
-    return f"time: {', '.join(f'{name} {duration(s)}' for name, s in phases.items())}; in all {duration(total)}\n"
+def phases_line(phases: Mapping[str, float], total_s: float) -> str:
+    """Where the time went: phases, what lies between them, and all of it, as a clock beside it shows."""
+    spans = {**phases, "between": total_s - sum(phases.values())}
+    shown = [f"{name} {duration(s)}" for name, s in spans.items() if s >= _SHOWN_S]
+    return f"time: {', '.join(shown)}; in all {duration(total_s)}\n"
 
 
 def next_steps(cluster: Cluster, verify: str, rehearsal: tuple[str, str] | None) -> str:

@@ -25,7 +25,7 @@ def plan_text(plan: Plan, *, new_files: bool = False) -> str:
     for nodes, body in _alike({node: _removals(found) for node, found in plan.removals.items()}).items():
         lines += [f"no longer wanted  {nodes}", *body, ""]
     for step in plan.steps:
-        bodies = {node: [_why(change), *_body(change, plan.texts, new_files)] for node, change in step.changes.items()}
+        bodies = {node: [_why(change), *_body(change, plan, new_files)] for node, change in step.changes.items()}
         for nodes, body in _alike(bodies).items():
             lines += [f"{step.role}  {nodes}  {body[0]}", *body[1:], ""]
     if plan.drains:
@@ -81,15 +81,21 @@ def _waiting(jobs: Sequence[str], plan: Plan) -> str:
     return f"; jobs run there ({', '.join(jobs)}): waited for up to {duration(plan.rollout.busy_wait_s)}, never killed"
 
 
-def _body(change: Change, texts: Mapping[str, str], new_files: bool) -> Iterator[str]:
+def _body(change: Change, plan: Plan, new_files: bool) -> Iterator[str]:
     if change.packages:
         yield f"  + packages {' '.join(change.packages)}"
+    for one in change.removes:
+        yield f"  - package {clean(one.name)} (removed by {clean(', '.join(one.by))})"
+    if change.unforeseen and not plan.offline:
+        else_ = "else " if change.removes else ""
+        names = " ".join(change.unforeseen)
+        yield f"  ? what {else_}apt removes for {names} is not known yet: its lists lack it; nothing else may go"
     for account in change.accounts:
         yield f"  ~ account {account.name} (uid {account.uid})"
     for directory in change.directories:
         yield f"  ~ directory {directory.path}  {directory.mode} {directory.owner}:{directory.group}"
     for file in change.files:
-        yield from _file(file, texts, new_files)
+        yield from _file(file, plan.texts, new_files)
     for unit in change.units:
         yield f"  ~ unit {unit.name}: {', '.join(unit.actions)} ({clean(unit.reason)})"
     if change.opaque:

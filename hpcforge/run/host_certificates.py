@@ -3,14 +3,14 @@
 With it a user on one node reaches another by name without a question, and adding a node changes nothing on the others.
 hpcforge's own connections do not rest on it: they pin each node's key.
 
-Time goes in steps of 90 days. A certificate of one step is valid in that step and the next, so that at any time those
-of two steps are, and an apply within 90 days of the last renews them in time. The host key of a machine that was removed
-or replaced is revoked, with all certificates for it, until there is another authority.
+Time goes in steps of 90 days. A certificate of one step is valid in that step and the next: at any time those of two
+steps are, and an apply within 90 days of the last renews them in time. The host key of a machine that was removed or
+replaced is revoked, with all certificates for it, until there is another authority.
 
 A certificate is a function of authority, key, names and step, so that the same blueprint gives the same bytes: its
-nonce, which OpenSSH draws at random, is derived from what is signed. (A nonce is there to keep whoever gets certificates
-signed from choosing all of the input; Ed25519 signs with SHA-512, so that nothing rests on it here.) The format is
-OpenSSH's PROTOCOL.certkeys.
+nonce, which OpenSSH draws at random, is derived from what is signed. (A nonce is there to keep whoever gets
+certificates signed from choosing all of the input; Ed25519 signs with SHA-512, so that nothing rests on it here.) The
+format is OpenSSH's PROTOCOL.certkeys.
 """
 
 from __future__ import annotations

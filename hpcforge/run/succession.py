@@ -6,16 +6,15 @@ from collections.abc import Mapping
 
 from packaging.version import InvalidVersion, Version
 
+from hpcforge.errors import ExpectedError
 from hpcforge.plan.roster import LastRun, Roster
 from hpcforge.run.commit import Commit
 
 
-class OlderError(Exception):
-    """This hpcforge is older than one that has applied before; `hint` says what to do."""
+class OlderError(ExpectedError):
+    """This hpcforge is older than one that has applied before."""
 
-    def __init__(self, message: str) -> None:
-        super().__init__(message)
-        self.hint = "it could undo what it does not know: install that version or a newer one"
+    hint = "it could undo what it does not know: install that version or a newer one"
 
 
 def refuse_older(ours: str, roster: Roster, nodes: Mapping[str, str | None]) -> None:

@@ -16,6 +16,8 @@ from hpcforge.blueprint.hostlist import HostlistError, expand, fold
         ("n[1,3,5-6]", ["n1", "n3", "n5", "n6"]),
         ("n[8-11]", ["n8", "n9", "n10", "n11"]),
         ("r[1-2]n[1-2]-ib0", ["r1n1-ib0", "r1n2-ib0", "r2n1-ib0", "r2n2-ib0"]),
+        ("r1[8-10]", ["r18", "r19", "r110"]),  # not r18 to r110
+        ("n[1-2][3-4]", ["n13", "n14", "n23", "n24"]),
         ("z,b[2-3],a", ["z", "b2", "b3", "a"]),  # in the order written: addresses go with names
         ("10.1.0.20,10.1.0.[3-4]", ["10.1.0.20", "10.1.0.3", "10.1.0.4"]),
     ],

@@ -5,11 +5,13 @@ And what those keys are good for: users go from node to node by name without a q
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -36,6 +38,29 @@ slurm: {{controller: n1, reserve: {{cores: 1, memory_gib: 1}}, partitions: {{mai
 users:
   ada: {{uid: 2001}}
 """
+# The role as it was until hpcforge managed keys in /etc/ssh.
+KEYS_IN_HOMES = """\
+description: Keys in homes.
+on: "true"
+needs: [base]
+accounts:
+  - {for_each: cluster.users, name: "{{ item.name }}", uid: "{{ item.uid }}", home: "{{ item.home }}"}
+directories:
+  - for_each: cluster.users
+    when: item.keys
+    path: "{{ item.home }}/.ssh"
+    mode: "0700"
+    owner: "{{ item.name }}"
+    group: "{{ item.name }}"
+files:
+  - for_each: cluster.users
+    when: item.keys
+    path: "{{ item.home }}/.ssh/authorized_keys"
+    template: authorized_keys.j2
+    mode: "0600"
+    owner: "{{ item.name }}"
+    group: "{{ item.name }}"
+"""
 
 
 @dataclass(frozen=True)
@@ -49,11 +74,12 @@ class Here:
     def inventory(self) -> Path:
         return self.blueprint.with_name("trust.inventory.yaml")
 
-    def cli(self, verb: str, *more: str) -> subprocess.CompletedProcess[str]:
+    def cli(self, verb: str, *more: str, start: Sequence[str] = ("-m", "hpcforge")) -> subprocess.CompletedProcess[str]:
         environment = {**os.environ, "HPCFORGE_IDENTITY": str(self.blueprint.with_name("age.key"))}
         environment |= {"SSH_AUTH_SOCK": str(self.blueprint.with_name("agent"))}
+        environment |= {"XDG_STATE_HOME": str(self.blueprint.with_name("state"))}
         roles = str(self.blueprint.with_name("roles"))
-        words = [sys.executable, "-m", "hpcforge", verb, str(self.blueprint), "--roles", roles, *more]
+        words = [sys.executable, *start, verb, str(self.blueprint), "--roles", roles, *more]
         done = subprocess.run(
             words, env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=1800, check=False
         )
@@ -65,6 +91,33 @@ class Here:
         done = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=300)
         assert not check or done.returncode == 0, done.stderr
         return done.stdout
+
+    @property
+    def users_role(self) -> Path:
+        return self.blueprint.with_name("roles") / "users/role.yaml"
+
+    def with_users(self, *users: str) -> None:
+        """The blueprint with these users in place of those that it has."""
+        text = self.blueprint.read_text()
+        head, _, rest = text.partition("users:\n")
+        kept = [line for line in rest.splitlines(keepends=True) if not line.startswith("  ")]
+        self.blueprint.write_text(head + "users:\n" + "".join(f"  {user}\n" for user in users) + "".join(kept))
+
+    def key_of(self, name: str) -> str:
+        """The public key of a key pair of a user's own, on this host."""
+        path = self.blueprint.with_name(f"key_{name}")
+        if not path.exists():
+            subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", name, "-f", path], check=True)
+        return path.with_name(f"{path.name}.pub").read_text().strip()
+
+    def logs_in(self, name: str, node: str) -> bool:
+        """Whether a user gets into a node from here with that key."""
+        options = ["BatchMode=yes", "IdentitiesOnly=yes", "IdentityAgent=none", "StrictHostKeyChecking=no"]
+        options += ["UserKnownHostsFile=/dev/null", "LogLevel=ERROR"]
+        ssh = ["ssh", *(word for option in options for word in ("-o", option))]
+        key, address = self.blueprint.with_name(f"key_{name}"), self.lab.node(node).address
+        ended = subprocess.run([*ssh, "-i", key, f"{name}@{address}", "id", "-un"], capture_output=True, check=False)
+        return ended.stdout.strip() == name.encode()
 
     def ask(self, name: str) -> str:
         """What a user of n1 gets who runs `hostname` on another node, with nobody to answer a question."""
@@ -157,6 +210,137 @@ def test_a_new_authority_is_brought_to_all(here: Here) -> None:
     assert here.cli("plan").returncode == 0
 
 
+HERS = "sh -c 'ls -A /home/ada/.ssh; stat -c %U:%a /home/ada/.ssh; readlink /home/ada/.ssh/authorized_keys'"
+
+
+def test_keys_of_an_earlier_hpcforge_move_out_of_homes(here: Here) -> None:
+    """What was there before is hers again, the new place is read before the old one is given up."""
+    new = here.users_role.read_text()
+    for node in ("n1", "n2"):
+        here.inside(
+            node, "su ada -c 'mkdir -p -m 0700 ~/.ssh; rm -f ~/.ssh/*; ln -s ../elsewhere ~/.ssh/authorized_keys'"
+        )
+    before = [here.inside(node, HERS) for node in ("n1", "n2")]
+    here.with_users(f'ada: {{uid: 2001, keys: ["{here.key_of("ada")}"]}}')
+    here.users_role.write_text(KEYS_IN_HOMES)
+    assert here.cli("apply", "--yes").returncode == 0
+    assert here.inside("n2", "test -f /home/ada/.ssh/authorized_keys && echo file") == "file\n"
+    assert here.logs_in("ada", "n2")
+    here.users_role.write_text(new)
+    done = here.cli("apply", "--yes")
+    assert done.returncode == 0, done.stderr
+    assert [here.inside(node, HERS) for node in ("n1", "n2")] == before
+    assert here.inside("n2", "stat -c %U /home/ada/.ssh/authorized_keys") == "ada\n"
+    assert all(here.logs_in("ada", node) for node in ("n1", "n2"))
+    assert here.inside("n2", "stat -c %U:%a /etc/ssh/authorized_keys.d/ada") == "root:644\n"
+    assert here.cli("plan").returncode == 0
+
+
+def test_keys_that_leave_let_nobody_in(here: Here) -> None:
+    here.with_users("ada: {uid: 2001}")
+    done = here.cli("apply", "--yes")
+    assert done.returncode == 0, done.stderr
+    assert not here.logs_in("ada", "n2")
+    assert (
+        here.inside("n2", "ls /etc/ssh/authorized_keys.d /etc/ssh/sshd_config.d/hpcforge_authorized*", check=False)
+        == ""
+    )
+    assert here.cli("plan").returncode == 0
+
+
+def test_users_that_would_lock_hpcforge_out_are_taken_back(here: Here) -> None:
+    """Keys are read from /etc/ssh alone, and the login user has none there."""
+    new = here.users_role.read_text()
+    here.with_users(f'ada: {{uid: 2001, keys: ["{here.key_of("ada")}"]}}')
+    here.users_role.write_text(new.replace(".ssh/authorized_keys .ssh/authorized_keys2 ", ""))
+    done = here.cli("apply", "--yes")
+    assert done.returncode != 0
+    assert "no new connection could be made" in done.stdout + done.stderr
+    for node in ("n1", "n2"):
+        _until(lambda node=node: here.inside(node, "test ! -e /etc/ssh/authorized_keys.d/ada && echo gone") == "gone\n")
+    here.users_role.write_text(new)
+    assert "taken back" in here.cli("plan").stdout
+    assert here.cli("apply", "--yes").returncode == 0
+    assert here.logs_in("ada", "n2")
+
+
+def test_the_login_users_only_key_is_not_taken_away(here: Here) -> None:
+    """Keys that leave are guarded as keys that come."""
+    public = here.lab.key.with_name("key.pub").read_text().strip()
+    uid = here.inside("n1", "id -u ops").strip()
+    here.with_users("ada: {uid: 2001}", f'ops: {{uid: {uid}, keys: ["{public}"]}}')
+    assert here.cli("apply", "--yes").returncode == 0
+    own = "/home/ops/.ssh/authorized_keys"
+    for node in ("n1", "n2"):
+        here.inside(node, f"mv {own} {own}.away")
+    try:
+        here.with_users("ada: {uid: 2001}", f"ops: {{uid: {uid}}}")
+        done = here.cli("apply", "--yes")
+        assert done.returncode != 0
+        for node in ("n1", "n2"):
+            _until(lambda node=node: "ssh-" in here.inside(node, "cat /etc/ssh/authorized_keys.d/ops", check=False))
+        plan = here.cli("plan")
+        assert plan.returncode == 2
+        assert "users: file /etc/ssh/authorized_keys.d/ops" in plan.stdout
+    finally:
+        for node in ("n1", "n2"):
+            here.inside(node, f"mv {own}.away {own}")
+    assert here.cli("apply", "--yes").returncode == 0
+    assert here.inside("n1", "ls /etc/ssh/authorized_keys.d", check=False) == ""
+
+
+def _until(holds: Callable[[], bool], timeout_s: float = 120) -> None:
+    deadline = time.monotonic() + timeout_s
+    while True:
+        with contextlib.suppress(AssertionError):  # nobody is let in meanwhile
+            if holds():
+                return
+        assert time.monotonic() < deadline
+        time.sleep(2)
+
+
+# hpcforge as it will be or was some steps of host certificates from now.
+IN_ANOTHER_STEP = """
+import runpy
+from hpcforge.run import host_certificates
+now = host_certificates.current_step()
+host_certificates.current_step = lambda: now + {steps}
+runpy.run_module("hpcforge", run_name="__main__", alter_sys=True)
+"""
+
+
+@pytest.mark.parametrize(("steps", "why"), [(-2, "expired"), (2, "not yet valid")])
+def test_certificates_end_and_an_apply_renews_them(here: Here, steps: int, why: str) -> None:
+    n2 = here.lab.node("n2").address
+    assert here.cli("apply", "--yes", start=("-c", IN_ANOTHER_STEP.format(steps=steps))).returncode == 0
+    said = here.ask(n2)
+    assert why in said
+    assert "Host key verification failed." in said
+    assert here.cli("plan").returncode == 2
+    assert here.cli("apply", "--yes").returncode == 0
+    assert here.ask(n2) == "n2\n"
+    assert here.cli("plan").returncode == 0
+    assert here.cli("plan", start=("-c", IN_ANOTHER_STEP.format(steps=1))).returncode == 2  # 90 days later: new ones
+
+
+def test_a_node_with_another_name_is_refused_and_nothing_done_to_it(here: Here) -> None:
+    before = here.inside("n2", "cat /var/lib/hpcforge/receipt.json")
+    blueprint, inventory = here.blueprint.read_text(), here.inventory.read_text()
+    here.blueprint.write_text(blueprint.replace("  n2:", "  n9:"))
+    here.inventory.write_text(inventory.replace("n2:", "n9:"))
+    try:
+        for verb in (["plan"], ["apply", "--yes"], ["apply", "--yes", "--limit", "n9"]):
+            done = here.cli(*verb)
+            assert done.returncode == 3
+            assert "n2 leaves, and n9 comes at the same address or with the same host key" in done.stderr
+            assert "nodes remove" in done.stderr
+        assert here.inside("n2", "cat /var/lib/hpcforge/receipt.json") == before
+    finally:
+        here.blueprint.write_text(blueprint)
+        here.inventory.write_text(inventory)
+    assert here.cli("plan").returncode == 0
+
+
 def test_a_jump_host_that_is_no_node_is_recorded_with_its_user(here: Here) -> None:
     """n1 as a machine of the site's: another blueprint, which has only n2."""
     n1 = here.lab.node("n1").address
@@ -178,9 +362,34 @@ def test_a_jump_host_that_is_no_node_is_recorded_with_its_user(here: Here) -> No
 def test_another_machine_under_the_name_is_refused(here: Here) -> None:
     """The authority vouches for recorded keys only."""
     key = "/etc/ssh/ssh_host_ed25519_key"
-    here.inside("n2", f"rm {key}*; ssh-keygen -q -t ed25519 -N '' -f {key}; systemctl restart ssh")
+    certificate = "/etc/ssh/hpcforge_host_certificate.pub"
+    here.inside("n2", f"cp {key} /root/stolen; cp {certificate} /root/stolen-cert.pub; rm {key}*")
+    here.inside("n2", f"ssh-keygen -q -t ed25519 -N '' -f {key}; systemctl restart ssh")
     assert here.ask(here.lab.node("n2").address).strip().endswith("Host key verification failed.")
     done = here.cli("apply", "--yes", "--trust-new")
     assert done.returncode == 4
     assert "the host key of n2" in done.stdout + done.stderr
     assert "nodes replace" in done.stdout + done.stderr
+
+
+def test_the_key_of_a_machine_that_was_replaced_is_revoked(here: Here) -> None:
+    """Whoever has the old machine's key and its certificate, which is still valid, passes for it no more."""
+    address, stolen = here.lab.node("n2").address, "/root/stolen"
+    ask = f"ssh -p 2222 -o HostKeyAlias=n2 -o BatchMode=yes -o StrictHostKeyChecking=yes {address} hostname"
+    here.inside("n2", f"test -s {stolen} -a -s {stolen}-cert.pub")
+    sshd = (
+        f"/usr/sbin/sshd -p 2222 -o PidFile=none -o HostKey={stolen} -o HostCertificate={stolen}-cert.pub -f /dev/null"
+    )
+    here.inside("n2", f"systemd-run --quiet --unit old {sshd} -D")
+    _until(lambda: here.inside("n1", f"su ada -c '{ask}' 2>&1", check=False) == "n2\n", timeout_s=20)
+    environment = {**os.environ, "HPCFORGE_IDENTITY": str(here.blueprint.with_name("age.key"))}
+    replace = [sys.executable, "-m", "hpcforge", "nodes", "replace", str(here.blueprint), "n2", "--yes"]
+    subprocess.run(replace, env=environment, check=True, capture_output=True)
+    done = here.cli("apply", "--yes", "--trust-new")
+    assert done.returncode == 0, done.stderr
+    assert here.ask(address) == "n2\n"
+    said = here.inside("n1", f"su ada -c '{ask}' 2>&1", check=False)
+    assert "REVOKED" in said
+    assert "Host key verification failed." in said
+    assert here.cli("plan").returncode == 0  # revoked it stays, though no roster knows the old key any more
+    assert here.inside("n1", "grep -c ^@revoked /etc/ssh/ssh_known_hosts2") == "3\n"
