@@ -56,6 +56,7 @@ def _take_away(work: Sequence[Json], remembered: Receipt, report: Report) -> Non
     each("unit", "units", partial(_unit_back, moved))
     _purge(work, report)
     each("account", "accounts", partial(_lock, report))
+    _say_who_stays(work, remembered, report)
 
 
 def _arm(work: Sequence[Json], remembered: Receipt, report: Report) -> None:
@@ -95,6 +96,17 @@ def _lock(report: Report, entry: Json, name: str) -> str | None:
         report.warning(f"account {name} is the one that hpcforge logs in to: not locked, and no longer watched")
         return None
     return accounts.lock(name)
+
+
+def _say_who_stays(work: Sequence[Json], remembered: Receipt, report: Report) -> None:
+    """Accounts that were there before us, or whose making no receipt tells of, are as open as they were."""
+    entries = [(remembered.roles[role["role"]]["accounts"], role["accounts"]) for role in work]
+    stay = {name for made, names in entries for name in names if not made[name] and accounts.is_there(name)}
+    if stay:
+        report.warning(
+            f"there before hpcforge, and so not locked: {', '.join(sorted(stay))}; to lock an account: "
+            "usermod --lock --expiredate 1 NAME"
+        )
 
 
 def _each(work: Sequence[Json], kind: str, key: str, act: Act, remembered: Receipt, report: Report) -> set[str]:
