@@ -363,8 +363,8 @@ def test_another_machine_under_the_name_is_refused(here: Here) -> None:
     """The authority vouches for recorded keys only."""
     key = "/etc/ssh/ssh_host_ed25519_key"
     certificate = "/etc/ssh/hpcforge_host_certificate.pub"
-    here.inside("n2", f"cp {key} /root/stolen; cp {certificate} /root/stolen-cert.pub; rm {key}*")
-    here.inside("n2", f"ssh-keygen -q -t ed25519 -N '' -f {key}; systemctl restart ssh")
+    steal = f"cp {key} /root/stolen; cp {certificate} /root/stolen-cert.pub; rm {key}*"
+    here.inside("n2", f"{steal}; ssh-keygen -q -t ed25519 -N '' -f {key}; systemctl restart ssh")
     assert here.ask(here.lab.node("n2").address).strip().endswith("Host key verification failed.")
     done = here.cli("apply", "--yes", "--trust-new")
     assert done.returncode == 4

@@ -189,7 +189,7 @@ def test_contents_that_nobody_tells_of_are_deleted(tmp_path, kept, wanted):
 def test_accounts_of_before_are_told_of_when_nobody_wants_them(wanted):
     """Nothing is done to them, but whoever takes a user out is to hear of it."""
     users = {"role": "users", "accounts": [{"name": "root"}, {"name": "nobody-has-this"}]}
-    owned = ownership.intend(receipt.Receipt(), [users])
+    owned = ownership.intend(EMPTY, [users])
     assert owned.roles["users"]["accounts"] == {"root": False, "nobody-has-this": True}
     assert ownership.surplus(owned, [users]) == {}
     left = ownership.surplus(owned, [{"role": "users", "accounts": users["accounts"][1:]}])
