@@ -338,7 +338,7 @@ def test_a_node_with_another_name_is_refused_and_nothing_done_to_it(here: Here) 
     finally:
         here.blueprint.write_text(blueprint)
         here.inventory.write_text(inventory)
-    assert here.cli("plan").returncode == 0
+    assert "leaving" not in here.cli("plan").stdout
 
 
 def test_a_jump_host_that_is_no_node_is_recorded_with_its_user(here: Here) -> None:
