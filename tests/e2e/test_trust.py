@@ -364,7 +364,7 @@ def test_another_machine_under_the_name_is_refused(here: Here) -> None:
     key = "/etc/ssh/ssh_host_ed25519_key"
     certificate = "/etc/ssh/hpcforge_host_certificate.pub"
     old = "/root/old_key"  # whoever had root there has it, and its certificate: on another port, the old machine
-    sshd = f"/usr/sbin/sshd -D -p 2222 -o PidFile=none -o HostKey={old} -o HostCertificate={old}-cert.pub -f /dev/null"
+    sshd = f"/usr/sbin/sshd -D -p 2222 -o UsePAM=yes -o HostKey={old} -o HostCertificate={old}-cert.pub -f /dev/null"
     keep = f"cp {key} {old}; cp {certificate} {old}-cert.pub; systemd-run --quiet --unit old {sshd}"
     here.inside("n2", f"{keep}; rm {key}*; ssh-keygen -q -t ed25519 -N '' -f {key}; systemctl restart ssh")
     assert here.ask(here.lab.node("n2").address).strip().endswith("Host key verification failed.")
