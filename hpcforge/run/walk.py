@@ -310,7 +310,7 @@ class _Walker:
             self.result.changed[node.name] = self.result.changed.get(node.name, 0) + 1
         elif event.kind == "role_done" and event.data.get("role") in node.running.completes:
             self._settle(node.name, str(event.data["role"]), Outcome("done"))
-        elif event.kind == "done" and "facts" in event.data:
+        elif event.kind == "done" and "memory_kib" in event.data["facts"]:  # first contact ends without facts
             self.result.facts[node.name] = event.data["facts"]
         elif event.kind == "result":
             self._end_stage(node, event.data)
