@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from typing import Annotated
 
 import typer
@@ -15,6 +14,7 @@ from hpcforge.cli.failures import UsageError
 from hpcforge.fabric.rules import RULES as FABRIC_RULES
 from hpcforge.facility.rules import RULES as FACILITY_RULES
 from hpcforge.facility.rules import explained
+from hpcforge.report import printing
 
 RULES = {**FACILITY_RULES, **FABRIC_RULES}
 
@@ -38,7 +38,7 @@ def explain(
     rules = list(RULES.values()) if code is None else [RULES[code.upper()]]
     if as_json:
         entries = [vars(rule) for rule in rules]
-        sys.stdout.write(json.dumps({"schema_version": 1, "rules": entries}, indent=2) + "\n")
+        printing.result(json.dumps({"schema_version": 1, "rules": entries}, indent=2) + "\n")
     else:
-        sys.stdout.write("\n".join(map(explained, rules)))
+        printing.result("\n".join(map(explained, rules)))
     return Exit.DONE

@@ -12,6 +12,7 @@ from hpcforge.engines.tasks import EngineError
 from hpcforge.lab.errors import LabError
 from hpcforge.plan.plan_file import PlanFileError
 from hpcforge.plan.role import RoleError
+from hpcforge.report.text import one_line
 from hpcforge.run.lease import LeaseHeldError
 from hpcforge.run.secrets import SecretsError
 from hpcforge.run.succession import OlderError
@@ -35,13 +36,11 @@ def explain(error: Exception) -> tuple[str | None, Exit]:
     if isinstance(error, UsageError | SelectionError | EditError):
         return f"error: {error}\nhint: {error.hint}\n", Exit.INVALID
     if isinstance(error, LeaseHeldError):
-        return f"error: {error}\nhint: {error.hint}\n", Exit.BUSY
+        return f"error: {one_line(str(error))}\nhint: {error.hint}\n", Exit.BUSY
     if isinstance(error, SecretsError | LabError | FetchError | OlderError):
         return f"error: {error}\n" + (f"hint: {error.hint}\n" if error.hint else ""), Exit.ERROR
     if isinstance(error, PlanFileError):
         return f"error: {error}\nhint: {error.hint}\n", Exit.INVALID
-    if isinstance(error, LeaseHeldError):
-        return f"error: {error}\nhint: {error.hint}\n", Exit.BUSY
     if isinstance(error, RoleError):
         return f"error: {error}\nhint: this is a fault in a role, not in the blueprint\n", Exit.ERROR
     if isinstance(error, EngineError):

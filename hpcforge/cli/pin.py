@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from stat import S_IMODE
 
 import typer
@@ -14,6 +13,7 @@ from hpcforge.cli import options
 from hpcforge.cli.exit_codes import Exit
 from hpcforge.cli.failures import UsageError
 from hpcforge.cluster import load
+from hpcforge.report import printing
 
 
 def register(app: typer.Typer) -> None:
@@ -42,5 +42,5 @@ def pin(blueprint: options.Blueprint, inventory: options.Inventory = None) -> in
     if new != old:
         file = loaded.inventory_path.resolve()  # a link stays a link
         write_atomically(file, new, S_IMODE(file.stat().st_mode))
-    sys.stderr.write(f"{loaded.inventory_path}: {len(chosen)} positions pinned\n")
+    printing.note(f"{loaded.inventory_path}: {len(chosen)} positions pinned\n")
     return Exit.DONE

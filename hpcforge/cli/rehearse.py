@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
-import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -20,6 +19,7 @@ from hpcforge.cli.site import lab_name
 from hpcforge.cluster import load
 from hpcforge.cluster.model import Cluster
 from hpcforge.lab import lab as labs
+from hpcforge.report import printing
 from hpcforge.report.apply_text import phases_line
 from hpcforge.report.progress import Progress
 from hpcforge.report.text import table
@@ -47,9 +47,9 @@ def up(blueprint: options.Blueprint, lab: options.LabName = None) -> int:
             network_name=cluster.network.name,
             progress=progress.say,
         )
-    sys.stderr.write(phases_line(progress.phases))
-    sys.stdout.write(_table(labs.status(made.name)))
-    sys.stderr.write(f"Next: {typed('apply', blueprint, lab=lab)}\n")
+    printing.note(phases_line(progress.phases))
+    printing.result(_table(labs.status(made.name)))
+    printing.note(f"Next: {typed('apply', blueprint, lab=lab)}\n")
     return Exit.DONE
 
 
@@ -57,7 +57,7 @@ def up(blueprint: options.Blueprint, lab: options.LabName = None) -> int:
 def status(lab: options.LabName = None, as_json: options.Json = False) -> int:
     """Show the nodes of a rehearsal, and whether they run."""
     found = labs.status(lab or lab_name(Path.cwd()))
-    sys.stdout.write(_json(found) if as_json else _table(found))
+    printing.result(_json(found) if as_json else _table(found))
     return Exit.DONE
 
 
@@ -77,7 +77,7 @@ def ssh(
         raise UsageError(f"the rehearsal {name!r} is not up", f"start it: {start}")
     words = command or []
     argv = labs.ssh_argv(found, node, ["sh", "-c", words[0]] if len(words) == 1 else words)
-    sys.stdout.flush()
+    printing.flush()
     os.execvp(argv[0], argv)  # noqa: S606 - a list, no shell: ssh takes the terminal over
 
 

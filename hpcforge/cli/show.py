@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import sys
 from typing import Any
 
 import typer
@@ -13,6 +12,7 @@ import yaml
 from hpcforge.cli import options
 from hpcforge.cli.exit_codes import Exit
 from hpcforge.cluster import load
+from hpcforge.report import printing
 
 
 def register(app: typer.Typer) -> None:
@@ -24,7 +24,7 @@ def show(blueprint: options.Blueprint, inventory: options.Inventory = None, as_j
     """Print the cluster that a blueprint and its inventory come to: nodes, addresses, defaults. Looks at no node."""
     cluster = dataclasses.asdict(load(blueprint, inventory).cluster)
     text = json.dumps({"schema_version": 1, "cluster": cluster}, indent=2, default=str)  # paths as text
-    sys.stdout.write(text + "\n" if as_json else _yaml(json.loads(text)["cluster"]))
+    printing.result(text + "\n" if as_json else _yaml(json.loads(text)["cluster"]))
     return Exit.DONE
 
 

@@ -1,9 +1,9 @@
 """Data from outside against a type: it fits, or it is said where it does not.
 
 Types are those that JSON can have: `str`, `bool`, `int`, `float`, `None`, `Literal`, `list[X]`, `dict[str, X]`, unions
-and TypedDicts, whose keys have to be there (but for `NotRequired`) and no others. Numbers are finite and not beyond what
-JSON carries exactly; `Annotated` with a `Within` or `Line` asks for more. A type is compiled once, and values are only
-looked at.
+and TypedDicts, whose keys have to be there (but for `NotRequired`) and no others. Numbers are finite and not beyond
+what JSON carries exactly; `Annotated` with a `Within` or `Line` asks for more. A type is compiled once, and values are
+only looked at.
 """
 
 from __future__ import annotations

@@ -48,7 +48,9 @@ def run(argv: Sequence[str], timeout_s: float, merge: bool = False) -> Outcome:
     streams = (bytearray(), bytearray())
 
     def keep(stream: bytearray) -> Callable[[bytes], None]:
-        return lambda data: stream.extend(data[: max(0, OUTPUT_LIMIT + 1 - len(stream))])  # one more shows that it is cut
+        return lambda data: stream.extend(
+            data[: max(0, OUTPUT_LIMIT + 1 - len(stream))]
+        )  # one more shows that it is cut
 
     process = start(argv, stderr=subprocess.STDOUT if merge else subprocess.PIPE)
     sinks = {pipe.fileno(): keep(kept) for pipe, kept in zip((process.stdout, process.stderr), streams) if pipe}

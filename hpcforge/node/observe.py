@@ -113,7 +113,7 @@ class _Commands(threading.Thread):
             return None
 
     def answers(self, report: Report) -> Json:
-        """Output of the commands that were asked for and succeeded. One that is cut is no answer: the request failed."""
+        """Output of the commands that were asked for and succeeded; one that is cut is a failure of the request."""
         self.join()
         for name, error in self.cut.items():
             report.failed(None, "command", name, error)

@@ -107,7 +107,9 @@ class _Walker:
             self.result.outcomes[one.node] = {}
             self.nodes[one.node] = _Node(one.node, deque(leaving_stages(one, run)))
             jobs = plan.jobs.get(one.node, ())
-            if one.unreachable is not None and jobs:  # away from us, but not from Slurm: to forget it would kill them
+            if one.unknown is not None:
+                self._end(self.nodes[one.node], Outcome("failed", one.unknown))
+            elif one.unreachable is not None and jobs:  # away from us, but not from Slurm: to forget it would kill them
                 why = f"unreachable, and Slurm says that jobs run there: {', '.join(jobs)}"
                 self._end(self.nodes[one.node], Outcome("deferred", why))
             elif one.unreachable is not None:
