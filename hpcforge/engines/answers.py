@@ -319,6 +319,10 @@ class Hearing:
             self._say(said)
         return kind, data
 
+    def error(self, node: str) -> str | None:
+        """What the lines themselves say against a program that ended well."""
+        return self.against or (None if self.answered else f"the node program on {node} ended without an answer")
+
     def _say(self, why: str) -> None:
         self.against = self.against or why
 

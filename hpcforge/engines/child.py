@@ -183,8 +183,7 @@ def _exec(link: Link, task: Json, emit: Any) -> Json:
     elif ended.flooded:
         error = f"more than {MAX_OUTPUT_BYTES >> 20} MiB of output on {target.name}: stopped listening"
     else:
-        error = explain(target, ended.rc, ended.stderr, task["timeout_s"], ended.wall_s) or hearing.against
-        error = error or (None if hearing.answered else f"the node program on {target.name} ended without an answer")
+        error = explain(target, ended.rc, ended.stderr, task["timeout_s"], ended.wall_s) or hearing.error(target.name)
     ok, stdout = error is None, out.text()
     return result(ok=ok, rc=ended.rc, stdout=stdout, stderr=ended.stderr, error=error, changed=hearing.changed)
 
