@@ -65,7 +65,8 @@ def status(lab: options.LabName = None, as_json: options.Json = False) -> int:
 def ssh(
     node: Annotated[str, typer.Argument(help="The node.")],
     command: Annotated[
-        list[str] | None, typer.Argument(help="A command and its arguments, or one shell text; none gives a shell.")
+        list[str] | None,
+        typer.Argument(help="A command, as ssh takes it: a shell on the node reads it. None: a shell."),
     ] = None,
     lab: options.LabName = None,
 ) -> int:
@@ -75,8 +76,7 @@ def ssh(
     if found is None:
         start = typed("rehearse", "up", "BLUEPRINT", lab=lab)
         raise UsageError(f"the rehearsal {name!r} is not up", f"start it: {start}")
-    words = command or []
-    argv = labs.ssh_argv(found, node, ["sh", "-c", words[0]] if len(words) == 1 else words)
+    argv = [*labs.ssh_argv(found, node), *(command or ())]  # ssh joins the words, the shell there takes them apart
     printing.flush()
     os.execvp(argv[0], argv)  # noqa: S606 - a list, no shell: ssh takes the terminal over
 

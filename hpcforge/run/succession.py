@@ -11,6 +11,7 @@ from hpcforge.plan.roster import LastRun, Roster
 from hpcforge.run.commit import Commit
 
 _AHEAD = 1000  # runs that a node may have seen and the roster not: those that were killed, or had lost the head
+_NO_RUN = 5 * 10**8  # half of what a receipt may say at all: whoever leaps to it has as many left
 _RECEIPT = "/var/lib/hpcforge/receipt.json"
 
 
@@ -44,10 +45,11 @@ def distrusted(ours: str, number: int | None, receipts: Mapping[str, Mapping[str
             found[node] = (
                 f"its receipt is of hpcforge {version}, and this is {ours}: install that version or a newer one"
             )
-        elif number is not None and run > number + _AHEAD:
+        elif run > (_NO_RUN if number is None else number + _AHEAD):
+            last = "no cluster has had so many" if number is None else f"the last one of this cluster is {number}"
             found[node] = (
-                f"its receipt tells of run {run}, and the last one of this cluster is {number}: if others believed it, "
-                f"they would refuse every run until then; look at that node, and move {_RECEIPT} away there"
+                f"its receipt tells of run {run}, and {last}: nodes that believed it would refuse every run until "
+                f"then; look at that node, and move {_RECEIPT} away there"
             )
     return found
 

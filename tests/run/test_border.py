@@ -7,7 +7,9 @@ are finished, the odd one is named, and nothing reaches a terminal that could st
 
 from __future__ import annotations
 
+import base64
 import copy
+import hashlib
 import io
 import json
 from collections import deque
@@ -44,7 +46,7 @@ from hpcforge.report.stream import Stream
 from hpcforge.run import lease as leases
 from hpcforge.run.admit import admit
 from hpcforge.run.apply import Applied
-from hpcforge.run.history import past, write_log
+from hpcforge.run.history import Copy, past, write_log
 from hpcforge.run.observe import wait_for_others
 from hpcforge.run.result import Result
 from hpcforge.run.run import Run
@@ -55,6 +57,7 @@ from hpcforge.verify.verdicts import VERDICTS_PATH, Verdict, dump, load
 
 Line = dict[str, Any]
 ODD = "w1"
+KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIAABAgMEBQYHCAkKCwwNDg8QERITFBUWFxgZGhscHR4f"
 RUN = Run(8, "cafe", "ada@desk", "small", "0.1")
 
 
@@ -70,7 +73,7 @@ def node(name: str, function: str, address: str, gpus: Gpus | None = None) -> No
         memory_mib=4096,
         gpus=gpus,
         address=address,
-        host_keys=("ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIGxv",),
+        host_keys=(KEY,),
     )
 
 
@@ -528,3 +531,66 @@ def test_what_is_no_answer_at_all_loses_that_node_alone(line: str) -> None:
     others_are_done(ended)
     assert ODD in plan.unreachable
     assert ODD in ended.lost
+
+
+STRANGER = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIB8eHRwbGhkYFxYVFBMSERAPDg0MCwoJCAcGBQQDAgEA"
+FINGERPRINT = "SHA256:" + base64.b64encode(
+    hashlib.sha256(base64.b64decode(STRANGER.split()[1])).digest()
+).decode().rstrip("=")  # fmt: skip
+
+
+def test_a_machine_that_only_the_head_knows_is_not_entered() -> None:
+    """A head in wrong hands adds to its roster a machine of somebody's as a node that leaves."""
+    enrolled = Enrolled("10.6.6.6", (STRANGER,), "w9", ("worker",), 1)
+    evil = replace(ROSTER, nodes={**ROSTER.nodes, "w9": enrolled})
+    reads = {**HEAD_SAYS["reads"], ROSTER_PATH: json.dumps(roster_document(evil))}
+
+    def answer(task: Task) -> list[Any] | None:
+        assert task.node != "w9"
+        looked = task.node == "head" and isinstance(task, Program) and task.request["verb"] == "observe"
+        return [{**HEAD_SAYS, "reads": reads, "armed": [], "at_work": None}, DONE] if looked else None
+
+    printed = Printed(answer)
+    _, ended = printed.apply()
+    why = ended.failed()["w9"][0][1]
+    assert why.startswith(
+        f"only the roster on head says which machine it is: at 10.6.6.6, with host key {FINGERPRINT}; "
+    )
+    assert why.endswith("hpcforge trust BLUEPRINT w9")
+    assert f"leaving  w9\n  ! {why}\n" in printed.text[0]
+    assert f" failed    leaving: {why}\n" in printed.text[1]
+    assert ended.outcomes["w2"]["client"].status == "skipped"  # the head has to wait for it, and w2 for the head
+    again = printed.look()[0]
+    assert again.strangers == {"w9"}  # by what was written down here it is no better known
+    Copy.of("small").trust("small", "w9", enrolled)
+    entered = list[str]()
+    survey(Nodes(lambda task: None if task.node == "w9" else answer(task)), CLUSTER, DESIRED, NAMES,
+           entered.extend, printed.say, {}, whole=True)  # fmt: skip
+    assert entered == ["w9"]
+
+
+@pytest.mark.parametrize("receipt", [{"run": 900_000_000}, {"hpcforge": "9999"}], ids=["run number", "version"])
+def test_what_one_receipt_says_is_for_that_node_alone(receipt: Mapping[str, Any]) -> None:
+    odd = {**observed("client"), "receipt": {**RECEIPT, **receipt}, "armed": [], "at_work": None}
+
+    def answer(task: Task) -> list[Any] | None:
+        return (
+            [odd, DONE]
+            if task.node == ODD and isinstance(task, Program) and task.request["verb"] == "observe"
+            else None
+        )
+
+    printed = Printed(answer)
+    plan, ended = printed.apply()  # of run 8: the others' number and one
+    others_are_done(ended)
+    assert "its receipt " in plan.unreachable[ODD]
+    assert ODD in ended.lost
+
+
+def test_verdicts_that_count_on_a_node_that_is_away_say_so() -> None:
+    printed = Printed(lambda task: ["nothing"] if task.node == ODD else None)
+    printed.apply()
+    printed.status()
+    assert printed.text[2].startswith("verdicts of 9.0 s ago (w1 was there then, and is away now):\n")
+    assert "  (of before: not of the cluster as it is)\n" in printed.text[2]
+    assert "allreduce passed counting on w1, away now (" in printed.text[3]

@@ -37,6 +37,7 @@ def test_a_run_number_that_no_run_of_this_cluster_has_had_is_not_spread() -> Non
     found = distrusted("0.2.0", 41, receipts)
     assert list(found) == ["w2", "w4"]
     assert found["w2"].startswith("its receipt tells of run 900000000, and the last one of this cluster is 41")
+    assert list(distrusted("0.2.0", None, receipts)) == ["w2"]  # without a roster only what is out of all reason
     believed = [receipt for node, receipt in receipts.items() if node not in found]
     assert Run(0, "ab", "ada@near", "c", "0.2.0").numbered(believed, Roster("c", last())).number == 1042
 
