@@ -103,11 +103,20 @@ class OldOpaque(TypedDict):
     digest: Word | None
 
 
+class Goes(TypedDict):
+    """A package that would be removed for others."""
+
+    name: Word
+    by: list[Word]
+
+
 class Difference(TypedDict):
     """A role of which something is not as wanted."""
 
     role: Word
     packages: list[Word]
+    removes: NotRequired[list[Goes]]
+    unforeseen: NotRequired[list[Word]]
     directories: list[Directory]
     files: list[File]
     accounts: list[Account]
