@@ -23,6 +23,7 @@ import pytest
 from hpcforge.cluster.model import (
     Access,
     Cluster,
+    FabricOf,
     Gpus,
     Network,
     Node,
@@ -47,6 +48,7 @@ from hpcforge.run import lease as leases
 from hpcforge.run.admit import admit
 from hpcforge.run.apply import Applied
 from hpcforge.run.history import Copy, past, write_log
+from hpcforge.run.neighbours import ask
 from hpcforge.run.observe import wait_for_others
 from hpcforge.run.result import Result
 from hpcforge.run.run import Run
@@ -594,3 +596,32 @@ def test_verdicts_that_count_on_a_node_that_is_away_say_so() -> None:
     assert printed.text[2].startswith("verdicts of 9.0 s ago (w1 was there then, and is away now):\n")
     assert "  (of before: not of the cluster as it is)\n" in printed.text[2]
     assert "allreduce passed counting on w1, away now (" in printed.text[3]
+
+
+LLDP = {"lldp": {"interface": {"eth0": {"via": "LLDP", "chassis": {"leaf1": {"id": {"type": "mac", "value": "m"}}},
+        "port": {"id": {"type": "ifname", "value": "swp1"}, "descr": "d"}}}}}  # fmt: skip
+
+
+def test_an_odd_neighbour_silences_its_node_alone() -> None:
+    wired = replace(
+        CLUSTER,
+        nodes=tuple(replace(one, fabrics=("inband",)) for one in CLUSTER.nodes),
+        fabrics=(FabricOf("inband", "ethernet", 25.0, 1, False),),
+    )
+    odd = [*(json.dumps(line) for _, line in changes(LLDP)), "[" * 100_000, "no", "", '{"lldp": []}']
+    silent = 0
+    for text in odd:
+
+        class Said(Nodes):
+            def start(self, task: Task, text: str = text) -> None:
+                good = json.dumps(LLDP)
+                said = text if task.node == ODD else good
+                self.events.append(Event(task.node, task.id, "result", result(ok=True, rc=0, stdout=said)))
+
+        found = ask(Said(lambda _: None), wired)
+        assert {"head", "w2"} <= {one.device[0] for pair in found.heard.neighbours for one in pair}
+        assert set(found.silent) <= {ODD}
+        silent += len(found.silent)
+        for pair in found.heard.neighbours:
+            hash(pair)
+    assert silent > 20
