@@ -57,9 +57,12 @@ def fits(kind: Any) -> Check:
     """A function that raises MisfitError for values that are not of this type."""
     origin, arguments = get_origin(kind), get_args(kind)
     if origin is Annotated:
+        if isinstance(arguments[1], Line):
+            return _line(arguments[1].most)
         return _all(fits(arguments[0]), *(_bound(extra) for extra in arguments[1:]))
     if origin in (Union, types.UnionType):
-        return _union(tuple(fits(one) for one in arguments))
+        others = tuple(fits(one) for one in arguments if one is not type(None))
+        return _union(others, nullable=type(None) in arguments)
     if origin is Literal:
         return _one_of(arguments)
     if origin is list:
@@ -82,10 +85,7 @@ def _all(*checks: Check) -> Check:
     return check
 
 
-def _bound(extra: Within | Line) -> Check:
-    if isinstance(extra, Line):
-        return _line(extra.most)
-
+def _bound(extra: Within) -> Check:
     def check(value: Any) -> None:
         if not extra.low <= value <= extra.high:
             raise MisfitError(f"{_shown(value)} is not from {extra.low:g} to {extra.high:g}")
@@ -95,6 +95,8 @@ def _bound(extra: Within | Line) -> Check:
 
 def _line(most: int) -> Check:
     def check(value: Any) -> None:
+        if not isinstance(value, str):
+            raise MisfitError("not text")
         if len(value) > most:
             raise MisfitError(f"longer than {most} characters")
         if not value.isprintable():
@@ -103,8 +105,10 @@ def _line(most: int) -> Check:
     return check
 
 
-def _union(checks: tuple[Check, ...]) -> Check:
+def _union(checks: tuple[Check, ...], nullable: bool) -> Check:
     def check(value: Any) -> None:
+        if value is None and nullable:
+            return
         first: MisfitError | None = None
         for one in checks:
             try:
