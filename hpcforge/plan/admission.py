@@ -127,11 +127,10 @@ def drains(
 
 
 # All that scontrol knows is 800 bytes a node, and an answer may be 4 MiB: of these three fields 10,000 nodes fit.
-_FIELDS = """{
-  state = match($0, / State=[^ ]+/) ? substr($0, RSTART, RLENGTH) : ""
-  reason = match($0, / Reason=.*/) ? substr($0, RSTART, RLENGTH) : ""
-  print $1 state reason
-}"""
+_FIELDS = (
+    '{ state = match($0, / State=[^ ]+/) ? substr($0, RSTART, RLENGTH) : ""; '
+    'reason = match($0, / Reason=.*/) ? substr($0, RSTART, RLENGTH) : ""; print $1 state reason }'
+)
 SLURM_NODES_COMMAND = (
     "sh", "-c", 'all=$(scontrol --oneliner show node) && printf "%s\\n" "$all" | awk "$1"', "sh", _FIELDS,
 )  # fmt: skip
