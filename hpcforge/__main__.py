@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import sys
 
-_REACHES_NODES = ("plan", "apply", "verify", "status")
+_REACHES_NODES = ("plan", "apply", "verify", "status", "trust")
 
 
 def main() -> None:

@@ -6,7 +6,6 @@ same name, what is done then.
 
 from __future__ import annotations
 
-import sys
 import time
 from importlib import import_module
 from typing import Annotated, Any
@@ -16,6 +15,7 @@ import typer
 from hpcforge import __version__, clock
 from hpcforge.cli import failures
 from hpcforge.cli.exit_codes import Exit
+from hpcforge.report import printing
 
 _EXIT_CODES = """
 Exit status: 0 done, or nothing to do; 1 error; 2 changes are pending; 3 blueprint, inventory or usage invalid;
@@ -26,7 +26,7 @@ Exit status: 0 done, or nothing to do; 1 error; 2 changes are pending; 3 bluepri
 _UsageError: type[Any] = typer.BadParameter.__mro__[1]
 
 _VERBS = ("validate", "show", "explain", "design", "pin", "plan", "apply", "verify", "status", "nodes", "rehearse",
-          "secrets", "schema")  # fmt: skip
+          "secrets", "schema", "trust")  # fmt: skip
 
 
 def run(arguments: list[str], began_s: float | None = None) -> int:
@@ -51,16 +51,17 @@ def _run(arguments: list[str]) -> int:
     except typer.Exit as error:
         return error.exit_code
     except (KeyboardInterrupt, typer.Abort):
-        sys.stderr.write("interrupted\n")
+        printing.note("interrupted\n")
         return Exit.INTERRUPTED
     except BrokenPipeError:
-        sys.stderr.close()
+        printing.nobody_reads()
         return Exit.ERROR
     except Exception as error:
         message, code = failures.explain(error)
         if message is None:
-            raise
-        sys.stderr.write(message)
+            printing.fault(error)
+        else:
+            printing.note(message)
         return code
 
 
@@ -83,7 +84,7 @@ def _program(arguments: list[str]) -> typer.Typer:
 
 def _show_version(wanted: bool) -> None:
     if wanted:
-        sys.stdout.write(f"hpcforge {__version__}\n")
+        printing.result(f"hpcforge {__version__}\n")
         raise typer.Exit
 
 

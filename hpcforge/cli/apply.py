@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -26,6 +26,7 @@ from hpcforge.engines.tasks import Engine
 from hpcforge.plan.moved import moved, without
 from hpcforge.plan.plan import Plan
 from hpcforge.plan.roster import LastRun, Roster, next_roster
+from hpcforge.report import printing
 from hpcforge.report.apply_text import next_steps, nodes_table, phases_line, verdicts_table
 from hpcforge.report.progress import Progress
 from hpcforge.report.stream import Stream
@@ -72,9 +73,9 @@ def apply(
     made = read_plan(plan_file, wanted.desired, wanted.secrets, plan_again) if plan_file is not None else None
     with (
         open_engines(site) as engines,
-        Progress(live=not (as_json and sys.stdout.isatty())) as human,  # two cannot write to one screen
+        Progress(live=not (as_json and printing.on_terminal())) as human,  # two cannot write to one screen
         _first_interrupt(human) as stop,
-        Stream(human, sys.stdout if as_json else None) as progress,
+        Stream(human, printing.line if as_json else None) as progress,
         ExitStack() as until_end,
     ):
         wishes = Wishes(made, plan_again, strict, yes, lock_timeout)
@@ -83,15 +84,15 @@ def apply(
         code = work.code(done)
         progress.result(done, code)
     if not as_json:
-        sys.stdout.write(nodes_table(plan, done.result, done.admission))
-        sys.stdout.write("\n" + verdicts_table(done.verdicts, done.verdicts_age_s, done.note))
+        printing.result(nodes_table(plan, done.result, done.admission))
+        printing.result("\n" + verdicts_table(done.verdicts, done.verdicts_age_s, done.note, done.result.lost))
     again = plan_again if plan_file is not None else typed("apply", blueprint, **given, **chosen, yes=yes)
     verify = typed("verify", blueprint, inventory=inventory, lab=lab)
-    sys.stderr.write(
+    printing.note(
         "\n" + phases_line(human.phases, human.elapsed_s) + next_steps(site.cluster, verify, _rehearsal(site))
     )
     if code not in (Exit.DONE, Exit.BELOW):
-        sys.stderr.write(f"go on:        {again}\n")
+        printing.note(f"go on:        {again}\n")
     return code
 
 
@@ -182,7 +183,7 @@ class _Apply:
         roster = self._roster(found, done, left)
         # A run that was killed may have done everything but this; the next, with nothing else to do, makes up for it.
         if plan.pending or (roster is not None and roster.nodes != found.survey.roster.nodes):
-            self._record(done, roster, left)
+            self._record(done, roster, left, found.survey.strangers)
         return plan, done
 
     def code(self, done: Applied) -> Exit:
@@ -251,7 +252,7 @@ class _Apply:
         reached = [name for name in found.survey.observed if name not in done.result.lost]
         return next_roster(found.survey.roster, self.site.cluster, last, reached, left)
 
-    def _record(self, done: Applied, roster: Roster | None, left: Sequence[str]) -> None:
+    def _record(self, done: Applied, roster: Roster | None, left: Sequence[str], strangers: Collection[str]) -> None:
         """A line in the history, and the roster, on the head and on this host."""
         one = past(
             self.run,
@@ -263,7 +264,7 @@ class _Apply:
             left=left,
             verdicts=done.verdicts,
         )
-        for problem in write_log(self.engine, self.head, one, roster, self.site.cluster.name):
+        for problem in write_log(self.engine, self.head, one, roster, self.site.cluster.name, strangers):
             self.progress.say(problem)
 
 

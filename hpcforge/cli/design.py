@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,7 +13,7 @@ from hpcforge.cluster import Loaded, load
 from hpcforge.cluster.designed import designed
 from hpcforge.facility.design import Design, to_json
 from hpcforge.facility.training import Run
-from hpcforge.report import design_csv, design_text, fabric_csv
+from hpcforge.report import design_csv, design_text, fabric_csv, printing
 
 
 def design(
@@ -39,11 +38,11 @@ def design(
         from hpcforge.report import design_html  # noqa: PLC0415 - pages are large, and seldom asked for
 
         html.write_text(design_html.page(whole, loaded.cables), encoding="utf-8")
-        sys.stderr.write(f"written: {html}\n")
+        printing.note(f"written: {html}\n")
     if labels is not None:
         _write_labels(loaded, labels)
     for text in _results(loaded, whole, as_json, csv, svg):
-        sys.stdout.write(text)
+        printing.result(text)
     return Exit.INVALID if any(remark.severity == "error" for remark in loaded.remarks) else Exit.DONE
 
 
@@ -54,7 +53,7 @@ def _write_labels(loaded: Loaded, file: Path) -> None:
         raise UsageError("there are no cables to label", "the blueprint has no fabric that can be built")
     with file.open("w", encoding="utf-8") as sheet:
         sheet.writelines(fabric_labels.sheet(loaded.blueprint.name, loaded.cables))
-    sys.stderr.write(f"written: {file}\n")
+    printing.note(f"written: {file}\n")
 
 
 def _results(loaded: Loaded, whole: Design | None, as_json: bool, csv: Table | None, svg: str | None) -> Iterator[str]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 
 from hpcforge.blueprint.diagnostics import did_you_mean
 from hpcforge.cli.exit_codes import Exit
@@ -11,6 +10,7 @@ from hpcforge.cli.usage import UsageError
 from hpcforge.fabric.rules import RULES as FABRIC_RULES
 from hpcforge.facility.rules import RULES as FACILITY_RULES
 from hpcforge.facility.rules import explained
+from hpcforge.report import printing
 
 RULES = {**FACILITY_RULES, **FABRIC_RULES}
 
@@ -24,7 +24,7 @@ def explain(code: str | None, as_json: bool) -> int:
     rules = list(RULES.values()) if code is None else [RULES[code.upper()]]
     if as_json:
         entries = [vars(rule) for rule in rules]
-        sys.stdout.write(json.dumps({"schema_version": 1, "rules": entries}, indent=2) + "\n")
+        printing.result(json.dumps({"schema_version": 1, "rules": entries}, indent=2) + "\n")
     else:
-        sys.stdout.write("\n".join(map(explained, rules)))
+        printing.result("\n".join(map(explained, rules)))
     return Exit.DONE

@@ -19,6 +19,7 @@ from hpcforge.cli.program import typed
 from hpcforge.cli.usage import UsageError
 from hpcforge.cluster import Loaded, load
 from hpcforge.cluster.model import Cluster, Node
+from hpcforge.report import printing
 
 
 def add(
@@ -52,7 +53,7 @@ def replace(
     edits = replaced(loaded.blueprint, loaded.inventory, name, address, host_key or ())
     override = loaded.blueprint.overrides.get(name)
     if override is not None:
-        sys.stderr.write(f"note: overrides.{name} stays ({override.reason}): take it out if the new machine is whole\n")
+        printing.note(f"note: overrides.{name} stays ({override.reason}): take it out if the new machine is whole\n")
     return _write(loaded, edits, (name,), yes, inventory)
 
 
@@ -71,14 +72,14 @@ def _write(loaded: Loaded, edits: Edits, names: tuple[str, ...], yes: bool, inve
         new[loaded.inventory_path] = edited(old[loaded.inventory_path], edits.inventory)
     changed = [path for path in new if new[path] != old[path]]
     if not changed:
-        sys.stderr.write(
+        printing.note(
             f"nothing to write: no file holds a host key of {fold(names)}\n" + _next(loaded, names, inventory)
         )
         return Exit.DONE
     _refuse_what_moves(loaded.cluster, _loaded_anew(loaded, new), names)
     for path in changed:
-        sys.stdout.writelines(_diff(path, old[path], new[path]))
-    sys.stdout.flush()
+        printing.result("".join(_diff(path, old[path], new[path])))
+    printing.flush()
     if not yes:
         if not sys.stdin.isatty():
             raise UsageError(
@@ -88,7 +89,7 @@ def _write(loaded: Loaded, edits: Edits, names: tuple[str, ...], yes: bool, inve
     for path in changed:
         file = path.resolve()  # a link stays a link
         write_atomically(file, new[path], S_IMODE(file.stat().st_mode))
-    sys.stderr.write(_next(loaded, names, inventory))
+    printing.note(_next(loaded, names, inventory))
     return Exit.DONE
 
 
@@ -100,9 +101,7 @@ def _loaded_anew(loaded: Loaded, new: dict[Path, str]) -> Cluster:
     try:
         return load(loaded.blueprint_path, loaded.inventory_path, instead=new).cluster
     except InvalidInput:
-        sys.stderr.write(
-            "nothing was written: with this change the files would be wrong (lines as they would then be)\n"
-        )
+        printing.note("nothing was written: with this change the files would be wrong (lines as they would then be)\n")
         raise
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from stat import S_IMODE
 
@@ -12,6 +11,7 @@ from hpcforge.blueprint.reader import read_bytes
 from hpcforge.cli.exit_codes import Exit
 from hpcforge.cli.usage import UsageError
 from hpcforge.cluster import load
+from hpcforge.report import printing
 
 
 def pin(blueprint: Path, inventory: Path | None) -> int:
@@ -35,5 +35,5 @@ def pin(blueprint: Path, inventory: Path | None) -> int:
     if new != old:
         file = loaded.inventory_path.resolve()  # a link stays a link
         write_atomically(file, new, S_IMODE(file.stat().st_mode))
-    sys.stderr.write(f"{loaded.inventory_path}: {len(chosen)} positions pinned\n")
+    printing.note(f"{loaded.inventory_path}: {len(chosen)} positions pinned\n")
     return Exit.DONE

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import sys
 from pathlib import Path
 
 from hpcforge.cli.exit_codes import Exit, worst
@@ -18,7 +17,9 @@ from hpcforge.plan.desired import Desired
 from hpcforge.plan.diff import diff
 from hpcforge.plan.observed import Observed
 from hpcforge.plan.plan import Plan
+from hpcforge.report import printing
 from hpcforge.report.plan_text import plan_text
+from hpcforge.report.text import one_line
 
 
 def plan(
@@ -56,19 +57,19 @@ def plan(
         keep_revoked(site, wanted)  # part of what the plan was made for
         write_plan(output, found, wanted.desired, wanted.secrets)
     if as_json:
-        sys.stdout.write(json.dumps({"schema_version": 2, **dataclasses.asdict(found)}, indent=2) + "\n")
+        printing.result(json.dumps({"schema_version": 2, **dataclasses.asdict(found)}, indent=2) + "\n")
     else:
-        sys.stdout.write(plan_text(found, new_files=new_files))
+        printing.result(plan_text(found, new_files=new_files))
         if found.pending:
             given = {"inventory": inventory, "lab": lab, "identity": identity, "roles": roles}
             # a plan file is for the nodes and roles that it was made for
             chosen = {"limit": limit, "exclude": exclude, "only": only, "force": force} if output is None else {}
-            sys.stderr.write(f"Next: {typed('apply', blueprint, **given, plan=output, **chosen)}\n")
+            printing.note(f"Next: {typed('apply', blueprint, **given, plan=output, **chosen)}\n")
     return exit_code(found)
 
 
 def _say(text: str) -> None:
-    sys.stderr.write(f"{text}\n")
+    printing.note(f"{one_line(text)}\n")
 
 
 def _offline(site: Site, desired: Desired, nodes: tuple[str, ...]) -> Plan:
@@ -81,4 +82,4 @@ def exit_code(found: Plan) -> Exit:
     """What a plan alone says."""
     unreachable = found.unreachable or any(one.unreachable for one in found.leaving)
     codes = [Exit.PENDING] * found.pending + [Exit.UNREACHABLE] * bool(unreachable)
-    return worst(codes + [Exit.FAILED] * bool(found.refused))
+    return worst(codes + [Exit.FAILED] * bool(found.refused or any(one.unknown for one in found.leaving)))

@@ -15,7 +15,7 @@ from hpcforge.engines.tasks import Engine
 from hpcforge.plan.desired import Desired
 from hpcforge.plan.diff import Scope, diff
 from hpcforge.plan.plan import Plan
-from hpcforge.plan.roster import Roster, gone_keys, renamed
+from hpcforge.plan.roster import Known, Roster, gone_keys, renamed, without
 from hpcforge.run.commit import Commit, commit_of, descends
 from hpcforge.run.history import Copy
 from hpcforge.run.succession import commit_warning, refuse_older
@@ -77,15 +77,15 @@ def compare(
             choice.nodes,
             lambda nodes: add_leaving(site, engines, nodes),
             say,
+            _known(site),
             whole=choice.whole,
         )
-        receipts = {name: (seen.receipt or {}).get("hpcforge") for name, seen in found.observed.items()}
-        refuse_older(__version__, found.roster, receipts)
+        refuse_older(__version__, found.roster)
         return found
 
     found = look(goal)
     _refuse_renamed(site, found.roster, choice)
-    with_gone = revoking(site, goal, _gone(site, found.roster))
+    with_gone = revoking(site, goal, _gone(site, without(found.roster, found.strangers)))
     if with_gone is not goal:
         found, goal = look(with_gone), with_gone
     return Comparison(
@@ -117,6 +117,12 @@ def _refuse_renamed(site: Site, roster: Roster, choice: Choice) -> None:
         + (others if len(same) > 1 else ""),
         f"a machine cannot leave and come in one apply: {way}",
     )
+
+
+def _known(site: Site) -> dict[str, Known]:
+    """The machines of the inventory; those that have left the blueprint may still be in it."""
+    machines = site.loaded.inventory.nodes if site.loaded.inventory else {}
+    return {name: Known(machine.address, machine.host_keys) for name, machine in machines.items()}
 
 
 def remark(site: Site, found: Survey, say: Callable[[str], None]) -> Commit | None:

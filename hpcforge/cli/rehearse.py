@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
-import sys
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -17,6 +16,7 @@ from hpcforge.cli.usage import UsageError
 from hpcforge.cluster import load
 from hpcforge.cluster.model import Cluster
 from hpcforge.lab import lab as labs
+from hpcforge.report import printing
 from hpcforge.report.apply_text import phases_line
 from hpcforge.report.progress import Progress
 from hpcforge.report.text import table
@@ -36,9 +36,9 @@ def up(blueprint: Path, lab: str | None) -> int:
             network_name=cluster.network.name,
             progress=progress.say,
         )
-    sys.stderr.write(phases_line(progress.phases, progress.elapsed_s))
-    sys.stdout.write(_table(labs.status(made.name)))
-    sys.stderr.write(f"Next: {typed('apply', blueprint, lab=lab)}\n")
+    printing.note(phases_line(progress.phases, progress.elapsed_s))
+    printing.result(_table(labs.status(made.name)))
+    printing.note(f"Next: {typed('apply', blueprint, lab=lab)}\n")
     return Exit.DONE
 
 
@@ -56,9 +56,8 @@ def ssh(node: str, command: list[str] | None, lab: str | None) -> int:
     if found is None:
         start = typed("rehearse", "up", "BLUEPRINT", lab=lab)
         raise UsageError(f"the rehearsal {name!r} is not up", f"start it: {start}")
-    words = command or []
-    argv = labs.ssh_argv(found, node, ["sh", "-c", words[0]] if len(words) == 1 else words)
-    sys.stdout.flush()
+    argv = [*labs.ssh_argv(found, node), *(command or ())]  # ssh joins the words, the shell there takes them apart
+    printing.flush()
     os.execvp(argv[0], argv)  # noqa: S606 - a list, no shell: ssh takes the terminal over
 
 
@@ -66,9 +65,9 @@ def save(name: str, replace: bool, lab: str | None, as_json: bool) -> int:
     """Do what the help of `hpcforge rehearse save` says; the exit status."""
     with Progress() as progress, progress.phase("save"):
         made = labs.save(lab or lab_name(Path.cwd()), name, progress.say, replace=replace)
-    sys.stderr.write(phases_line(progress.phases, progress.elapsed_s))
+    printing.note(phases_line(progress.phases, progress.elapsed_s))
     _print(labs.status(made.name), as_json)
-    sys.stderr.write(f"Next: to have the rehearsal back as it is now: {typed('rehearse', 'restore', name, lab=lab)}\n")
+    printing.note(f"Next: to have the rehearsal back as it is now: {typed('rehearse', 'restore', name, lab=lab)}\n")
     return Exit.DONE
 
 
@@ -77,9 +76,9 @@ def restore(name: str, nodes: list[str] | None, lab: str | None, as_json: bool) 
     only = None if nodes is None else [node for text in nodes for node in _expanded(text)]
     with Progress() as progress, progress.phase("restore"):
         back = labs.restore(lab or lab_name(Path.cwd()), name, progress.say, nodes=only)
-    sys.stderr.write(phases_line(progress.phases, progress.elapsed_s))
+    printing.note(phases_line(progress.phases, progress.elapsed_s))
     _print(labs.status(back.name), as_json)
-    sys.stderr.write(f"Next: {typed('plan', _from_here(Path(back.blueprint)), lab=lab)}\n")
+    printing.note(f"Next: {typed('plan', _from_here(Path(back.blueprint)), lab=lab)}\n")
     return Exit.DONE
 
 
@@ -116,7 +115,7 @@ def _from_here(path: Path) -> Path:
 
 
 def _print(found: labs.LabStatus, as_json: bool) -> None:
-    sys.stdout.write(_json(found) if as_json else _table(found))
+    printing.result(_json(found) if as_json else _table(found))
 
 
 def _table(found: labs.LabStatus) -> str:

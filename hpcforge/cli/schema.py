@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from typing import Literal
 
 from hpcforge import shipped
@@ -13,13 +12,14 @@ from hpcforge.cli.exit_codes import Exit
 from hpcforge.facility import design
 from hpcforge.plan.disruption_table import disruption_table
 from hpcforge.plan.role import load_roles
+from hpcforge.report import printing
 
 
 def schema(of: Literal["blueprint", "design", "disruption"], markdown: bool) -> int:
     """Do what the help of `hpcforge schema` says; the exit status."""
     if of == "disruption":
-        sys.stdout.write(disruption_table(load_roles(shipped.root() / "roles")))
+        printing.result(disruption_table(load_roles(shipped.root() / "roles")))
         return Exit.DONE
     chosen = blueprint.json_schema() if of == "blueprint" else design.json_schema()
-    sys.stdout.write(reference(chosen) if markdown else json.dumps(chosen, indent=2) + "\n")
+    printing.result(reference(chosen) if markdown else json.dumps(chosen, indent=2) + "\n")
     return Exit.DONE

@@ -5,13 +5,13 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-import sys
 from pathlib import Path
 
 from hpcforge.cli.exit_codes import Exit
 from hpcforge.cli.program import typed
 from hpcforge.cli.usage import UsageError
 from hpcforge.cluster import load
+from hpcforge.report import printing
 from hpcforge.report.text import table
 from hpcforge.run.host_certificates import AUTHORITY, REVOKED, authority_fingerprint
 from hpcforge.run.secrets import KINDS, default_identity_path, ensure_secrets, read_secrets, rotate_secret
@@ -23,9 +23,9 @@ def init(blueprint: Path, identity: Path | None) -> int:
     had_key = key.exists()
     before = read_secrets(file, key)
     made = [name for name in ensure_secrets(file, key) if name not in before]
-    sys.stderr.write(f"{file}: made {', '.join(made)}\n" if made else f"{file}: nothing is missing\n")
+    printing.note(f"{file}: made {', '.join(made)}\n" if made else f"{file}: nothing is missing\n")
     if not had_key:
-        sys.stderr.write(f"{key}: made; keep a copy of it in a safe place: without it {file} cannot be opened\n")
+        printing.note(f"{key}: made; keep a copy of it in a safe place: without it {file} cannot be opened\n")
     return Exit.DONE
 
 
@@ -37,12 +37,12 @@ def list_(blueprint: Path, identity: Path | None, as_json: bool) -> int:
     missing = [name for name in KINDS if name not in known]
     if as_json:
         entries = [dict(zip(("name", "bytes", "fingerprint", "purpose"), row, strict=True)) for row in rows]
-        sys.stdout.write(json.dumps({"schema_version": 1, "secrets": entries, "missing": missing}, indent=2) + "\n")
+        printing.result(json.dumps({"schema_version": 1, "secrets": entries, "missing": missing}, indent=2) + "\n")
         return Exit.DONE
-    sys.stdout.write(table(("name", "bytes", "fingerprint", "what for"), [[str(cell) for cell in row] for row in rows]))
+    printing.result(table(("name", "bytes", "fingerprint", "what for"), [[str(cell) for cell in row] for row in rows]))
     if missing:
         again = typed("secrets", "init", blueprint, identity=identity)
-        sys.stderr.write(f"not made yet: {', '.join(missing)}\nNext: {again}\n")
+        printing.note(f"not made yet: {', '.join(missing)}\nNext: {again}\n")
     return Exit.DONE
 
 
@@ -52,9 +52,9 @@ def show(blueprint: Path, name: str, identity: Path | None, reveal: bool) -> int
     known = read_secrets(file, key)
     if name not in known:
         raise UsageError(f"there is no secret {name!r} in {file}", f"there are: {', '.join(known) or 'none yet'}")
-    if not (reveal or sys.stdout.isatty()):
+    if not (reveal or printing.on_terminal()):
         raise UsageError("this would write a secret into a file or a pipe", "if that is what you want, add --reveal")
-    sys.stdout.write(_printable(known[name]))
+    printing.result(_printable(known[name]))
     return Exit.DONE
 
 
@@ -64,9 +64,9 @@ def rotate(blueprint: Path, name: str, identity: Path | None) -> int:
     before = read_secrets(file, key).get(name)
     after = rotate_secret(file, key, name)
     old = fingerprint(name, before) if before is not None else "none"
-    sys.stderr.write(f"{file}: {name} {old} -> {fingerprint(name, after)}\n{KINDS[name].rotated}\n")
+    printing.note(f"{file}: {name} {old} -> {fingerprint(name, after)}\n{KINDS[name].rotated}\n")
     if KINDS[name].on_nodes:
-        sys.stderr.write(f"Next: {typed('apply', blueprint, identity=identity)}\n")
+        printing.note(f"Next: {typed('apply', blueprint, identity=identity)}\n")
     return Exit.DONE
 
 

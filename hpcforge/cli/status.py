@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
-import sys
 import time
 from pathlib import Path
 
 from hpcforge.cli.exit_codes import Exit
 from hpcforge.cli.site import open_engines, open_site
+from hpcforge.report import printing
 from hpcforge.report.status_text import history_table, status_json, status_text
+from hpcforge.report.text import one_line
 from hpcforge.run.status import status as look_at
 
 _LOOK_BACK = 200  # runs among which each node's last change is sought
@@ -23,10 +24,10 @@ def status(*, blueprint: Path, inventory: Path | None, lab: str | None, history:
     shown = found.history.newest(last)
     if as_json:
         document = status_json(found, shown if history else None)
-        sys.stdout.write(json.dumps(document, indent=2) + "\n")
+        printing.result(json.dumps(document, indent=2) + "\n")
     elif history:
-        sys.stdout.write(history_table(shown))
-        sys.stderr.write("".join(f"{note}\n" for note in found.notes))
+        printing.result(history_table(shown))
+        printing.note("".join(f"{one_line(note)}\n" for note in found.notes))
     else:
-        sys.stdout.write(status_text(found, time.time()))
+        printing.result(status_text(found, time.time()))
     return Exit.UNREACHABLE if any(node.unreachable for node in found.nodes) else Exit.DONE

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -11,6 +10,7 @@ from hpcforge.blueprint.diagnostics import Diagnostic, InvalidInput, render_all,
 from hpcforge.cli.exit_codes import Exit
 from hpcforge.cli.program import typed
 from hpcforge.cluster import load
+from hpcforge.report import printing
 
 
 def validate(blueprint: Path, inventory: Path | None, as_json: bool) -> int:
@@ -20,17 +20,17 @@ def validate(blueprint: Path, inventory: Path | None, as_json: bool) -> int:
     except InvalidInput as error:
         if not as_json:
             raise
-        sys.stdout.write(_json(error.diagnostics))
+        printing.result(_json(error.diagnostics))
         return Exit.INVALID
     code = Exit.INVALID if any(entry.severity == "error" for entry in loaded.diagnostics) else Exit.DONE
     if as_json:
-        sys.stdout.write(_json((*loaded.diagnostics, *loaded.not_checked)))
+        printing.result(_json((*loaded.diagnostics, *loaded.not_checked)))
         return code
-    sys.stderr.write(render_all((*loaded.diagnostics, *loaded.not_checked)))
+    printing.note(render_all((*loaded.diagnostics, *loaded.not_checked)))
     if code:
         return code
     again = typed("plan", blueprint, inventory=inventory)
-    sys.stderr.write(f"{blueprint} is valid: {len(loaded.cluster.nodes)} nodes. Next: {again}\n")
+    printing.note(f"{blueprint} is valid: {len(loaded.cluster.nodes)} nodes. Next: {again}\n")
     return Exit.DONE
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import sys
 from pathlib import Path
 
 from hpcforge.cli.exit_codes import Exit, worst
@@ -14,6 +13,7 @@ from hpcforge.cluster import Loaded, load
 from hpcforge.fabric.asbuilt import compare
 from hpcforge.fabric.drawn import Drawn
 from hpcforge.fabric.recognise import Heard, Recognised, recognise
+from hpcforge.report import printing
 from hpcforge.report.apply_text import phases_line, verdicts_table
 from hpcforge.report.cabling_text import cabling_json, cabling_text
 from hpcforge.report.progress import Progress
@@ -38,10 +38,10 @@ def verify(
         verdicts, note = run_tests(engine, site.cluster, out, progress)
     if as_json:
         entries = [dataclasses.asdict(verdict) for verdict in verdicts]
-        sys.stdout.write(json.dumps({"schema_version": 1, "verdicts": entries, "left_out": out}, indent=2) + "\n")
+        printing.result(json.dumps({"schema_version": 1, "verdicts": entries, "left_out": out}, indent=2) + "\n")
     else:
-        sys.stdout.write(verdicts_table(verdicts, None, note))
-    sys.stderr.write(phases_line(progress.phases, progress.elapsed_s))
+        printing.result(verdicts_table(verdicts, None, note))
+    printing.note(phases_line(progress.phases, progress.elapsed_s))
     unreachable = [node for node, why in out.items() if why.startswith(UNREACHABLE)]
     codes = [Exit.BELOW] * any(not verdict.passed for verdict in verdicts)
     return worst(codes + [Exit.UNREACHABLE] * bool(unreachable))
@@ -64,9 +64,9 @@ def _cabling(blueprint: Path, inventory: Path | None, lab: str | None, saved: Pa
     seen = _recognised(loaded, heard)
     report = compare(Drawn.of(cables.labels for cables in loaded.cables), seen.seen)
     if as_json:
-        sys.stdout.write(json.dumps(cabling_json(report, seen.doubts, silent), indent=2) + "\n")
+        printing.result(json.dumps(cabling_json(report, seen.doubts, silent), indent=2) + "\n")
     else:
-        sys.stdout.write(cabling_text(report, seen.doubts, silent))
+        printing.result(cabling_text(report, seen.doubts, silent))
     codes = [Exit.BELOW] * bool(report.findings) + [Exit.FAILED] * bool(set(silent) - unreachable)
     return worst(codes + [Exit.UNREACHABLE] * bool(unreachable))
 

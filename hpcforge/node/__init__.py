@@ -83,7 +83,8 @@ boot with that id; its answer may be lost on the way.
 Answers, one JSON object a line, the last one always `done`::
 
     {"event": "observed", "facts": {...}, "differs": [Difference, ...], "reads": {"/path": text | null},
-                 "answers": {"name": output of a command that was asked for and succeeded},
+                 "answers": {"name": output of a command that was asked for and succeeded; one that prints more than
+                 4 MiB is a `failed` of the request},
                  "receipt": {"run": number, "who", "since_s", "cluster": name | null, "hpcforge": version | null,
                  "trouble": text | null, "surplus": {"role": Surplus without the role}, "unowned": [role]},
                  "reverted": [{"guard", "role", "since_s", "why", "errors": [text, ...]}],

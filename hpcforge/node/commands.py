@@ -48,12 +48,19 @@ def bound(limit_s: float) -> None:
 
 
 class Outcome(NamedTuple):
-    """How a program ended. `rc` is negative for a signal; -9 where `timed_out`."""
+    """How a program ended. `rc` is negative for a signal; -9 where `timed_out`. `cut`: there was more on `stdout`."""
 
     rc: int
     stdout: str
     stderr: str
     timed_out: bool
+    cut: bool = False
+
+    def whole(self, of: str) -> str:
+        """Standard output for who goes by all of it; NodeError, which names the program (`of`), where it was cut."""
+        if self.cut:
+            raise NodeError(f"`{of}`: more than {OUTPUT_LIMIT >> 20} MiB of output, of which the rest is not known")
+        return self.stdout
 
 
 def run(argv: Sequence[str], timeout_s: float, merge: bool = False) -> Outcome:
@@ -64,23 +71,25 @@ def run(argv: Sequence[str], timeout_s: float, merge: bool = False) -> Outcome:
     streams = (bytearray(), bytearray())
 
     def keep(stream: bytearray) -> Callable[[bytes], None]:
-        return lambda data: stream.extend(data[: max(0, OUTPUT_LIMIT - len(stream))])
+        return lambda data: stream.extend(
+            data[: max(0, OUTPUT_LIMIT + 1 - len(stream))]
+        )  # one more shows that it is cut
 
     process = start(argv, stderr=subprocess.STDOUT if merge else subprocess.PIPE)
     sinks = {pipe.fileno(): keep(kept) for pipe, kept in zip((process.stdout, process.stderr), streams) if pipe}
     timed_out = pump(process, sinks, timeout_s)
-    stdout, stderr = (kept.decode("utf-8", "replace") for kept in streams)
-    return Outcome(process.returncode, stdout, stderr, timed_out)
+    stdout, stderr = (kept[:OUTPUT_LIMIT].decode("utf-8", "replace") for kept in streams)
+    return Outcome(process.returncode, stdout, stderr, timed_out, len(streams[0]) > OUTPUT_LIMIT)
 
 
 def succeed(argv: Sequence[str], timeout_s: float) -> str:
-    """Run a program and return its output; NodeError with its own words when it fails."""
+    """Run a program and return its output; NodeError with its own words when it fails, or where it is cut."""
     outcome = run(argv, timeout_s)
     if outcome.rc != 0:
         why = f"no end after {timeout_s:g} s" if outcome.timed_out else f"exit status {outcome.rc}"
         words = readable(outcome.stderr or outcome.stdout)
         raise NodeError(f"`{' '.join(argv)}`: {why}" + (f": {words}" if words else ""))
-    return outcome.stdout
+    return outcome.whole(" ".join(argv))
 
 
 def start(

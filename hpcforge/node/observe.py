@@ -43,7 +43,7 @@ def observe(request: Json, report: Report) -> Json:
         }
         if any(value for key, value in difference.items() if key != "role"):
             differences.append(difference)
-    answers = commands.answers()
+    answers = commands.answers(report)
     report.emit(
         {
             "event": "observed",
@@ -99,16 +99,26 @@ class _Commands(threading.Thread):
         self.asks = asks
         self.details: list[str | None] = []
         self.outputs: list[str | None] = []
+        self.cut: dict[str, NodeError] = {}  # those that printed too much, by name
 
     def run(self) -> None:
         tasks = [partial(checks.once, check) for _, check in self.places]
-        tasks += [partial(checks.output, argv) for argv in self.asks.values()]
+        tasks += [partial(self._ask, name, argv) for name, argv in self.asks.items()]
         results = checks.side_by_side(tasks)
         self.details, self.outputs = results[: len(self.places)], results[len(self.places) :]
 
-    def answers(self) -> Json:
-        """Output of the commands that were asked for and succeeded."""
+    def _ask(self, name: str, argv: Sequence[str]) -> str | None:
+        try:
+            return checks.output(argv)
+        except NodeError as error:
+            self.cut[name] = error
+            return None
+
+    def answers(self, report: Report) -> Json:
+        """Output of the commands that were asked for and succeeded; one that is cut is a failure of the request."""
         self.join()
+        for name, error in self.cut.items():
+            report.failed(None, "command", name, error)
         return {name: output for name, output in zip(self.asks, self.outputs) if output is not None}
 
     def failed_checks(self, role_index: int) -> list[Json]:

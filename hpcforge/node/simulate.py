@@ -30,7 +30,7 @@ def foresee(names: Collection[str]) -> Foreseen:
         lacking = unknown(outcome.stdout.splitlines()) & set(known)
         known = [name for name in known if name not in lacking] if lacking else []
     others = frozenset(names) - set(known)
-    goes = leaving(outcome.stdout) if known else frozenset()
+    goes = leaving(outcome.whole("apt-get -s install")) if known else frozenset()
     by: dict[str, list[str]] = {name: [] for name in sorted(goes)}
     for name in known if goes else ():
         for gone in goes & (install([name]) or frozenset()):
@@ -41,7 +41,7 @@ def foresee(names: Collection[str]) -> Foreseen:
 def install(names: Sequence[str]) -> frozenset[str] | None:
     """What would go if these were installed; None where apt cannot say, for example of a package it does not know."""
     outcome = _simulated(["install", "--no-install-recommends", "--", *names])
-    return leaving(outcome.stdout) if outcome.rc == 0 else None
+    return leaving(outcome.whole("apt-get -s install")) if outcome.rc == 0 else None
 
 
 def leaving(text: str) -> frozenset[str]:

@@ -52,7 +52,7 @@ def check_packages(names: Sequence[str]) -> None:
         return
     options = ["-q", "--assume-no", "--download-only", "--no-install-recommends"]
     outcome = commands.run(["apt-get", *options, "install", "--", *names], _APT_S, merge=True)
-    download, installed = sizes(outcome.stdout)
+    download, installed = sizes(outcome.whole("apt-get install"))
     new = len(names) * _PACKAGE_INODES
     refuse([Need(_ARCHIVES, download, len(names)), Need("/usr", installed, new)])
 

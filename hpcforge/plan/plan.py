@@ -146,6 +146,7 @@ class Leaving:
     worker: bool  # Slurm knows it
     unreachable: str | None  # why it cannot be cleaned up
     removals: tuple[Removal, ...] = ()
+    unknown: str | None = None  # why hpcforge does not log in there: only the head says which machine it is
 
 
 @dataclass(frozen=True)

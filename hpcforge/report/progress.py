@@ -18,7 +18,7 @@ from rich.text import Text
 from hpcforge import clock
 from hpcforge.engines.tasks import Event
 from hpcforge.report.live import Board, fit
-from hpcforge.report.text import clean
+from hpcforge.report.text import clean, one_line
 
 _EVERY_S = 10.0  # without a terminal, at most one line of detail in so many seconds
 _PER_SECOND = 4  # how often the lower lines are drawn
@@ -81,7 +81,7 @@ class Progress:
     def say(self, text: str) -> None:
         """One line, with the time since the command began."""
         self._last_detail = time.monotonic()
-        self._console.print(f"[{self.elapsed_s:6.1f} s] {clean(text)}")
+        self._console.print(f"[{self.elapsed_s:6.1f} s] {one_line(text)}")
 
     def detail(self, text: str) -> None:
         """What is going on: replaced by the next on a terminal, thinned out elsewhere."""
@@ -92,8 +92,8 @@ class Progress:
             self.say(text)
 
     def block(self, text: str) -> None:
-        """Several lines as they are."""
-        self._console.print(text)
+        """Several lines."""
+        self._console.print(clean(text))
 
     def nodes(self, names: Collection[str]) -> None:
         """Which nodes are about to be worked on."""

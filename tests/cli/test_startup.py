@@ -25,6 +25,9 @@ _COMMAND_LINE = {
     "hpcforge.cli.failures",
     "hpcforge.cli.options",
     "hpcforge.errors",
+    "hpcforge.report",
+    "hpcforge.report.printing",
+    "hpcforge.report.text",
 }
 _ELSEWHERE = {"ansible", "ansible_runner", "gevent", "paramiko", "pyinfra", "torch"}  # children's, or the nodes'
 _SEES_NO_NODE = {"jinja2", "cryptography", "pyrage", "rich", "markdown_it", "packaging"}

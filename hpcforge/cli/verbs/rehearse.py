@@ -41,7 +41,8 @@ def status(lab: options.LabName = None, as_json: options.Json = False) -> int:
 def ssh(
     node: Annotated[str, typer.Argument(help="The node.")],
     command: Annotated[
-        list[str] | None, typer.Argument(help="A command and its arguments, or one shell text; none gives a shell.")
+        list[str] | None,
+        typer.Argument(help="A command, as ssh takes it: a shell on the node reads it. None: a shell."),
     ] = None,
     lab: options.LabName = None,
 ) -> int:
