@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import typer
 
-from hpcforge.blueprint.diagnostics import Diagnostic, InvalidInput, render_all, to_json
+from hpcforge.blueprint.diagnostics import Diagnostic, InvalidInput, render_all, to_json, within_limits
 from hpcforge.cli import options
 from hpcforge.cli.exit_codes import Exit
 from hpcforge.cli.program import typed
@@ -44,5 +44,6 @@ def validate(blueprint: options.Blueprint, inventory: options.Inventory = None, 
 
 
 def _json(diagnostics: Sequence[Diagnostic]) -> str:
-    entries = [to_json(diagnostic) for diagnostic in diagnostics]
-    return json.dumps({"schema_version": 1, "diagnostics": entries}, indent=2) + "\n"
+    shown, more = within_limits(diagnostics)
+    entries = [to_json(diagnostic) for diagnostic in shown]
+    return json.dumps({"schema_version": 1, "diagnostics": entries, "not_shown": more}, indent=2) + "\n"

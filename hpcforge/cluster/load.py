@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import chain, islice
+from os.path import expanduser  # what begins with the name of nobody stays as it is; Path raises
 from pathlib import Path
 from types import MappingProxyType
 from typing import cast
@@ -197,7 +198,7 @@ def _named_inventory(draft: Draft, folder: Path) -> Path | None:
 def _private_key(access: InventoryAccess | None, inventory_path: Path | None) -> Path | None:
     if inventory_path is None or access is None or access.key is None:
         return None
-    return inventory_path.absolute().parent / Path(access.key).expanduser()
+    return inventory_path.absolute().parent / expanduser(access.key)
 
 
 def _unreadable_key(machines: Draft, inventory_path: Path) -> Iterator[Finding]:
