@@ -9,7 +9,7 @@ from __future__ import annotations
 import types
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Annotated, Any, Literal, Union, cast, get_args, get_origin
 
@@ -68,20 +68,19 @@ class Draft:
         return tuple(tree.entries) if isinstance(tree, Mapping) else ()
 
     def place(self, findings: Iterable[Finding]) -> list[Diagnostic]:
-        """Turn findings into diagnostics of this file: so many of each severity as are shown, and word that there are more.
+        """Turn findings into diagnostics of this file, of each severity as many as are shown.
 
-        Findings are looked for one by one, so that not all are where there are thousands.
+        Findings are looked for one by one; where there are too many errors, the rest is not looked for.
         """
         placed: list[Diagnostic] = []
         count: Counter[Severity] = Counter()
         for finding in findings:
             count[finding.severity] += 1
+            if count[finding.severity] == MAX_SHOWN:
+                finding = replace(finding, message="and more: shown when what is said here is mended", hint=None)
             if count[finding.severity] <= MAX_SHOWN:
                 placed.append(finding.place(self.document.root, self.document.source))
-            elif count[finding.severity] == MAX_SHOWN + 1:
-                message = f"more than {MAX_SHOWN} things are wrong here: the others are shown when these are mended"
-                placed.append(Diagnostic(finding.severity, message, self.document.source))
-            if count["error"] > MAX_SHOWN:
+            if count["error"] == MAX_SHOWN:
                 break
         return placed
 
