@@ -110,4 +110,4 @@ def _codes(item: tuple[Any, Any]) -> range | list[int]:
 
 
 def _other_than(codes: set[int]) -> str:
-    return next(c for c in "x0 -:,.\"'_\nA]" if ord(c) not in codes)
+    return next(c for c in "x0 -:,.\"'_\nA]\x00" if ord(c) not in codes)
