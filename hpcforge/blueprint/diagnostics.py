@@ -16,7 +16,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from heapq import nlargest
 from itertools import islice
-from os.path import commonprefix
 from typing import Literal
 
 Severity = Literal["error", "warning", "not-checked"]
@@ -29,8 +28,10 @@ _SHOWN_TEXT = 2_000  # characters of a message, and of a hint
 _MAX_CANDIDATES = 64  # words that are compared letter by letter: 30 us each
 _SHOWN_CHARACTERS = 80  # of a value inside a message
 _LINE_BREAK = re.compile("\r\n|[\n\r\x85\u2028\u2029]")  # what YAML 1.1 counts as one
-_SECRET = re.compile(r"(?is)((?<!\w)(?>\w*?(?:passw(?:or)?d|passphrase|secret(?!s\b)|token|private[_-]?key))\w*+"
-                     r"[\"']?+\s*+[:=]\s*+)\S.*|(-----BEGIN [A-Z ]*PRIVATE KEY-----).*|(AGE-SECRET-KEY-).*")  # fmt: skip
+_SECRET = re.compile(
+    r"(?is)((?<!\w)(?>\w*?(?:passw(?:or)?d|passphrase|secret(?!s\b)|token|private[_-]?key))\w*+[\"']?+\s*+[:=]\s*+)\S.*"
+    r"|(-----BEGIN [A-Z ]*PRIVATE KEY-----).*|(AGE-SECRET-KEY-).*"
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -155,8 +156,14 @@ def closest(word: str, known: Sequence[str]) -> str | None:
     """Return the known word that is most like a word, None if none is."""
     word, known = word[:64].lower(), known[:4096]
     if len(known) > _MAX_CANDIDATES:
-        known = nlargest(_MAX_CANDIDATES, known, key=lambda other: len(commonprefix((word, other))))
+        known = nlargest(_MAX_CANDIDATES, known, key=lambda other: _begins_alike(word, other))
     return next(iter(difflib.get_close_matches(word, known, n=1, cutoff=0.6)), None)
+
+
+def _begins_alike(word: str, other: str) -> int:
+    """Count the characters that both begin with."""
+    pairs = enumerate(zip(word, other, strict=False))
+    return next((place for place, (one, two) in pairs if one != two), min(len(word), len(other)))
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str | None:

@@ -16,10 +16,21 @@ from typing import Annotated, Any, Literal, Union, cast, get_args, get_origin
 from pydantic import BaseModel, TypeAdapter, ValidationError
 from pydantic_core import ErrorDetails
 
-from hpcforge.blueprint.diagnostics import MAX_KEPT, MAX_SHOWN, Diagnostic, Severity, Source, closest, did_you_mean, others, quote
+from hpcforge.blueprint.diagnostics import (
+    MAX_KEPT,
+    MAX_SHOWN,
+    Diagnostic,
+    Severity,
+    Source,
+    closest,
+    did_you_mean,
+    others,
+    quote,
+)
 from hpcforge.blueprint.reader import Document, Loc, Mapping, broken_locs, find, mark_of, plain
 
 Data = dict[str, Any]
+_AND_MORE = "and more: shown when what is said here is mended"
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +51,7 @@ class Finding:
 
 @dataclass(frozen=True)
 class Draft:
-    """The sections of a file that could be typed; an absent or hopeless one is its default, None if it must be there."""
+    """The sections of a file that could be typed; an absent or hopeless one is its default, or None if it has none."""
 
     document: Document
     model: BaseModel | None  # the whole, if nothing is wrong
@@ -76,10 +87,11 @@ class Draft:
         count: Counter[Severity] = Counter()
         for finding in findings:
             count[finding.severity] += 1
-            if count[finding.severity] == MAX_SHOWN:
-                finding = replace(finding, message="and more: shown when what is said here is mended", hint=None)
-            if count[finding.severity] <= MAX_SHOWN:
-                placed.append(finding.place(self.document.root, self.document.source))
+            if count[finding.severity] > MAX_SHOWN:
+                continue
+            last = count[finding.severity] == MAX_SHOWN
+            told = replace(finding, message=_AND_MORE, hint=None) if last else finding
+            placed.append(told.place(self.document.root, self.document.source))
             if count["error"] == MAX_SHOWN:
                 break
         return placed
@@ -137,7 +149,10 @@ def _salvage(model: type[BaseModel], data: Data) -> Iterator[tuple[str, Any]]:
                 yield alias, adapter.validate_python(holder[alias])
                 break
             except ValidationError as error:
-                locs = [(alias, *_without_tags(detail["loc"])) for detail in error.errors(include_url=False, include_input=False)]
+                locs = [
+                    (alias, *_without_tags(detail["loc"]))
+                    for detail in error.errors(include_url=False, include_input=False)
+                ]
                 for parent, key in [_around(holder, loc) for loc in locs]:  # all are found before the first goes
                     parent.pop(key, None)
         else:

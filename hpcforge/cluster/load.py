@@ -213,9 +213,7 @@ def _unreadable_key(machines: Draft, inventory_path: Path) -> Iterator[Finding]:
     """Yield that the private key an inventory names is not there."""
     key = _private_key(machines.sections["access"], inventory_path)
     if key and not (_is_there(key) and key.is_file()) and machines.intact("access", "key"):
-        yield Finding(
-            ("access", "key"), f"there is no key {quote(key.name)} there", f"{_RELATIVE} inventory"
-        )
+        yield Finding(("access", "key"), f"there is no key {quote(key.name)} there", f"{_RELATIVE} inventory")
 
 
 def _unreadable(draft: Draft, folder: Path) -> Iterator[Finding]:
@@ -247,7 +245,10 @@ def _key_file_problems(path: Path) -> Iterator[tuple[str, str | None]]:
     name = quote(path.name)
     try:
         if not path.exists():
-            yield f"there is no file {name} there", f"{_RELATIVE} blueprint; looked for as {path}; or write the key here"
+            yield (
+                f"there is no file {name} there",
+                f"{_RELATIVE} blueprint; looked for as {path}; or write the key here",
+            )
             return
         if not path.is_file() or path.stat().st_size > _MAX_KEY_FILE_BYTES:
             yield f"{name} is not a file of public keys", f"{_RELATIVE} blueprint; or write the key here"

@@ -1,5 +1,5 @@
-"""Inputs for `validate`, each a function of a seed: right blueprints made from the schema, and what becomes of them when
-one place is replaced, a line of YAML comes between, or bytes are changed.
+"""Inputs for `validate`, each a function of a seed: right blueprints made from the schema, and what becomes of them
+when one place is replaced, a line of YAML comes between, or bytes are changed.
 """
 
 from __future__ import annotations
@@ -138,7 +138,7 @@ def _another_value(dice: Dice, tree: dict[str, Any]) -> bytes:
         drawn = _Drawn(dice)
         value = dice.choice([
             lambda: dice.choice([None, "", "x", "0", [], {}, [[]], ["x"], {"x": None}, {"w[": "y"}, "all"]),
-            lambda: drawn.value(dice.choice(list(_schema()["$defs"].values()))),
+            lambda drawn=drawn: drawn.value(dice.choice(list(_schema()["$defs"].values()))),
             lambda: _hostlist(dice),
             lambda: dice.choice(_ODD_TEXTS),
         ])()  # fmt: skip
@@ -191,17 +191,88 @@ def _one_long_line(dice: Dice, tree: dict[str, Any]) -> bytes:
 
 
 _LINES = [
-    "<<: x", "<<: *a", "? [a]", "? {a: b}", ": x", "~: y", "--- !x", "---", "...", "!x", "&a", "*a", "&a b: *a", "!!str x",
-    "%YAML 1.2", "%TAG ! x", "a: b", "a: [", "a: {", "]", "}", "- x", "'", '"', "|", ">", "\t", "@", "`", "null: x", "'': x",
-    "? ", "- - - - - - - - - - - - - - - - - - x", "key: ~nouser/x", "inventory: ~nouser/x", "inventory: /dev/zero",
-    "nodes: w[01-32", "schema: 18446744073709551616", "a: !!binary x", "a: 2026-11-20", "{a: b, c}", "\u2028", "\x85",
-]  # fmt: skip
+    "<<: x",
+    "<<: *a",
+    "? [a]",
+    "? {a: b}",
+    ": x",
+    "~: y",
+    "--- !x",
+    "---",
+    "...",
+    "!x",
+    "&a",
+    "*a",
+    "&a b: *a",
+    "!!str x",
+    "%YAML 1.2",
+    "%TAG ! x",
+    "a: b",
+    "a: [",
+    "a: {",
+    "]",
+    "}",
+    "- x",
+    "'",
+    '"',
+    "|",
+    ">",
+    "\t",
+    "@",
+    "`",
+    "null: x",
+    "'': x",
+    "? ",
+    "- - - - - - - - - - - - - - - - - - x",
+    "key: ~nouser/x",
+    "inventory: ~nouser/x",
+    "inventory: /dev/zero",
+    "nodes: w[01-32",
+    "schema: 18446744073709551616",
+    "a: !!binary x",
+    "a: 2026-11-20",
+    "{a: b, c}",
+    "\u2028",
+    "\x85",
+]
 _ODD_TEXTS = [
-    "\x1b[31m", "\u202e", "\x00", "\x7f", "\ud7ff", "\u2028", "\N{GRINNING FACE}", "e\u0301", "a" * 300, "~nouser/x", "../..",
-    "/", "/dev/zero", "x/" * 200, "password: hunter2", "-----BEGIN OPENSSH PRIVATE KEY-----", "{{ x }}", "%s%n", "$(id)",
-    "my-gpu-nodes-room2-rack07-[01-32", "n[1-2][1-2]", "[1-2]18446744073709551615", "n[1-999][1-999]", "w[1-16384]", "1" * 60,
-    _KEY, "ssh-ed25519 AAAA", "256 x 400G", "10.1.0.[1-254]", "0x10", "1e999", "-1", "9" * 18, "infinite", "none", "default",
-]  # fmt: skip
+    "\x1b[31m",
+    "\u202e",
+    "\x00",
+    "\x7f",
+    "\ud7ff",
+    "\u2028",
+    "\N{GRINNING FACE}",
+    "e\u0301",
+    "a" * 300,
+    "~nouser/x",
+    "../..",
+    "/",
+    "/dev/zero",
+    "x/" * 200,
+    "password: hunter2",
+    "-----BEGIN OPENSSH PRIVATE KEY-----",
+    "{{ x }}",
+    "%s%n",
+    "$(id)",
+    "my-gpu-nodes-room2-rack07-[01-32",
+    "n[1-2][1-2]",
+    "[1-2]18446744073709551615",
+    "n[1-999][1-999]",
+    "w[1-16384]",
+    "1" * 60,
+    _KEY,
+    "ssh-ed25519 AAAA",
+    "256 x 400G",
+    "10.1.0.[1-254]",
+    "0x10",
+    "1e999",
+    "-1",
+    "9" * 18,
+    "infinite",
+    "none",
+    "default",
+]
 
 
 def _hostlist(dice: Dice) -> str:
@@ -217,7 +288,9 @@ def _numbers(dice: Dice) -> str:
 
 
 def _words(dice: Dice, count: int) -> list[str]:
-    found = dict.fromkeys(f"{dice.choice('bcdgnrw')}{matching('[a-z]{1,6}(?:-[a-z]{1,4})?', dice)}" for _ in range(count))
+    found = dict.fromkeys(
+        f"{dice.choice('bcdgnrw')}{matching('[a-z]{1,6}(?:-[a-z]{1,4})?', dice)}" for _ in range(count)
+    )
     return list(found)
 
 
@@ -248,7 +321,11 @@ class _Drawn:
             return self.dice.randint(lowest, int(part.get("maximum", lowest + 1000)))
         if kind == "boolean":
             return self.dice.choice(["true", "false"])
-        return matching(part["pattern"], self.dice) if "pattern" in part else self.dice.choice(["x", "w[01-04]", "10.1.0.9"])
+        return (
+            matching(part["pattern"], self.dice)
+            if "pattern" in part
+            else self.dice.choice(["x", "w[01-04]", "10.1.0.9"])
+        )
 
     def _mapping(self, part: dict[str, Any], depth: int) -> dict[str, Any]:
         required = part.get("required", ())

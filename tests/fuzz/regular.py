@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import re
 from collections.abc import Iterator
 from re import _constants as op  # no other way to see what the engine will run
 from re import _parser as parser

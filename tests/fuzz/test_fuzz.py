@@ -1,7 +1,7 @@
 """Whatever stands in a file, `validate` says 0 or 3: no traceback, at most 2 s of CPU and 256 MiB, nothing odd printed.
 
-`make test` tries 500 inputs, `make fuzz` 10,000. What fails is written to a folder that is named; put into corpus/, it is
-tried every time.
+`make test` tries 500 inputs, `make fuzz` 10,000. What fails is written to a folder that is named; put into corpus/, it
+is tried every time.
 """
 
 from __future__ import annotations
