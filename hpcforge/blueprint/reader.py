@@ -173,7 +173,7 @@ class _Builder:
                     complete = False
                     break
         except yaml.YAMLError as error:
-            self._error(*_explain(error))
+            self._error(*_explain(error, self.source))
             complete = False
         if self.values > MAX_VALUES:
             return _failed(self.source, f"the file has more than {MAX_VALUES:,} keys and values", hint=_IS_IT_THIS_FILE)
@@ -288,7 +288,7 @@ def _mark(event: Any, width: int | None = None) -> Mark:
     return Mark(start.line + 1, start.column + 1, width)
 
 
-def _explain(error: yaml.YAMLError) -> tuple[str, Mark | None, str | None]:
+def _explain(error: yaml.YAMLError, source: Source) -> tuple[str, Mark | None, str | None]:
     """Return message, place and hint for what the parser refused."""
     if isinstance(error, yaml.MarkedYAMLError):
         place = error.problem_mark or error.context_mark
@@ -298,5 +298,16 @@ def _explain(error: yaml.YAMLError) -> tuple[str, Mark | None, str | None]:
         hint = "indent with spaces, and quote text with special characters" if odd else None
         if place and error.context_mark and error.context_mark.line < place.line:
             hint = f"it begins in line {error.context_mark.line + 1}"
+        if place and "did not find expected ',' or" in message:
+            hint = _unquoted(source.lines[place.line] if place.line < len(source.lines) else "", place.column) or hint
         return f"not valid YAML: {message}", mark, hint
     return f"not valid YAML: {' '.join(str(error).split())[:200]}", None, None
+
+
+def _unquoted(line: str, column: int) -> str | None:
+    """Return the hint for a hostlist in braces without quotes: YAML reads its bracket as the beginning of a list."""
+    before, close = line[:column], line.find("]", column)
+    stem = before[len(before.rstrip("abcdefghijklmnopqrstuvwxyz0123456789.-,")) :].lstrip(",")
+    if not stem or close < 0 or line[column : column + 1] != "[":
+        return None
+    return f"within braces a hostlist needs quotes: {quote(chr(34) + stem + line[column : close + 1] + chr(34))}"
