@@ -7,6 +7,7 @@ HOST_PACKAGES := python3-venv iproute2 openssh-client util-linux debian-archive-
   apt-cacher-ng
 TEST_PACKAGES := chromium
 TORCH := torch==2.13.0+cpu
+WORKERS ?= 3
 
 .PHONY: rehearse test test-every-kill fuzz check install host host-test bench
 
@@ -15,7 +16,7 @@ rehearse: install
 	$(BIN)/hpcforge apply $(BLUEPRINT) --yes
 
 test: host-test install check $(VENV)/.torch
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder --budget
 
 # Minutes longer: hpcforge is killed after each event of an apply, not after every fourth.
 test-every-kill: host-test install

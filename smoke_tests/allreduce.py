@@ -24,7 +24,7 @@ import time
 
 import torch
 import torch.distributed as dist
-from ranks import Job, collective, main, options_parser
+from ranks import Job, Turn, collective, main, options_parser
 
 KIB = 1024
 MIB = 1024 * KIB
@@ -92,7 +92,7 @@ def run(job: Job, options: argparse.Namespace) -> None:
     gpu = job.device.type == "cuda"
     sizes = options.sizes or (GPU_SIZES if gpu else CPU_SIZES)
     repeats = options.repeats or (20 if gpu else 5)
-    header, began = job.header("allreduce"), time.perf_counter()
+    header, began = job.header(), time.perf_counter()
     lead = job.rank == 0
     if lead:
         where = f"{header['world_size']} ranks on {len(header['hosts'])} hosts, {job.backend} on {header['device']}"
@@ -106,7 +106,6 @@ def run(job: Job, options: argparse.Namespace) -> None:
             job.say(
                 f"{label(size):>10} {seconds * 1e3:10.3f} {algbw:8.3f} {busbw:8.3f}",
                 event="measurement",
-                test="allreduce",
                 size_bytes=size,
                 seconds=round(seconds, 9),
                 algbw_gb_per_s=round(algbw, 4),
@@ -130,9 +129,15 @@ def _sizes(text: str) -> tuple[int, ...]:
     return tuple(sizes)
 
 
+def parser() -> argparse.ArgumentParser:
+    """The options of this test."""
+    options = options_parser("All-reduce: every sum exact, bandwidth per size.")
+    options.add_argument("--sizes", type=_sizes, help="e.g. 4K,1M (default: 4 KiB to 16 MiB, with GPUs to 1 GiB)")
+    options.add_argument("--warmup", type=int, default=2, help="repeats not counted (default: 2)")
+    options.add_argument("--repeats", type=int, default=0, help="repeats counted (default: 5, with GPUs 20)")
+    return options
+
+
 if __name__ == "__main__":
-    parser = options_parser("All-reduce: every sum exact, bandwidth per size.")
-    parser.add_argument("--sizes", type=_sizes, help="e.g. 4K,1M (default: 4 KiB to 16 MiB, with GPUs to 1 GiB)")
-    parser.add_argument("--warmup", type=int, default=2, help="repeats not counted (default: 2)")
-    parser.add_argument("--repeats", type=int, default=0, help="repeats counted (default: 5, with GPUs 20)")
-    main(parser.parse_args(), run)
+    alone = parser().parse_args()
+    main([Turn("allreduce", alone.json, lambda: (alone, run))])

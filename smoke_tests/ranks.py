@@ -1,17 +1,19 @@
-"""What the smoke tests share: a rank joins its job, says what happened to it, and goes wrong on demand.
+"""What the smoke tests share: a rank joins its job, takes its tests in turn, says what happened, goes wrong on demand.
 
 Plain Python and torch; runs with Python 3.9 and torch 1.13 or later, without numpy. Standard output carries one event
 a line. With `--json` each is one JSON object, written by a single write(2) so that lines of several ranks do not mix::
 
-    {"event": "started",     "rank": 3, "host": "w2"}                 # every rank, once torch is imported
-    {"event": "measurement", "test": "allreduce", ...}                # rank 0, numbers of the test
-    {"event": "result",      "schema_version": 1, "test": ..., ...}   # rank 0, once, if all ranks were right
+    {"event": "started",     "rank": 3, "host": "w2"}                 # every rank, as it begins the test
+    {"event": "measurement", ...}                                     # rank 0, numbers of the test
+    {"event": "result",      "schema_version": 1, ...}                # rank 0, once, if all ranks were right
     {"event": "wrong",       "rank": 3, "host": "w2", "where": ..., "expected": x, "got": y}
     {"event": "failed",      "rank": 3, "host": "w2", "during": "collective", "error": ...}
+    {"event": "overdue",     "rank": 3, "host": "w2", "limit_s": 600.0}
 
-`during: collective` marks a failure that another rank may have caused: its connection closed, or it never came.
+and each names its test, `"test": "allreduce"`. `during: collective` marks a failure that another rank may have caused:
+its connection closed, or it never came.
 
-Exit codes: 0 right, 1 failed, 2 usage, 3 wrong result on some rank.
+Exit codes: 0 right, 1 failed, 2 usage, 3 wrong result on some rank, 4 past the time limit.
 """
 
 from __future__ import annotations
@@ -26,10 +28,11 @@ import signal
 import socket
 import struct
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -41,6 +44,7 @@ SCHEMA_VERSION = 1
 FAILED = 1
 USAGE = 2
 WRONG = 3
+OVERDUE = 4
 
 _HOST_BYTES = 64  # a Linux host name has at most 64 bytes (HOST_NAME_MAX)
 
@@ -85,8 +89,9 @@ NO_FAULT = Fault("none", -1)
 
 @dataclass(frozen=True)
 class Job:
-    """This rank's place in the job."""
+    """This rank's place in the job, and the test that it is at. No backend: it has not joined the others yet."""
 
+    test: str
     rank: int
     world_size: int
     local_rank: int
@@ -98,7 +103,7 @@ class Job:
 
     def say(self, text: str, **event: Any) -> None:
         """Write one event: with `--json` its JSON form, where it has one, else its text, where it has one."""
-        line = (json.dumps(event) if event else "") if self.json else text
+        line = (json.dumps({**event, "test": self.test}) if event else "") if self.json else text
         if line:
             os.write(1, (line + "\n").encode())
 
@@ -134,11 +139,10 @@ class Job:
         if self.device.type == "cuda":
             torch.cuda.synchronize(self.device)
 
-    def header(self, test: str) -> dict[str, Any]:
+    def header(self) -> dict[str, Any]:
         """What every result says about the job: where it ran, and on which PyTorch."""
         return {
             "schema_version": SCHEMA_VERSION,
-            "test": test,
             "world_size": self.world_size,
             "hosts": self.hosts(),
             "backend": self.backend,
@@ -146,6 +150,15 @@ class Job:
             "torch": torch.__version__,
             "torch_path": str(Path(torch.__file__).parent),
         }
+
+
+@dataclass(frozen=True)
+class Turn:
+    """One test of a job. `load` gives its options and the test itself; it is called when the turn has come."""
+
+    test: str
+    json: bool
+    load: Callable[[], tuple[argparse.Namespace, Callable[[Job, argparse.Namespace], None]]]
 
 
 @contextmanager
@@ -186,13 +199,19 @@ def _host() -> str:
     return os.environ.get("SLURMD_NODENAME") or socket.gethostname()
 
 
-def _join(options: argparse.Namespace) -> Job:
-    rank, local_rank = int(os.environ["RANK"]), int(os.environ["LOCAL_RANK"])
+def _place(turn: Turn) -> Job:
+    """Where the launcher put this rank. It has not joined the others yet."""
+    rank, local_rank, size = (int(os.environ[name]) for name in ("RANK", "LOCAL_RANK", "WORLD_SIZE"))
+    return Job(turn.test, rank, size, local_rank, _host(), "", torch.device("cpu"), turn.json, NO_FAULT)
+
+
+def _joined(job: Job, timeout_s: float) -> Job:
+    """Join the other ranks; no collective of this job may take longer than the timeout."""
     cuda = torch.cuda.is_available()
     if cuda:
-        if local_rank >= torch.cuda.device_count():
-            raise RuntimeError(f"local rank {local_rank} has no GPU: torch sees {torch.cuda.device_count()} here")
-        torch.cuda.set_device(local_rank)
+        if job.local_rank >= torch.cuda.device_count():
+            raise RuntimeError(f"local rank {job.local_rank} has no GPU: torch sees {torch.cuda.device_count()} here")
+        torch.cuda.set_device(job.local_rank)
     else:
         interface = interface_towards(os.environ["MASTER_ADDR"])
         if interface:
@@ -202,17 +221,26 @@ def _join(options: argparse.Namespace) -> Job:
         rendezvous: Any = importlib.import_module("torch.distributed.rendezvous")  # the name alone is a function's
         rendezvous.TCPStore = functools.partial(rendezvous.TCPStore, use_libuv=False)
     with collective():
-        dist.init_process_group(backend, timeout=timedelta(seconds=options.timeout_s))
-    return Job(
-        rank=rank,
-        world_size=dist.get_world_size(),
-        local_rank=local_rank,
-        host=_host(),
-        backend=backend,
-        device=torch.device("cuda", local_rank) if cuda else torch.device("cpu"),
-        json=options.json,
-        fault=options.inject,
-    )
+        dist.init_process_group(backend, timeout=timedelta(seconds=timeout_s))
+    return replace(job, backend=backend, device=torch.device("cuda", job.local_rank) if cuda else job.device)
+
+
+@contextmanager
+def _time_limit(job: Job, limit_s: float) -> Iterator[None]:
+    """End this rank, and say so, if it is still inside after the limit."""
+
+    def over() -> None:
+        text = f"rank {job.rank} on {job.host}: not done after {limit_s:g} s"
+        job.say(text, event="overdue", rank=job.rank, host=job.host, limit_s=limit_s)
+        os._exit(OVERDUE)
+
+    watch = threading.Timer(limit_s, over)  # a thread: inside of a collective Python handles no signal
+    watch.daemon = True
+    watch.start()
+    try:
+        yield
+    finally:
+        watch.cancel()
 
 
 def _fault(text: str) -> Fault:
@@ -227,6 +255,7 @@ def options_parser(description: str) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=description)
     parser.add_argument("--json", action="store_true", help="one JSON object a line instead of text")
     parser.add_argument("--timeout-s", type=float, default=120.0, help="limit of one collective (default: 120)")
+    parser.add_argument("--limit-s", type=float, default=600.0, help="limit of the whole test (default: 600)")
     parser.add_argument(
         "--inject",
         type=_fault,
@@ -237,25 +266,19 @@ def options_parser(description: str) -> argparse.ArgumentParser:
     return parser
 
 
-def main(options: argparse.Namespace, test: Callable[[Job, argparse.Namespace], None]) -> None:
-    """Run a test as one rank of a job started by torchrun, and exit."""
+def main(turns: Sequence[Turn]) -> None:
+    """Take tests in turn, as one rank of a job started by torchrun, up to the first that is not right; and exit.
+
+    The ranks join once: the first test's timeout of a collective holds for all.
+    """
     if "RANK" not in os.environ:
         sys.stderr.write(f"start it with torchrun: torchrun --standalone --nproc_per_node 2 {sys.argv[0]}\n")
         sys.exit(USAGE)
-    rank, host = int(os.environ["RANK"]), _host()
-    said = Job(rank, int(os.environ["WORLD_SIZE"]), 0, host, "", None, options.json, options.inject)
-    said.say("", event="started", rank=rank, host=host)
-    code = 0
-    try:
-        test(_join(options), options)
-    except WrongResultError:
-        code = WRONG
-    except BaseException as error:  # whatever it was, it has to be told with rank and host
-        code = FAILED
-        during = "collective" if isinstance(error, CollectiveError) else "own"
-        what = f"{type(error).__name__}: {error}".strip().splitlines()[0][:300]
-        text = f"rank {rank} on {host} failed: {what}"
-        said.say(text, event="failed", rank=rank, host=host, during=during, error=what)
+    code, job = 0, _place(turns[0])
+    for turn in turns:
+        code, job = _take(turn, replace(job, test=turn.test, json=turn.json, fault=NO_FAULT))
+        if code:
+            break
     sys.stdout.flush()
     sys.stderr.flush()
     # Not gloo's: in torch 2.6 it may wait for ever for a peer that has ended already (3 of 5 runs over three nodes).
@@ -263,3 +286,22 @@ def main(options: argparse.Namespace, test: Callable[[Job, argparse.Namespace], 
         dist.destroy_process_group()
     # At once: with peers gone, destructors of process groups wait for them.
     os._exit(code)
+
+
+def _take(turn: Turn, job: Job) -> tuple[int, Job]:
+    """One test as this rank; gives the exit code that it would end with, and the job as joined."""
+    job.say("", event="started", rank=job.rank, host=job.host)
+    try:
+        options, test = turn.load()
+        with _time_limit(job, options.limit_s):
+            job = replace(job if job.backend else _joined(job, options.timeout_s), fault=options.inject)
+            test(job, options)
+    except WrongResultError:
+        return WRONG, job
+    except BaseException as error:  # whatever it was, it has to be told with rank and host
+        during = "collective" if isinstance(error, CollectiveError) else "own"
+        what = f"{type(error).__name__}: {error}".strip().splitlines()[0][:300]
+        text = f"rank {job.rank} on {job.host} failed: {what}"
+        job.say(text, event="failed", rank=job.rank, host=job.host, during=during, error=what)
+        return FAILED, job
+    return 0, job

@@ -33,7 +33,7 @@ import time
 
 import torch
 import torch.distributed as dist
-from ranks import Job, collective, main, options_parser
+from ranks import Job, Turn, collective, main, options_parser
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
@@ -171,7 +171,7 @@ def run(job: Job, options: argparse.Namespace) -> None:
     """Checked steps, timed steps, one more checked step; then the loss must have fallen."""
     gpu = job.device.type == "cuda"
     hidden, size = options.hidden or (1024 if gpu else 128), options.batch or (256 if gpu else 32)
-    header, began = job.header("train_ddp"), time.perf_counter()
+    header, began = job.header(), time.perf_counter()
     training = Training(job, hidden, size)
     limit = tolerance(hidden, size * job.world_size, job.world_size)
     loss_first, worst = training.held_out_loss(), 0.0
@@ -203,13 +203,19 @@ def run(job: Job, options: argparse.Namespace) -> None:
             f"torch {header['torch']}\n{rate:.0f} samples/s; held-out loss {loss_first:.4f} -> {loss_last:.4f}; "
             f"largest relative error {worst:.2g} of {limit:.2g} allowed ({elapsed} s)"
         )
-        job.say("", event="measurement", test="train_ddp", **measured)
+        job.say("", event="measurement", **measured)
         job.say(text, event="result", **header, seconds=elapsed)
 
 
+def parser() -> argparse.ArgumentParser:
+    """The options of this test."""
+    options = options_parser("DDP training: loss and gradients as a single process computes them; samples/s.")
+    options.add_argument("--steps", type=int, default=30, help="timed steps (default: 30)")
+    options.add_argument("--hidden", type=int, default=0, help="width of the model (default: 128, with GPUs 1024)")
+    options.add_argument("--batch", type=int, default=0, help="samples a rank and step (default: 32, with GPUs 256)")
+    return options
+
+
 if __name__ == "__main__":
-    parser = options_parser("DDP training: loss and gradients as a single process computes them; samples/s.")
-    parser.add_argument("--steps", type=int, default=30, help="timed steps (default: 30)")
-    parser.add_argument("--hidden", type=int, default=0, help="width of the model (default: 128, with GPUs 1024)")
-    parser.add_argument("--batch", type=int, default=0, help="samples a rank and step (default: 32, with GPUs 256)")
-    main(parser.parse_args(), run)
+    alone = parser().parse_args()
+    main([Turn("train_ddp", alone.json, lambda: (alone, run))])

@@ -3,12 +3,13 @@ from __future__ import annotations
 import os
 import re
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from pathlib import Path
 
 import pytest
 
 from hpcforge.lab import lab as labs
+from tests.timing import Timing
 
 Golden = Callable[[Path, str], None]
 _TEST_LAB = re.compile(r"test-[a-z0-9]+-([0-9]+)(?:-[kx])?")  # every lab that a test makes: what for, and whose
@@ -19,17 +20,47 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--every-boundary", action="store_true", help="kill at every event of an apply, not every fourth")
     parser.addoption("--fuzz-inputs", type=int, default=500, help="inputs that tests/fuzz makes and tries")
     parser.addoption("--fuzz-seed", type=int, default=1, help="what they are made from: the same seed, the same inputs")
+    parser.addoption("--budget", action="store_true", help="print the slowest tests; fail if a part is over its share")
 
 
-def pytest_sessionstart() -> None:
+def pytest_configure(config: pytest.Config) -> None:
+    config.pluginmanager.register(Timing(judged=config.getoption("--budget")))
+
+
+def pytest_sessionstart(session: pytest.Session) -> None:
     """Being told to end is like Ctrl-C: fixtures take down what they made. What a killed run left is removed first."""
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     signal.signal(signal.SIGHUP, signal.default_int_handler)
+    if not is_worker(session.config):
+        remove_left_labs()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_sessionfinish(session: pytest.Session) -> Generator[None, None, None]:
+    """When all workers have ended, labs of one that was killed go, too."""
+    yield
+    if not is_worker(session.config):
+        remove_left_labs()
+
+
+def is_worker(config: pytest.Config) -> bool:
+    """Whether this is one of several processes of pytest-xdist that run tests."""
+    return hasattr(config, "workerinput")
+
+
+def remove_left_labs() -> None:
+    """Take down what this process, or one that is no more, has left."""
     if os.geteuid() == 0:
         for name in labs.lab_names():
             made_by = _TEST_LAB.fullmatch(name)
             if made_by and (int(made_by[1]) == os.getpid() or not Path(f"/proc/{made_by[1]}").exists()):
                 labs.down(name, None, print)
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Several workers take a file each: those with nodes come first, since they take longest."""
+    if is_worker(config):
+        items.sort(key=lambda item: item.get_closest_marker("lab") is None)
 
 
 @pytest.fixture

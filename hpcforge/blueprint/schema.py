@@ -242,6 +242,11 @@ class Rollout(Section):
     reboot_wait: v.Duration | None = Field(
         None, description="How long a node that has to restart is waited for; default: 20min."
     )
+    confirm_wait: v.Duration | None = Field(
+        None,
+        description="After so long a node takes back a change that could lock hpcforge out, unless that got in again; "
+        "default: 60s.",
+    )
 
 
 class Blueprint(Section):

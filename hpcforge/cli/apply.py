@@ -40,7 +40,7 @@ from hpcforge.run.observe import wait_for_others
 from hpcforge.run.run import begin
 
 _OTHERS_S = 900.0  # how long the last steps of a run that is gone are waited for
-_TAKING_BACK_S = 120.0  # and how long after that a node that takes back what it did: it begins within a minute
+_TAKING_BACK_S = 60.0  # and how long after that, and `rollout.confirm_wait`, a node that takes back what it did
 
 
 def register(app: typer.Typer) -> None:
@@ -209,7 +209,7 @@ class _Apply:
             if self.lease is None:
                 self._lock()
             wait_for_others(self.engine, found.survey.at_work, _OTHERS_S, self.progress.say)
-            until_s = until_s or time.monotonic() + _TAKING_BACK_S
+            until_s = until_s or time.monotonic() + self.site.cluster.rollout.confirm_wait_s + _TAKING_BACK_S
             found = self._look()
         self.commit = remark(self.site, found.survey, self.progress.say)
         plan, out = found.plan, dict[str, str]()

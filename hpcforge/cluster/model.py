@@ -237,6 +237,8 @@ class Rollout:
     stop_after_failures: int | None = None  # failed nodes after which no further node is begun
     busy_wait_s: float = 600.0  # how long a node's running jobs are waited for before its change is deferred
     reboot_wait_s: float = 1200.0  # how long a node that restarts is waited for; large machines test themselves long
+    # For units, checks and a new connection, before a node takes back a change that could lock hpcforge out.
+    confirm_wait_s: float = 60.0
 
     @classmethod
     def cautious(cls, nodes: int) -> Rollout:

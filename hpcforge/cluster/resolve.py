@@ -207,6 +207,7 @@ def _rollout(rollout: s.Rollout | None, nodes: int) -> m.Rollout:
         ),
         busy_wait_s=minutes(rollout.busy_nodes.wait) * 60 if rollout.busy_nodes else usual.busy_wait_s,
         reboot_wait_s=minutes(rollout.reboot_wait) * 60 if rollout.reboot_wait else usual.reboot_wait_s,
+        confirm_wait_s=minutes(rollout.confirm_wait) * 60 if rollout.confirm_wait else usual.confirm_wait_s,
     )
 
 

@@ -52,6 +52,7 @@ class Engines:
         self._kept: deque[Event] = deque()  # seen by `run`, not yet by `next`
         self._lock = threading.Lock()
         self._pending: dict[str, str] = {}  # task -> node, of those the child has
+        self._ended = False  # the child has, and what it was given has failed
         self._process: Process | None = None
         self._playbooks = Playbooks(self._work_dir, self._events.put, via)
 
@@ -102,6 +103,8 @@ class Engines:
             self._write(_order(task, target))
         except OSError:  # the child is gone
             self._fail(task.id)
+        if self._ended:  # a child that is just going may still be written to, and hears nothing
+            self._fail(task.id)
 
     def next(self, timeout_s: float | None = None) -> Event | None:
         """The next event of any task; None when none came in time (None waits for ever)."""
@@ -139,6 +142,8 @@ class Engines:
         """In a thread: the child's events, and when it ends, an end for everything it was given."""
         assert child.stdout is not None
         for line in child.stdout:
+            if not line.endswith(b"\n"):  # it was killed while it wrote
+                break
             node, task, kind, data = json.loads(line)
             if kind == "result":
                 with self._lock:
@@ -146,6 +151,7 @@ class Engines:
             self._events.put(Event(node, task, kind, data))
         child.stdout.close()
         with self._lock:
+            self._ended = True
             left = list(self._pending)
         for task in left:
             self._fail(task)

@@ -9,7 +9,7 @@ import yaml
 
 from hpcforge.atomic import write_atomically
 from hpcforge.lab.commands import run
-from hpcforge.lab.disks import host_key
+from hpcforge.lab.disks import host_key, prepared
 from hpcforge.lab.state import Lab
 
 
@@ -21,15 +21,18 @@ def make_key(lab: Lab) -> None:
 
 
 def write_access_files(lab: Lab) -> None:
-    """known_hosts of all nodes; the inventory of those in the blueprint."""
-    lines = [f"{node.address},{node.name} {host_key(lab, node.name)}\n" for node in lab.nodes]
+    """known_hosts of all nodes that were ever started; the inventory of those in the blueprint."""
+    keys = {node.name: host_key(lab, node) for node in lab.nodes if prepared(lab, node)}
+    lines = [f"{lab.node(name).address},{name} {key}\n" for name, key in keys.items()]
     write_atomically(lab.known_hosts, "".join(lines))
     inventory = {
         "schema": 1,
         "access": {"key": str(lab.key)},
         "networks": {lab.network: {"cidr": lab.cidr}},
         "nodes": {
-            name: {"address": lab.node(name).address, "host_keys": [host_key(lab, name)]} for name in lab.in_blueprint
+            name: {"address": lab.node(name).address, "host_keys": [keys[name]]}
+            for name in lab.in_blueprint
+            if name in keys
         },
     }
     heading = f"# Written by `hpcforge rehearse up` for lab {lab.name}.\n"

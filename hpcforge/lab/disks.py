@@ -1,9 +1,17 @@
-"""A node's own disk: an overlay above the base trees, made once, kept while its lab exists."""
+"""Nodes' disks: what a node writes, in an overlay above the base trees and the disks that saves have set aside.
+
+A disk is a directory `disks/NUMBER` of its node's. The one that the node was made on holds its public host key, and the
+mark that it was prepared, as well.
+"""
 
 from __future__ import annotations
 
+import os
 import shutil
+import stat
 import uuid
+from collections.abc import Collection
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 
@@ -38,19 +46,65 @@ def mount(lab: Lab, node: PlacedNode) -> Path:
     """The mounted root of a node that does not run, prepared if it is new."""
     home = lab.node_directory(node.name)
     root = home / "root"
-    if not (home / "prepared").exists():
-        _discard(home)
-        _mount_overlay(home, node)
+    if not prepared(lab, node):
+        _discard(lab, node)
+        _mount_overlay(lab, node)
         _prepare(lab, node, root)
-        (home / "prepared").touch()
+        (_made_on(lab, node) / "prepared").touch()
     elif not mounted_under(root):
-        _mount_overlay(home, node)
+        _mount_overlay(lab, node)
     return root
 
 
-def forget(lab: Lab, node: str) -> None:
-    """Let the next start make another machine: an empty disk, a host key and a machine id of its own."""
-    (lab.node_directory(node) / "prepared").unlink(missing_ok=True)
+def prepared(lab: Lab, node: PlacedNode) -> bool:
+    """Whether the node is a machine yet: with a host key, a name and an address."""
+    return (_made_on(lab, node) / "prepared").exists()
+
+
+def written(lab: Lab, node: PlacedNode) -> Path:
+    """What the node itself has written, since it was made or since the last save or restore. Made if need be."""
+    upper = _disk(lab, node, 0) / "upper"
+    if not upper.exists():
+        new = upper.with_name("new")
+        new.mkdir(parents=True, exist_ok=True)
+        # The root directory of the node: whatever our umask, and as the node may have set it.
+        below = (_disk(lab, node, 1) / "upper").stat() if len(node.disks) > 1 else None
+        new.chmod(0o755 if below is None else stat.S_IMODE(below.st_mode))
+        os.chown(new, below.st_uid if below else 0, below.st_gid if below else 0)
+        new.rename(upper)
+    return upper
+
+
+def check(lab: Lab, node: PlacedNode) -> None:
+    """`LabError` if something of what a node lies on is gone."""
+    kept = [str(_disk(lab, node, place) / "upper") for place in range(1, len(node.disks))]
+    missing = [layer for layer in (*kept, *node.layers) if not Path(layer).is_dir()]
+    if missing:
+        raise LabError(
+            f"node {node.name} lies on {missing[0]}, which is gone",
+            "take the lab down and up again: `hpcforge rehearse down`",
+        )
+
+
+def remove_others(lab: Lab, wanted: Collection[tuple[str, int]]) -> None:
+    """Remove all disks but these (node and number), and what is left of nodes that have none."""
+    unwanted = [
+        disk for disk in lab.directory.glob("nodes/*/disks/*") if (disk.parents[1].name, int(disk.name)) not in wanted
+    ]
+    with ThreadPoolExecutor() as pool:
+        list(pool.map(shutil.rmtree, unwanted))
+    for home in lab.directory.glob("nodes/*"):
+        if not any(node == home.name for node, _ in wanted):
+            unmount(home)
+            shutil.rmtree(home)
+
+
+def sizes_kib(lab: Lab, wanted: Collection[tuple[str, int]]) -> dict[tuple[str, int], int]:
+    """What each of these disks (node and number) takes on the host."""
+    paths = {one: lab.node_directory(one[0]) / "disks" / str(one[1]) / "upper" for one in wanted}
+    there = {one: path for one, path in paths.items() if path.is_dir()}
+    said = run("du", "--summarize", "--block-size=1K", *there.values()) if there else ""
+    return {one: int(line.split()[0]) for one, line in zip(there, said.splitlines(), strict=True)}
 
 
 def unmount(directory: Path) -> None:
@@ -70,9 +124,17 @@ def mounted_under(directory: Path) -> list[Path]:
     return [point for point in reversed(points) if point.is_relative_to(directory)]
 
 
-def host_key(lab: Lab, node: str) -> str:
-    """A node's public host key as it was made, "ssh-ed25519 AAAA..."."""
-    return " ".join((lab.node_directory(node) / "host_key.pub").read_text().split()[:2])
+def host_key(lab: Lab, node: PlacedNode) -> str:
+    """The public host key of a node that is prepared, as it was made, "ssh-ed25519 AAAA..."."""
+    return " ".join((_made_on(lab, node) / "host_key.pub").read_text().split()[:2])
+
+
+def _disk(lab: Lab, node: PlacedNode, place: int) -> Path:
+    return lab.node_directory(node.name) / "disks" / str(node.disks[place])
+
+
+def _made_on(lab: Lab, node: PlacedNode) -> Path:
+    return _disk(lab, node, -1)
 
 
 def _try_unmount(path: Path) -> bool:
@@ -83,25 +145,27 @@ def _try_unmount(path: Path) -> bool:
     return True
 
 
-def _discard(home: Path) -> None:
+def _discard(lab: Lab, node: PlacedNode) -> None:
     """Remove what a preparation that was cut off has left."""
-    unmount(home)
-    if home.exists():
-        shutil.rmtree(home)
-    for part in ("upper", "work", "root"):
-        (home / part).mkdir(parents=True)
-        (home / part).chmod(0o755)  # the root directory of the node, whatever our umask
+    unmount(lab.node_directory(node.name))
+    if _made_on(lab, node).exists():
+        shutil.rmtree(_made_on(lab, node))
 
 
-def _mount_overlay(home: Path, node: PlacedNode) -> None:
-    missing = [layer for layer in node.layers if not Path(layer).is_dir()]
-    if missing:
-        raise LabError(
-            f"node {node.name} lies on {missing[0]}, which is gone",
-            "take the lab down and up again: `hpcforge rehearse down`",
-        )
-    options = f"lowerdir={':'.join(node.layers)},upperdir={home / 'upper'},workdir={home / 'work'}"
-    run("mount", "-t", "overlay", "overlay", "-o", options, home / "root")
+def _mount_overlay(lab: Lab, node: PlacedNode) -> None:
+    check(lab, node)
+    upper = written(lab, node)
+    work, root = upper.with_name("work"), lab.node_directory(node.name) / "root"
+    for directory in (work, root):
+        directory.mkdir(exist_ok=True)
+    # Paths from here, and so short ones: all options of a mount together have a page. What may depend on the host is
+    # said: an index, or directories moved by reference, would tie a disk to the very stack that it was written on.
+    options = [
+        f"lowerdir={':'.join((*(f'{disk}/upper' for disk in node.disks[1:]), *node.layers))}",
+        f"upperdir={node.disks[0]}/upper,workdir={node.disks[0]}/work",
+        "index=off,redirect_dir=off,metacopy=off",
+    ]
+    run("mount", "-t", "overlay", "overlay", "-o", ",".join(options), root, cwd=upper.parents[1])
 
 
 def _prepare(lab: Lab, node: PlacedNode, root: Path) -> None:
@@ -124,7 +188,7 @@ def _prepare(lab: Lab, node: PlacedNode, root: Path) -> None:
 def _give_host_key(lab: Lab, node: PlacedNode, root: Path) -> None:
     key = root / "etc/ssh/ssh_host_ed25519_key"
     run("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", f"root@{node.name}", "-f", key)
-    shutil.copyfile(key.with_name(f"{key.name}.pub"), lab.node_directory(node.name) / "host_key.pub")
+    shutil.copyfile(key.with_name(f"{key.name}.pub"), _made_on(lab, node) / "host_key.pub")
 
 
 def _give_login_user(lab: Lab, root: Path) -> None:

@@ -1,24 +1,25 @@
-"""Rehearsal clusters: up, status, down.
+"""Rehearsal clusters: up, status, save, restore, forget, down.
 
-`up` writes a lab down before it makes anything on the host, so `down` removes a lab that was cut off at any point.
+`up` writes a lab down before it makes anything on the host, so `down` removes a lab that was cut off at any point. What
+a save or restore comes to is written down in one piece while no node runs, so one that was cut off can be run again.
 """
 
 from __future__ import annotations
 
 import shutil
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
-from hpcforge.lab import base, cgroups, disks, host, machines, network, packages, settle, state
+from hpcforge.lab import base, cgroups, disks, host, machines, network, packages, saves, settle, state
 from hpcforge.lab.access import make_key, ssh_argv, write_access_files
 from hpcforge.lab.errors import LabError
-from hpcforge.lab.names import check_lab_name, default_lab_name, tag_for
+from hpcforge.lab.names import check_lab_name, check_save_name, default_lab_name, tag_for
 from hpcforge.lab.places import Progress, forget_lab_lock, host_lock, lab_directory, lab_lock, lab_names
-from hpcforge.lab.state import Lab, LabNode, PlacedNode
+from hpcforge.lab.state import Lab, LabNode, PlacedNode, Save, UnderWay
 from hpcforge.lab.subnets import choose_subnet, parse_cidr
 
 __all__ = [
@@ -28,10 +29,14 @@ __all__ = [
     "LabStatus",
     "NodeStatus",
     "PlacedNode",
+    "SaveStatus",
     "default_lab_name",
     "down",
+    "forget",
     "lab_names",
     "load",
+    "restore",
+    "save",
     "ssh_argv",
     "status",
     "up",
@@ -50,11 +55,26 @@ class NodeStatus:
 
 
 @dataclass(frozen=True)
+class SaveStatus:
+    """A save: when it was made (seconds since 1970, UTC), of which nodes, which of them ran.
+
+    `size_mib` is what all disks take on the host that it keeps, those that it shares with other saves included.
+    """
+
+    name: str
+    saved_s: float
+    nodes: tuple[str, ...]
+    running: tuple[str, ...]
+    size_mib: int
+
+
+@dataclass(frozen=True)
 class LabStatus:
     """A lab as it is now."""
 
     lab: Lab
     nodes: tuple[NodeStatus, ...]
+    saves: tuple[SaveStatus, ...]
 
 
 def up(
@@ -82,12 +102,11 @@ def up(
     host.require_programs()
     with lab_lock(name, progress):
         lab = _settle(request, progress)
-        network.ensure_bridge(lab)
-        packages.ensure_proxy(lab)
-        asked = [lab.node(node) for node in lab.in_blueprint]
-        _each(asked, lambda node: _start(lab, node), progress)
-        write_access_files(lab)
-        if others := [node.name for node in lab.nodes if node.name not in lab.in_blueprint]:
+        cut_off = lab.under_way.start if lab.under_way else ()
+        _run(lab, [*lab.in_blueprint, *cut_off], progress)
+        lab = saves.ended(lab)
+        state.save(lab)
+        if others := [node.name for node in lab.nodes if node.name not in (*lab.in_blueprint, *cut_off)]:
             progress(f"not in the blueprint, left as they are: {', '.join(others)}")
     return lab
 
@@ -95,7 +114,55 @@ def up(
 def status(name: str) -> LabStatus:
     """What runs of a lab; `LabError` if there is no such lab."""
     lab = _existing(name)
-    return LabStatus(lab, tuple(_status(lab, node) for node in lab.nodes))
+    sizes = disks.sizes_kib(lab, set().union(*(saves.disks_of(save.nodes) for save in lab.saves)))
+    kept = tuple(_save_status(save, sizes) for save in lab.saves)
+    return LabStatus(lab, tuple(_status(lab, node) for node in lab.nodes), kept)
+
+
+def save(name: str, save_name: str, progress: Progress, *, replace: bool = False) -> Lab:
+    """Keep the lab as it is under a name: its nodes are powered off, their disks set aside, what ran is started again.
+
+    Nothing is copied. With `replace` an older save of that name goes.
+    """
+    check_save_name(save_name)
+    with lab_lock(name, progress):
+        lab = _existing(name)
+        if not (lab.under_way and (lab.under_way.step, lab.under_way.save) == ("saved", save_name)):
+            lab = _set_aside(lab, save_name, replace, progress)
+        return _go_on(lab, progress)
+
+
+def restore(name: str, save_name: str, progress: Progress, *, nodes: Sequence[str] | None = None) -> Lab:
+    """Have the lab as it was at a save: disks, host keys, and which of its nodes run. What came later is lost.
+
+    A node that was not there yet goes. With `nodes`, these alone are as they were, and all others stay as they are.
+    """
+    with lab_lock(name, progress):
+        lab = _existing(name)
+        back = saves.restored(lab, lab.save(save_name), nodes)
+        going = [node for node in lab.nodes if nodes is None or node.name in nodes]
+        for node in back.nodes:
+            disks.check(back, node)
+        # Killed, not powered off: nothing of these disks is kept.
+        _at_once(going, lambda node: machines.stop(lab, node.name, graceful=False))
+        state.save(back)
+        there = {node.name for node in back.nodes}
+        for node in going:
+            if node.name not in there:
+                progress(f"{node.name}: was not there at save {save_name}, and is gone")
+        return _go_on(back, progress)
+
+
+def forget(name: str, save_name: str, progress: Progress) -> None:
+    """Remove a save, and of its disks those that no node and no other save lies on."""
+    with lab_lock(name, progress):
+        lab = _existing(name)
+        left = saves.forgotten(lab, save_name)
+        state.save(left)
+        shared = saves.disks_of(lab.save(save_name).nodes) & saves.wanted_disks(left)
+        disks.remove_others(left, saves.wanted_disks(left))
+        still = "; nodes or other saves still lie on some of its disks, which stay" if shared else ""
+        progress(f"save {save_name} is gone{still}")
 
 
 def down(name: str, nodes: Sequence[str] | None, progress: Progress, *, disks_too: bool = False) -> None:
@@ -113,6 +180,11 @@ def down(name: str, nodes: Sequence[str] | None, progress: Progress, *, disks_to
             lab = _existing(name)
             stopped = [lab.node(node) for node in dict.fromkeys(nodes)]
             _each(stopped, lambda node: _stop(lab, node, disks_too), progress)
+            if disks_too:
+                lab = saves.without_disks(lab, nodes)
+            lab = saves.ended(lab, nodes)
+            state.save(lab)
+            disks.remove_others(lab, saves.wanted_disks(lab))
 
 
 def load(name: str) -> Lab | None:
@@ -120,6 +192,43 @@ def load(name: str) -> Lab | None:
     check_lab_name(name)
     host.require_root()
     return state.read(name)
+
+
+def _set_aside(lab: Lab, save_name: str, replacing: bool, progress: Progress) -> Lab:
+    """Power all nodes off and write the save down."""
+    saves.check_save(lab, save_name, replacing=replacing)
+    if bare := [node.name for node in lab.nodes if not disks.prepared(lab, node)]:
+        raise LabError(f"node {bare[0]} was never started, so there is nothing to save of it", "`hpcforge rehearse up`")
+    running = {node.name for node in lab.nodes if machines.running(lab.machine(node.name))}
+    running.update(lab.under_way.start if lab.under_way else ())  # what an earlier one that was cut off has stopped
+    lab = replace(lab, under_way=UnderWay("saving", save_name, tuple(running)))
+    state.save(lab)
+    _each([lab.node(name) for name in running], lambda node: _power_off(lab, node), progress)
+    for node in lab.nodes:
+        machines.stop(lab, node.name, graceful=True)  # one that lost its power may still be mounted
+        disks.written(lab, node)
+    lab = saves.saved(lab, save_name, saved_s=time.time(), running=running)
+    state.save(lab)
+    return lab
+
+
+def _go_on(lab: Lab, progress: Progress) -> Lab:
+    """Bring a save or restore that is written down to its end."""
+    with host_lock(progress):
+        host.raise_inotify_limit()
+    disks.remove_others(lab, saves.wanted_disks(lab))  # before nodes boot: beside them it takes seconds
+    _run(lab, lab.under_way.start if lab.under_way else (), progress)
+    lab = saves.ended(lab)
+    state.save(lab)
+    return lab
+
+
+def _run(lab: Lab, names: Sequence[str], progress: Progress) -> None:
+    """Have these nodes running and answering."""
+    network.ensure_bridge(lab)
+    packages.ensure_proxy(lab)
+    _each([lab.node(name) for name in dict.fromkeys(names)], lambda node: _start(lab, node), progress)
+    write_access_files(lab)
 
 
 def _existing(name: str) -> Lab:
@@ -137,8 +246,7 @@ def _settle(request: settle.Request, progress: Progress) -> Lab:
     with host_lock(progress):
         existing, others = state.read(request.name), state.others(request.name)
         labs = [*others, *([existing] if existing else [])]
-        in_use = [Path(layer) for lab in labs for node in lab.nodes for layer in node.layers]
-        base.ensure(request.release, in_use, progress)
+        base.ensure(request.release, set().union(*(lab.trees for lab in labs)), progress)
         trees = settle.Trees(_layers(request.release, python=True), _layers(request.release, python=False))
         if existing is None:
             lab = _new_lab(request, others, trees, progress)
@@ -179,9 +287,19 @@ def _start(lab: Lab, node: PlacedNode) -> str:
 def _stop(lab: Lab, node: PlacedNode, disk_too: bool) -> str:
     was = "stopped" if machines.running(lab.machine(node.name)) else "was stopped already"
     machines.stop(lab, node.name, graceful=not disk_too)
-    if disk_too:
-        disks.forget(lab, node.name)
     return f"{was}, its disk {'is gone' if disk_too else 'is kept'}"
+
+
+def _power_off(lab: Lab, node: PlacedNode) -> str:
+    began = time.monotonic()
+    in_order = machines.stop(lab, node.name, graceful=True)
+    took = f"{time.monotonic() - began:.1f} s"
+    return f"powered off in {took}" if in_order else f"did not power off, and was killed after {took}"
+
+
+def _at_once(nodes: Sequence[PlacedNode], work: Callable[[PlacedNode], object]) -> None:
+    with ThreadPoolExecutor(max_workers=_AT_ONCE) as pool:
+        list(pool.map(work, nodes))
 
 
 def _each(nodes: Sequence[PlacedNode], work: Callable[[PlacedNode], str], progress: Progress) -> None:
@@ -205,6 +323,12 @@ def _each(nodes: Sequence[PlacedNode], work: Callable[[PlacedNode], str], progre
 
 def _status(lab: Lab, node: PlacedNode) -> NodeStatus:
     return NodeStatus(node.name, "running" if machines.running(lab.machine(node.name)) else "stopped", node.address)
+
+
+def _save_status(save: Save, sizes: Mapping[tuple[str, int], int]) -> SaveStatus:
+    nodes = tuple(node.name for node in save.nodes)
+    size_kib = sum(sizes.get(disk, 0) for disk in saves.disks_of(save.nodes))
+    return SaveStatus(save.name, save.saved_s, nodes, save.running, round(size_kib / 1024))
 
 
 def _remove(name: str, progress: Progress) -> None:

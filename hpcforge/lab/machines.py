@@ -33,17 +33,18 @@ def start(lab: Lab, node: PlacedNode) -> bool:
     return started
 
 
-def stop(lab: Lab, node: str, *, graceful: bool) -> None:
-    """Stop a node if it runs, and free all it holds on the host but its disk."""
-    stop_machine(lab.machine(node), graceful=graceful)
+def stop(lab: Lab, node: str, *, graceful: bool) -> bool:
+    """Stop a node if it runs, and free all it holds on the host but its disk; false if it had to be killed."""
+    in_order = stop_machine(lab.machine(node), graceful=graceful)
     disks.unmount(lab.node_directory(node))
+    return in_order
 
 
-def stop_machine(machine: str, *, graceful: bool) -> None:
-    """Stop a machine, in order or at once, and remove its control groups."""
-    for pid in _spawners(machine):
-        _end(pid, machine, graceful=graceful)
+def stop_machine(machine: str, *, graceful: bool) -> bool:
+    """Stop a machine, in order or at once, and remove its control groups; false if it had to be killed."""
+    in_order = [_end(pid, machine, graceful=graceful) for pid in _spawners(machine)]
     cgroups.remove(machine)
+    return all(in_order)
 
 
 def running(machine: str) -> bool:
@@ -88,19 +89,26 @@ def _launch(lab: Lab, node: PlacedNode, root: Path) -> None:
         daemon(["sh", "-c", _KEEPER, "sh", *groups, "--", *nspawn], console)
 
 
-def _end(pid: int, machine: str, *, graceful: bool) -> None:
-    """End one nspawn process and the node in it."""
+def _end(pid: int, machine: str, *, graceful: bool) -> bool:
+    """End one nspawn process and the node in it; false if the node had to be killed."""
 
     def ours() -> bool:
         return _is_spawner(processes.arguments(pid), machine)
 
     init = processes.init_of(pid)
+    in_order = True
     if init is not None:
+
+        def runs() -> bool:
+            return processes.init_of(pid) == init
+
         # Twice: a node that is still booting does not hear the first.
-        power_off = ((_POWER_OFF, 2.0), (_POWER_OFF, _POWER_OFF_S)) if graceful else ()
-        processes.end(init, lambda: processes.init_of(pid) == init, *power_off, (signal.SIGKILL, 3.0))
+        in_order = graceful and processes.end(init, runs, (_POWER_OFF, 2.0), (_POWER_OFF, _POWER_OFF_S))
+        if not in_order:
+            processes.end(init, runs, (signal.SIGKILL, 3.0))
     if not processes.wait_until(lambda: not ours(), timeout_s=2):
         processes.end(pid, ours, (signal.SIGKILL, 3.0))
+    return in_order
 
 
 def _wait_ready(lab: Lab, node: PlacedNode) -> None:

@@ -17,6 +17,7 @@ from hpcforge.lab.errors import LabError
 
 _LAB_NAME = re.compile(r"[a-z](?:-?[a-z0-9]){0,31}")
 _NODE_NAME = re.compile(r"[a-z](?:-?[a-z0-9]){0,62}")
+_SAVE_NAME = re.compile(r"[a-z0-9](?:[-._]?[a-z0-9]){0,31}")
 _USER_NAME = re.compile(r"[a-z_][a-z0-9_-]{0,31}")
 
 
@@ -49,6 +50,16 @@ def check_node_name(name: str) -> str:
     if not _NODE_NAME.fullmatch(name) or len(name) > 63:
         raise LabError(
             f"{name!r} is no name for a node", "use up to 63 of a-z, 0-9 and hyphens, beginning with a letter"
+        )
+    return name
+
+
+def check_save_name(name: str) -> str:
+    """The name itself; `LabError` if it is none for a save."""
+    if not _SAVE_NAME.fullmatch(name) or len(name) > 32:
+        raise LabError(
+            f"{name!r} is no name for a save",
+            "use up to 32 of a-z, 0-9 and single `-`, `_` or `.` in between, e.g. `before-24.11`",
         )
     return name
 

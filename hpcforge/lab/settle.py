@@ -60,8 +60,11 @@ def new_lab(request: Request, trees: Trees, *, subnet: IPv4Network, tag: str, po
         release=request.release,
         blueprint=str(request.blueprint.absolute()),
         network=request.network,
-        nodes=tuple(_placed(node, str(placed[node.name]), trees) for node in request.nodes),
+        nodes=tuple(
+            _placed(node, str(placed[node.name]), trees, disk) for disk, node in enumerate(request.nodes, start=1)
+        ),
         in_blueprint=tuple(node.name for node in request.nodes),
+        disks_made=len(request.nodes),
     )
 
 
@@ -82,13 +85,17 @@ def grown_lab(lab: Lab, request: Request, trees: Trees) -> Lab:
     placed = subnets.place(subnet, subnet, addresses)
     if lab.gateway in map(str, placed.values()):
         raise LabError(f"address {lab.gateway} is the host's own in lab {lab.name}", _AGAIN)
-    new = [_placed(node, str(placed[node.name]), trees) for node in request.nodes if node.name not in have]
+    new = [
+        _placed(node, str(placed[node.name]), trees, disk)
+        for disk, node in enumerate((n for n in request.nodes if n.name not in have), start=lab.disks_made + 1)
+    ]
     return replace(
         lab,
         nodes=(*lab.nodes, *new),
         blueprint=str(request.blueprint.absolute()),
         network=request.network,
         in_blueprint=tuple(node.name for node in request.nodes),
+        disks_made=lab.disks_made + len(new),
     )
 
 
@@ -116,5 +123,6 @@ def _addresses(nodes: Sequence[LabNode]) -> dict[str, str | None]:
     return {node.name: node.address for node in nodes}
 
 
-def _placed(node: LabNode, address: str, trees: Trees) -> PlacedNode:
-    return PlacedNode(node.name, address, node.python, trees.with_python if node.python else trees.without_python)
+def _placed(node: LabNode, address: str, trees: Trees, disk: int) -> PlacedNode:
+    layers = trees.with_python if node.python else trees.without_python
+    return PlacedNode(node.name, address, node.python, layers, (disk,))

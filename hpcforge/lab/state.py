@@ -6,13 +6,16 @@ import json
 from dataclasses import asdict, dataclass
 from ipaddress import IPv4Network
 from pathlib import Path
+from typing import Literal
+
+from pydantic import TypeAdapter, ValidationError
 
 from hpcforge.atomic import write_atomically
 from hpcforge.lab.errors import LabError
 from hpcforge.lab.names import machine_name
 from hpcforge.lab.places import lab_directory, lab_names
 
-SCHEMA = 1
+SCHEMA = 2
 
 
 @dataclass(frozen=True)
@@ -26,12 +29,40 @@ class LabNode:
 
 @dataclass(frozen=True)
 class PlacedNode:
-    """A node of a lab: its address on the lab's bridge, and the trees that its disk lies on, highest first."""
+    """A node of a lab: its address on the lab's bridge, and what its file system is a stack of, highest first.
+
+    `disks` are numbers of directories in `node_directory`: the first is the node's own and is written to, those below
+    it were set aside by saves and are never changed again; the last is the one that the node was made on. `layers` are
+    the base trees below them all.
+    """
 
     name: str
     address: str
     python: bool
     layers: tuple[str, ...]
+    disks: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Save:
+    """The lab as it was: `nodes` with the disks that they are to lie on, and which of them ran."""
+
+    name: str
+    saved_s: float  # seconds since 1970, UTC
+    nodes: tuple[PlacedNode, ...]
+    running: tuple[str, ...]
+    in_blueprint: tuple[str, ...]
+    blueprint: str
+    network: str
+
+
+@dataclass(frozen=True)
+class UnderWay:
+    """A save or restore that has begun: how far it is, and the nodes that are to run when it has ended."""
+
+    step: Literal["saving", "saved", "restored"]
+    save: str
+    start: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -50,6 +81,9 @@ class Lab:
     network: str
     nodes: tuple[PlacedNode, ...]
     in_blueprint: tuple[str, ...]
+    disks_made: int  # numbers given to disks; none is given twice
+    saves: tuple[Save, ...] = ()
+    under_way: UnderWay | None = None
 
     @property
     def directory(self) -> Path:
@@ -72,6 +106,12 @@ class Lab:
         return self.directory / "inventory.yaml"
 
     @property
+    def trees(self) -> set[Path]:
+        """The base trees that the lab's nodes and saves lie on."""
+        nodes = (*self.nodes, *(node for save in self.saves for node in save.nodes))
+        return {Path(layer) for node in nodes for layer in node.layers}
+
+    @property
     def bridge(self) -> str:
         """The network interface that joins the nodes."""
         return self.tag
@@ -90,8 +130,18 @@ class Lab:
             f"lab {self.name} has no node {name!r}", f"its nodes: {', '.join(node.name for node in self.nodes)}"
         )
 
+    def save(self, name: str) -> Save:
+        """A save by name; `LabError` if there is none."""
+        for save in self.saves:
+            if save.name == name:
+                return save
+        known = ", ".join(save.name for save in self.saves) or "none"
+        raise LabError(
+            f"lab {self.name} has no save {name!r} (there are: {known})", "make one: `hpcforge rehearse save NAME`"
+        )
+
     def node_directory(self, node: str) -> Path:
-        """Where a node's disk and console log are."""
+        """Where a node's disks and console log are."""
         return self.directory / "nodes" / node
 
     def machine(self, node: str) -> str:
@@ -115,12 +165,11 @@ def read(name: str) -> Lab | None:
         data = json.loads(path.read_text())
         if data.pop("schema") != SCHEMA:
             raise ValueError("it was written by another version of hpcforge")
-        nodes = tuple(PlacedNode(**{**node, "layers": tuple(node["layers"])}) for node in data.pop("nodes"))
-        return Lab(**{**data, "nodes": nodes, "in_blueprint": tuple(data["in_blueprint"])})
+        return TypeAdapter(Lab).validate_python(data)
     except FileNotFoundError:
         return None
     except (ValueError, TypeError, KeyError) as error:
-        raise LabError(f"{path} cannot be read: {error}", "remove the lab: `hpcforge rehearse down`") from None
+        raise LabError(f"{path} cannot be read: {_why(error)}", "remove the lab: `hpcforge rehearse down`") from None
 
 
 def others(name: str) -> tuple[Lab, ...]:
@@ -133,3 +182,11 @@ def others(name: str) -> tuple[Lab, ...]:
             except LabError:
                 continue  # its subnet still shows in the host's routes while it is up
     return tuple(lab for lab in found if lab is not None)
+
+
+def _why(error: Exception) -> str:
+    """What is wrong, in a line."""
+    if isinstance(error, ValidationError):
+        first = error.errors()[0]
+        return f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
+    return str(error)

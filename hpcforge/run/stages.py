@@ -19,7 +19,6 @@ _FINISH_TIMEOUT_S = 900.0
 _OPAQUE_TIMEOUT_S = 3600.0
 # names of stages that a walk knows
 FILES, REMOVAL, CONFIRMATION, REBOOT = "packages and files", "removal", "confirmation", "reboot"
-_REVERT_S = 60.0  # for units, checks and a new connection, before a guarded change is undone by the node itself
 
 
 @dataclass(frozen=True)
@@ -241,7 +240,7 @@ def _guarded(
         "role": role,
         "files": [_file(file, plan.texts, secrets) for file in change.files],
         "owns": dataclasses.asdict(change.owns),
-        "guard": {"id": guard, "revert_s": _REVERT_S},
+        "guard": {"id": guard, "revert_s": plan.rollout.confirm_wait_s},
     }
     if change.files:
         request = {"verb": "converge", "phase": "prepare", "work": [work], "restarts": []}

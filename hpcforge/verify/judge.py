@@ -5,30 +5,36 @@ When one rank fails, the others fail too, a moment later and often louder. So wi
 1. a rank that says its result is wrong;
 2. a rank that says it failed by itself, outside of a collective;
 3. Slurm, that a node failed;
-4. torchrun, that a rank was ended by a signal, or went without a word;
-5. nobody, of a rank that started and never said how it ended, while others waited for it;
-6. a node on which no rank started;
-7. a rank that failed in a collective.
+4. ranks that ended themselves at the test's time limit, if none had waited in vain for another;
+5. torchrun, that a rank was ended by a signal, or went without a word;
+6. nobody, of a rank that started and never said how it ended, while others waited for it;
+7. a node on which no rank started;
+8. a rank that failed in a collective.
 
 A test passes only if everything ended well *and* rank 0 reported results from all ranks: a missing measurement is a
 failure.
+
+Where tests share a step, ranks end with the first that is not right. So how the step ended is told of the first test
+without a result, or else of the last; those before it are judged by what they reported, those after it did not run.
 """
 
 from __future__ import annotations
 
+import math
 import signal
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from hpcforge.blueprint.hostlist import fold
 from hpcforge.verify.head import Completed
-from hpcforge.verify.submit import Launch
+from hpcforge.verify.submit import Launch, Turn
 from hpcforge.verify.transcript import Said, Transcript, clean, read
 from hpcforge.verify.verdicts import Status, Verdict
 
 TIMED_OUT = 124  # of timeout(1)
 NO_SUCH_PROGRAM = (126, 127)  # of a shell
 _ENDED_BY_LAUNCHER = -signal.SIGTERM  # torchrun ends the neighbours of a rank that failed
+_ENDED_WELL = Completed(0, "", "")
 _WAITED_IN_VAIN = ("timed out", "timeout", "time out")
 
 
@@ -42,11 +48,21 @@ class Blame:
     node: str | None = None
 
 
-def judge(job: Launch, ran: Completed) -> Verdict:
-    """The verdict on a step that was run."""
-    seen = read(ran)
+def judge(job: Launch, ran: Completed) -> tuple[Verdict, ...]:
+    """The verdicts on a step that was run: on its first test at least, in order, up to the first that is not right."""
+    verdicts = []
+    for number, turn in enumerate(job.turns, start=1):
+        seen = read(ran, turn.test)
+        ended_here = seen.result is None or number == len(job.turns)
+        verdicts.append(_verdict(job, turn, seen, ran if ended_here else _ENDED_WELL))
+        if ended_here or not verdicts[-1].passed:
+            break
+    return tuple(verdicts)
+
+
+def _verdict(job: Launch, turn: Turn, seen: Transcript, ran: Completed) -> Verdict:
     verdict = Verdict(
-        test=job.test,
+        test=turn.test,
         status="passed",
         nodes=tuple(node.name for node in job.nodes),
         ranks=job.ranks,
@@ -54,6 +70,7 @@ def judge(job: Launch, ran: Completed) -> Verdict:
         torch_build=_build(seen),
         backend=_text(seen, "backend"),
         device=_text(seen, "device"),
+        seconds=_seconds(seen),
     )
     blame = _missing(job, seen) if ran.rc == 0 else _blame(job, seen, ran)
     if blame is None:
@@ -94,6 +111,7 @@ def _blame(job: Launch, seen: Transcript, ran: Completed) -> Blame:
         _wrong,
         _failed_alone,
         _node_failed,
+        _overdue,
         _ended_by_signal,
         _silent,
         _never_started,
@@ -138,8 +156,15 @@ def _node_failed(_job: Launch, seen: Transcript, _ran: Completed) -> Blame | Non
     return Blame("failed", next(line for line in seen.slurm_errors if node in line), None, node)
 
 
+def _overdue(_job: Launch, seen: Transcript, _ran: Completed) -> Blame | None:
+    """All were at work to the end; a rank that others waited for in vain is for `_silent`, whatever it says itself."""
+    if not seen.overdue or any(map(_waited_in_vain, seen.failed)):
+        return None
+    return Blame("timed_out", f"not done after {max(seen.overdue.values()):g} s")
+
+
 def _ended_by_signal(job: Launch, seen: Transcript, _ran: Completed) -> Blame | None:
-    spoke = {said.rank for said in seen.failed}
+    spoke = {said.rank for said in seen.failed} | set(seen.overdue)
     ended = {rank: code for rank, code in seen.exits.items() if rank not in spoke and code != _ENDED_BY_LAUNCHER}
     if not ended:
         return None
@@ -154,7 +179,7 @@ def _silent(job: Launch, seen: Transcript, ran: Completed) -> Blame | None:
     silent = sorted(set(seen.started) - spoke)
     if not silent or not spoke:
         return None
-    waited = any(phrase in said.text.lower() for said in seen.failed for phrase in _WAITED_IN_VAIN)
+    waited = any(map(_waited_in_vain, seen.failed))
     status: Status = "timed_out" if waited or ran.rc in (TIMED_OUT, None) else "failed"
     did = "did not answer while other ranks waited" if waited else "ended without a word"
     nodes = {_host(job, seen, rank) for rank in silent}
@@ -192,6 +217,10 @@ def _past_its_limit(job: Launch, seen: Transcript, ran: Completed) -> Blame | No
     )
 
 
+def _waited_in_vain(said: Said) -> bool:
+    return any(phrase in said.text.lower() for phrase in _WAITED_IN_VAIN)
+
+
 def _say(failures: list[Said]) -> Blame | None:
     if not failures:
         return None
@@ -224,6 +253,12 @@ def _last_words(seen: Transcript, ran: Completed) -> str:
         return f"srun ended with exit code {ran.rc}: {seen.slurm_errors[0]}"
     lines = tuple(ran.stderr.splitlines())
     return f"srun ended with exit code {ran.rc}: {_last_line(lines) or 'without a word'}"
+
+
+def _seconds(seen: Transcript) -> float:
+    """What the test took by itself, as rank 0 reports it; 0 if it reports no such thing."""
+    value = seen.result.get("seconds") if seen.result else None
+    return float(value) if isinstance(value, (int, float)) and 0 <= value < math.inf else 0.0
 
 
 def _text(seen: Transcript, key: str) -> str | None:

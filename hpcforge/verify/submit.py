@@ -1,4 +1,6 @@
-"""What is handed to Slurm for a smoke test: an allocation that is only held, and a step from the head into it.
+"""What is handed to Slurm for smoke tests: an allocation that is only held, and a step from the head into it.
+
+Tests of the same nodes share both, and the ranks, in which they run one after the other (decision 16).
 
 No file system is shared, so a job's output on a node would be lost to the head. Therefore `sbatch` submits a script
 that does nothing but hold the allocation, and `srun`, started on the head, runs torchrun in it and brings standard
@@ -8,7 +10,7 @@ output back. All of it is pure: it depends on the cluster alone.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from hpcforge.blueprint.hostlist import fold
@@ -22,10 +24,19 @@ MEMORY_MIB = {False: 2048, True: 16384}  # a rank's share, without and with real
 
 
 @dataclass(frozen=True)
-class Launch:
-    """One smoke test on the nodes that are left of it."""
+class Turn:
+    """One smoke test of a launch."""
 
     test: str
+    time_limit_s: int
+    arguments: tuple[str, ...] = ()  # more arguments for its program
+
+
+@dataclass(frozen=True)
+class Launch:
+    """Smoke tests one after the other in the same ranks, on the nodes that are left of them."""
+
+    turns: tuple[Turn, ...]
     nodes: tuple[Node, ...]  # node rank 0 first
     user: str
     partition: str
@@ -34,9 +45,7 @@ class Launch:
     gpus_per_node: int
     cpus_per_node: int  # that Slurm gives to jobs
     memory_mib: int  # per node
-    time_limit_s: int
     launcher_options: tuple[str, ...] = ()  # more options for torchrun
-    arguments: tuple[str, ...] = ()  # more arguments for the test program
     libuv: bool = True  # False: this build of torch lacks what its own launcher asks for
 
     @property
@@ -47,7 +56,12 @@ class Launch:
     @property
     def job_name(self) -> str:
         """As squeue shows it."""
-        return f"hpcforge-{self.test}"
+        return f"hpcforge-{'+'.join(turn.test for turn in self.turns)}"
+
+    @property
+    def time_limit_s(self) -> int:
+        """How long all of it may take."""
+        return sum(turn.time_limit_s for turn in self.turns)
 
     @property
     def nodelist(self) -> str:
@@ -67,11 +81,16 @@ def partition_for(cluster: Cluster, names: Sequence[str]) -> Partition:
     return next((one for one in holding if one.default), holding[0])
 
 
-def launch(cluster: Cluster, test: SmokeTest, names: Sequence[str], arguments: Sequence[str] = ()) -> Launch:
-    """How a test is run on the named nodes, which are some or all of the test's.
+def launch(
+    cluster: Cluster,
+    tests: Sequence[SmokeTest],
+    names: Sequence[str],
+    arguments: Mapping[str, Sequence[str]] | None = None,
+) -> Launch:
+    """How tests of the same nodes are run on the named ones, which are some or all of theirs.
 
     Every node gets as many ranks as the node with the fewest GPUs has GPUs (at least one), and a like share of memory
-    within what Slurm has to give. Raises NotLaunchableError.
+    within what Slurm has to give. `arguments` are further ones of test programs, by test. Raises NotLaunchableError.
     """
     nodes = tuple(cluster.by_name[name] for name in names)
     if cluster.pytorch is None or cluster.acceptance is None:
@@ -82,7 +101,7 @@ def launch(cluster: Cluster, test: SmokeTest, names: Sequence[str], arguments: S
     memory = min(cluster.job_memory_mib(node) for node in nodes)
     packaged = cluster.pytorch.build == "distribution"
     return Launch(
-        test=test.name,
+        turns=tuple(Turn(test.name, test.time_limit_s, tuple((arguments or {}).get(test.name, ()))) for test in tests),
         nodes=nodes,
         user=cluster.acceptance.run_as,
         partition=partition_for(cluster, names).name,
@@ -91,9 +110,7 @@ def launch(cluster: Cluster, test: SmokeTest, names: Sequence[str], arguments: S
         gpus_per_node=gpus,
         cpus_per_node=max(1, min(cluster.job_cpus(node) for node in nodes)),
         memory_mib=max(1, min(memory, ranks * MEMORY_MIB[real])),
-        time_limit_s=test.time_limit_s,
         launcher_options=_QUIRKS if packaged and cluster.pytorch.version.startswith("1.") else (),
-        arguments=tuple(arguments),
         libuv=not packaged or cluster.pytorch.version.startswith("1."),
     )
 
@@ -123,10 +140,10 @@ def sbatch(job: Launch) -> list[str]:
 
 
 def srun(job: Launch, job_id: str) -> list[str]:
-    """The command that runs the test inside the allocation and brings its output back, each line with its task.
+    """The command that runs the tests inside the allocation and brings their output back, each line with its task.
 
-    It is ended on the head after the test's time limit, with exit code 124. A task that ends does not end the others
-    at once: they are the witnesses of which rank failed first.
+    It is ended on the head after the time limits of all its tests, with exit code 124. A task that ends does not end
+    the others at once: they are the witnesses of which rank failed first.
     """
     return [
         "timeout",
@@ -154,6 +171,7 @@ def srun(job: Launch, job_id: str) -> list[str]:
         str(len(job.nodes)),
         *(node.name for node in job.nodes),
         *torchrun(job, job_id),
+        *program(job),
     ]
 
 
@@ -174,11 +192,17 @@ def torchrun(job: Launch, job_id: str) -> list[str]:
         f"--master_port={port(job_id)}",
         "--monitor_interval=0.5",
         *job.launcher_options,
-        f"{SMOKE_TESTS}/{job.test}.py",
-        "--json",
-        f"--timeout-s={max(10, job.time_limit_s // 2)}",  # so that ranks still report who is waiting, and why
-        *job.arguments,
     ]
+
+
+def program(job: Launch) -> list[str]:
+    """What every rank runs, whatever launches it."""
+    timeout_s = max(10, min(turn.time_limit_s for turn in job.turns) // 2)  # ranks still report who is waiting, and why
+    words = [f"{SMOKE_TESTS}/in_turn.py"]
+    for number, turn in enumerate(job.turns):
+        words += ["--next"] * (number > 0)
+        words += [turn.test, "--json", f"--timeout-s={timeout_s}", f"--limit-s={turn.time_limit_s}", *turn.arguments]
+    return words
 
 
 def port(job_id: str) -> int:

@@ -36,10 +36,14 @@ class Said:
 
 @dataclass(frozen=True)
 class Transcript:
-    """A step's output, sorted by what it is about. Tasks are torchruns, one a node, by Slurm's number."""
+    """A step's output as far as it concerns one test, sorted by what it is about.
+
+    Tasks are torchruns, one a node, by Slurm's number.
+    """
 
     started: Mapping[int, str] = field(default_factory=dict)  # rank -> host
     failed: tuple[Said, ...] = ()
+    overdue: Mapping[int, float] = field(default_factory=dict)  # ranks that ended themselves at a limit -> that, s
     wrong: tuple[Said, ...] = ()
     measurements: tuple[Mapping[str, float | int | str], ...] = ()
     result: Mapping[str, Any] | None = None
@@ -58,13 +62,14 @@ def clean(text: object, limit: int = 300) -> str:
     return flat if len(flat) <= limit else flat[: limit - 3] + "..."
 
 
-def read(ran: Completed) -> Transcript:
-    """Sort a step's output."""
-    events = list(_events(ran.stdout))
+def read(ran: Completed, test: str) -> Transcript:
+    """Sort a step's output, without the events of its other tests."""
+    events = [(task, event) for task, event in _events(ran.stdout) if event.get("test", test) == test]
     stderr, slurm_errors = _split_stderr(ran.stderr)
     return Transcript(
         started={e["rank"]: e["host"] for _, e in events if e["event"] == "started" and _names_rank(e)},
         failed=tuple(_failure(e) for _, e in events if e["event"] == "failed" and _names_rank(e)),
+        overdue={e["rank"]: _limit_s(e) for _, e in events if e["event"] == "overdue" and _names_rank(e)},
         wrong=tuple(_mistake(e) for _, e in events if e["event"] == "wrong" and _names_rank(e)),
         measurements=tuple(_measurement(e) for _, e in events if e["event"] == "measurement"),
         result=next((e for _, e in reversed(events) if e["event"] == "result"), None),
@@ -101,6 +106,11 @@ def _events(stdout: str) -> Iterator[tuple[int, dict[str, Any]]]:
 
 def _names_rank(event: Mapping[str, Any]) -> bool:
     return isinstance(event.get("rank"), int) and isinstance(event.get("host"), str)
+
+
+def _limit_s(event: Mapping[str, Any]) -> float:
+    limit_s = event.get("limit_s")
+    return float(limit_s) if isinstance(limit_s, (int, float)) and math.isfinite(limit_s) else 0.0
 
 
 def _failure(event: Mapping[str, Any]) -> Said:

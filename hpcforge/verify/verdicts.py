@@ -41,7 +41,7 @@ class Verdict:
     backend: str | None = None  # "gloo" or "nccl"
     device: str | None = None  # "cpu", or the GPU's name
     torch_build: str | None = None  # "2.13.0+cpu from wheel": the one that really ran
-    seconds: float = 0.0  # from submission to the end
+    seconds: float = 0.0  # from submission to the end; the first of a launch has the start-up, others their own alone
     next_command: str | None = None  # what to type on the head to learn more
 
     @property

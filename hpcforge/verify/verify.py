@@ -1,4 +1,4 @@
-"""Run a cluster's acceptance tests through Slurm, one after the other, and judge them."""
+"""Run a cluster's acceptance tests through Slurm, those of the same nodes in one launch, and judge them."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from hpcforge.verify.submit import Launch, NotLaunchableError, launch, srun
 from hpcforge.verify.verdicts import Verdict
 
 PENDING_S = 60.0  # how long a job may wait before that is the verdict
-PENDING_AGAIN_S = 5.0  # the same for tests after one that stayed pending: most likely for the same reason
+PENDING_AGAIN_S = 5.0  # the same for launches after one that stayed pending: most likely for the same reason
 CUT_OFF_S = 45.0  # after its time limit a step is killed on the head; the connection waits this much longer
 
-Progress = Callable[[str, str], None]  # the test, what it is doing
+Progress = Callable[[str, str], None]  # the test or tests of a launch, what it is doing
 
 
 def verify(
@@ -37,40 +37,52 @@ def verify(
     interrupted, the jobs it submitted are cancelled. `extra_args` are further arguments of test programs, by test.
     """
     tests = cluster.acceptance.tests if cluster.acceptance else ()
-    extra = extra_args or {}
-    verdicts: list[Verdict] = []
-    for test in tests:
-        patience_s = PENDING_AGAIN_S if any(one.status == "pending" for one in verdicts) else pending_s
-        tell = partial(progress, test.name)
-        verdicts.append(_run(cluster, head, test, nodes_left_out, tell, patience_s, extra.get(test.name, ())))
-    return tuple(verdicts)
+    verdicts: dict[str, Verdict] = {}
+    for nodes in dict.fromkeys(test.nodes for test in tests):
+        waiting = [test for test in tests if test.nodes == nodes]
+        while waiting:  # a launch ends with the first test that is not right: those after it are launched anew
+            patience_s = PENDING_AGAIN_S if any(one.status == "pending" for one in verdicts.values()) else pending_s
+            reached = _run(cluster, head, waiting, nodes_left_out, progress, patience_s, extra_args or {})
+            verdicts |= {one.test: one for one in reached}
+            waiting = waiting[len(reached) :]
+    return tuple(verdicts[test.name] for test in tests)
 
 
 def _run(
     cluster: Cluster,
     head: Head,
-    test: SmokeTest,
+    tests: Sequence[SmokeTest],
     nodes_left_out: Mapping[str, str],
-    progress: Callable[[str], None],
+    progress: Progress,
     pending_s: float,
-    arguments: Sequence[str],
-) -> Verdict:
+    arguments: Mapping[str, Sequence[str]],
+) -> list[Verdict]:
+    """One launch of tests that have the same nodes; verdicts on as many as it reached, at least one."""
     began = time.monotonic()
-    left_out = {name: nodes_left_out[name] for name in test.nodes if name in nodes_left_out}
-    names = [name for name in test.nodes if name not in left_out]
+    left_out = {name: nodes_left_out[name] for name in tests[0].nodes if name in nodes_left_out}
+    names = [name for name in tests[0].nodes if name not in left_out]
+    tell = partial(progress, ", ".join(test.name for test in tests))
     try:
         if not names:
             raise NotLaunchableError("none of its nodes is usable")
-        job = launch(cluster, test, names, arguments)
-        verdict = _submitted(head, job, progress, pending_s)
+        job = launch(cluster, tests, names, arguments)
+        verdicts = _submitted(head, job, tell, pending_s)
     except NotLaunchableError as error:
-        verdict = Verdict(test.name, "not_run", tuple(names), detail=str(error))
+        verdicts = [Verdict(test.name, "not_run", tuple(names), detail=str(error)) for test in tests]
     except jobs.RefusedError as error:
-        verdict = Verdict(test.name, "not_run", tuple(names), detail=f"Slurm refused the job: {error}")
-    return replace(verdict, left_out=left_out, seconds=round(time.monotonic() - began, 1))
+        detail = f"Slurm refused the job: {error}"
+        verdicts = [Verdict(test.name, "not_run", tuple(names), detail=detail) for test in tests]
+    return [replace(one, left_out=left_out) for one in _timed(verdicts, time.monotonic() - began)]
 
 
-def _submitted(head: Head, job: Launch, progress: Callable[[str], None], pending_s: float) -> Verdict:
+def _timed(verdicts: Sequence[Verdict], seconds: float) -> list[Verdict]:
+    """Share out the seconds of a launch: what no test reports as its own is the failed one's, else the first one's."""
+    rest = max(0.0, seconds - sum(one.seconds for one in verdicts))
+    owner = verdicts[0] if verdicts[-1].passed else verdicts[-1]
+    return [replace(one, seconds=round(one.seconds + (rest if one is owner else 0.0), 1)) for one in verdicts]
+
+
+def _submitted(head: Head, job: Launch, progress: Callable[[str], None], pending_s: float) -> list[Verdict]:
     progress(f"submitting for {job.nodelist}")
     with jobs.allocation(head, job) as job_id:
         state = jobs.wait_for_start(head, [job_id], limit_s=pending_s, progress=progress)[job_id]
@@ -81,10 +93,10 @@ def _submitted(head: Head, job: Launch, progress: Callable[[str], None], pending
             return _unstarted(job, "failed", detail, f"scontrol show job {job_id}")
         progress(f"{job.ranks} ranks on {job.nodelist}")
         ran = head.run(srun(job, job_id), user=job.user, timeout_s=job.time_limit_s + CUT_OFF_S)
-    return judge(job, ran)
+    return list(judge(job, ran))
 
 
-def _pending(head: Head, job: Launch, job_id: str, state: jobs.JobState, waited_s: float) -> Verdict:
+def _pending(head: Head, job: Launch, job_id: str, state: jobs.JobState, waited_s: float) -> list[Verdict]:
     """Still pending: with Slurm's reason, and what is known of the nodes it waits for."""
     names = [node.name for node in job.nodes]
     out_of_use = jobs.unusable(head, names)
@@ -98,10 +110,16 @@ def _pending(head: Head, job: Launch, job_id: str, state: jobs.JobState, waited_
     command = f"sinfo --list-reasons --nodes={job.nodelist}" if out_of_use else f"squeue --nodelist={job.nodelist}"
     if ours:  # left by a run that was killed
         command = f"scancel {' '.join(ours)}"
-    verdict = _unstarted(job, "pending", "; ".join(causes), command)
-    return replace(verdict, node=next(iter(out_of_use))) if len(out_of_use) == 1 else verdict
+    node = next(iter(out_of_use)) if len(out_of_use) == 1 else None
+    return _unstarted(job, "pending", "; ".join(causes), command, node)
 
 
-def _unstarted(job: Launch, status: Literal["pending", "failed"], detail: str, command: str) -> Verdict:
-    nodes = tuple(node.name for node in job.nodes)
-    return Verdict(job.test, status, nodes, ranks=job.ranks, detail=detail, next_command=command)
+def _unstarted(
+    job: Launch, status: Literal["pending", "failed"], detail: str, command: str, node: str | None = None
+) -> list[Verdict]:
+    """The same verdict on every test of a launch."""
+    nodes = tuple(one.name for one in job.nodes)
+    return [
+        Verdict(turn.test, status, nodes, ranks=job.ranks, node=node, detail=detail, next_command=command)
+        for turn in job.turns
+    ]

@@ -20,12 +20,12 @@ from typing import Any
 import pytest
 
 from hpcforge.lab import lab as labs
-from hpcforge.lab import machines
 
 pytestmark = pytest.mark.lab
 
 BLUEPRINT = Path(__file__).with_name("blueprints") / "trusted.yaml"
 NODES = ("head", "w01", "w02")
+_BARE = "bare"  # the save of all nodes before the first apply
 WORKERS = ("w01", "w02")
 CHRONY = "/etc/chrony/chrony.conf"
 
@@ -170,31 +170,10 @@ class Cluster:
         found: dict[str, Any] = {node: json.loads(self.inside(node, "python3 -", stdin=STATE)) for node in NODES}
         return {**found, "slurm": self.inside("head", SLURM).splitlines()}
 
-    def keep_disks(self) -> None:
-        """Remember the machines as they are."""
-        self._off()
-        for node in NODES:
-            copy = self.folder / "disks" / node
-            copy.parent.mkdir(exist_ok=True)
-            subprocess.run(["cp", "-a", str(self.lab.node_directory(node) / "upper"), str(copy)], check=True)
-        self._on()
-
     def fresh(self) -> None:
-        """The machines as they were remembered, host keys and all."""
-        self._off()
-        for node in NODES:
-            upper = self.lab.node_directory(node) / "upper"
-            shutil.rmtree(upper)
-            subprocess.run(["cp", "-a", str(self.folder / "disks" / node), str(upper)], check=True)
+        """The machines as they were before the first apply, host keys and all."""
+        labs.restore(self.name, _BARE, print)
         shutil.rmtree(self.folder / "state", ignore_errors=True)
-        self._on()
-
-    def _off(self) -> None:
-        for node in NODES:
-            machines.stop(self.lab, node, graceful=False)
-
-    def _on(self) -> None:
-        self.cli("rehearse", "up", "BLUEPRINT")
 
     def started(self, unit: str, nodes: tuple[str, ...] = WORKERS) -> dict[str, float]:
         """When a unit was started last, by node: seconds by the one clock that all of a lab's nodes have."""
@@ -248,7 +227,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     here = Cluster(folder, f"test-trusted-{os.getpid()}")
     try:
         here.cli("rehearse", "up", "BLUEPRINT")
-        here.keep_disks()
+        labs.save(here.name, _BARE, print)
         yield here
     finally:
         labs.down(here.name, None, print)

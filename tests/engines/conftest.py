@@ -36,7 +36,7 @@ class Nodes:
         subprocess.run(["ip", "link", "set", port, state], check=True)
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="module")
 def nodes() -> Iterator[Nodes]:
     name = f"test-engines-{os.getpid()}"
     said: list[str] = []

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from hpcforge.engines import Engines, process
-from hpcforge.engines.tasks import EngineError
+from hpcforge.engines.tasks import Command, EngineError, Target
 
 
 def test_one_that_was_begun_is_taken_once() -> None:
@@ -83,3 +83,22 @@ def test_one_that_nobody_needs_ends_with_the_command(tmp_path: Path) -> None:
         if mark.encode() in environment:
             left.append(folder.name)
     assert left == []
+
+
+def test_what_is_asked_of_one_that_is_just_going_fails_too(tmp_path: Path) -> None:
+    """Its standard input may still take what is written, though nobody will read it: here it surely does."""
+    node = Target("n1", "127.0.0.1", "ops", "sudo", None, ())
+    with Engines([node], tmp_path / "work", tmp_path) as engines:
+        assert engines._process is not None
+        child = engines._process.popen
+        kept = os.open(f"/proc/{child.pid}/fd/0", os.O_RDONLY)
+        try:
+            child.kill()
+            engines._reader.join(30)
+            engines.start(Command("later", "n1", ("true",)))
+            event = engines.next(5.0)
+        finally:
+            os.close(kept)
+    assert event is not None
+    assert (event.task, event.data["ok"]) == ("later", False)
+    assert "the engine's process ended" in event.data["error"]

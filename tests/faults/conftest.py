@@ -25,6 +25,7 @@ HERE = Path(__file__).parent
 REPOSITORY = HERE.parents[1]
 NODES = ("n01", "n02")
 ROLES = ("ground", "relay", "client", "wall")
+_BARE = "bare"  # the save of both nodes before the first apply
 
 # What "equal" means: files with rights and content, package versions, units, accounts, and that nothing is under way.
 _STATE = r"""
@@ -213,16 +214,8 @@ class Site:
 
     def fresh(self) -> None:
         """Both nodes as they were before the first apply, host keys and all."""
-        with ThreadPoolExecutor() as pool:
-            list(pool.map(self._fresh, NODES))
+        self.lab = labs.restore(self.name, _BARE, print)
         shutil.rmtree(self.folder / "state", ignore_errors=True)
-
-    def _fresh(self, node: str) -> None:
-        self.power_off(node)
-        upper = self.lab.node_directory(node) / "upper"
-        shutil.rmtree(upper)
-        subprocess.run(["cp", "-a", str(self.folder / "disks" / node), str(upper)], check=True)
-        self.power_on(node)
 
     def edit(self, role: str, template: str, old: str, new: str) -> None:
         """Change a role's template."""
@@ -239,14 +232,14 @@ class Site:
         return line
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="module")
 def lab_site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     folder = tmp_path_factory.mktemp("faults")
     name = f"test-faults-{os.getpid()}"
     shutil.copy(HERE / "site.yaml", folder / "site.yaml")
     said: list[str] = []
     try:
-        lab = labs.up(
+        labs.up(
             [labs.LabNode(node, entry["addresses"]) for node, entry in _nodes(folder).items()],
             name=name,
             cidr_wanted="10.77.0.0/24",
@@ -255,15 +248,7 @@ def lab_site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
             blueprint=folder / "site.yaml",
             progress=said.append,
         )
-        site = Site(folder, name, lab)
-        for node in NODES:
-            machines.stop(lab, node, graceful=True)
-            (folder / "disks").mkdir(exist_ok=True)
-            subprocess.run(
-                ["cp", "-a", str(lab.node_directory(node) / "upper"), str(folder / "disks" / node)], check=True
-            )
-            machines.start(lab, lab.node(node))
-        yield site
+        yield Site(folder, name, labs.save(name, _BARE, said.append))
     finally:
         labs.down(name, None, said.append)
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from hpcforge.lab import disks
 from tests.faults.conftest import Running, Site
 
 pytestmark = pytest.mark.lab
@@ -108,7 +109,7 @@ def test_power_is_lost_within_dpkg(site: Site, wanted: dict[str, str]) -> None:
 
 
 def updates_of(site: Site) -> list[Path]:
-    return list((site.lab.node_directory("n02") / "upper/var/lib/dpkg/updates").glob("[0-9]*"))
+    return list((disks.written(site.lab, site.lab.node("n02")) / "var/lib/dpkg/updates").glob("[0-9]*"))
 
 
 def _wait_for_dpkg(updates: Path) -> None:

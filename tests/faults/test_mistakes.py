@@ -48,6 +48,7 @@ def test_rules_that_are_no_rules_never_get_their_name(site: Site) -> None:
 
 
 def test_a_firewall_that_would_lock_us_out_takes_itself_back(site: Site) -> None:
+    site.blueprint.write_text(site.blueprint.read_text() + "\nrollout: {confirm_wait: 15s}\n")
     site.apply()
     before = site.state()
     site.edit("wall", "nftables.conf.j2", "tcp dport 23 drop", "tcp dport { 22, 23 } drop")

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from hpcforge.lab import settle, state
+from hpcforge.lab import saves, settle, state
 from hpcforge.lab.errors import LabError
 from hpcforge.lab.lab import ssh_argv
 from hpcforge.lab.packages import choose_cache
@@ -32,9 +32,9 @@ def lab() -> Lab:
 
 def test_a_new_lab_in_another_subnet() -> None:
     made = lab()
-    assert [(node.name, node.address, node.layers) for node in made.nodes] == [
-        ("head", "10.77.8.10", ("/c/python", "/c/system")),
-        ("w01", "10.77.8.11", ("/c/system",)),
+    assert [(node.name, node.address, node.layers, node.disks) for node in made.nodes] == [
+        ("head", "10.77.8.10", ("/c/python", "/c/system"), (1,)),
+        ("w01", "10.77.8.11", ("/c/system",), (2,)),
     ]
     assert made.gateway == "10.77.8.1"
 
@@ -44,6 +44,7 @@ def test_a_lab_that_grows_keeps_its_nodes() -> None:
     grown = settle.grown_lab(lab(), replace(REQUEST, nodes=nodes), TREES)
     assert grown.nodes[:2] == lab().nodes  # w01 keeps the disk that it was made with
     assert (grown.node("w02").address, grown.node("w02").python) == ("10.77.8.12", False)
+    assert (grown.node("w02").disks, grown.disks_made) == ((3,), 3)
 
 
 def test_a_lab_that_shrinks_keeps_the_others_aside() -> None:
@@ -84,13 +85,14 @@ def test_requests_that_are_refused(nodes: tuple[LabNode, ...], complaint: str) -
 
 def test_what_is_written_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("hpcforge.lab.places.STATE", tmp_path / "state")
-    state.save(lab())
-    assert state.read("lab-one") == lab()
+    for one in (lab(), saves.saved(lab(), "first", saved_s=1.5, running={"w01"})):
+        state.save(one)
+        assert state.read("lab-one") == one
     assert state.read("lab-two") is None
     assert lab().directory.stat().st_mode & 0o777 == 0o700
 
 
-@pytest.mark.parametrize("text", ["", "{}", "[]", '{"schema": 99}', '{"schema": 1, "nodes": [{}]}', "\0"])
+@pytest.mark.parametrize("text", ["", "{}", "[]", '{"schema": 1}', '{"schema": 2, "nodes": [{}]}', "\0"])
 def test_a_broken_record_is_said_to_be_broken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str) -> None:
     monkeypatch.setattr("hpcforge.lab.places.STATE", tmp_path / "state")
     state.save(lab())

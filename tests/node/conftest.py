@@ -66,9 +66,9 @@ def report(heard: list[dict[str, Any]]) -> Report:
     return Report(heard.append)
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="module")
 def lab() -> Iterator[labs.Lab]:
-    """Three real nodes for all tests of this folder: `full`, `bare` without Python, and `ours`, which has receipts."""
+    """Three real nodes for all tests of a file: `full`, `bare` without Python, and `ours`, which has receipts."""
     name = f"test-node-{os.getpid()}"
     try:
         yield nodes.up(name, [labs.LabNode("full"), labs.LabNode("bare", python=False), labs.LabNode("ours")])

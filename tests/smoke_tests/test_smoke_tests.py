@@ -114,6 +114,36 @@ def test_training_agrees_with_the_reference_and_learns() -> None:
 
 
 @needs_torch
+def test_several_take_turns_in_the_same_ranks() -> None:
+    ran = torchrun("in_turn", "allreduce", "--json", "--sizes", "4K", "--next", "train_ddp", "--json", "--steps", "10")
+    assert ran.returncode == 0, ran.stderr
+    said = events(ran)
+    assert [event["test"] for event in said["result"]] == ["allreduce", "train_ddp"]
+    assert [event["test"] for event in said["measurement"]] == ["allreduce", "train_ddp"]
+    started = [(event["test"], event["rank"]) for event in said["started"]]
+    assert sorted(started) == [("allreduce", 0), ("allreduce", 1), ("train_ddp", 0), ("train_ddp", 1)]
+
+
+@needs_torch
+@pytest.mark.parametrize(
+    ("first", "event", "exitcode"),
+    [
+        (["allreduce", "--sizes", "4K", "--inject", "wrong:1"], "wrong", 3),
+        (["allreduce", "--no-such-option"], "failed", 1),
+        (["no_such_test"], "failed", 1),
+        (["allreduce", "--sizes", "4K", "--repeats", "100000000", "--limit-s", "1"], "overdue", 4),
+    ],
+)
+def test_the_first_that_is_not_right_is_the_last(first: list[str], event: str, exitcode: int) -> None:
+    ran = torchrun("in_turn", *first, "--json", "--next", "train_ddp", "--json")
+    said = events(ran)
+    assert {one["test"] for one in said[event]} == {first[0]}
+    assert "result" not in said
+    assert {one["test"] for one in said["started"]} == {first[0]}
+    assert f"exitcode  : {exitcode} " in ran.stderr
+
+
+@needs_torch
 def test_for_people_it_is_text() -> None:
     ran = torchrun("allreduce", "--sizes", "4K", "--repeats", "1")
     assert "busbw" in ran.stdout

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import pytest
 
@@ -21,10 +23,17 @@ def ok(stdout: str = "") -> Completed:
     return Completed(0, stdout, "")
 
 
-def passed(ranks: int) -> Completed:
-    started = [{"event": "started", "rank": rank, "host": f"w{rank // 2 + 1}"} for rank in range(ranks)]
-    events = [*started, MEASURED, {"event": "result", "world_size": ranks, "backend": "gloo", "device": "cpu"}]
-    return ok("".join(f"0: {json.dumps(event)}\n" for event in events))
+def passed(ranks: int, *tests: str) -> Completed:
+    """What a step of these tests prints when all of them pass."""
+    lines = []
+    for test in tests or ("allreduce", "train_ddp"):
+        events = [{"event": "started", "rank": rank, "host": f"w{rank // 2 + 1}"} for rank in range(ranks)]
+        events += [
+            MEASURED,
+            {"event": "result", "world_size": ranks, "backend": "gloo", "device": "cpu", "seconds": 0.1},
+        ]
+        lines += [f"0: {json.dumps({**event, 'test': test})}\n" for event in events]
+    return ok("".join(lines))
 
 
 class ScriptedHead:
@@ -59,14 +68,50 @@ def interrupt() -> Completed:
     raise KeyboardInterrupt
 
 
-def test_every_test_is_submitted_run_and_cancelled(build: Build) -> None:
+def test_tests_of_the_same_nodes_are_submitted_run_and_cancelled_together(build: Build) -> None:
     head = ScriptedHead()
     told: list[tuple[str, str]] = []
     verdicts = verify(build(), head, {}, lambda test, text: told.append((test, text)))
     assert [(one.test, one.status) for one in verdicts] == [("allreduce", "passed"), ("train_ddp", "passed")]
-    assert head.programs() == ["sbatch", "squeue", "srun", "scancel"] * 2
-    assert head.users == ["tests", None, "tests", "tests"] * 2
-    assert ("allreduce", "4 ranks on w[1-2]") in told
+    assert head.programs() == ["sbatch", "squeue", "srun", "scancel"]
+    assert head.users == ["tests", None, "tests", "tests"]
+    assert ("allreduce, train_ddp", "4 ranks on w[1-2]") in told
+
+
+def test_tests_of_other_nodes_have_a_launch_of_their_own(build: Build) -> None:
+    cluster = build()
+    assert cluster.acceptance
+    first, second = cluster.acceptance.tests
+    apart = replace(cluster.acceptance, tests=(first, replace(second, nodes=("w1",))))
+    head = ScriptedHead(srun=[passed(4, "allreduce"), passed(2, "train_ddp")])
+    verdicts = verify(replace(cluster, acceptance=apart), head, {}, quiet)
+    assert [(one.test, one.status, one.nodes) for one in verdicts] == [
+        ("allreduce", "passed", ("w1", "w2")),
+        ("train_ddp", "passed", ("w1",)),
+    ]
+    assert head.programs().count("sbatch") == 2
+
+
+def test_a_test_after_one_that_fails_is_launched_anew(build: Build) -> None:
+    wrong = {"event": "wrong", "test": "allreduce", "rank": 3, "host": "w2", "where": "?", "expected": 1, "got": 2}
+    head = ScriptedHead(srun=[Completed(1, f"0: {json.dumps(wrong)}\n", ""), passed(4, "train_ddp")])
+    verdicts = verify(build(), head, {}, quiet)
+    assert [(one.test, one.status, one.rank) for one in verdicts] == [
+        ("allreduce", "wrong", 3),
+        ("train_ddp", "passed", None),
+    ]
+    steps = [argv for argv in head.asked if argv[0] == "timeout"]
+    assert [("allreduce" in argv, "train_ddp" in argv) for argv in steps] == [(True, True), (False, True)]
+
+
+def test_the_seconds_of_a_launch_are_shared_out(build: Build) -> None:
+    def slow() -> Completed:
+        time.sleep(0.5)
+        return passed(4)
+
+    first, second = verify(build(), ScriptedHead(srun=[slow]), {}, quiet)
+    assert second.seconds == 0.1
+    assert 0.4 <= first.seconds < 5
 
 
 def test_nodes_left_out_are_not_asked_for_and_named(build: Build) -> None:
@@ -118,7 +163,7 @@ def test_a_job_that_ends_before_the_test_begins(build: Build) -> None:
 
 
 @pytest.mark.parametrize(
-    ("where", "cancelled"), [("sbatch", "--name=hpcforge-allreduce"), ("squeue", "12"), ("srun", "12")]
+    ("where", "cancelled"), [("sbatch", "--name=hpcforge-allreduce+train_ddp"), ("squeue", "12"), ("srun", "12")]
 )
 def test_interrupted_it_cancels_its_job(build: Build, where: str, cancelled: str) -> None:
     head = ScriptedHead(**{where: [interrupt]})
@@ -130,8 +175,12 @@ def test_interrupted_it_cancels_its_job(build: Build, where: str, cancelled: str
 def test_extra_arguments_reach_one_test_program(build: Build) -> None:
     head = ScriptedHead()
     verify(build(), head, {}, quiet, extra_args={"train_ddp": ["--inject", "die:1"]})
-    steps = [argv for argv in head.asked if argv[0] == "timeout"]
-    assert [argv[-2:] == ["--inject", "die:1"] for argv in steps] == [False, True]
+    (step,) = [argv for argv in head.asked if argv[0] == "timeout"]
+    assert step.count("--inject") == 1
+    assert step[-2:] == ["--inject", "die:1"]
+    verify(build(), head, {}, quiet, extra_args={"allreduce": ["--inject", "die:1"]})
+    step = next(argv for argv in reversed(head.asked) if argv[0] == "timeout")
+    assert step.index("allreduce") < step.index("--inject") < step.index("--next")
 
 
 def test_several_jobs_are_asked_for_in_one_query() -> None:

@@ -18,10 +18,12 @@ Golden = Callable[[Path, str], None]
 Build = Callable[..., Cluster]
 
 
-def launch(cluster: Cluster, *names: str, arguments: tuple[str, ...] = ()) -> submit.Launch:
+def launch(
+    cluster: Cluster, *names: str, tests: int = 2, arguments: dict[str, tuple[str, ...]] | None = None
+) -> submit.Launch:
     assert cluster.acceptance
-    test = cluster.acceptance.tests[0]
-    return submit.launch(cluster, test, names or test.nodes, arguments)
+    wanted = cluster.acceptance.tests[:tests]
+    return submit.launch(cluster, wanted, names or wanted[0].nodes, arguments)
 
 
 def packaged(cluster: Cluster, version: str) -> Cluster:
@@ -42,8 +44,8 @@ def test_commands(name: str, build: Build, golden: Golden) -> None:
         "no_gpus": lambda: launch(build(2, None, 64, 256_000)),
         "distribution": lambda: launch(packaged(build(2, build="distribution"), "1.13.1")),
         "debian_13": lambda: launch(packaged(build(2, build="distribution"), "2.6.0")),
-        "faulty": lambda: launch(build(2), arguments=("--inject", "wrong:1")),
-        "one_node": lambda: launch(build(3), "w2"),
+        "faulty": lambda: launch(build(2), arguments={"train_ddp": ("--inject", "wrong:1")}),
+        "one_node": lambda: launch(build(3), "w2", tests=1),
     }
     golden(GOLDEN / f"{name}.txt", text(jobs[name]()))
 
