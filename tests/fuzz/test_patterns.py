@@ -102,11 +102,13 @@ def seconds(compiled: re.Pattern[str], method: str, text: str) -> float:
     former = signal.signal(signal.SIGVTALRM, late)
     start = time.process_time()
     with suppress(TimeoutError):
-        signal.setitimer(signal.ITIMER_VIRTUAL, TOO_LONG_S)
-        found = getattr(compiled, method)(*(["", text] if method in ("sub", "subn") else [text]))
-        if method == "finditer":
-            list(found)
-    signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+        try:
+            signal.setitimer(signal.ITIMER_VIRTUAL, TOO_LONG_S)
+            found = getattr(compiled, method)(*(["", text] if method in ("sub", "subn") else [text]))
+            if method == "finditer":
+                list(found)
+        finally:
+            signal.setitimer(signal.ITIMER_VIRTUAL, 0)
     signal.signal(signal.SIGVTALRM, former)
     return time.process_time() - start
 
