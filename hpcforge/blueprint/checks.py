@@ -104,7 +104,7 @@ def site_role_nodes(on: str, functions: Callable[[str], Iterable[str]]) -> tuple
 
 def _names(_: Draft, declared: Declared) -> Findings:
     for key, names in declared.twice.items():
-        elsewhere = hostlist.fold({declared.group_of[name] for name in names} - {key})
+        elsewhere = ",".join(sorted({declared.group_of[name] for name in names} - {key}))
         yield Finding(("nodes", key), f"{hostlist.fold(names)} is named twice", f"also under `{elsewhere}`", key=True)
     if declared.too_many:
         yield Finding(("nodes",), f"more than {hostlist.MAX_NAMES:,} nodes", key=True)

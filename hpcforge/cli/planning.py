@@ -84,8 +84,9 @@ def compare(
         return found
 
     found = look(goal)
-    _refuse_renamed(site, found.roster, choice)
-    with_gone = revoking(site, goal, _gone(site, without(found.roster, found.strangers)))
+    roster = without(found.roster, found.strangers)
+    _refuse_renamed(site, roster, choice)
+    with_gone = revoking(site, goal, _gone(site, roster))
     if with_gone is not goal:
         found, goal = look(with_gone), with_gone
     return Comparison(
@@ -102,7 +103,7 @@ def _gone(site: Site, roster: Roster) -> frozenset[str]:
 
 
 def _refuse_renamed(site: Site, roster: Roster, choice: Choice) -> None:
-    """A machine that is to leave and to come at once: what it is cleaned of is what it was just given."""
+    """A machine that is to leave under one name and is there under another: it would be cleaned of what it was given."""
     same = {new: old for new, old in renamed(roster, site.cluster).items() if new in choice.nodes}
     if not same:
         return
@@ -113,9 +114,9 @@ def _refuse_renamed(site: Site, roster: Roster, choice: Choice) -> None:
     if new == site.cluster.slurm.controller:
         way = f"give it the name {old} again: the head keeps its name"
     raise UsageError(
-        f"{old} leaves, and {new} comes at the same address or with the same host key: is it {old} with another name?"
+        f"{old} leaves, and {new} has the same address or host key: is {new} the machine that was {old}?"
         + (others if len(same) > 1 else ""),
-        f"a machine cannot leave and come in one apply: {way}",
+        f"a machine cannot leave and stay in one apply: {way}",
     )
 
 

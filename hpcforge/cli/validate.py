@@ -6,7 +6,7 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 
-from hpcforge.blueprint.diagnostics import Diagnostic, InvalidInput, render_all, to_json
+from hpcforge.blueprint.diagnostics import Diagnostic, InvalidInput, render_all, to_json, within_limits
 from hpcforge.cli.exit_codes import Exit
 from hpcforge.cli.program import typed
 from hpcforge.cluster import load
@@ -35,5 +35,6 @@ def validate(blueprint: Path, inventory: Path | None, as_json: bool) -> int:
 
 
 def _json(diagnostics: Sequence[Diagnostic]) -> str:
-    entries = [to_json(diagnostic) for diagnostic in diagnostics]
-    return json.dumps({"schema_version": 1, "diagnostics": entries}, indent=2) + "\n"
+    shown, more = within_limits(diagnostics)
+    entries = [to_json(diagnostic) for diagnostic in shown]
+    return json.dumps({"schema_version": 1, "diagnostics": entries, "not_shown": more}, indent=2) + "\n"

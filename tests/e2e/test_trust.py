@@ -332,7 +332,7 @@ def test_a_node_with_another_name_is_refused_and_nothing_done_to_it(here: Here) 
         for verb in (["plan"], ["apply", "--yes"], ["apply", "--yes", "--limit", "n9"]):
             done = here.cli(*verb)
             assert done.returncode == 3
-            assert "n2 leaves, and n9 comes at the same address or with the same host key" in done.stderr
+            assert "n2 leaves, and n9 has the same address or host key" in done.stderr
             assert "nodes remove" in done.stderr
         assert here.inside("n2", "cat /var/lib/hpcforge/receipt.json") == before
     finally:
