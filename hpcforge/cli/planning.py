@@ -103,7 +103,7 @@ def _gone(site: Site, roster: Roster) -> frozenset[str]:
 
 
 def _refuse_renamed(site: Site, roster: Roster, choice: Choice) -> None:
-    """A machine that is to leave under one name and is there under another: it would be cleaned of what it was given."""
+    """A machine that leaves under one name and is there under another: it would be cleaned of what it was given."""
     same = {new: old for new, old in renamed(roster, site.cluster).items() if new in choice.nodes}
     if not same:
         return
