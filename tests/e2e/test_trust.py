@@ -210,6 +210,48 @@ def test_a_new_authority_is_brought_to_all(here: Here) -> None:
     assert here.cli("plan").returncode == 0
 
 
+# hpcforge as it will be or was some steps of host certificates from now.
+IN_ANOTHER_STEP = """
+import runpy
+from hpcforge.run import host_certificates
+now = host_certificates.current_step()
+host_certificates.current_step = lambda: now + {steps}
+runpy.run_module("hpcforge", run_name="__main__", alter_sys=True)
+"""
+
+
+@pytest.mark.parametrize(("steps", "why"), [(-2, "expired"), (2, "not yet valid")])
+def test_certificates_end_and_an_apply_renews_them(here: Here, steps: int, why: str) -> None:
+    n2 = here.lab.node("n2").address
+    assert here.cli("apply", "--yes", start=("-c", IN_ANOTHER_STEP.format(steps=steps))).returncode == 0
+    said = here.ask(n2)
+    assert why in said
+    assert "Host key verification failed." in said
+    assert here.cli("plan").returncode == 2
+    assert here.cli("apply", "--yes").returncode == 0
+    assert here.ask(n2) == "n2\n"
+    assert here.cli("plan").returncode == 0
+    assert here.cli("plan", start=("-c", IN_ANOTHER_STEP.format(steps=1))).returncode == 2  # 90 days later: new ones
+
+
+def test_a_node_with_another_name_is_refused_and_nothing_done_to_it(here: Here) -> None:
+    before = here.inside("n2", "cat /var/lib/hpcforge/receipt.json")
+    blueprint, inventory = here.blueprint.read_text(), here.inventory.read_text()
+    here.blueprint.write_text(blueprint.replace("  n2:", "  n9:"))
+    here.inventory.write_text(inventory.replace("n2:", "n9:"))
+    try:
+        for verb in (["plan"], ["apply", "--yes"], ["apply", "--yes", "--limit", "n9"]):
+            done = here.cli(*verb)
+            assert done.returncode == 3
+            assert "n2 leaves, and n9 has the same address or host key" in done.stderr
+            assert "nodes remove" in done.stderr
+        assert here.inside("n2", "cat /var/lib/hpcforge/receipt.json") == before
+    finally:
+        here.blueprint.write_text(blueprint)
+        here.inventory.write_text(inventory)
+    assert "leaving" not in here.cli("plan").stdout
+
+
 HERS = "sh -c 'ls -A /home/ada/.ssh; stat -c %U:%a /home/ada/.ssh; readlink /home/ada/.ssh/authorized_keys'"
 
 
@@ -299,48 +341,6 @@ def _until(holds: Callable[[], bool], timeout_s: float = 120) -> None:
         time.sleep(2)
 
 
-# hpcforge as it will be or was some steps of host certificates from now.
-IN_ANOTHER_STEP = """
-import runpy
-from hpcforge.run import host_certificates
-now = host_certificates.current_step()
-host_certificates.current_step = lambda: now + {steps}
-runpy.run_module("hpcforge", run_name="__main__", alter_sys=True)
-"""
-
-
-@pytest.mark.parametrize(("steps", "why"), [(-2, "expired"), (2, "not yet valid")])
-def test_certificates_end_and_an_apply_renews_them(here: Here, steps: int, why: str) -> None:
-    n2 = here.lab.node("n2").address
-    assert here.cli("apply", "--yes", start=("-c", IN_ANOTHER_STEP.format(steps=steps))).returncode == 0
-    said = here.ask(n2)
-    assert why in said
-    assert "Host key verification failed." in said
-    assert here.cli("plan").returncode == 2
-    assert here.cli("apply", "--yes").returncode == 0
-    assert here.ask(n2) == "n2\n"
-    assert here.cli("plan").returncode == 0
-    assert here.cli("plan", start=("-c", IN_ANOTHER_STEP.format(steps=1))).returncode == 2  # 90 days later: new ones
-
-
-def test_a_node_with_another_name_is_refused_and_nothing_done_to_it(here: Here) -> None:
-    before = here.inside("n2", "cat /var/lib/hpcforge/receipt.json")
-    blueprint, inventory = here.blueprint.read_text(), here.inventory.read_text()
-    here.blueprint.write_text(blueprint.replace("  n2:", "  n9:"))
-    here.inventory.write_text(inventory.replace("n2:", "n9:"))
-    try:
-        for verb in (["plan"], ["apply", "--yes"], ["apply", "--yes", "--limit", "n9"]):
-            done = here.cli(*verb)
-            assert done.returncode == 3
-            assert "n2 leaves, and n9 has the same address or host key" in done.stderr
-            assert "nodes remove" in done.stderr
-        assert here.inside("n2", "cat /var/lib/hpcforge/receipt.json") == before
-    finally:
-        here.blueprint.write_text(blueprint)
-        here.inventory.write_text(inventory)
-    assert "leaving" not in here.cli("plan").stdout
-
-
 def test_a_jump_host_that_is_no_node_is_recorded_with_its_user(here: Here) -> None:
     """n1 as a machine of the site's: another blueprint, which has only n2."""
     n1 = here.lab.node("n1").address
@@ -378,14 +378,20 @@ def test_the_key_of_a_machine_that_was_replaced_is_revoked(here: Here) -> None:
     """Whoever has the old machine's key and its certificate, which is still valid, passes for it no more."""
     address = here.lab.node("n2").address
     ask = f"ssh -p 2222 -o HostKeyAlias=n2 -o BatchMode=yes -o StrictHostKeyChecking=yes {address} hostname"
-    assert here.inside("n1", f"su ada -c '{ask}' 2>&1", check=False) == "n2\n"
+
+    def passes() -> str | None:
+        """None, or why the host on that port does not pass for n2; whether ada may log in there is another matter."""
+        said = here.inside("n1", f"su ada -c '{ask}' 2>&1", check=False)
+        return None if said == "n2\n" or "Permission denied" in said else said
+
+    assert passes() is None
     environment = {**os.environ, "HPCFORGE_IDENTITY": str(here.blueprint.with_name("age.key"))}
     replace = [sys.executable, "-m", "hpcforge", "nodes", "replace", str(here.blueprint), "n2", "--yes"]
     subprocess.run(replace, env=environment, check=True, capture_output=True)
     done = here.cli("apply", "--yes", "--trust-new")
     assert done.returncode == 0, done.stderr
-    assert here.ask(address) == "n2\n"
-    said = here.inside("n1", f"su ada -c '{ask}' 2>&1", check=False)
+    assert "Host key verification failed." not in here.ask(address)
+    said = passes() or ""
     assert "REVOKED" in said
     assert "Host key verification failed." in said
     assert here.cli("plan").returncode == 0  # revoked it stays, though no roster knows the old key any more
