@@ -388,7 +388,9 @@ def test_the_key_of_a_machine_that_was_replaced_is_revoked(here: Here) -> None:
     environment = {**os.environ, "HPCFORGE_IDENTITY": str(here.blueprint.with_name("age.key"))}
     replace = [sys.executable, "-m", "hpcforge", "nodes", "replace", str(here.blueprint), "n2", "--yes"]
     subprocess.run(replace, env=environment, check=True, capture_output=True)
-    done = here.cli("apply", "--yes", "--trust-new")
+    plan = str(here.blueprint.with_name("replaced.plan"))  # made before, it revokes no less
+    assert here.cli("plan", "--trust-new", "-o", plan).returncode == 2
+    done = here.cli("apply", "--yes", "--plan", plan)
     assert done.returncode == 0, done.stderr
     assert "Host key verification failed." not in here.ask(address)
     said = passes() or ""
