@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 import sys
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -18,12 +18,11 @@ from hpcforge.cli.exit_codes import Exit, worst
 from hpcforge.cli.plan_files import read_plan
 from hpcforge.cli.planning import Choice, Comparison, choose, compare, remark
 from hpcforge.cli.program import typed
-from hpcforge.cli.site import Site, artifacts_path, compile_site, lab_name, open_engines, open_site, site_secrets
+from hpcforge.cli.site import Goal, Site, artifacts_path, goal, keep_revoked, lab_name, open_engines, open_site
 from hpcforge.cli.trust import trust_new
 from hpcforge.cli.usage import UsageError
 from hpcforge.engines import Engines
 from hpcforge.engines.tasks import Engine
-from hpcforge.plan.desired import Desired
 from hpcforge.plan.moved import moved, without
 from hpcforge.plan.plan import Plan
 from hpcforge.plan.roster import LastRun, Roster, next_roster
@@ -66,13 +65,12 @@ def apply(
         raise UsageError("a plan is applied as it is", "leave out --limit, --exclude, --only and --force, or --plan")
     site = open_site(blueprint, inventory, lab, identity)
     site = trust_new(site) if trust else site
-    secrets = site_secrets(site, make=True)
-    desired = compile_site(site, secrets, roles)
-    choice = choose(site, desired, limit, exclude, only, force)
+    wanted = goal(site, roles, make=True)
+    choice = choose(site, wanted.desired, limit, exclude, only, force)
     given = {"inventory": inventory, "lab": lab, "identity": identity, "roles": roles}
     chosen = {"limit": limit, "exclude": exclude, "only": only, "force": force}
     plan_again = typed("plan", blueprint, **given, output=plan_file)
-    made = read_plan(plan_file, desired, secrets, plan_again) if plan_file is not None else None
+    made = read_plan(plan_file, wanted.desired, wanted.secrets, plan_again) if plan_file is not None else None
     with (
         open_engines(site) as engines,
         Progress(live=not (as_json and printing.on_terminal())) as human,  # two cannot write to one screen
@@ -81,7 +79,7 @@ def apply(
         ExitStack() as until_end,
     ):
         wishes = Wishes(made, plan_again, strict, yes, lock_timeout)
-        work = _Apply(site, secrets, desired, choice, wishes, engines, progress, stop, until_end)
+        work = _Apply(site, wanted, choice, wishes, engines, progress, stop, until_end)
         plan, done = work.go()
         code = work.code(done)
         progress.result(done, code)
@@ -135,8 +133,7 @@ class _Apply:
     def __init__(
         self,
         site: Site,
-        secrets: Mapping[str, bytes],
-        desired: Desired,
+        wanted: Goal,
         choice: Choice,
         wishes: Wishes,
         engines: Engines,
@@ -144,7 +141,7 @@ class _Apply:
         stop: Callable[[], bool],
         until_end: ExitStack,
     ) -> None:
-        self.site, self.secrets, self.desired, self.choice, self.wishes = site, secrets, desired, choice, wishes
+        self.site, self.goal, self.choice, self.wishes = site, wanted, choice, wishes
         self.engines, self.progress, self.stop, self.until_end = engines, progress, stop, until_end
         self.run = begin(site.cluster.name, __version__)
         self.head = site.cluster.slurm.controller
@@ -160,6 +157,10 @@ class _Apply:
     def go(self) -> tuple[Plan, Applied]:
         """All of it; what was planned, and what it came to."""
         found, plan, out = self._agree()
+        if self.wishes.made is None:  # a plan that was made before is for the secrets as they were then
+            self.goal = found.goal
+        if plan.pending:
+            keep_revoked(self.site, self.goal)
         receipts = [seen.receipt for seen in (*found.survey.observed.values(), found.survey.head)]
         commit = self.commit.id if self.commit else None
         self.run = replace(self.run.numbered(receipts, found.survey.roster), commit=commit)
@@ -171,7 +172,7 @@ class _Apply:
             plan,
             found.survey.observed,
             found.survey.head,
-            self.secrets,
+            self.goal.secrets,
             artifacts_path(),
             self.progress,
             self._has_to_stop,
@@ -231,7 +232,7 @@ class _Apply:
     def _look(self) -> Comparison:
         self.progress.detail(f"looking at {len(self.choice.nodes)} nodes")
         with self.progress.phase("observe"):
-            return compare(self.site, self.engines, self.engine, self.desired, self.choice, self.progress.say)
+            return compare(self.site, self.engines, self.engine, self.goal, self.choice, self.progress.say)
 
     def _lock(self) -> None:
         wait_s, say = self.wishes.lock_timeout_s, self.progress.say

@@ -10,7 +10,7 @@ from hpcforge.cli.exit_codes import Exit, worst
 from hpcforge.cli.plan_files import write_plan
 from hpcforge.cli.planning import choose, compare, remark
 from hpcforge.cli.program import typed
-from hpcforge.cli.site import Site, compile_site, open_engines, open_site, site_secrets
+from hpcforge.cli.site import Site, goal, keep_revoked, open_engines, open_site
 from hpcforge.cli.trust import trust_new
 from hpcforge.cli.usage import UsageError
 from hpcforge.plan.desired import Desired
@@ -44,18 +44,18 @@ def plan(
         raise UsageError("--offline looks at no node", "leave it out, or leave out -o and --trust-new")
     site = open_site(blueprint, inventory, lab, identity, needs_lab=not offline)
     site = trust_new(site) if trust else site
-    secrets = site_secrets(site, make=output is not None)  # a plan file is sealed with one of them
-    desired = compile_site(site, secrets, roles)
-    choice = choose(site, desired, limit, exclude, only, force)
+    wanted = goal(site, roles, make=output is not None)  # a plan file is sealed with one of the secrets
+    choice = choose(site, wanted.desired, limit, exclude, only, force)
     if offline:
-        found = _offline(site, desired, choice.nodes)
+        found = _offline(site, wanted.desired, choice.nodes)
     else:
         with open_engines(site) as engines:
-            there = compare(site, engines, engines, desired, choice, _say)
+            there = compare(site, engines, engines, wanted, choice, _say)
         remark(site, there.survey, _say)
-        found = there.plan
+        found, wanted = there.plan, there.goal
     if output is not None:
-        write_plan(output, found, desired, secrets)
+        keep_revoked(site, wanted)  # part of what the plan was made for
+        write_plan(output, found, wanted.desired, wanted.secrets)
     if as_json:
         printing.result(json.dumps({"schema_version": 2, **dataclasses.asdict(found)}, indent=2) + "\n")
     else:

@@ -6,7 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from hpcforge import __version__
-from hpcforge.cli.site import Site, add_leaving
+from hpcforge.cli.program import typed
+from hpcforge.cli.site import Goal, Site, add_leaving, revoking
 from hpcforge.cli.usage import UsageError
 from hpcforge.cluster.select import select
 from hpcforge.engines import Engines
@@ -14,8 +15,9 @@ from hpcforge.engines.tasks import Engine
 from hpcforge.plan.desired import Desired
 from hpcforge.plan.diff import Scope, diff
 from hpcforge.plan.plan import Plan
-from hpcforge.plan.roster import Known
+from hpcforge.plan.roster import Known, Roster, gone_keys, renamed, without
 from hpcforge.run.commit import Commit, commit_of, descends
+from hpcforge.run.history import Copy
 from hpcforge.run.succession import commit_warning, refuse_older
 from hpcforge.run.survey import Survey, survey
 
@@ -35,6 +37,7 @@ class Comparison:
 
     survey: Survey
     plan: Plan
+    goal: Goal  # what the nodes were compared with
 
 
 def choose(
@@ -57,25 +60,64 @@ def choose(
 
 
 def compare(
-    site: Site, engines: Engines, engine: Engine, desired: Desired, choice: Choice, say: Callable[[str], None]
+    site: Site, engines: Engines, engine: Engine, goal: Goal, choice: Choice, say: Callable[[str], None]
 ) -> Comparison:
     """Look at the nodes and compare. `engine` is what asks: the engines, or the lease around them.
 
     Raises:
         OlderError: a newer hpcforge has been at work here.
+        UsageError: a node has got another name.
     """
-    found = survey(
-        engine,
-        site.cluster,
-        desired,
-        choice.nodes,
-        lambda nodes: add_leaving(site, engines, nodes),
-        say,
-        _known(site),
-        whole=choice.whole,
+
+    def look(goal: Goal) -> Survey:
+        found = survey(
+            engine,
+            site.cluster,
+            goal.desired,
+            choice.nodes,
+            lambda nodes: add_leaving(site, engines, nodes),
+            say,
+            _known(site),
+            whole=choice.whole,
+        )
+        refuse_older(__version__, found.roster)
+        return found
+
+    found = look(goal)
+    roster = without(found.roster, found.strangers)
+    _refuse_renamed(site, roster, choice)
+    with_gone = revoking(site, goal, _gone(site, roster))
+    if with_gone is not goal:
+        found, goal = look(with_gone), with_gone
+    return Comparison(
+        found, diff(site.cluster, goal.desired, found.observed, found.leaving, choice.scope, found.head), goal
     )
-    refuse_older(__version__, found.roster)
-    return Comparison(found, diff(site.cluster, desired, found.observed, found.leaving, choice.scope, found.head))
+
+
+def _gone(site: Site, roster: Roster) -> frozenset[str]:
+    """Host keys of machines that left or were replaced: by the roster, and where the head itself was, by our copy."""
+    gone = gone_keys(roster, site.cluster)
+    if site.lab is not None:  # the copy is of rehearsals that are no more, too
+        return gone
+    return gone | gone_keys(Copy.of(site.cluster.name).read(site.cluster.name, 0)[1], site.cluster)
+
+
+def _refuse_renamed(site: Site, roster: Roster, choice: Choice) -> None:
+    """A machine that leaves under one name and is there under another: it would be cleaned of what it was given."""
+    same = {new: old for new, old in renamed(roster, site.cluster).items() if new in choice.nodes}
+    if not same:
+        return
+    new, old = next(iter(same.items()))
+    others = f" ({len(same)} nodes are like this: {', '.join(f'{old} -> {new}' for new, old in same.items())})"
+    path = site.loaded.blueprint_path
+    way = f"take {new} out ({typed('nodes', 'remove', path, new)}), apply, put it in again, apply"
+    if new == site.cluster.slurm.controller:
+        way = f"give it the name {old} again: the head keeps its name"
+    raise UsageError(
+        f"{old} leaves, and {new} has the same address or host key: is {new} the machine that was {old}?"
+        + (others if len(same) > 1 else ""),
+        f"a machine cannot leave and stay in one apply: {way}",
+    )
 
 
 def _known(site: Site) -> dict[str, Known]:

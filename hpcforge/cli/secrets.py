@@ -13,7 +13,7 @@ from hpcforge.cli.usage import UsageError
 from hpcforge.cluster import load
 from hpcforge.report import printing
 from hpcforge.report.text import table
-from hpcforge.run.host_certificates import AUTHORITY, authority_fingerprint
+from hpcforge.run.host_certificates import AUTHORITY, REVOKED, authority_fingerprint
 from hpcforge.run.secrets import KINDS, default_identity_path, ensure_secrets, read_secrets, rotate_secret
 
 
@@ -82,6 +82,8 @@ def _files(blueprint: Path, identity: Path | None) -> tuple[Path, Path]:
 
 
 def _purpose(name: str) -> str:
+    if name == REVOKED:
+        return "host keys of machines that left or were replaced: ssh on nodes refuses them"
     return KINDS[name].purpose if name in KINDS else "not made by this version of hpcforge"
 
 

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import os
-import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from hpcforge import shipped
@@ -15,6 +14,7 @@ from hpcforge.cli.usage import UsageError
 from hpcforge.cluster import Loaded, load
 from hpcforge.cluster.model import Cluster, Node
 from hpcforge.engines import Engines
+from hpcforge.engines.private import private_folder
 from hpcforge.engines.tasks import Target
 from hpcforge.lab import lab as labs
 from hpcforge.lab.names import default_lab_name
@@ -22,8 +22,8 @@ from hpcforge.plan.compile import compile_desired
 from hpcforge.plan.desired import Desired
 from hpcforge.plan.role import load_roles, site_role_code
 from hpcforge.plan.roster import Enrolled
-from hpcforge.run.host_certificates import with_derived
-from hpcforge.run.secrets import default_identity_path, digests, ensure_secrets, read_secrets
+from hpcforge.run.host_certificates import AUTHORITY, REVOKED, current_step, with_derived, with_revoked
+from hpcforge.run.secrets import default_identity_path, digests, ensure_secrets, read_secrets, store_revoked
 
 
 @dataclass(frozen=True)
@@ -34,6 +34,16 @@ class Site:
     cluster: Cluster
     identity: Path
     lab: str | None  # the rehearsal whose nodes these are
+    step: int = field(default_factory=current_step)  # of host certificates: one for all of a run
+
+
+@dataclass(frozen=True)
+class Goal:
+    """What every node should have, by the shipped roles or those of a folder, and the secrets that are part of it."""
+
+    secrets: Mapping[str, bytes]  # as `site_secrets` gives them
+    roles: Path | None
+    desired: Desired
 
 
 def open_site(
@@ -63,7 +73,7 @@ def lab_name(folder: Path) -> str:
 def site_secrets(site: Site, *, make: bool) -> dict[str, bytes]:
     """The site's secrets and what is derived from them for its nodes; `make`: those that are missing are generated."""
     take = ensure_secrets if make else read_secrets
-    return with_derived(take(site.loaded.secrets_path, site.identity), site.cluster)
+    return with_derived(take(site.loaded.secrets_path, site.identity), site.cluster, site.step)
 
 
 def compile_site(site: Site, secrets: Mapping[str, bytes], roles: Path | None = None) -> Desired:
@@ -77,6 +87,28 @@ def compile_site(site: Site, secrets: Mapping[str, bytes], roles: Path | None = 
     return compile_desired(site.cluster, load_roles(roles or shipped.root() / "roles"), digests(secrets), code)
 
 
+def goal(site: Site, roles: Path | None, *, make: bool) -> Goal:
+    """What every node should have; `make`: secrets that are missing are generated."""
+    secrets = site_secrets(site, make=make)
+    return Goal(secrets, roles, compile_site(site, secrets, roles))
+
+
+def revoking(site: Site, before: Goal, keys: Iterable[str]) -> Goal:
+    """The goal with these host keys revoked; the very same where they are, or where there is no authority yet."""
+    secrets = with_revoked(before.secrets, keys)
+    if AUTHORITY not in secrets or secrets == before.secrets:
+        return before
+    secrets = with_derived(secrets, site.cluster, site.step)
+    return Goal(secrets, before.roles, compile_site(site, secrets, before.roles))
+
+
+def keep_revoked(site: Site, reached: Goal) -> None:
+    """Have what is revoked stay so when nobody knows any more who left. Raises `SecretsError`."""
+    revoked = reached.secrets.get(REVOKED)
+    if revoked:
+        store_revoked(site.loaded.secrets_path, site.identity, revoked.decode().splitlines())
+
+
 def artifacts_path() -> Path:
     """Where the operator host keeps what it fetched for nodes."""
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "hpcforge" / "wheels"
@@ -87,8 +119,8 @@ def open_engines(site: Site) -> Iterator[Engines]:
     """Connections to all nodes (made when first used), and a work folder that goes when they close."""
     targets = [target(site, node.name, node) for node in site.cluster.nodes]
     with (
-        tempfile.TemporaryDirectory(prefix="hpcforge-") as work,
-        Engines(targets, Path(work), artifacts_path(), jump_host(site)) as up,
+        private_folder() as work,
+        Engines(targets, work, artifacts_path(), jump_host(site)) as up,
     ):
         yield up
 

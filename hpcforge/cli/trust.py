@@ -11,7 +11,6 @@ from __future__ import annotations
 import base64
 import dataclasses
 import sys
-import tempfile
 from pathlib import Path
 from stat import S_IMODE
 from typing import Any
@@ -27,6 +26,7 @@ from hpcforge.cli.site import Site, jump_host, open_engines, open_site, target
 from hpcforge.cli.usage import UsageError
 from hpcforge.cluster import load
 from hpcforge.cluster.model import Access
+from hpcforge.engines.private import private_folder
 from hpcforge.report import printing
 from hpcforge.report.text import one_line, table
 from hpcforge.run.history import Copy, read_log
@@ -69,8 +69,8 @@ def trust_new(site: Site) -> Site:
     via = jump_host(site)
     if not unknown and (via is None or via.host_keys):
         return site
-    with tempfile.TemporaryDirectory(prefix="hpcforge-") as work:
-        shown = ask_for_keys([target(site, node.name, node) for node in unknown], via, Path(work))
+    with private_folder() as work:
+        shown = ask_for_keys([target(site, node.name, node) for node in unknown], via, work)
     for name, why in shown.refused.items():
         printing.note(f"{name}: no host key to accept: {one_line(why)}\n")
     if not shown.keys and shown.jump_host is None:

@@ -28,6 +28,7 @@ import yaml
 from hpcforge.engines.ansible_jump import Jump, ends_with_us, ssh_options
 from hpcforge.engines.hostkeys import UnreachableError, host_keys, known_hosts
 from hpcforge.engines.lines import Tail, last_line, split_lines
+from hpcforge.engines.private import private_folder
 from hpcforge.engines.tasks import Ansible, Event, Target, result
 
 _ROLE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
@@ -179,8 +180,8 @@ class Playbooks:
         del self._running[threading.current_thread()]
 
     def _run(self, task: Ansible, target: Target) -> dict[str, Any]:
-        # control sockets have paths of at most 108 bytes, so they live in the short temporary folder
-        with _private(self._work_dir) as folder, _private(Path(tempfile.gettempdir())) as sockets:
+        # control sockets have paths of at most 108 bytes, so they live in a folder with a short one
+        with _within(self._work_dir) as folder, private_folder() as sockets:
             through = self._jump is not None and self._via is not None and target.address != self._via.address
             proxy = self._jump.proxy_command() if self._jump is not None and through else None
             _write(folder, task, target, sockets, proxy)
@@ -289,7 +290,7 @@ def _environment(folder: Path, roles: Path) -> dict[str, str]:
 
 
 @contextlib.contextmanager
-def _private(parent: Path) -> Iterator[Path]:
+def _within(parent: Path) -> Iterator[Path]:
     folder = Path(tempfile.mkdtemp(prefix="hpcforge-", dir=parent))
     try:
         yield folder

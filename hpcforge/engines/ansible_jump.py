@@ -11,7 +11,6 @@ import queue
 import shlex
 import shutil
 import subprocess
-import tempfile
 import threading
 import time
 from collections.abc import Sequence
@@ -19,6 +18,7 @@ from pathlib import Path
 
 from hpcforge.engines.hostkeys import UnreachableError, host_keys, known_hosts
 from hpcforge.engines.lines import last_line
+from hpcforge.engines.private import private_folder
 from hpcforge.engines.tasks import HANDSHAKE_S, Target
 
 
@@ -46,6 +46,7 @@ class Jump:
     def __init__(self, via: Target) -> None:
         self._via = via
         self._lock = threading.Lock()
+        self._files = contextlib.ExitStack()
         self._folder: Path | None = None
         self._master: subprocess.Popen[bytes] | None = None
 
@@ -67,8 +68,7 @@ class Jump:
                     self._master.wait(1.0)
                 self._master.kill()
                 self._master.wait()
-            if self._folder is not None:
-                shutil.rmtree(self._folder, ignore_errors=True)
+            self._files.close()
             self._master = self._folder = None
 
     @property
@@ -83,8 +83,8 @@ class Jump:
 
     def _connect(self) -> None:
         host_keys(self._via)  # raises where there is none
-        if self._folder is None:  # control sockets have paths of at most 108 bytes: in the short temporary folder
-            self._folder = Path(tempfile.mkdtemp(prefix="hpcforge-"))
+        if self._folder is None:  # control sockets have paths of at most 108 bytes: in a folder with a short one
+            self._folder = self._files.enter_context(private_folder())
             (self._folder / "known_hosts").write_text(known_hosts([self._via]))
         said, socket = self._folder / "said", self._folder / "jump"
         socket.unlink(missing_ok=True)

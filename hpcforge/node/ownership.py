@@ -88,7 +88,8 @@ def last_written(receipt: Receipt, role: str, path: str, found: str | None) -> s
 def surplus(receipt: Receipt, wanted: Sequence[Json]) -> Json:
     """By role, what the receipt owns and none of the wanted roles wants; only what is not empty.
 
-    Directories and accounts that were there before us are not spoken of, nor packages of a role that keeps them.
+    Directories that were there before us are not spoken of, nor packages of a role that keeps them. Accounts that were
+    are: whoever takes a user out is to hear that she still gets in.
     """
     kept = {kind: {item[key] for role in wanted for item in role.get(kind, ())} for kind, key in KINDS.items()}
     kept["packages"] = {name for role in wanted for name in role.get("packages", ())}
@@ -182,7 +183,7 @@ def _removable(entry: Json) -> Mapping[str, list[str]]:
         "files": list(entry["files"]),
         "directories": [path for path, made in entry["directories"].items() if made],
         "units": list(entry["units"]),
-        "accounts": [name for name, created in entry["accounts"].items() if created],
+        "accounts": list(entry["accounts"]),
     }
 
 

@@ -10,6 +10,7 @@ import re
 import shutil
 from collections.abc import Callable, Collection, Sequence
 from functools import partial
+from pathlib import Path
 from typing import Optional
 
 from hpcforge.node import accounts, files, guard, lock, originals, ownership, packages, paths, receipt, starts, units
@@ -18,6 +19,7 @@ from hpcforge.node.receipt import Receipt
 
 Act = Callable[[Json, str], Optional[str]]  # what the receipt has of a role, a name in it -> what was done
 _LISTS = (*ownership.KINDS, "packages")
+_REHEARSALS = "labs"  # of whoever works on this machine: disks and keys, and file systems that are mounted
 _LEFT_BY_A_KILLED_RUN = re.compile(r"\.hpcforge-[0-9a-f]{16}")
 
 
@@ -54,6 +56,7 @@ def _take_away(work: Sequence[Json], remembered: Receipt, report: Report) -> Non
     each("unit", "units", partial(_unit_back, moved))
     _purge(work, report)
     each("account", "accounts", partial(_lock, report))
+    _say_who_stays(work, remembered, report)
 
 
 def _arm(work: Sequence[Json], remembered: Receipt, report: Report) -> None:
@@ -93,6 +96,17 @@ def _lock(report: Report, entry: Json, name: str) -> str | None:
         report.warning(f"account {name} is the one that hpcforge logs in to: not locked, and no longer watched")
         return None
     return accounts.lock(name)
+
+
+def _say_who_stays(work: Sequence[Json], remembered: Receipt, report: Report) -> None:
+    """Accounts that were there before us, or whose making no receipt tells of, are as open as they were."""
+    entries = [(remembered.roles[role["role"]]["accounts"], role["accounts"]) for role in work]
+    stay = {name for made, names in entries for name in names if not made[name] and accounts.is_there(name)}
+    if stay:
+        report.warning(
+            f"there before hpcforge, and so not locked: {', '.join(sorted(stay))}; to lock an account: "
+            "usermod --lock --expiredate 1 NAME"
+        )
 
 
 def _each(work: Sequence[Json], kind: str, key: str, act: Act, remembered: Receipt, report: Report) -> set[str]:
@@ -258,5 +272,22 @@ def _tidy(folder: int, name: str) -> None:
 def _go(report: Report) -> None:
     """The last of us: what is armed, and our own folder."""
     guard.disarm_all()
-    shutil.rmtree(receipt.FOLDER)  # the lock in it is held until we end; who waits for it makes it anew
-    report.progress(None, f"nothing of hpcforge is left on this node: {receipt.FOLDER} is gone")
+    if clear(receipt.FOLDER):
+        report.progress(None, f"nothing of hpcforge is left on this node: {receipt.FOLDER} is gone")
+    else:
+        report.progress(None, f"nothing of hpcforge is left on this node but the rehearsals in {receipt.FOLDER}")
+
+
+def clear(folder: Path) -> bool:
+    """Delete our folder, or, on a machine that has rehearsals, all of it but those; whether it is gone."""
+    kept = 0
+    for path in folder.iterdir():  # the lock in it is held until we end; who waits for it makes it anew
+        if path.name == _REHEARSALS:
+            kept += 1
+        elif path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path)
+        else:
+            path.unlink()
+    if not kept:
+        folder.rmdir()
+    return not kept

@@ -6,7 +6,7 @@ The table is `docs/disruption.md`; `hpcforge schema disruption` writes it, and a
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Collection, Iterator, Mapping, Sequence, Set
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -189,7 +189,7 @@ def effects(roles: Sequence[Role], release: str) -> Iterator[Effect]:
     for mutation in MUTATIONS:
         if text.count(mutation.old) != 1:
             raise ValueError(f"{mutation.field}: {mutation.old!r} is not there exactly once")
-        cluster, after = _desired(text.replace(mutation.old, mutation.new), roles)
+        cluster, after = _desired(text.replace(mutation.old, mutation.new), roles, before.nodes)
         plan = diff(cluster, after, observed_as(before, after))
         new = tuple(name for name in after.nodes if name not in before.nodes)
         leaving = tuple(name for name in before.nodes if name not in after.nodes)
@@ -221,17 +221,19 @@ def disruption_table(roles: Sequence[Role]) -> str:
     )
 
 
-def _desired(text: str, roles: Sequence[Role]) -> tuple[Cluster, Desired]:
+def _desired(text: str, roles: Sequence[Role], before: Collection[str] = ()) -> tuple[Cluster, Desired]:
+    """What is wanted, of a cluster that had these nodes before."""
     cluster = load(_PATH, instead={_PATH: text}).cluster
-    return cluster, compile_desired(cluster, roles, _secret_digests(cluster))
+    gone = [name for name in before if name not in cluster.by_name]
+    return cluster, compile_desired(cluster, roles, _secret_digests(cluster, gone))
 
 
-def _secret_digests(cluster: Cluster) -> dict[str, str | None]:
+def _secret_digests(cluster: Cluster, gone: Sequence[str]) -> dict[str, str | None]:
     """Stand-ins that change with what the real ones are derived from, as `hpcforge.run.host_certificates` does it."""
     names = {
         f"ssh_host_certificate:{node.name}": f"{node.name}.{cluster.domain} {node.address}" for node in cluster.nodes
     }
-    names |= {"munge_key": "a key", "ssh_known_hosts": cluster.domain}
+    names |= {"munge_key": "a key", "ssh_known_hosts": " ".join((cluster.domain, *gone))}
     return {name: hashlib.sha256(text.encode()).hexdigest() for name, text in names.items()}
 
 

@@ -147,6 +147,24 @@ def leaving(roster: Roster, cluster: Cluster) -> dict[str, Enrolled]:
     return {name: one for name, one in roster.nodes.items() if name not in cluster.by_name}
 
 
+def gone_keys(roster: Roster, cluster: Cluster) -> frozenset[str]:
+    """Host keys of machines that are enrolled and not in the blueprint any more: that leave, or were replaced."""
+    there = {key for node in cluster.nodes for key in node.host_keys}
+    return frozenset(key for one in roster.nodes.values() for key in one.host_keys if key not in there)
+
+
+def renamed(roster: Roster, cluster: Cluster) -> dict[str, str]:
+    """Nodes of the blueprint -> the node that leaves and is, by its address or a host key, the same machine."""
+    leaves = leaving(roster, cluster)
+    by_mark = {mark: name for name, one in leaves.items() for mark in (one.address, *one.host_keys)}
+    found = {}
+    for node in cluster.nodes:
+        before = next((by_mark[mark] for mark in (*node.host_keys, node.address) if mark in by_mark), None)
+        if before is not None:
+            found[node.name] = before
+    return found
+
+
 def _checksum(document: Mapping[str, Any]) -> str:
     rest = {key: value for key, value in document.items() if key != "checksum"}
     return hashlib.sha256(json.dumps(rest, sort_keys=True).encode()).hexdigest()

@@ -29,7 +29,10 @@ def _stories(plan: Plan, result: Result, admission: Admission | None) -> dict[st
     """What became of each node of the plan, and more of it; the worst that is to be said of one is said."""
     stories = {node: ("configured" if result.outcomes.get(node) else "unchanged", "") for node in plan.nodes}
     stories |= {one.node: ("left", "nothing of hpcforge is on it any more") for one in plan.leaving}
-    keys = "it keeps its keys: `secrets rotate BLUEPRINT munge_key` and an apply make them void"
+    keys = (
+        "it keeps its keys: `secrets rotate BLUEPRINT munge_key` and an apply make them void; its host certificate "
+        "ends within 180 days, and ssh on the nodes refuses it from now on"
+    )
     worse: list[Mapping[str, tuple[str, str]]] = [
         _out_of_service(admission) if admission else {},
         _skipped(result),

@@ -61,7 +61,10 @@ def _removals(removals: Sequence[Removal]) -> list[str]:
             continue
         lines += [f"  - {one.role}: unit {name}: stop" for name in owns.units]
         lines += [f"  - {one.role}: file {path}" for path in owns.files]
-        lines += [f"  - {one.role}: account {name}: lock; its home stays" for name in owns.accounts]
+        lines += [
+            f"  - {one.role}: account {name}: lock, unless it was there before us; its home stays"
+            for name in owns.accounts
+        ]
         if owns.packages:
             lines.append(f"  - {one.role}: packages {' '.join(owns.packages)}")
     return lines
@@ -69,7 +72,7 @@ def _removals(removals: Sequence[Removal]) -> list[str]:
 
 def _leaving(one: Leaving, plan: Plan) -> list[str]:
     if one.unreachable is not None:
-        return [f"  ! unreachable ({one.unreachable}): the cluster forgets it, but it keeps its keys"]
+        return [f"  ! unreachable ({one.unreachable}): the cluster forgets it, but it keeps its keys and certificate"]
     if one.unknown is not None:
         return [f"  ! {one.unknown}"]
     jobs = plan.jobs.get(one.node, ())

@@ -8,13 +8,14 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from hpcforge.engines.tasks import Command, Engine, Event
-from hpcforge.plan.admission import MARK
+from hpcforge.plan.admission import MARK, parse_slurm_nodes
 from hpcforge.plan.jobs import SLURM_JOBS_COMMAND, parse_jobs
 
 _TIMEOUT_S = 30.0
 _POLL_S = 2.0
 
 Wait = Literal["waiting", "free", "busy", "failed"]
+_Question = Literal["look", "tell", "jobs"]
 
 
 @dataclass
@@ -30,6 +31,7 @@ class Drain:
     detail: str = ""
     jobs: tuple[str, ...] = ()
     _asked: str | None = None  # the command under way
+    _question: _Question = "look"  # what it asks
     _count: int = 0
     _next_s: float = 0.0
     _until_s: float = 0.0
@@ -39,43 +41,51 @@ class Drain:
         """True while the controller has yet to answer."""
         return self._asked is not None
 
-    def begin(self, *, drained: bool) -> None:
-        """Tell Slurm to start nothing more there, unless it starts nothing there already: that reason stays."""
+    def begin(self) -> None:
+        """Look whether somebody has drained the node: since the plan was made, hours may have passed."""
         self._until_s = time.monotonic() + self.limit_s
-        if drained:
-            self._count = 1
-            return
-        reason = f"Reason={MARK}{self.why}"
-        self._ask("scontrol", "update", f"NodeName={self.node}", "State=DRAIN", reason)
+        self._ask("look", "scontrol", "--oneliner", "show", "node", self.node)
 
     def go_on(self) -> None:
         """Look again, if it is time to."""
         if self.state == "waiting" and self._asked is None and time.monotonic() >= self._next_s:
-            self._ask(*SLURM_JOBS_COMMAND, f"--nodelist={self.node}")
+            self._ask("jobs", *SLURM_JOBS_COMMAND, f"--nodelist={self.node}")
 
     def take(self, event: Event) -> bool:
         """Account for an event; True if it was the answer to this drain's own command."""
         if event.task != self._asked:
             return False
         if event.kind == "result":
-            first, self._asked = self._count == 1, None
-            self._judge(event.data, first=first)
+            self._asked = None
+            self._judge(event.data)
         return True
 
-    def _judge(self, data: Mapping[str, Any], *, first: bool) -> None:
+    def _judge(self, data: Mapping[str, Any]) -> None:
         if not data["ok"]:
             self.state, self.detail = "failed", f"Slurm: {data['stderr'].strip() or data['error']}"
-            return
-        if first:
-            return
-        self.jobs = parse_jobs(str(data["stdout"])).get(self.node, ())
+        elif self._question == "look":
+            self._tell(str(data["stdout"]))
+        elif self._question == "jobs":
+            self._count_jobs(str(data["stdout"]))
+
+    def _tell(self, output: str) -> None:
+        """Have Slurm start nothing more there, unless it starts nothing there already: that reason stays."""
+        seen = parse_slurm_nodes(output).get(self.node)
+        if seen is None:
+            self.state, self.detail = "failed", "Slurm does not say how the node is"
+        elif "DRAIN" not in seen[0]:
+            reason = f"Reason={MARK}{self.why}"
+            self._ask("tell", "scontrol", "update", f"NodeName={self.node}", "State=DRAIN", reason)
+
+    def _count_jobs(self, output: str) -> None:
+        self.jobs = parse_jobs(output).get(self.node, ())
         if not self.jobs:
             self.state = "free"
         elif time.monotonic() >= self._until_s:
             self.state, self.detail = "busy", f"jobs still run there: {', '.join(self.jobs)}"
         self._next_s = time.monotonic() + _POLL_S
 
-    def _ask(self, *argv: str) -> None:
+    def _ask(self, question: _Question, *argv: str) -> None:
         self._count += 1
-        self._asked = f"drain:{self.node}:{self._count}"
+        self._question, self._asked = question, f"drain:{self.node}:{self._count}"
         self.engine.start(Command(self._asked, self.controller, argv, "", "root", _TIMEOUT_S))

@@ -1,12 +1,16 @@
 """The cluster's SSH host certificate authority: a certificate for each node's host key, and who trusts them.
 
-With it a user on one node reaches another by name without a question, and adding or replacing a node changes nothing
-on the others. hpcforge's own connections do not rest on it: they pin each node's key.
+With it a user on one node reaches another by name without a question, and adding a node changes nothing on the others.
+hpcforge's own connections do not rest on it: they pin each node's key.
 
-A certificate is a function of authority, key and names, so that the same blueprint gives the same bytes: its nonce,
-which OpenSSH draws at random, is derived from what is signed. (A nonce is there to keep whoever gets certificates
-signed from choosing all of the input; Ed25519 signs with SHA-512, so that nothing rests on it here.) The format is
-OpenSSH's PROTOCOL.certkeys.
+Time goes in steps of 90 days. A certificate of one step is valid in that step and the next: at any time those of two
+steps are, and an apply within 90 days of the last renews them in time. The host key of a machine that was removed or
+replaced is revoked, with all certificates for it, until there is another authority.
+
+A certificate is a function of authority, key, names and step, so that the same blueprint gives the same bytes: its
+nonce, which OpenSSH draws at random, is derived from what is signed. (A nonce is there to keep whoever gets
+certificates signed from choosing all of the input; Ed25519 signs with SHA-512, so that nothing rests on it here.) The
+format is OpenSSH's PROTOCOL.certkeys.
 """
 
 from __future__ import annotations
@@ -14,7 +18,8 @@ from __future__ import annotations
 import base64
 import hashlib
 import ipaddress
-from collections.abc import Iterator, Mapping
+import time
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from functools import lru_cache
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -31,7 +36,9 @@ from hpcforge.cluster.model import Cluster, Node
 AUTHORITY = "ssh_host_ca"
 KNOWN_HOSTS = "ssh_known_hosts"  # not secret at all: but its content follows from the authority's
 _HOST_CERTIFICATE = 2  # PROTOCOL.certkeys, "type": 1 is a user's
-_FOR_EVER = 2**64 - 1
+REVOKED = "revoked_host_keys"  # as little secret: kept with the authority, since it says for whom that vouches no more
+STEP_S = 90 * 86400
+_SLACK_S = 86400  # a certificate is valid this long before its step: clocks differ
 _PREFERRED = ("ssh-ed25519", "ecdsa-sha2-nistp256", "ecdsa-sha2-nistp384", "ecdsa-sha2-nistp521", "ssh-rsa")
 
 
@@ -40,8 +47,20 @@ def new_authority() -> bytes:
     return Ed25519PrivateKey.generate().private_bytes(Encoding.PEM, PrivateFormat.OpenSSH, NoEncryption())
 
 
-def with_derived(secrets: Mapping[str, bytes], cluster: Cluster) -> dict[str, bytes]:
-    """The secrets, and what follows from them for this cluster, under the names that roles use.
+def current_step() -> int:
+    """The step that it is now, counted from 1970."""
+    return int(time.time()) // STEP_S
+
+
+def with_revoked(secrets: Mapping[str, bytes], keys: Iterable[str]) -> dict[str, bytes]:
+    """The secrets, with these host keys (OpenSSH public keys) among those that are revoked. None is ever taken out."""
+    known = set(secrets.get(REVOKED, b"").decode().splitlines())
+    all_ = known | {bare(key) for key in keys}
+    return dict(secrets) | ({REVOKED: "".join(f"{key}\n" for key in sorted(all_)).encode()} if all_ != known else {})
+
+
+def with_derived(secrets: Mapping[str, bytes], cluster: Cluster, step: int) -> dict[str, bytes]:
+    """The secrets, and what follows from them for this cluster in this step, under the names that roles use.
 
     `ssh_known_hosts` is for every node, `ssh_host_certificate:NODE` is there for nodes whose host key is known. Without
     an authority yet there is nothing to derive.
@@ -49,14 +68,17 @@ def with_derived(secrets: Mapping[str, bytes], cluster: Cluster) -> dict[str, by
     found = dict(secrets)
     if AUTHORITY in secrets:
         authority = _authority(secrets[AUTHORITY])
-        found[KNOWN_HOSTS] = known_hosts(authority, cluster).encode()
+        ours = {bare(key) for node in cluster.nodes for key in node.host_keys}  # one that came back is trusted again
+        revoked = [key for key in secrets.get(REVOKED, b"").decode().splitlines() if key not in ours]
+        found[KNOWN_HOSTS] = known_hosts(authority, cluster, revoked).encode()
         for node in cluster.nodes:
             if node.host_keys:
-                found[f"ssh_host_certificate:{node.name}"] = host_certificate(authority, node, cluster).encode()
+                certificate = host_certificate(authority, node, cluster, step)
+                found[f"ssh_host_certificate:{node.name}"] = certificate.encode()
     return found
 
 
-def host_certificate(authority: Ed25519PrivateKey, node: Node, cluster: Cluster) -> str:
+def host_certificate(authority: Ed25519PrivateKey, node: Node, cluster: Cluster, step: int) -> str:
     """The line for the file that sshd's HostCertificate names: for the node's best host key, by all of its names."""
     kind, blob = _best_key(node.host_keys)
     kind_field, rest = _first_field(blob)
@@ -69,8 +91,8 @@ def host_certificate(authority: Ed25519PrivateKey, node: Node, cluster: Cluster)
             _HOST_CERTIFICATE.to_bytes(4, "big"),
             _field(f"{cluster.name}/{node.name}".encode()),
             _field(b"".join(_field(name.encode()) for name in names)),
-            (0).to_bytes(8, "big"),
-            _FOR_EVER.to_bytes(8, "big"),
+            (step * STEP_S - _SLACK_S).to_bytes(8, "big"),
+            ((step + 2) * STEP_S).to_bytes(8, "big"),
             _field(b""),  # critical options, extensions, reserved: none are defined for hosts
             _field(b""),
             _field(b""),
@@ -85,15 +107,19 @@ def host_certificate(authority: Ed25519PrivateKey, node: Node, cluster: Cluster)
     return f"{kind}-cert-v01@openssh.com {text} {node.name}\n"
 
 
-def known_hosts(authority: Ed25519PrivateKey, cluster: Cluster) -> str:
+def known_hosts(authority: Ed25519PrivateKey, cluster: Cluster, revoked: Collection[str]) -> str:
     """Whom ssh on a node lets the authority vouch for. Patterns of the cluster, not its nodes: it grows unchanged.
+
+    And for which keys not, `revoked`: what else ssh is used for is none of our business, so by the same patterns.
 
     The domain, plain names (no dot, no colon), and the addresses of the cluster's network; nothing beyond.
     """
     key = f"ssh-ed25519 {base64.b64encode(_public_blob(authority)).decode()}"
     heading = f"# Written by hpcforge: host keys of {cluster.name} are vouched for by its certificate authority.\n"
     addresses = ",".join(address_patterns(cluster.network.cidr))
-    lines = [f"@cert-authority {patterns} {key}" for patterns in (f"*.{cluster.domain}", "*,!*.*,!*:*", addresses)]
+    whom = (f"*.{cluster.domain}", "*,!*.*,!*:*", addresses)
+    lines = [f"@cert-authority {patterns} {key}" for patterns in whom]
+    lines += [f"@revoked {patterns} {key}" for key in revoked for patterns in whom]
     return heading + "".join(f"{line} {cluster.name}\n" for line in lines)
 
 
@@ -122,6 +148,11 @@ def authority_fingerprint(secret: bytes) -> str:
 def fingerprint(blob: bytes) -> str:
     """A public key's wire form as ssh-keygen -l prints it, "SHA256:..."."""
     return "SHA256:" + base64.b64encode(hashlib.sha256(blob).digest()).decode().rstrip("=")
+
+
+def bare(key: str) -> str:
+    """An OpenSSH public key without its comment."""
+    return " ".join(key.split()[:2])
 
 
 def _public_blob(authority: Ed25519PrivateKey) -> bytes:

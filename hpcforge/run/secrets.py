@@ -13,8 +13,10 @@ import hashlib
 import json
 import os
 import secrets as random_source
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+import shlex
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -23,7 +25,7 @@ from pyrage import x25519
 
 from hpcforge.atomic import write_atomically
 from hpcforge.errors import ExpectedError
-from hpcforge.run.host_certificates import new_authority
+from hpcforge.run.host_certificates import AUTHORITY, REVOKED, new_authority, with_revoked
 
 
 @dataclass(frozen=True)
@@ -116,8 +118,19 @@ def rotate_secret(file: Path, identity_file: Path, name: str) -> bytes:
                 f"those that hpcforge makes: {', '.join(KINDS)}" if known else "make them first: hpcforge secrets init",
             )
         value = KINDS[name].make()
+        if name == AUTHORITY:
+            known.pop(REVOKED, None)  # nobody has a certificate of the new one's but the nodes
         _write_secrets(file, identity_file, known | {name: value})
         return value
+
+
+def store_revoked(file: Path, identity_file: Path, keys: Iterable[str]) -> None:
+    """Keep host keys among those that are revoked, for all applies to come. Raises `SecretsError`."""
+    with _changing(file):
+        known = read_secrets(file, identity_file)
+        more = with_revoked(known, keys)
+        if more != known:
+            _write_secrets(file, identity_file, more)
 
 
 def digests(secrets: Mapping[str, bytes]) -> dict[str, str | None]:
@@ -143,15 +156,32 @@ def _changing(file: Path) -> Iterator[None]:
 
 def _write_secrets(file: Path, identity_file: Path, secrets: Mapping[str, bytes]) -> None:
     if not identity_file.exists():
-        identity_file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        _write(identity_file, f"{x25519.Identity.generate()}\n".encode())
+        _make_identity(identity_file)
     plain = json.dumps({name: base64.b64encode(value).decode() for name, value in secrets.items()}).encode()
     _write(file, pyrage.encrypt(plain, [_read_identity(identity_file).to_public()]))
 
 
+def _make_identity(file: Path) -> None:
+    """A new key file, unless another run makes one at the same time, for whatever cluster: then that one is used."""
+    try:
+        file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with tempfile.NamedTemporaryFile(dir=file.parent, prefix=f".{file.name}.") as new:  # of mode 0600
+            new.write(f"{x25519.Identity.generate()}\n".encode())
+            new.flush()
+            os.fsync(new.fileno())
+            with suppress(FileExistsError):
+                os.link(new.name, file)
+    except OSError as error:
+        raise _unwritable(file, error) from error
+
+
 def _read_identity(file: Path) -> x25519.Identity:
-    if file.stat().st_mode & 0o007:
-        raise SecretsError(f"everybody on this machine may read the key file {file}", f"chmod 600 {file}")
+    mode = file.stat().st_mode & 0o777
+    if mode & 0o077:
+        raise SecretsError(
+            f"the key file {file} is open to others than its owner (mode {mode:04o})",
+            f"chmod 600 {shlex.quote(str(file))}",
+        )
     lines = [line.strip() for line in file.read_text().splitlines() if line.startswith("AGE-SECRET-KEY-")]
     try:
         return x25519.Identity.from_str(lines[0])

@@ -263,7 +263,7 @@ class _Walker:
             why = "leaves the cluster" if node.name in self.leaving else "is being changed"
             limit_s = self.plan.rollout.busy_wait_s
             node.drain = Drain(self.engine, self.plan.controller, node.name, why, limit_s)
-            node.drain.begin(drained=node.name in self.plan.groups and node.name not in self.plan.in_service)
+            node.drain.begin()
             self._say(node.name, "draining", ", ".join(self.plan.jobs.get(node.name, ())))
         node.drain.go_on()
         if node.drain.state == "busy":

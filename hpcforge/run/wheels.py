@@ -72,7 +72,8 @@ def _download(wheels: Sequence[Wheel], folder: Path, progress: Callable[[str], N
     requirements.write_text(
         "".join(f"{name.distribution}=={name.version} --hash=sha256:{wheel.sha256}\n" for name, wheel in pins)
     )
-    command = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--no-cache-dir", "--no-input"]
+    # -P: a pip.py that lies where the operator happens to be is not pip
+    command = [sys.executable, "-P", "-m", "pip", "--disable-pip-version-check", "--no-cache-dir", "--no-input"]
     command += ["download", "--quiet", "--progress-bar", "off", "--no-deps", "--only-binary", ":all:"]
     command += ["--require-hashes", *_for_nodes(names), "-r", str(requirements), "-d", str(folder / "wheels")]
     first = _run_pip(command, folder, progress)

@@ -158,6 +158,27 @@ class Cluster:
             process.wait()
         assert reached, f"it never came to where it is to be killed:\n{log.read_text()}"
 
+    def apply_halted(self, do: Callable[[], object], *options: str) -> int:
+        """An apply that stands still when its plan is made, until this is done; its exit status."""
+        log = self.folder / "halted.log"
+        with log.open("w") as stderr:
+            process = subprocess.Popen(
+                self._words("apply", "BLUEPRINT", "--yes", "--json", *options), env=self._environment(),
+                stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=stderr, text=True, start_new_session=True,
+            )  # fmt: skip
+        assert process.stdout is not None
+        try:
+            for line in process.stdout:
+                if json.loads(line)["event"] == "plan":
+                    process.send_signal(signal.SIGSTOP)
+                    do()
+                    process.send_signal(signal.SIGCONT)
+            return process.wait()
+        finally:
+            process.kill()
+            process.stdout.close()
+            process.wait()
+
     def inside(self, node: str, script: str, *, stdin: str = "") -> str:
         """A script on a node as root; what it printed. It must succeed."""
         argv = labs.ssh_argv(self.lab, node, ["sudo", "-n", "sh", "-c", script])
@@ -322,6 +343,15 @@ def test_what_an_administrator_drained_stays_drained(cluster: Cluster, wanted: d
     assert "not by hpcforge, left alone: idle+drain: bad fan" in said
     assert cluster.slurm_state("w01") == "drained bad fan"
     cluster.apply()
+    assert cluster.slurm_state("w01") == "drained bad fan"
+    cluster.inside("head", "scontrol update NodeName=w01 State=RESUME")
+
+
+def test_what_an_administrator_drains_after_the_plan_stays_drained(cluster: Cluster, wanted: dict[str, Any]) -> None:
+    before = cluster.started("hpcforge-fakegpu")
+    drain = "scontrol update NodeName=w01 State=DRAIN Reason='bad fan'"
+    assert cluster.apply_halted(lambda: cluster.inside("head", drain), "--force", "gpu_fake", "--limit", "w01") == 0
+    assert cluster.started("hpcforge-fakegpu")["w01"] > before["w01"]
     assert cluster.slurm_state("w01") == "drained bad fan"
     cluster.inside("head", "scontrol update NodeName=w01 State=RESUME")
 

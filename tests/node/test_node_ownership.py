@@ -184,3 +184,17 @@ def test_contents_that_nobody_tells_of_are_deleted(tmp_path, kept, wanted):
     left = ownership.forget(owned, [{"role": "one", "files": [str(paths[0]), str(paths[1])], "wanted": True}])
     originals.tidy(left, guarded=[digest("before b\n")], folder=kept)
     assert {path.read_text() for path in kept.iterdir()} == {"before b\n", "before c\n"}
+
+
+def test_accounts_of_before_are_told_of_when_nobody_wants_them(wanted):
+    """Nothing is done to them, but whoever takes a user out is to hear of it."""
+    users = {"role": "users", "accounts": [{"name": "root"}, {"name": "nobody-has-this"}]}
+    owned = ownership.intend(EMPTY, [users])
+    assert owned.roles["users"]["accounts"] == {"root": False, "nobody-has-this": True}
+    assert ownership.surplus(owned, [users]) == {}
+    left = ownership.surplus(owned, [{"role": "users", "accounts": users["accounts"][1:]}])
+    assert left == {"users": {"accounts": ["root"], "on_remove": "stop"}}
+    told = [{"role": "users", "wanted": True, **left["users"]}]
+    assert ownership.surplus(ownership.forget(owned, told), []) == {
+        "users": {"accounts": ["nobody-has-this"], "on_remove": "stop"}
+    }

@@ -102,6 +102,24 @@ def test_what_was_before_comes_back(node, work, before):
     assert details(node.send(converge("remove", surplus(node))))["guest"] == "locked"
 
 
+def test_an_account_of_before_stays_open_and_is_named(node, work, before):
+    """Also one that we made and whose receipt was lost: it is not taken from somebody by mistake."""
+    node.shell("sudo useradd --uid 2345 --home-dir /home/guest --create-home --shell /bin/sh guest")
+    shadow = node.shell("sudo getent shadow guest")
+    users = [{"role": "files", "accounts": work[0]["accounts"]}]
+    install(node, users)
+    asked = surplus(node)
+    assert asked == [{"role": "files", "accounts": ["guest"], "on_remove": "stop"}]
+    events = node.send(converge("remove", asked))
+    (said,) = of(events, "warning")
+    assert "not locked: guest; to lock an account: usermod --lock --expiredate 1 NAME" in said["detail"]
+    assert node.shell("sudo getent shadow guest") == shadow
+    assert node.observed()["receipt"]["surplus"] == {}
+    node.shell("sudo usermod --lock --expiredate 1 guest")  # as it says
+    login = node.shell("sudo su guest -c 'echo in' 2>&1", check=False)
+    assert "expired" in login
+
+
 def test_cut_off_at_every_step_it_ends_the_same(node, work, before):
     install(node, work)
     asked = surplus(node)

@@ -63,9 +63,11 @@ def test_adding_a_node_touches_the_head_and_the_new_node_only(found: dict[str, E
     assert set(found["nodes: one node more"].touched) == {"head", "w04"}
 
 
-def test_removing_a_node_drains_it_and_touches_the_head_only(found: dict[str, Effect]) -> None:
+def test_removing_a_node_drains_it_and_revokes_its_key_everywhere(found: dict[str, Effect]) -> None:
     effect = found["nodes: one node less"]
-    assert (set(effect.touched), effect.disruption) == ({"head", "w03"}, "drain")
+    assert (set(effect.touched), effect.disruption) == ({"head", "login", "w01", "w02", "w03"}, "drain")
+    others = [line for line in effect.does if "`head,login,w[01-02]`" in line]
+    assert others == ["`head,login,w[01-02]` ssh_trust: writes /etc/ssh/ssh_known_hosts2"]
 
 
 def test_what_does_not_concern_nodes_touches_none(found: dict[str, Effect]) -> None:

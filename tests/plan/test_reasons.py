@@ -170,7 +170,8 @@ def test_a_leaving_node_is_shown_with_its_jobs(cluster: Cluster, desired: Desire
         Leaving("w9", "10.0.0.9", True, None, (Removal("munge", Owns(files=("/etc/munge/munge.key",))),)),
     )
     text = plan_text(diff(cluster, desired, {"head": head}, gone))
-    assert "leaving  w8\n  ! unreachable (no route to 10.0.0.8): the cluster forgets it, but it keeps its keys" in text
+    unreachable = "unreachable (no route to 10.0.0.8): the cluster forgets it, but it keeps its keys and certificate"
+    assert f"leaving  w8\n  ! {unreachable}\n" in text
     assert "  ~ drain; jobs run there (71, 72): waited for up to 10 min 0 s, never killed\n" in text
     assert "  - munge: file /etc/munge/munge.key\n" in text
     assert text.endswith("2 nodes to leave: w[8-9]; unchanged: head.\n")

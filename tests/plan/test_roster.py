@@ -9,16 +9,18 @@ from typing import Any
 
 import pytest
 
-from hpcforge.cluster.model import Cluster
+from hpcforge.cluster.model import Cluster, Node
 from hpcforge.plan import roster
 from hpcforge.plan.roster import (
     Enrolled,
     Known,
     LastRun,
     Roster,
+    gone_keys,
     leaving,
     next_roster,
     parse_roster,
+    renamed,
     roster_document,
     strangers,
     without,
@@ -93,6 +95,30 @@ def test_a_node_that_moved_is_known_by_its_new_address(small: Cluster) -> None:
     moved = dataclasses.replace(small, nodes=(dataclasses.replace(small.nodes[1], address="10.0.0.9"),))
     later = next_roster(roster, moved, dataclasses.replace(RUN, number=8), [], ())
     assert (later.nodes["w1"].address, later.nodes["w1"].since) == ("10.0.0.9", 7)
+
+
+def test_keys_of_machines_that_left_or_were_replaced_are_gone(small: Cluster) -> None:
+    other = f"{KEY[:-1]}g"
+    roster = next_roster(Roster(), small, RUN, ["head", "w1"], ())
+    assert gone_keys(roster, small) == frozenset()
+    assert gone_keys(roster, dataclasses.replace(small, nodes=small.nodes[1:])) == {KEY}
+    replaced = dataclasses.replace(small.nodes[0], host_keys=(other,))
+    assert gone_keys(roster, dataclasses.replace(small, nodes=(replaced, *small.nodes[1:]))) == {KEY}
+
+
+def test_a_machine_with_another_name_is_known_by_address_or_key(small: Cluster) -> None:
+    roster = next_roster(Roster(), small, RUN, ["head", "w1", "w2"], ())
+    head, w1, w2 = small.nodes
+
+    def with_nodes(*nodes: Node) -> dict[str, str]:
+        return renamed(roster, dataclasses.replace(small, nodes=nodes))
+
+    assert with_nodes(head, w1, w2) == {}
+    assert with_nodes(head, w1) == {}
+    assert with_nodes(head, w1, dataclasses.replace(w2, name="w9")) == {"w9": "w2"}
+    assert with_nodes(head, w1, dataclasses.replace(w2, name="w9", address="10.0.0.9")) == {}  # another machine
+    assert with_nodes(dataclasses.replace(head, name="boss", address="10.0.0.8"), w1, w2) == {"boss": "head"}
+    assert with_nodes(head, dataclasses.replace(w1, address=w2.address)) == {"w1": "w2"}
 
 
 def edited(text: str, change: Callable[[dict[str, Any]], Any]) -> str:

@@ -60,6 +60,7 @@ def test_each_node_once_and_those_with_the_same_story_together() -> None:
             "w21",
             "left behind",
             "the cluster has forgotten it (no route), but it keeps its keys: "
-            "`secrets rotate BLUEPRINT munge_key` and an apply make them void",
+            "`secrets rotate BLUEPRINT munge_key` and an apply make them void; its host certificate ends "
+            "within 180 days, and ssh on the nodes refuses it from now on",
         ],
     ]

@@ -53,6 +53,15 @@ def test_wheels_for_the_nodes_python_are_fetched_once_unless_damaged(shelf: Path
     assert hashlib.sha256((artifacts / wheels[1].file).read_bytes()).hexdigest() == wheels[1].sha256
 
 
+def test_a_pip_that_lies_around_is_not_run(shelf: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    wheel, downloads = make_wheel(shelf, "torch_needs", "1.0", "py3-none-any"), tmp_path / "downloads"
+    downloads.mkdir()
+    (downloads / "pip.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w')\n")
+    monkeypatch.chdir(downloads)
+    fetch((wheel,), tmp_path / "cache", lambda _: None)
+    assert not (tmp_path / "ran").exists()
+
+
 def test_another_content_than_pinned_is_refused(shelf: Path, tmp_path: Path) -> None:
     wheel = make_wheel(shelf, "torch_needs", "1.0", "py3-none-any")
     said: list[str] = []

@@ -210,13 +210,14 @@ def test_a_node_with_jobs_is_emptied_before_anything_is_done_for_a_restart() -> 
             if isinstance(task, Command):
                 self.log.append(" ".join(task.argv[:3]))
                 left = sum(word.startswith("squeue") for word in self.log) < 3
-                return [("result", result(ok=True, stdout="12|w1\n" if left else ""))]
+                says = {"squeue": "12|w1\n" if left else "", "scontrol": "NodeName=w1 Arch=x State=MIXED\n"}
+                return [("result", result(ok=True, stdout=says[task.argv[0]]))]
             return super()._answer(task)
 
     site = Slurm()
     worker = Declared("w1", 1, 1, 1, 0, "", "nvidia")
     site.walk(plan({"driver": {"w1": DRIVER}}, groups={"w1": "w1"}, in_service=("w1",), declared=(worker,)))
-    assert site.log[0] == "scontrol update NodeName=w1"
+    assert site.log[:2] == ["scontrol --oneliner show", "scontrol update NodeName=w1"]
     assert site.log[-3:] == ["prepare:w1", "reboot w1", "finish:driver:units:w1"]
 
 

@@ -137,10 +137,10 @@ def test_a_node_that_others_need_is_not_held() -> None:
 
 
 class Slurm:
-    """A controller whose job on w1 ends after it was asked about so many times."""
+    """A controller whose job on w1 ends after it was asked about so many times. It keeps w1's state and reason."""
 
-    def __init__(self, ends_after: int) -> None:
-        self.left, self.said = ends_after, []
+    def __init__(self, ends_after: int, state: str = "IDLE", reason: str = "") -> None:
+        self.left, self.said, self.state, self.reason, self.node = ends_after, [], state, reason, "w1"
 
     def __call__(self, task: Task) -> list[tuple[str, dict[str, Any]]]:
         if isinstance(task, Command):
@@ -148,7 +148,10 @@ class Slurm:
             if task.argv[0] == "squeue":
                 self.left -= 1
                 return [("result", result(ok=True, stdout="12|w1\n" if self.left >= 0 else ""))]
-            return [("result", result(ok=True))]
+            if "update" in task.argv:
+                self.state, self.reason = "IDLE+DRAIN", task.argv[-1].removeprefix("Reason=")
+            told = f"NodeName={self.node} Arch=x State={self.state} Reason={self.reason} [root@now]\n"
+            return [("result", result(ok=True, stdout=told))]
         return all_well(task)
 
 
@@ -164,17 +167,19 @@ def one_worker(rollout: Rollout, **more: Any) -> Plan:
     return plan(
         {"conf": {"w1": DRAINING}},
         groups={"w1": "w1"},
-        in_service=("w1",),
         declared=(worker("w1"),),
         rollout=rollout,
-        **more,
+        **{"in_service": ("w1",), **more},
     )
 
 
 def test_jobs_are_waited_for_before_they_would_be_disturbed() -> None:
     slurm = Slurm(ends_after=2)
     ended, started = go(one_worker(Rollout(busy_wait_s=60)), slurm)
-    assert slurm.said[0] == "scontrol update NodeName=w1 State=DRAIN Reason=hpcforge: is being changed"
+    assert slurm.said[:2] == [
+        "scontrol --oneliner show node w1",
+        "scontrol update NodeName=w1 State=DRAIN Reason=hpcforge: is being changed",
+    ]
     assert started[-1] == "finish:conf:units:w1"
     assert story(ended) == {"w1": "done"}
 
@@ -186,11 +191,25 @@ def test_a_node_that_stays_busy_is_left_for_another_apply() -> None:
 
 
 def test_a_node_drained_by_somebody_else_keeps_that_reason_and_its_jobs() -> None:
-    slurm = Slurm(ends_after=1)
-    a_plan = plan({"conf": {"w1": DRAINING}}, groups={"w1": "w1"}, declared=(worker("w1"),), jobs={"w1": ("12",)})
-    ended, _ = go(a_plan, slurm)
-    assert [said.split()[0] for said in slurm.said] == ["squeue", "squeue"]
-    assert story(ended) == {"w1": "done"}
+    """Whatever the plan says of it: somebody may have done so since."""
+    since = one_worker(Rollout(busy_wait_s=60))
+    before = one_worker(Rollout(busy_wait_s=60), in_service=(), jobs={"w1": ("12",)})
+    leaves = plan(HEAD, leaving=(GONE,))
+    for a_plan in (since, before, leaves):
+        slurm = Slurm(1, "MIXED+DRAIN", "bad fan")
+        ended, started = go(a_plan, slurm)
+        assert [said.split()[0] for said in slurm.said] == ["scontrol", "squeue", "squeue"]
+        assert slurm.reason == "bad fan"
+        assert started[-1].startswith("finish")
+        assert ended.failed() == {}
+
+
+def test_a_node_of_which_slurm_says_nothing_is_not_taken_for_empty() -> None:
+    silent = Slurm(ends_after=0)
+    silent.node = "w9"
+    ended, started = go(one_worker(Rollout()), silent)
+    assert ended.failed()["w1"] == [("conf", "Slurm does not say how the node is")]
+    assert not any(one.startswith("finish") for one in started)
 
 
 def test_a_busy_canary_hands_its_part_on() -> None:
@@ -199,7 +218,9 @@ def test_a_busy_canary_hands_its_part_on() -> None:
 
     def busy(task: Task) -> list[tuple[str, dict[str, Any]]]:
         if isinstance(task, Command):
-            return [("result", result(ok=True, stdout="12|w1\n" if "--nodelist=w1" in task.argv else ""))]
+            jobs = "12|w1\n" if "--nodelist=w1" in task.argv else ""
+            states = f"NodeName={task.argv[-1]} Arch=x State=MIXED\n" if "show" in task.argv else ""
+            return [("result", result(ok=True, stdout=jobs + states))]
         return BAD if task.node == "w3" else all_well(task)
 
     ended, _ = go(a_plan, busy)

@@ -1,4 +1,6 @@
 import os
+import subprocess
+import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -12,6 +14,7 @@ from hpcforge.run.secrets import (
     ensure_secrets,
     read_secrets,
     rotate_secret,
+    store_revoked,
 )
 
 
@@ -110,6 +113,21 @@ def test_rotating_replaces_one(tmp_path: Path) -> None:
     assert not (tmp_path / "other.age").exists()
 
 
+def test_what_is_revoked_stays_until_there_is_another_authority(tmp_path: Path) -> None:
+    file, identity = tmp_path / "site.age", tmp_path / "age.key"
+    ensure_secrets(file, identity)
+    store_revoked(file, identity, ["ssh-ed25519 AAAA root@w03"])
+    before = file.read_bytes()
+    store_revoked(file, identity, ["ssh-ed25519 AAAA"])
+    assert file.read_bytes() == before  # nothing new, nothing written
+    store_revoked(file, identity, ["ssh-rsa BBBB"])
+    assert read_secrets(file, identity)["revoked_host_keys"] == b"ssh-ed25519 AAAA\nssh-rsa BBBB\n"
+    rotate_secret(file, identity, "munge_key")
+    assert "revoked_host_keys" in read_secrets(file, identity)
+    rotate_secret(file, identity, "ssh_host_ca")
+    assert "revoked_host_keys" not in read_secrets(file, identity)
+
+
 def test_two_at_once_agree(tmp_path: Path) -> None:
     file, identity = tmp_path / "site.age", tmp_path / "age.key"
     ensure_secrets(tmp_path / "other.age", identity)
@@ -118,10 +136,41 @@ def test_two_at_once_agree(tmp_path: Path) -> None:
     assert all(one == made[0] for one in made)
 
 
-def test_a_key_file_that_everybody_may_read_is_refused(tmp_path: Path) -> None:
-    file, identity = tmp_path / "site.age", tmp_path / "age.key"
+_FIRST_USE = """
+import sys, time
+from pathlib import Path
+from hpcforge.run.secrets import ensure_secrets
+folder, name = Path(sys.argv[1]), sys.argv[2]
+(folder / f"ready-{name}").touch()
+while not (folder / "go").exists():
+    pass
+ensure_secrets(folder / name / "site.age", folder / "config" / "age.key")
+"""
+
+
+@pytest.mark.parametrize("clusters", [["one"] * 6, ["one", "two", "three", "four", "five", "six"]])
+def test_first_uses_at_once_end_in_one_key_that_opens_all(tmp_path: Path, clusters: list[str]) -> None:
+    """Processes, for one cluster or for many: nobody's secrets are sealed with a key that another one replaced."""
+    argv = [sys.executable, "-c", _FIRST_USE, str(tmp_path)]
+    runs = [subprocess.Popen([*argv, name], stderr=subprocess.PIPE, text=True) for name in clusters]
+    while len(list(tmp_path.glob("ready-*"))) < len(set(clusters)):
+        assert all(run.poll() is None for run in runs)
+    (tmp_path / "go").touch()
+    assert [(run.communicate()[1], run.returncode) for run in runs] == [("", 0)] * len(runs)
+    identity = tmp_path / "config" / "age.key"
+    for name in set(clusters):
+        assert read_secrets(tmp_path / name / "site.age", identity).keys() == KINDS.keys()
+    assert [path.name for path in identity.parent.iterdir()] == ["age.key"]
+    assert identity.stat().st_mode & 0o777 == 0o600
+    assert identity.stat().st_nlink == 1
+
+
+@pytest.mark.parametrize("mode", [0o604, 0o640, 0o620, 0o660])
+def test_a_key_file_that_others_may_open_is_refused(tmp_path: Path, mode: int) -> None:
+    file, identity = tmp_path / "site.age", tmp_path / "my age.key"
     ensure_secrets(file, identity)
-    identity.chmod(0o604)
-    with pytest.raises(SecretsError, match="everybody") as caught:
+    identity.chmod(mode)
+    with pytest.raises(SecretsError, match=f"open to others than its owner .mode 0{mode:o}.") as caught:
         read_secrets(file, identity)
-    assert caught.value.hint == f"chmod 600 {identity}"
+    subprocess.run(["sh", "-c", caught.value.hint], check=True)
+    assert read_secrets(file, identity).keys() == KINDS.keys()
