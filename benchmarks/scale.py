@@ -23,7 +23,7 @@ _ENDS = {"validate": 0, "plan": 2}  # 2: there is something to do
 
 def inventory(nodes: int) -> str:
     """A line a node: address and host key."""
-    names = expand(f"head01,login[01-02],stor01,gpu[00001-{nodes:05}]")
+    names = expand(f"head01,login[01-02],stor01,{facility.workers(nodes)}")
     addresses = [*expand("10.20.0.[10-12],10.20.0.20"), *expand(facility.addresses(nodes))]
     lines = [
         f'  {name}: {{address: {address}, host_keys: ["{_key(name)}"]}}\n'

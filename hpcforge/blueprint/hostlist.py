@@ -13,7 +13,7 @@ from math import prod
 
 from ClusterShell.NodeSet import RESOLVER_NOGROUP, NodeSet
 
-MAX_NAMES = 16_384  # several times the largest cluster this project is for
+MAX_NAMES = 131_072  # more than any cluster has nodes
 
 _RANGE = r"[0-9]{1,18}(?:-[0-9]{1,18})?"
 _PLAIN = re.compile(r"[a-z0-9.-]+")

@@ -24,6 +24,7 @@ from hpcforge.plan.role import Code, FileSpec, ResourceSpec, Role, RoleError, Un
 Context = dict[str, Any]
 S = TypeVar("S", bound=ResourceSpec)
 T = TypeVar("T")
+_WRONG = (TemplateError, TypeError, ValueError)  # what rendering raises where a role does not fit the cluster
 
 
 @dataclass
@@ -163,7 +164,7 @@ def _explained(role: Role, place: str) -> Iterator[None]:
     """Turn what goes wrong inside into a `RoleError` that names role and place."""
     try:
         yield
-    except (TemplateError, TypeError, ValueError) as error:
+    except _WRONG as error:
         raise _error(role, f"{place}: {error}") from error
 
 
@@ -276,18 +277,20 @@ class _Compiler:
             alike = self.alike.get(id(spec))
             if alike is None:
                 alike = self.alike[id(spec)] = _Alike(_spoken_of(_texts_of(self.role, spec)))
-            made += alike.get(node, lambda n, spec=spec: tuple(self._made(n, spec, make)))
+            try:
+                made += alike.get(node, lambda n, spec=spec: tuple(self._made(n, spec, make)))
+            except _WRONG as error:
+                place = getattr(spec, "path", getattr(spec, "name", ""))
+                raise _error(self.role, f"{place}: {error}") from error
         return tuple(made)
 
     def _made(self, node: Node, spec: S, make: Callable[[S, Context], T]) -> Iterator[T]:
-        place = str(getattr(spec, "path", getattr(spec, "name", "")))
-        with _explained(self.role, place):
-            context: Context = {"cluster": self.cluster, "node": node}
-            items = [None] if spec.for_each is None else evaluate(spec.for_each, context)
-            for item in items:
-                scoped = context if spec.for_each is None else {**context, "item": item}
-                if evaluate(spec.when, scoped):
-                    yield make(spec, scoped)
+        context: Context = {"cluster": self.cluster, "node": node}
+        items = [None] if spec.for_each is None else evaluate(spec.for_each, context)
+        for item in items:
+            scoped = context if spec.for_each is None else {**context, "item": item}
+            if evaluate(spec.when, scoped):
+                yield make(spec, scoped)
 
     def _file(self, spec: Any, context: Context) -> File:
         path = render(spec.path, context)
