@@ -9,7 +9,7 @@ TEST_PACKAGES := chromium
 TORCH := torch==2.13.0+cpu
 WORKERS ?= 3
 
-.PHONY: rehearse test test-every-kill check install host host-test bench
+.PHONY: rehearse test test-every-kill fuzz check install host host-test bench
 
 rehearse: install
 	$(BIN)/hpcforge rehearse up $(BLUEPRINT)
@@ -21,6 +21,11 @@ test: host-test install check $(VENV)/.torch
 # Minutes longer: hpcforge is killed after each event of an apply, not after every fourth.
 test-every-kill: host-test install
 	$(BIN)/python -m pytest tests/faults/test_killed.py --every-boundary
+
+# 10,000 files instead of 500 for `validate`; another SEED, other files.
+SEED ?= 2
+fuzz: install
+	$(BIN)/python -m pytest -s tests/fuzz --fuzz-inputs 10000 --fuzz-seed $(SEED)
 
 check: install
 	$(BIN)/ruff check .
@@ -59,5 +64,6 @@ $(VENV)/.torch: $(VENV)/.installed
 # What things cost: minutes on an idle machine, as root. Compare ratios within one run.
 bench: install
 	$(BIN)/python benchmarks/converge.py
+	$(BIN)/python benchmarks/startup.py
 	$(BIN)/python benchmarks/scale.py
 	$(BIN)/python benchmarks/walk.py

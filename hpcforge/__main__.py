@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import sys
 
-_REACHES_NODES = ("plan", "apply", "verify", "status")
+_REACHES_NODES = ("plan", "apply", "verify", "status", "trust")
 
 
 def main() -> None:
@@ -18,8 +18,9 @@ def main() -> None:
 
         begin()
     from hpcforge.cli import run  # noqa: PLC0415
+    from hpcforge.clock import process_began_s  # noqa: PLC0415
 
-    sys.exit(run(sys.argv[1:]))
+    sys.exit(run(sys.argv[1:], process_began_s()))
 
 
 if __name__ == "__main__":

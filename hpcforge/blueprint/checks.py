@@ -104,7 +104,7 @@ def site_role_nodes(on: str, functions: Callable[[str], Iterable[str]]) -> tuple
 
 def _names(_: Draft, declared: Declared) -> Findings:
     for key, names in declared.twice.items():
-        elsewhere = hostlist.fold({declared.group_of[name] for name in names} - {key})
+        elsewhere = ",".join(sorted({declared.group_of[name] for name in names} - {key}))
         yield Finding(("nodes", key), f"{hostlist.fold(names)} is named twice", f"also under `{elsewhere}`", key=True)
     if declared.too_many:
         yield Finding(("nodes",), f"more than {hostlist.MAX_NAMES:,} nodes", key=True)
@@ -303,6 +303,15 @@ def _users(draft: Draft, _: Declared) -> Findings:
         first = owner.setdefault(user.uid, name)
         if first != name:
             yield Finding(("users", name, "uid"), f"uid {user.uid} is taken by `{first}`", "each user needs its own")
+    access: s.Access | None = draft.sections["access"]
+    if access is not None and draft.intact("access", "user") and access.user in users and users[access.user].keys:
+        yield Finding(
+            ("users", access.user, "keys"),
+            f"{quote(access.user)} is who hpcforge logs in as: these keys are its own way in",
+            "nodes take a change of them back after a minute unless hpcforge gets in again",
+            severity="warning",
+            key=True,
+        )
 
 
 def _overrides(draft: Draft, declared: Declared) -> Findings:

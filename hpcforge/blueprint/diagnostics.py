@@ -11,18 +11,29 @@ from __future__ import annotations
 import difflib
 import re
 import unicodedata
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from heapq import nlargest
 from itertools import islice
 from typing import Literal
 
+from hpcforge.errors import ExpectedError
+
 Severity = Literal["error", "warning", "not-checked"]
 
+MAX_SHOWN = 100  # errors, and as many warnings: nobody mends more at a time
+MAX_KEPT = 1_000  # errors of YAML, and of the schema
 _SHOWN_COLUMNS = 160  # of a source line
+_LOOK_BACK = 16_384  # characters before them in which a secret may begin that is not to be shown
+_SHOWN_TEXT = 2_000  # characters of a message, and of a hint
+_MAX_CANDIDATES = 64  # words that are compared letter by letter: 30 us each
 _SHOWN_CHARACTERS = 80  # of a value inside a message
 _LINE_BREAK = re.compile("\r\n|[\n\r\x85\u2028\u2029]")  # what YAML 1.1 counts as one
-_SECRET = re.compile(r"(?i)((?:passw(?:or)?d|passphrase|secret(?!s\b)|token|private[_-]?key)\w*[\"']?\s*[:=]\s*)\S.*|"
-                     r"(-----BEGIN [A-Z ]*PRIVATE KEY-----).*|(AGE-SECRET-KEY-).*")  # fmt: skip
+_SECRET = re.compile(
+    r"(?is)((?<!\w)(?>\w*?(?:passw(?:or)?d|passphrase|secret(?!s\b)|token|private[_-]?key))\w*+[\"']?+\s*+[:=]\s*+)\S.*"
+    r"|(-----BEGIN [A-Z ]*PRIVATE KEY-----).*|(AGE-SECRET-KEY-).*"
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,12 +44,12 @@ class Source:
     lines: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, name: str, text: str) -> Source:
-        """Split text into lines as the YAML parser counts them."""
-        return cls(name, tuple(_LINE_BREAK.split(text)))
+    def of(cls, name: str, text: str, at_most: int = 0) -> Source:
+        """Split text into lines as the YAML parser counts them; what is beyond `at_most` of them stays together."""
+        return cls(name, tuple(_LINE_BREAK.split(text, at_most)))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Mark:
     """A place in a file: line and column from 1, in characters, and how many characters are meant."""
 
@@ -47,7 +58,7 @@ class Mark:
     width: int = 1
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Diagnostic:
     """One thing that is wrong. Without a mark it is about the whole file."""
 
@@ -56,6 +67,7 @@ class Diagnostic:
     source: Source
     mark: Mark | None = None
     hint: str | None = None
+    stands_for: int = 1  # of thousands the first are kept, and one that stands for the others
 
     @property
     def line(self) -> int | None:
@@ -68,30 +80,60 @@ class Diagnostic:
         return self.mark.column if self.mark else None
 
 
-class InvalidInput(Exception):  # noqa: N818 - it reads as what it says
+class InvalidInput(ExpectedError):  # noqa: N818 - it reads as what it says
     """A blueprint, an inventory or a file they name cannot be used; `diagnostics` says why, all of it."""
+
+    kind = "invalid"
 
     def __init__(self, diagnostics: Iterable[Diagnostic]) -> None:
         self.diagnostics = tuple(diagnostics)
         errors = [entry for entry in self.diagnostics if entry.severity == "error"]
         super().__init__(f"{len(errors)} error{'s' * (len(errors) != 1)}: {errors[0].message if errors else ''}")
 
+    def shown(self) -> str:
+        """Every diagnostic, with its place."""
+        return render_all(self.diagnostics)
+
 
 def render(diagnostic: Diagnostic) -> str:
     """Return the text for a terminal, several lines, without a line break at the end."""
     mark = diagnostic.mark
     place = f"{diagnostic.source.name}:{mark.line}:{mark.column}" if mark else diagnostic.source.name
-    lines = [f"{place}: {diagnostic.severity.replace('-', ' ')}: {diagnostic.message}"]
+    lines = [f"{_plain(place)}: {diagnostic.severity.replace('-', ' ')}: {_plain(diagnostic.message)}"]
     if mark and mark.line <= len(diagnostic.source.lines):
         lines += _excerpt(diagnostic.source.lines[mark.line - 1], mark)
     if diagnostic.hint:
-        lines.append(f"hint: {diagnostic.hint}")
+        lines.append(f"hint: {_plain(diagnostic.hint)}")
     return "\n".join(lines)
 
 
 def render_all(diagnostics: Iterable[Diagnostic]) -> str:
-    """Return all of them with an empty line between, ending in a line break; "" for none."""
-    return "".join(f"{text}\n" for text in "\n\n".join(render(entry) for entry in diagnostics).splitlines())
+    """Return them with an empty line between, ending in a line break; "" for none. Of very many the first, and a count.
+
+    What is printed stays short for a file of mistakes: at most `MAX_SHOWN` of each severity, then *and 4,812 more*.
+    """
+    shown, more = within_limits(diagnostics)
+    texts = [render(entry) for entry in shown]
+    counts = ", ".join(f"{count:,} more {severity.replace('-', ' ')}{'s' * (severity != 'not-checked' and count != 1)}"
+                       for severity, count in more.items())  # fmt: skip
+    return "".join(f"{text}\n\n" for text in [*texts, *([f"and {counts}"] if more else [])])[:-1]
+
+
+def within_limits(diagnostics: Iterable[Diagnostic]) -> tuple[list[Diagnostic], dict[Severity, int]]:
+    """Return the first `MAX_SHOWN` of each severity, and how many more there are of which."""
+    shown: list[Diagnostic] = []
+    count: Counter[Severity] = Counter()
+    for entry in diagnostics:
+        count[entry.severity] += entry.stands_for
+        if count[entry.severity] <= MAX_SHOWN:
+            shown.append(entry)
+    return shown, {severity: total - MAX_SHOWN for severity, total in count.items() if total > MAX_SHOWN}
+
+
+def others(source: Source, count: int) -> list[Diagnostic]:
+    """Return what stands for errors of a file that are not kept, at its end; nothing for none."""
+    message, end = f"and {count:,} more errors", Mark(max(1, len(source.lines)), 1)
+    return [Diagnostic("error", message, source, end, stands_for=count)] if count > 0 else []
 
 
 def to_json(diagnostic: Diagnostic) -> dict[str, str | int | None]:
@@ -120,7 +162,16 @@ def quote(text: str) -> str:
 
 def closest(word: str, known: Sequence[str]) -> str | None:
     """Return the known word that is most like a word, None if none is."""
-    return next(iter(difflib.get_close_matches(word[:64].lower(), known[:4096], n=1, cutoff=0.6)), None)
+    word, known = word[:64].lower(), known[:4096]
+    if len(known) > _MAX_CANDIDATES:
+        known = nlargest(_MAX_CANDIDATES, known, key=lambda other: _begins_alike(word, other))
+    return next(iter(difflib.get_close_matches(word, known, n=1, cutoff=0.6)), None)
+
+
+def _begins_alike(word: str, other: str) -> int:
+    """Count the characters that both begin with."""
+    pairs = enumerate(zip(word, other, strict=False))
+    return next((place for place, (one, two) in pairs if one != two), min(len(word), len(other)))
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str | None:
@@ -141,13 +192,20 @@ def odd_characters(text: str) -> str | None:
 def _excerpt(line: str, mark: Mark) -> Sequence[str]:
     """The source line and a caret line below it; a long line is shown around the caret, a secret not at all."""
     start = 0 if mark.column <= _SHOWN_COLUMNS - 20 else mark.column - 20
-    text = _mask(line)[start : start + _SHOWN_COLUMNS]
+    begin = max(0, start - _LOOK_BACK)  # of a line of megabytes only this part is read
+    text = _mask(line[begin : start + _SHOWN_COLUMNS])[start - begin :]
     shown = "".join(c if c.isprintable() or c == "\t" else "\N{REPLACEMENT CHARACTER}" for c in text)
     before = shown[: mark.column - 1 - start]
     marked = shown[mark.column - 1 - start :][: mark.width]
     lead = "".join("\t" if c == "\t" else " " * _columns(c) for c in before)
     carets = "^" * max(1, sum(_columns(c) for c in marked))
     return [f"{mark.line:>5} | {shown}".rstrip(), f"      | {lead}{carets}"]
+
+
+def _plain(text: str) -> str:
+    """Text for one line of a terminal: printable, and of bounded length."""
+    shown = "".join(c if c.isprintable() else repr(c)[1:-1] for c in text[: _SHOWN_TEXT + 1])
+    return shown if len(text) <= _SHOWN_TEXT else shown[:_SHOWN_TEXT] + "..."
 
 
 def _mask(line: str) -> str:

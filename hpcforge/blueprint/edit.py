@@ -15,13 +15,16 @@ from typing import Any
 import yaml
 
 from hpcforge.blueprint.reader import Loc, plain, read_bytes
+from hpcforge.errors import ExpectedError
 
 _PLAIN_BLOCK = re.compile(r"[A-Za-z0-9][A-Za-z0-9 ._/+=@\[\],-]*")
 _PLAIN_FLOW = re.compile(r"[A-Za-z0-9][A-Za-z0-9 ._/+=@-]*")
 
 
-class EditError(Exception):
+class EditError(ExpectedError):
     """The file cannot be edited without touching more than was asked for; `hint` says what to do."""
+
+    kind = "invalid"
 
     def __init__(self, message: str, hint: str) -> None:
         super().__init__(message)

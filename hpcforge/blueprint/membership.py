@@ -132,7 +132,7 @@ def spelled(names: Sequence[str]) -> str:
 
 def _follows(name: str, other: str) -> bool:
     """True if both fit into one pair of brackets in this order: a higher last number, and padded alike."""
-    first, second = (re.fullmatch(r"(.*?)([0-9]+)", text) for text in (name, other))
+    first, second = (re.fullmatch(r"(.*[^0-9]|)([0-9]+)", text) for text in (name, other))
     if first is None or second is None or first[1] != second[1] or int(second[2]) <= int(first[2]):
         return False
     padded = any(number.startswith("0") and number != "0" for number in (first[2], second[2]))

@@ -15,10 +15,14 @@ from typing import Any
 
 import yaml
 
-from hpcforge.blueprint.diagnostics import Diagnostic, Mark, Source, quote
+from hpcforge.blueprint.diagnostics import MAX_KEPT, Diagnostic, Mark, Source, others, quote
 
 MAX_BYTES = 16 << 20  # an inventory of 10,000 nodes with three host keys each has about 8 MiB
 MAX_DEPTH = 16
+MAX_VALUES = 1_000_000  # an inventory of 100,000 nodes with an address and a host key each has 700,000
+MAX_LINES = 500_000
+
+_IS_IT_THIS_FILE = "is this the file you meant?"
 
 Loc = tuple[str | int, ...]
 
@@ -81,7 +85,7 @@ def read_bytes(content: bytes, name: str) -> Document:
     """Read YAML from memory; `name` is how diagnostics call it."""
     source = Source(name)
     if len(content) > MAX_BYTES:
-        return _failed(source, f"the file is larger than {MAX_BYTES >> 20} MiB", hint="is this the file you meant?")
+        return _failed(source, f"the file is larger than {MAX_BYTES >> 20} MiB", hint=_IS_IT_THIS_FILE)
     try:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -89,7 +93,10 @@ def read_bytes(content: bytes, name: str) -> Document:
         mark = Mark(before.count("\n") + 1, len(before) - before.rfind("\n"))
         message = f"the file is not UTF-8: byte 0x{content[error.start]:02x}"
         return _failed(Source.of(name, before), message, mark, "save the file as UTF-8")
-    return _Builder(Source.of(name, text)).build(text)
+    source = Source.of(name, text, MAX_LINES)
+    if len(source.lines) > MAX_LINES:
+        return _failed(Source(name), f"the file has more than {MAX_LINES:,} lines", hint=_IS_IT_THIS_FILE)
+    return _Builder(source).build(text)
 
 
 def plain(tree: Tree) -> Any:
@@ -154,6 +161,8 @@ class _Builder:
         self.pending: list[tuple[str, Mark] | None] = []  # for each open mapping: a key that awaits its value
         self.root: Tree | None = None
         self.documents = 0
+        self.values = 0
+        self.errors = 0
         self.aliases: set[str | None] = set()
 
     def build(self, text: str) -> Document:
@@ -164,15 +173,17 @@ class _Builder:
                     complete = False
                     break
         except yaml.YAMLError as error:
-            self._error(*_explain(error))
+            self._error(*_explain(error, self.source))
             complete = False
+        if self.values > MAX_VALUES:
+            return _failed(self.source, f"the file has more than {MAX_VALUES:,} keys and values", hint=_IS_IT_THIS_FILE)
         if isinstance(self.root, Mapping):
-            return Document(self.source, self.root, tuple(self.diagnostics), complete)
+            return Document(self.source, self.root, self._said(), complete)
         if complete:
             self._error(
                 f"the file is {'empty' if self.root is None else 'not a mapping of keys to values'}", Mark(1, 1)
             )
-        return Document(self.source, Mapping(Mark(1, 1)), tuple(self.diagnostics), complete=False)
+        return Document(self.source, Mapping(Mark(1, 1)), self._said(), complete=False)
 
     def _take(self, event: Any) -> bool:
         """Take one event; False ends reading."""
@@ -195,7 +206,7 @@ class _Builder:
             return self._descend(event)
         elif isinstance(event, yaml.MappingEndEvent | yaml.SequenceEndEvent):
             self._ascend()
-        return True
+        return self.values <= MAX_VALUES
 
     def _descend(self, event: Any) -> bool:
         self._check_properties(event)
@@ -215,6 +226,7 @@ class _Builder:
 
     def _place(self, tree: Tree) -> None:
         """Put a value where it belongs: the root, a list, a key's value, or a key itself."""
+        self.values += 1
         if not self.open:
             self.root = tree
             return
@@ -256,7 +268,12 @@ class _Builder:
             self._error(f"tags are not accepted: {quote(tag)}", _mark(event), "write the plain value")
 
     def _error(self, message: str, mark: Mark | None = None, hint: str | None = None) -> None:
-        self.diagnostics.append(Diagnostic("error", message, self.source, mark, hint))
+        self.errors += 1
+        if self.errors <= MAX_KEPT:
+            self.diagnostics.append(Diagnostic("error", message, self.source, mark, hint))
+
+    def _said(self) -> tuple[Diagnostic, ...]:
+        return (*self.diagnostics, *others(self.source, self.errors - MAX_KEPT))
 
 
 def _is_null(event: Any) -> bool:
@@ -271,7 +288,7 @@ def _mark(event: Any, width: int | None = None) -> Mark:
     return Mark(start.line + 1, start.column + 1, width)
 
 
-def _explain(error: yaml.YAMLError) -> tuple[str, Mark | None, str | None]:
+def _explain(error: yaml.YAMLError, source: Source) -> tuple[str, Mark | None, str | None]:
     """Return message, place and hint for what the parser refused."""
     if isinstance(error, yaml.MarkedYAMLError):
         place = error.problem_mark or error.context_mark
@@ -281,5 +298,16 @@ def _explain(error: yaml.YAMLError) -> tuple[str, Mark | None, str | None]:
         hint = "indent with spaces, and quote text with special characters" if odd else None
         if place and error.context_mark and error.context_mark.line < place.line:
             hint = f"it begins in line {error.context_mark.line + 1}"
+        if place and "did not find expected ',' or" in message:
+            hint = _unquoted(source.lines[place.line] if place.line < len(source.lines) else "", place.column) or hint
         return f"not valid YAML: {message}", mark, hint
     return f"not valid YAML: {' '.join(str(error).split())[:200]}", None, None
+
+
+def _unquoted(line: str, column: int) -> str | None:
+    """Return the hint for a hostlist in braces without quotes: YAML reads its bracket as the beginning of a list."""
+    before, close = line[:column], line.find("]", column)
+    stem = before[len(before.rstrip("abcdefghijklmnopqrstuvwxyz0123456789.-,")) :].lstrip(",")
+    if not stem or close < 0 or line[column : column + 1] != "[":
+        return None
+    return f"within braces a hostlist needs quotes: {quote(chr(34) + stem + line[column : close + 1] + chr(34))}"

@@ -14,7 +14,7 @@ from hpcforge.blueprint import values as v
 from hpcforge.blueprint.fabrics import Fabric
 from hpcforge.blueprint.hardware import Gpus, Parts, Server
 from hpcforge.blueprint.networks import Network
-from hpcforge.blueprint.section import Section
+from hpcforge.blueprint.section import Later, Section
 from hpcforge.blueprint.site import Site, Units
 
 Function = Literal["head", "login", "storage", "worker"]  # as in hpcforge.cluster.model
@@ -129,7 +129,7 @@ class Software(Section):
     """Operating system, frameworks, and a site's own roles."""
 
     os: OperatingSystem = Field(description="Operating system of all nodes.")
-    frameworks: Frameworks = Field(Frameworks(pytorch=None), description="Frameworks on the workers.")
+    frameworks: Frameworks = Field(Frameworks.model_construct(), description="Frameworks on the workers.")
     site_roles: tuple[SiteRole, ...] = Field((), description="The site's own Ansible roles, run after hpcforge's.")
 
 
@@ -279,10 +279,16 @@ class Blueprint(Section):
     slurm: Slurm = Field(description="The scheduler.")
     users: dict[v.UserName, User] = Field({}, description="People and accounts, by name.")
     overrides: dict[v.NodeName, Override] = Field({}, description="Nodes that differ from their hardware, by name.")
-    fabrics: dict[v.FabricName, Fabric] = Field({}, description="Switches and cables, by the fabric's name.")
-    site: Site | None = Field(None, description="The room: feeds, power, cooling, racks.")
-    hardware: dict[v.ModelName, Server] = Field({}, description="Server models to add to the catalog, or to replace.")
-    parts: Parts = Field(Parts.model_construct(), description="GPUs, PDUs, racks and other parts to add.")
+    fabrics: Annotated[dict[v.FabricName, Fabric], Later()] = Field(
+        {}, description="Switches and cables, by the fabric's name."
+    )
+    site: Annotated[Site | None, Later()] = Field(None, description="The room: feeds, power, cooling, racks.")
+    hardware: Annotated[dict[v.ModelName, Server], Later()] = Field(
+        {}, description="Server models to add to the catalog, or to replace."
+    )
+    parts: Annotated[Parts, Later()] = Field(
+        Parts.model_construct(), description="GPUs, PDUs, racks and other parts to add."
+    )
     rollout: Rollout | None = Field(None, description="How carefully nodes in service are changed.")
     acceptance: Acceptance | None = Field(None, description="What must be shown before the cluster counts as working.")
 

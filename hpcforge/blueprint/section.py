@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, model_validator
+from pydantic import BaseModel, ConfigDict, GetCoreSchemaHandler, GetJsonSchemaHandler, TypeAdapter, model_validator
+from pydantic_core import core_schema
 
 
 class Section(BaseModel):
     """A mapping with known keys. A key without a value counts as absent."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=False, str_strip_whitespace=False)
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", populate_by_name=False, str_strip_whitespace=False, defer_build=True
+    )
 
     @model_validator(mode="before")
     @classmethod
@@ -19,3 +23,18 @@ class Section(BaseModel):
             known = {field.alias or name for name, field in cls.model_fields.items()}
             return {key: value for key, value in data.items() if value is not None or key not in known}
         return data
+
+
+class Later:
+    """A part of a file whose validators are made when one is written: that takes longer than to read most files."""
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> core_schema.CoreSchema:
+        """Know the type, and do nothing with it yet."""
+        self._adapter = cache(lambda: TypeAdapter[Any](source))
+        return core_schema.no_info_plain_validator_function(lambda value: self._adapter().validate_python(value))
+
+    def __get_pydantic_json_schema__(
+        self, schema: core_schema.CoreSchema, handler: GetJsonSchemaHandler
+    ) -> dict[str, Any]:
+        """Give editors the type itself."""
+        return handler(core_schema.definitions_schema(self._adapter().core_schema, []))  # wrapped, so that it is named

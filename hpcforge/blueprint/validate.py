@@ -7,21 +7,33 @@ as *broken*. Checks that compare parts of a file run on what is left and say not
 from __future__ import annotations
 
 import types
+from collections import Counter
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Annotated, Any, Literal, Union, cast, get_args, get_origin
 
 from pydantic import BaseModel, TypeAdapter, ValidationError
 from pydantic_core import ErrorDetails
 
-from hpcforge.blueprint.diagnostics import Diagnostic, Severity, Source, closest, did_you_mean, quote
+from hpcforge.blueprint.diagnostics import (
+    MAX_KEPT,
+    MAX_SHOWN,
+    Diagnostic,
+    Severity,
+    Source,
+    closest,
+    did_you_mean,
+    others,
+    quote,
+)
 from hpcforge.blueprint.reader import Document, Loc, Mapping, broken_locs, find, mark_of, plain
 
 Data = dict[str, Any]
+_AND_MORE = "and more: shown when what is said here is mended"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Finding:
     """Something wrong at a location of a file; `key`: the key is meant, not its value."""
 
@@ -39,7 +51,7 @@ class Finding:
 
 @dataclass(frozen=True)
 class Draft:
-    """The sections of a file that could be typed; an absent or hopeless one is None."""
+    """The sections of a file that could be typed; an absent or hopeless one is its default, or None if it has none."""
 
     document: Document
     model: BaseModel | None  # the whole, if nothing is wrong
@@ -57,7 +69,7 @@ class Draft:
 
     def keys_intact(self, section: str) -> bool:
         """Tell whether the keys of a section are all that was meant: what is wrong is only in their values."""
-        if (section,) in self.broken:
+        if () in self.broken or (section,) in self.broken:
             return False
         return self.intact(section) or not any(loc[0] == section and len(loc) == 2 for loc in self.broken)
 
@@ -67,8 +79,22 @@ class Draft:
         return tuple(tree.entries) if isinstance(tree, Mapping) else ()
 
     def place(self, findings: Iterable[Finding]) -> list[Diagnostic]:
-        """Turn findings into diagnostics of this file."""
-        return [finding.place(self.document.root, self.document.source) for finding in findings]
+        """Turn findings into diagnostics of this file, of each severity as many as are shown.
+
+        Findings are looked for one by one; where there are too many errors, the rest is not looked for.
+        """
+        placed: list[Diagnostic] = []
+        count: Counter[Severity] = Counter()
+        for finding in findings:
+            count[finding.severity] += 1
+            if count[finding.severity] > MAX_SHOWN:
+                continue
+            last = count[finding.severity] == MAX_SHOWN
+            told = replace(finding, message=_AND_MORE, hint=None) if last else finding
+            placed.append(told.place(self.document.root, self.document.source))
+            if count["error"] == MAX_SHOWN:
+                break
+        return placed
 
 
 def validate(model: type[BaseModel], document: Document) -> tuple[Draft, list[Diagnostic]]:
@@ -82,10 +108,12 @@ def validate(model: type[BaseModel], document: Document) -> tuple[Draft, list[Di
         return Draft(document, whole, sections, unread), diagnostics
     except ValidationError as error:
         details = _causes(error.errors(include_url=False, include_input=True))
-    findings = _without_consequences([_explain(detail, model) for detail in details])
+    explained = [_explain(detail, model, place < MAX_SHOWN) for place, detail in enumerate(details[:MAX_KEPT])]
+    findings = _without_consequences(explained)
     if document.complete:
         told = [finding for finding in findings if not _under(finding.loc, unread)]  # the YAML's errors say why
         diagnostics += [finding.place(document.root, document.source) for finding in told]
+        diagnostics += others(document.source, len(details) - MAX_KEPT)
     broken = unread | {_without_tags(detail["loc"]) for detail in details}
     return Draft(document, None, dict(_salvage(model, data)), broken), diagnostics
 
@@ -111,23 +139,24 @@ def _aliases(model: type[BaseModel]) -> dict[str, str]:
 
 
 def _salvage(model: type[BaseModel], data: Data) -> Iterator[tuple[str, Any]]:
-    """Yield each section with what is wrong in it taken out, None where nothing remains that is right."""
+    """Yield each section with what is wrong in it taken out; its default, or else None, where nothing is right."""
     for alias, name in _aliases(model).items():
         field = model.model_fields[name]
         adapter: TypeAdapter[Any] = TypeAdapter(cast("Any", field.annotation))
         holder = {alias: data[alias]} if data.get(alias) is not None else {}
-        if not holder and not field.is_required():
-            yield alias, field.get_default()
         while holder:
             try:
                 yield alias, adapter.validate_python(holder[alias])
                 break
             except ValidationError as error:
-                locs = [(alias, *_without_tags(detail["loc"])) for detail in error.errors(include_url=False)]
+                locs = [
+                    (alias, *_without_tags(detail["loc"]))
+                    for detail in error.errors(include_url=False, include_input=False)
+                ]
                 for parent, key in [_around(holder, loc) for loc in locs]:  # all are found before the first goes
                     parent.pop(key, None)
         else:
-            yield alias, None
+            yield alias, None if field.is_required() else field.get_default()
 
 
 def _around(holder: Data, loc: Loc) -> tuple[Data, str]:
@@ -147,8 +176,8 @@ def _without_tags(loc: tuple[str | int, ...]) -> Loc:
     return tuple(step for step in loc if step not in ("[key]", "<path>", "<lab>"))
 
 
-def _explain(detail: ErrorDetails, model: type[BaseModel]) -> Finding:
-    """Say in our words what pydantic found."""
+def _explain(detail: ErrorDetails, model: type[BaseModel], guess: bool) -> Finding:
+    """Say in our words what pydantic found; `guess` what was meant, which takes longest."""
     loc = _without_tags(detail["loc"])
     context = detail.get("ctx", {})
     name = _name(loc)
@@ -157,7 +186,7 @@ def _explain(detail: ErrorDetails, model: type[BaseModel]) -> Finding:
     if kind == "missing":
         return Finding(loc, f"{name} is missing", _description(model, loc))
     if kind == "extra_forbidden":
-        known = _fields(model, loc[:-1])
+        known = _fields(model, loc[:-1]) if guess else []
         hint, meant = did_you_mean(str(loc[-1]), known), closest(str(loc[-1]), known)
         return Finding(loc, f"unknown key {name}", hint, key=True, meant=meant)
     if kind == "value":

@@ -6,13 +6,14 @@ What can be said of hardware is in `hpcforge.blueprint.hardware`: a blueprint sa
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from functools import cache
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import cache, cached_property
 from importlib import resources
 from typing import Any, Literal
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
 from hpcforge.blueprint.hardware import (
     AnEntry,
@@ -66,37 +67,63 @@ class PyTorchBuild(_Entry):
     wheels: tuple[PinnedWheel, ...] = Field(min_length=1)
 
 
-class Catalog(_Entry):
+_SYSTEMS = TypeAdapter(tuple[System, ...])
+_BUILDS = TypeAdapter(tuple[PyTorchBuild, ...])
+
+
+class _Shelf(Mapping[str, AnEntry]):
+    """The models of one file, by name. It is read when one is looked for: a command needs few kinds of parts."""
+
+    def __init__(self, kind: type[AnEntry], file: str) -> None:
+        self._kind, self._file = kind, file
+
+    @cached_property
+    def _models(self) -> dict[str, AnEntry]:
+        entries = _read(self._file) or {}
+        return resolve_likes({name: self._kind.model_validate(data) for name, data in entries.items()})
+
+    def __getitem__(self, name: str) -> AnEntry:
+        return self._models[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._models)
+
+    def __len__(self) -> int:
+        return len(self._models)
+
+
+@dataclass(frozen=True)
+class Catalog:
     """Everything that is known about hardware and software that can be bought or downloaded."""
 
-    servers: dict[str, Server]
-    gpus: dict[str, Gpu]
-    cpus: dict[str, Cpu]
-    nics: dict[str, Nic]
-    drives: dict[str, Drive]
-    pdus: dict[str, Pdu]
-    ups: dict[str, Ups]
-    racks: dict[str, RackModel]
-    cables: dict[str, CableModel]
-    switches: dict[str, Switch]
+    servers: Mapping[str, Server]
+    gpus: Mapping[str, Gpu]
+    cpus: Mapping[str, Cpu]
+    nics: Mapping[str, Nic]
+    drives: Mapping[str, Drive]
+    pdus: Mapping[str, Pdu]
+    ups: Mapping[str, Ups]
+    racks: Mapping[str, RackModel]
+    cables: Mapping[str, CableModel]
+    switches: Mapping[str, Switch]
     systems: tuple[System, ...]
     pytorch: tuple[PyTorchBuild, ...]
 
     def extended(self, servers: Mapping[str, Server], parts: Parts) -> Catalog:
         """Return the catalog with a blueprint's own hardware, which counts before what has the same name."""
-        own: dict[str, dict[str, Any]] = {
-            "servers": resolve_likes(servers, self.servers),
-            "gpus": resolve_likes(parts.gpus, self.gpus),
-            "cpus": resolve_likes(parts.cpus, self.cpus),
-            "nics": resolve_likes(parts.nics, self.nics),
-            "drives": resolve_likes(parts.drives, self.drives),
-            "pdus": resolve_likes(parts.pdus, self.pdus),
-            "ups": resolve_likes(parts.ups, self.ups),
-            "racks": resolve_likes(parts.racks, self.racks),
-            "cables": resolve_likes(parts.cables, self.cables),
-            "switches": resolve_likes(parts.switches, self.switches),
-        }
-        return self.model_copy(update={kind: {**getattr(self, kind), **models} for kind, models in own.items()})
+        return replace(
+            self,
+            servers=_with(self.servers, servers),
+            gpus=_with(self.gpus, parts.gpus),
+            cpus=_with(self.cpus, parts.cpus),
+            nics=_with(self.nics, parts.nics),
+            drives=_with(self.drives, parts.drives),
+            pdus=_with(self.pdus, parts.pdus),
+            ups=_with(self.ups, parts.ups),
+            racks=_with(self.racks, parts.racks),
+            cables=_with(self.cables, parts.cables),
+            switches=_with(self.switches, parts.switches),
+        )
 
     def system(self, name: str, release: str) -> System | None:
         """The distribution release, None if it is not known."""
@@ -115,23 +142,23 @@ class Catalog(_Entry):
 def load_catalog() -> Catalog:
     """Return the catalog that ships with hpcforge."""
     return Catalog(
-        servers=_models(Server, "hardware.yaml"),
-        gpus=_models(Gpu, "gpus.yaml"),
-        cpus=_models(Cpu, "cpus.yaml"),
-        nics=_models(Nic, "nics.yaml"),
-        drives=_models(Drive, "drives.yaml"),
-        pdus=_models(Pdu, "pdus.yaml"),
-        ups=_models(Ups, "ups.yaml"),
-        racks=_models(RackModel, "racks.yaml"),
-        cables=_models(CableModel, "cables.yaml"),
-        switches=_models(Switch, "switches.yaml"),
-        systems=_read("systems.yaml"),
-        pytorch=_read("frameworks.yaml")["pytorch"],
+        servers=_Shelf(Server, "hardware.yaml"),
+        gpus=_Shelf(Gpu, "gpus.yaml"),
+        cpus=_Shelf(Cpu, "cpus.yaml"),
+        nics=_Shelf(Nic, "nics.yaml"),
+        drives=_Shelf(Drive, "drives.yaml"),
+        pdus=_Shelf(Pdu, "pdus.yaml"),
+        ups=_Shelf(Ups, "ups.yaml"),
+        racks=_Shelf(RackModel, "racks.yaml"),
+        cables=_Shelf(CableModel, "cables.yaml"),
+        switches=_Shelf(Switch, "switches.yaml"),
+        systems=_SYSTEMS.validate_python(_read("systems.yaml")),
+        pytorch=_BUILDS.validate_python(_read("frameworks.yaml")["pytorch"]),
     )
 
 
-def _models(kind: type[AnEntry], file: str) -> dict[str, AnEntry]:
-    return resolve_likes({name: kind.model_validate(data) for name, data in (_read(file) or {}).items()})
+def _with(known: Mapping[str, AnEntry], own: Mapping[str, AnEntry]) -> Mapping[str, AnEntry]:
+    return {**known, **resolve_likes(own, known)} if own else known
 
 
 def resolve_likes(entries: Mapping[str, AnEntry], known: Mapping[str, AnEntry] | None = None) -> dict[str, AnEntry]:

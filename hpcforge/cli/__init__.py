@@ -1,16 +1,21 @@
-"""The command line: one file a verb, no logic. Results go to stdout, everything for people to stderr."""
+"""The command line, no logic. Results go to stdout, everything for people to stderr.
+
+A verb is two modules: in `verbs` what may be typed, which is all that help and completion need, and here, under the
+same name, what is done then.
+"""
 
 from __future__ import annotations
 
-import sys
+import time
 from importlib import import_module
 from typing import Annotated, Any
 
 import typer
 
-from hpcforge import __version__
+from hpcforge import __version__, clock
 from hpcforge.cli import failures
 from hpcforge.cli.exit_codes import Exit
+from hpcforge.report import printing
 
 _EXIT_CODES = """
 Exit status: 0 done, or nothing to do; 1 error; 2 changes are pending; 3 blueprint, inventory or usage invalid;
@@ -21,11 +26,22 @@ Exit status: 0 done, or nothing to do; 1 error; 2 changes are pending; 3 bluepri
 _UsageError: type[Any] = typer.BadParameter.__mro__[1]
 
 _VERBS = ("validate", "show", "explain", "design", "pin", "plan", "apply", "verify", "status", "nodes", "rehearse",
-          "secrets", "schema")  # fmt: skip
+          "secrets", "schema", "trust")  # fmt: skip
 
 
-def run(arguments: list[str]) -> int:
-    """Run one command; every expected failure becomes a message on stderr and a code of the table."""
+def run(arguments: list[str], began_s: float | None = None) -> int:
+    """Run one command; every expected failure becomes a message on stderr and a code of the table.
+
+    `began_s` is when it began, by `time.monotonic`: earlier than now where Python had to be started for it.
+    """
+    token = clock.began_s.set(time.monotonic() if began_s is None else began_s)
+    try:
+        return _run(arguments)
+    finally:
+        clock.began_s.reset(token)
+
+
+def _run(arguments: list[str]) -> int:
     try:
         code = _program(arguments)(arguments, standalone_mode=False)
         return int(code or Exit.DONE)
@@ -35,16 +51,17 @@ def run(arguments: list[str]) -> int:
     except typer.Exit as error:
         return error.exit_code
     except (KeyboardInterrupt, typer.Abort):
-        sys.stderr.write("interrupted\n")
+        printing.note("interrupted\n")
         return Exit.INTERRUPTED
     except BrokenPipeError:
-        sys.stderr.close()
+        printing.nobody_reads()
         return Exit.ERROR
     except Exception as error:
         message, code = failures.explain(error)
         if message is None:
-            raise
-        sys.stderr.write(message)
+            printing.fault(error)
+        else:
+            printing.note(message)
         return code
 
 
@@ -61,13 +78,13 @@ def _program(arguments: list[str]) -> typer.Typer:
     app.callback()(_about)
     called = [verb for verb in _VERBS if verb in arguments[:1]]
     for verb in called or _VERBS:
-        import_module(f"hpcforge.cli.{verb}").register(app)
+        import_module(f"hpcforge.cli.verbs.{verb}").register(app)
     return app
 
 
 def _show_version(wanted: bool) -> None:
     if wanted:
-        sys.stdout.write(f"hpcforge {__version__}\n")
+        printing.result(f"hpcforge {__version__}\n")
         raise typer.Exit
 
 

@@ -5,29 +5,29 @@ from __future__ import annotations
 import signal
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import typer
 
 from hpcforge import __version__
-from hpcforge.cli import options
 from hpcforge.cli.exit_codes import Exit, worst
-from hpcforge.cli.failures import UsageError
 from hpcforge.cli.plan_files import read_plan
 from hpcforge.cli.planning import Choice, Comparison, choose, compare, remark
 from hpcforge.cli.program import typed
 from hpcforge.cli.site import Site, artifacts_path, compile_site, lab_name, open_engines, open_site, site_secrets
 from hpcforge.cli.trust import trust_new
+from hpcforge.cli.usage import UsageError
 from hpcforge.engines import Engines
 from hpcforge.engines.tasks import Engine
 from hpcforge.plan.desired import Desired
 from hpcforge.plan.moved import moved, without
 from hpcforge.plan.plan import Plan
 from hpcforge.plan.roster import LastRun, Roster, next_roster
+from hpcforge.report import printing
 from hpcforge.report.apply_text import next_steps, nodes_table, phases_line, verdicts_table
 from hpcforge.report.progress import Progress
 from hpcforge.report.stream import Stream
@@ -43,38 +43,25 @@ _OTHERS_S = 900.0  # how long the last steps of a run that is gone are waited fo
 _TAKING_BACK_S = 60.0  # and how long after that, and `rollout.confirm_wait`, a node that takes back what it did
 
 
-def register(app: typer.Typer) -> None:
-    """Add the verb."""
-    app.command(epilog="Example: hpcforge apply blueprints/rehearsal.yaml --yes")(apply)
-
-
 def apply(
-    blueprint: options.Blueprint,
-    inventory: options.Inventory = None,
-    lab: options.LabName = None,
-    identity: options.Identity = None,
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask before changing nodes.")] = False,
-    limit: options.Limit = None,
-    exclude: options.Exclude = None,
-    only: options.Only = None,
-    force: options.Force = None,
-    roles: options.Roles = None,
-    plan_file: Annotated[
-        Path | None,
-        typer.Option(
-            "--plan", help="Do what this plan says, and no more: made by `plan -o`.", metavar="FILE", show_default=False
-        ),
-    ] = None,
-    strict: Annotated[
-        bool, typer.Option("--strict", help="With --plan: do nothing at all if a node has changed since.")
-    ] = False,
-    lock_timeout: Annotated[
-        float, typer.Option("--lock-timeout", help="Wait for another apply to end, s.", min=0, metavar="SECONDS")
-    ] = 0.0,
-    trust: options.TrustNew = False,
-    as_json: options.Json = False,
+    *,
+    blueprint: Path,
+    inventory: Path | None,
+    lab: str | None,
+    identity: Path | None,
+    yes: bool,
+    limit: list[str] | None,
+    exclude: list[str] | None,
+    only: list[str] | None,
+    force: list[str] | None,
+    roles: Path | None,
+    plan_file: Path | None,
+    strict: bool,
+    lock_timeout: float,
+    trust: bool,
+    as_json: bool,
 ) -> int:
-    """Show what would change, do it, and verify the cluster. Safe to run again; nothing to do changes nothing."""
+    """Do what the help of `hpcforge apply` says; the exit status."""
     if plan_file is not None and (limit or exclude or only or force):
         raise UsageError("a plan is applied as it is", "leave out --limit, --exclude, --only and --force, or --plan")
     site = open_site(blueprint, inventory, lab, identity)
@@ -88,9 +75,9 @@ def apply(
     made = read_plan(plan_file, desired, secrets, plan_again) if plan_file is not None else None
     with (
         open_engines(site) as engines,
-        Progress(live=not (as_json and sys.stdout.isatty())) as human,  # two cannot write to one screen
+        Progress(live=not (as_json and printing.on_terminal())) as human,  # two cannot write to one screen
         _first_interrupt(human) as stop,
-        Stream(human, sys.stdout if as_json else None) as progress,
+        Stream(human, printing.line if as_json else None) as progress,
         ExitStack() as until_end,
     ):
         wishes = Wishes(made, plan_again, strict, yes, lock_timeout)
@@ -99,13 +86,15 @@ def apply(
         code = work.code(done)
         progress.result(done, code)
     if not as_json:
-        sys.stdout.write(nodes_table(plan, done.result, done.admission))
-        sys.stdout.write("\n" + verdicts_table(done.verdicts, done.verdicts_age_s, done.note))
+        printing.result(nodes_table(plan, done.result, done.admission))
+        printing.result("\n" + verdicts_table(done.verdicts, done.verdicts_age_s, done.note, done.result.lost))
     again = plan_again if plan_file is not None else typed("apply", blueprint, **given, **chosen, yes=yes)
     verify = typed("verify", blueprint, inventory=inventory, lab=lab)
-    sys.stderr.write("\n" + phases_line(human.phases) + next_steps(site.cluster, verify, _rehearsal(site)))
+    printing.note(
+        "\n" + phases_line(human.phases, human.elapsed_s) + next_steps(site.cluster, verify, _rehearsal(site))
+    )
     if code not in (Exit.DONE, Exit.BELOW):
-        sys.stderr.write(f"go on:        {again}\n")
+        printing.note(f"go on:        {again}\n")
     return code
 
 
@@ -193,7 +182,7 @@ class _Apply:
         roster = self._roster(found, done, left)
         # A run that was killed may have done everything but this; the next, with nothing else to do, makes up for it.
         if plan.pending or (roster is not None and roster.nodes != found.survey.roster.nodes):
-            self._record(done, roster, left)
+            self._record(done, roster, left, found.survey.strangers)
         return plan, done
 
     def code(self, done: Applied) -> Exit:
@@ -208,7 +197,8 @@ class _Apply:
         while found.survey.at_work and (until_s is None or time.monotonic() < until_s):
             if self.lease is None:
                 self._lock()
-            wait_for_others(self.engine, found.survey.at_work, _OTHERS_S, self.progress.say)
+            with self.progress.human.phase("others"):
+                wait_for_others(self.engine, found.survey.at_work, _OTHERS_S, self.progress.say)
             until_s = until_s or time.monotonic() + self.site.cluster.rollout.confirm_wait_s + _TAKING_BACK_S
             found = self._look()
         self.commit = remark(self.site, found.survey, self.progress.say)
@@ -245,7 +235,8 @@ class _Apply:
 
     def _lock(self) -> None:
         wait_s, say = self.wishes.lock_timeout_s, self.progress.say
-        held = leases.take(self.engines, self.head, self.run.id, self.run.who, wait_s, say, self.stop)
+        with self.progress.human.phase("lease"):
+            held = leases.take(self.engines, self.head, self.run.id, self.run.who, wait_s, say, self.stop)
         self.lease = self.until_end.enter_context(held)
 
     def _has_to_stop(self) -> bool:
@@ -260,7 +251,7 @@ class _Apply:
         reached = [name for name in found.survey.observed if name not in done.result.lost]
         return next_roster(found.survey.roster, self.site.cluster, last, reached, left)
 
-    def _record(self, done: Applied, roster: Roster | None, left: Sequence[str]) -> None:
+    def _record(self, done: Applied, roster: Roster | None, left: Sequence[str], strangers: Collection[str]) -> None:
         """A line in the history, and the roster, on the head and on this host."""
         one = past(
             self.run,
@@ -272,7 +263,7 @@ class _Apply:
             left=left,
             verdicts=done.verdicts,
         )
-        for problem in write_log(self.engine, self.head, one, roster, self.site.cluster.name):
+        for problem in write_log(self.engine, self.head, one, roster, self.site.cluster.name, strangers):
             self.progress.say(problem)
 
 
@@ -284,7 +275,7 @@ def _has_left(name: str, done: Applied) -> bool:
 def _confirm(progress: Progress, nodes: int) -> None:
     if not sys.stdin.isatty():
         raise UsageError("there is no terminal to ask on", "look at `hpcforge plan`, then apply with --yes")
-    with progress.paused():
+    with progress.paused(), progress.phase("your answer"):
         typer.confirm(f"Change {nodes} nodes?", abort=True, err=True)
 
 

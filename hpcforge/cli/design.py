@@ -3,70 +3,32 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Literal
 
-import typer
-
-from hpcforge.cli import options
 from hpcforge.cli.exit_codes import Exit
-from hpcforge.cli.failures import UsageError
+from hpcforge.cli.usage import UsageError
+from hpcforge.cli.verbs.design import Table
 from hpcforge.cluster import Loaded, load
 from hpcforge.cluster.designed import designed
 from hpcforge.facility.design import Design, to_json
 from hpcforge.facility.training import Run
-from hpcforge.report import design_csv, design_text, fabric_csv
-
-Table = Literal["power", "bom", "cables", "ports"]
-
-
-def register(app: typer.Typer) -> None:
-    """Add the verb."""
-    app.command(epilog="Example: hpcforge design blueprints/dgx-h100-unit.yaml --html design.html")(design)
+from hpcforge.report import design_csv, design_text, fabric_csv, printing
 
 
 def design(
-    blueprint: options.Blueprint,
-    inventory: options.Inventory = None,
-    as_json: options.Json = False,
-    html: Annotated[
-        Path | None, typer.Option("--html", help="Write one page that needs no network.", metavar="FILE")
-    ] = None,
-    labels: Annotated[
-        Path | None,
-        typer.Option("--labels", help="Write a sheet of labels to print, two for each cable.", metavar="FILE"),
-    ] = None,
-    svg: Annotated[
-        str | None,
-        typer.Option(
-            "--svg", help="Print a drawing: the elevation of one rack, or a fabric.", metavar="rack:NAME|fabric:NAME"
-        ),
-    ] = None,
-    csv: Annotated[
-        Table | None,
-        typer.Option(
-            "--csv", help="Print a table: power of every PDU, the bill of materials, every cable, every switch port."
-        ),
-    ] = None,
-    train: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--train",
-            help="Estimate a training run: parameters, tokens and the part of the peak that is reached. Repeatable.",
-            metavar="N:D:PART",
-            show_default=False,
-        ),
-    ] = None,
-    price_per_kwh: Annotated[
-        float | None, typer.Option(help="Price of a kWh, for the cost of a training run.", min=0, show_default=False)
-    ] = None,
+    *,
+    blueprint: Path,
+    inventory: Path | None,
+    as_json: bool,
+    html: Path | None,
+    labels: Path | None,
+    svg: str | None,
+    csv: Table | None,
+    train: list[str] | None,
+    price_per_kwh: float | None,
 ) -> int:
-    """Lay out racks, power, cooling, fabrics and cables, and judge them.
-
-    Looks at no node; exit status 3 if a rule is broken.
-    """
+    """Do what the help of `hpcforge design` says; the exit status."""
     runs = [_run(text, price_per_kwh) for text in train or ()]
     if as_json + (csv is not None) + (svg is not None) > 1:
         raise UsageError("--json, --csv and --svg all go to stdout", "ask for one of them at a time")
@@ -76,11 +38,11 @@ def design(
         from hpcforge.report import design_html  # noqa: PLC0415 - pages are large, and seldom asked for
 
         html.write_text(design_html.page(whole, loaded.cables), encoding="utf-8")
-        sys.stderr.write(f"written: {html}\n")
+        printing.note(f"written: {html}\n")
     if labels is not None:
         _write_labels(loaded, labels)
     for text in _results(loaded, whole, as_json, csv, svg):
-        sys.stdout.write(text)
+        printing.result(text)
     return Exit.INVALID if any(remark.severity == "error" for remark in loaded.remarks) else Exit.DONE
 
 
@@ -91,7 +53,7 @@ def _write_labels(loaded: Loaded, file: Path) -> None:
         raise UsageError("there are no cables to label", "the blueprint has no fabric that can be built")
     with file.open("w", encoding="utf-8") as sheet:
         sheet.writelines(fabric_labels.sheet(loaded.blueprint.name, loaded.cables))
-    sys.stderr.write(f"written: {file}\n")
+    printing.note(f"written: {file}\n")
 
 
 def _results(loaded: Loaded, whole: Design | None, as_json: bool, csv: Table | None, svg: str | None) -> Iterator[str]:

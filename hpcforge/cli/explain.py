@@ -3,34 +3,20 @@
 from __future__ import annotations
 
 import json
-import sys
-from typing import Annotated
-
-import typer
 
 from hpcforge.blueprint.diagnostics import did_you_mean
-from hpcforge.cli import options
 from hpcforge.cli.exit_codes import Exit
-from hpcforge.cli.failures import UsageError
+from hpcforge.cli.usage import UsageError
 from hpcforge.fabric.rules import RULES as FABRIC_RULES
 from hpcforge.facility.rules import RULES as FACILITY_RULES
 from hpcforge.facility.rules import explained
+from hpcforge.report import printing
 
 RULES = {**FACILITY_RULES, **FABRIC_RULES}
 
 
-def register(app: typer.Typer) -> None:
-    """Add the verb."""
-    app.command(epilog="Example: hpcforge explain POWER-003")(explain)
-
-
-def explain(
-    code: Annotated[
-        str | None, typer.Argument(help="The code, as in POWER-003. Default: all.", show_default=False)
-    ] = None,
-    as_json: options.Json = False,
-) -> int:
-    """Say what a rule compares with what, and what to do when it is broken."""
+def explain(code: str | None, as_json: bool) -> int:
+    """Do what the help of `hpcforge explain` says; the exit status."""
     if code is not None and code.upper() not in RULES:
         raise UsageError(
             f"there is no rule {code}", did_you_mean(code, map(str.lower, RULES)) or "hpcforge explain lists them"
@@ -38,7 +24,7 @@ def explain(
     rules = list(RULES.values()) if code is None else [RULES[code.upper()]]
     if as_json:
         entries = [vars(rule) for rule in rules]
-        sys.stdout.write(json.dumps({"schema_version": 1, "rules": entries}, indent=2) + "\n")
+        printing.result(json.dumps({"schema_version": 1, "rules": entries}, indent=2) + "\n")
     else:
-        sys.stdout.write("\n".join(map(explained, rules)))
+        printing.result("\n".join(map(explained, rules)))
     return Exit.DONE

@@ -6,7 +6,6 @@ import difflib
 import sys
 from pathlib import Path
 from stat import S_IMODE
-from typing import Annotated
 
 import typer
 
@@ -15,84 +14,46 @@ from hpcforge.blueprint.diagnostics import InvalidInput
 from hpcforge.blueprint.edit import edited
 from hpcforge.blueprint.hostlist import HostlistError, expand, fold
 from hpcforge.blueprint.membership import Edits, Newcomers, added, removed, replaced
-from hpcforge.cli import options
 from hpcforge.cli.exit_codes import Exit
-from hpcforge.cli.failures import UsageError
 from hpcforge.cli.program import typed
+from hpcforge.cli.usage import UsageError
 from hpcforge.cluster import Loaded, load
 from hpcforge.cluster.model import Cluster, Node
-
-nodes = typer.Typer(help="Add, remove and replace nodes: edits blueprint and inventory, keeps comments, shows a diff.")
-
-_Names = Annotated[str, typer.Argument(help="The nodes, as a hostlist: w[04-06].", show_default=False)]
-_Yes = Annotated[bool, typer.Option("--yes", help="Do not ask before writing.")]
-_HostKey = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--host-key",
-        help="The machine's SSH host key, type and base64. Repeatable. Without one: apply --trust-new.",
-        metavar="KEY",
-        show_default=False,
-    ),
-]
+from hpcforge.report import printing
 
 
-def register(app: typer.Typer) -> None:
-    """Add the verb and its own."""
-    app.add_typer(nodes, name="nodes", no_args_is_help=True)
-
-
-@nodes.command(epilog="Example: hpcforge nodes add blueprints/rehearsal.yaml w04")
 def add(
-    blueprint: options.Blueprint,
-    names: _Names,
-    like: Annotated[
-        str | None,
-        typer.Option(help="A node of the group that grows. Default: by name.", metavar="NODE", show_default=False),
-    ] = None,
-    addresses: Annotated[
-        str | None,
-        typer.Option(
-            help="Their addresses, as a hostlist. Default: those that follow the group's.",
-            metavar="A",
-            show_default=False,
-        ),
-    ] = None,
-    host_key: _HostKey = None,
-    inventory: options.Inventory = None,
-    yes: _Yes = False,
+    *,
+    blueprint: Path,
+    names: str,
+    like: str | None,
+    addresses: str | None,
+    host_key: list[str] | None,
+    inventory: Path | None,
+    yes: bool,
 ) -> int:
-    """Let a group of nodes grow. Partitions and tests that name all of the group grow with it."""
+    """Do what the help of `hpcforge nodes add` says; the exit status."""
     loaded = load(blueprint, inventory)
     new = Newcomers(_expand(names), like, _expand(addresses) if addresses else (), tuple(host_key or ()))
     return _write(loaded, added(loaded.blueprint, loaded.inventory, new), new.names, yes, inventory)
 
 
-@nodes.command(epilog="Example: hpcforge nodes remove blueprints/rehearsal.yaml w03")
-def remove(blueprint: options.Blueprint, names: _Names, inventory: options.Inventory = None, yes: _Yes = False) -> int:
-    """Take nodes out. The next apply drains them, waits for their jobs, and takes back what it put on them."""
+def remove(blueprint: Path, names: str, inventory: Path | None, yes: bool) -> int:
+    """Do what the help of `hpcforge nodes remove` says; the exit status."""
     loaded = load(blueprint, inventory)
     gone = _expand(names)
     return _write(loaded, removed(loaded.blueprint, loaded.inventory, gone), gone, yes, inventory)
 
 
-@nodes.command(epilog="Example: hpcforge nodes replace site.yaml gpu07 --host-key 'ssh-ed25519 AAAA...'")
 def replace(
-    blueprint: options.Blueprint,
-    name: Annotated[str, typer.Argument(help="The node.", show_default=False)],
-    address: Annotated[
-        str | None, typer.Option(help="Its address, if it is another one.", metavar="A", show_default=False)
-    ] = None,
-    host_key: _HostKey = None,
-    inventory: options.Inventory = None,
-    yes: _Yes = False,
+    *, blueprint: Path, name: str, address: str | None, host_key: list[str] | None, inventory: Path | None, yes: bool
 ) -> int:
-    """Give a name to another machine: the old one's host keys are forgotten, so that the new one is let in."""
+    """Do what the help of `hpcforge nodes replace` says; the exit status."""
     loaded = load(blueprint, inventory)
     edits = replaced(loaded.blueprint, loaded.inventory, name, address, host_key or ())
     override = loaded.blueprint.overrides.get(name)
     if override is not None:
-        sys.stderr.write(f"note: overrides.{name} stays ({override.reason}): take it out if the new machine is whole\n")
+        printing.note(f"note: overrides.{name} stays ({override.reason}): take it out if the new machine is whole\n")
     return _write(loaded, edits, (name,), yes, inventory)
 
 
@@ -111,14 +72,14 @@ def _write(loaded: Loaded, edits: Edits, names: tuple[str, ...], yes: bool, inve
         new[loaded.inventory_path] = edited(old[loaded.inventory_path], edits.inventory)
     changed = [path for path in new if new[path] != old[path]]
     if not changed:
-        sys.stderr.write(
+        printing.note(
             f"nothing to write: no file holds a host key of {fold(names)}\n" + _next(loaded, names, inventory)
         )
         return Exit.DONE
     _refuse_what_moves(loaded.cluster, _loaded_anew(loaded, new), names)
     for path in changed:
-        sys.stdout.writelines(_diff(path, old[path], new[path]))
-    sys.stdout.flush()
+        printing.result("".join(_diff(path, old[path], new[path])))
+    printing.flush()
     if not yes:
         if not sys.stdin.isatty():
             raise UsageError(
@@ -128,7 +89,7 @@ def _write(loaded: Loaded, edits: Edits, names: tuple[str, ...], yes: bool, inve
     for path in changed:
         file = path.resolve()  # a link stays a link
         write_atomically(file, new[path], S_IMODE(file.stat().st_mode))
-    sys.stderr.write(_next(loaded, names, inventory))
+    printing.note(_next(loaded, names, inventory))
     return Exit.DONE
 
 
@@ -140,9 +101,7 @@ def _loaded_anew(loaded: Loaded, new: dict[Path, str]) -> Cluster:
     try:
         return load(loaded.blueprint_path, loaded.inventory_path, instead=new).cluster
     except InvalidInput:
-        sys.stderr.write(
-            "nothing was written: with this change the files would be wrong (lines as they would then be)\n"
-        )
+        printing.note("nothing was written: with this change the files would be wrong (lines as they would then be)\n")
         raise
 
 

@@ -2,27 +2,20 @@
 
 from __future__ import annotations
 
-import sys
+from pathlib import Path
 from stat import S_IMODE
-
-import typer
 
 from hpcforge.atomic import write_atomically
 from hpcforge.blueprint.pins import with_positions
 from hpcforge.blueprint.reader import read_bytes
-from hpcforge.cli import options
 from hpcforge.cli.exit_codes import Exit
-from hpcforge.cli.failures import UsageError
+from hpcforge.cli.usage import UsageError
 from hpcforge.cluster import load
+from hpcforge.report import printing
 
 
-def register(app: typer.Typer) -> None:
-    """Add the verb."""
-    app.command(epilog="Example: hpcforge pin blueprints/dgx-h100-unit.yaml")(pin)
-
-
-def pin(blueprint: options.Blueprint, inventory: options.Inventory = None) -> int:
-    """Write the rack positions that hpcforge proposes into the inventory, so that additions move nothing."""
+def pin(blueprint: Path, inventory: Path | None) -> int:
+    """Do what the help of `hpcforge pin` says; the exit status."""
     loaded = load(blueprint, inventory)
     if loaded.inventory_path is None:
         raise UsageError(
@@ -42,5 +35,5 @@ def pin(blueprint: options.Blueprint, inventory: options.Inventory = None) -> in
     if new != old:
         file = loaded.inventory_path.resolve()  # a link stays a link
         write_atomically(file, new, S_IMODE(file.stat().st_mode))
-    sys.stderr.write(f"{loaded.inventory_path}: {len(chosen)} positions pinned\n")
+    printing.note(f"{loaded.inventory_path}: {len(chosen)} positions pinned\n")
     return Exit.DONE

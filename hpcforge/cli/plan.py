@@ -4,54 +4,42 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import sys
 from pathlib import Path
-from typing import Annotated
 
-import typer
-
-from hpcforge.cli import options
 from hpcforge.cli.exit_codes import Exit, worst
-from hpcforge.cli.failures import UsageError
 from hpcforge.cli.plan_files import write_plan
 from hpcforge.cli.planning import choose, compare, remark
 from hpcforge.cli.program import typed
 from hpcforge.cli.site import Site, compile_site, open_engines, open_site, site_secrets
 from hpcforge.cli.trust import trust_new
+from hpcforge.cli.usage import UsageError
 from hpcforge.plan.desired import Desired
 from hpcforge.plan.diff import diff
 from hpcforge.plan.observed import Observed
 from hpcforge.plan.plan import Plan
+from hpcforge.report import printing
 from hpcforge.report.plan_text import plan_text
-
-
-def register(app: typer.Typer) -> None:
-    """Add the verb."""
-    app.command(epilog="Example: hpcforge plan blueprints/rehearsal.yaml -o rollout.plan")(plan)
+from hpcforge.report.text import one_line
 
 
 def plan(
-    blueprint: options.Blueprint,
-    inventory: options.Inventory = None,
-    lab: options.LabName = None,
-    identity: options.Identity = None,
-    limit: options.Limit = None,
-    exclude: options.Exclude = None,
-    only: options.Only = None,
-    force: options.Force = None,
-    roles: options.Roles = None,
-    output: Annotated[
-        Path | None,
-        typer.Option("--output", "-o", help="Write the plan, for `apply --plan`.", metavar="FILE", show_default=False),
-    ] = None,
-    offline: Annotated[
-        bool, typer.Option("--offline", help="Look at no node: show what a node with nothing would get.")
-    ] = False,
-    new_files: Annotated[bool, typer.Option("--new-files", help="Show the content of new files, too.")] = False,
-    trust: options.TrustNew = False,
-    as_json: options.Json = False,
+    *,
+    blueprint: Path,
+    inventory: Path | None,
+    lab: str | None,
+    identity: Path | None,
+    limit: list[str] | None,
+    exclude: list[str] | None,
+    only: list[str] | None,
+    force: list[str] | None,
+    roles: Path | None,
+    output: Path | None,
+    offline: bool,
+    new_files: bool,
+    trust: bool,
+    as_json: bool,
 ) -> int:
-    """Compare the nodes with the blueprint and show what an apply would do. Exit status 2: there is something."""
+    """Do what the help of `hpcforge plan` says; the exit status."""
     if offline and (output is not None or trust):
         raise UsageError("--offline looks at no node", "leave it out, or leave out -o and --trust-new")
     site = open_site(blueprint, inventory, lab, identity, needs_lab=not offline)
@@ -69,19 +57,19 @@ def plan(
     if output is not None:
         write_plan(output, found, desired, secrets)
     if as_json:
-        sys.stdout.write(json.dumps({"schema_version": 2, **dataclasses.asdict(found)}, indent=2) + "\n")
+        printing.result(json.dumps({"schema_version": 2, **dataclasses.asdict(found)}, indent=2) + "\n")
     else:
-        sys.stdout.write(plan_text(found, new_files=new_files))
+        printing.result(plan_text(found, new_files=new_files))
         if found.pending:
             given = {"inventory": inventory, "lab": lab, "identity": identity, "roles": roles}
             # a plan file is for the nodes and roles that it was made for
             chosen = {"limit": limit, "exclude": exclude, "only": only, "force": force} if output is None else {}
-            sys.stderr.write(f"Next: {typed('apply', blueprint, **given, plan=output, **chosen)}\n")
+            printing.note(f"Next: {typed('apply', blueprint, **given, plan=output, **chosen)}\n")
     return exit_code(found)
 
 
 def _say(text: str) -> None:
-    sys.stderr.write(f"{text}\n")
+    printing.note(f"{one_line(text)}\n")
 
 
 def _offline(site: Site, desired: Desired, nodes: tuple[str, ...]) -> Plan:
@@ -94,4 +82,4 @@ def exit_code(found: Plan) -> Exit:
     """What a plan alone says."""
     unreachable = found.unreachable or any(one.unreachable for one in found.leaving)
     codes = [Exit.PENDING] * found.pending + [Exit.UNREACHABLE] * bool(unreachable)
-    return worst(codes + [Exit.FAILED] * bool(found.refused))
+    return worst(codes + [Exit.FAILED] * bool(found.refused or any(one.unknown for one in found.leaving)))

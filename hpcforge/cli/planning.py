@@ -6,14 +6,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from hpcforge import __version__
-from hpcforge.cli.failures import UsageError
 from hpcforge.cli.site import Site, add_leaving
+from hpcforge.cli.usage import UsageError
 from hpcforge.cluster.select import select
 from hpcforge.engines import Engines
 from hpcforge.engines.tasks import Engine
 from hpcforge.plan.desired import Desired
 from hpcforge.plan.diff import Scope, diff
 from hpcforge.plan.plan import Plan
+from hpcforge.plan.roster import Known
 from hpcforge.run.commit import Commit, commit_of, descends
 from hpcforge.run.succession import commit_warning, refuse_older
 from hpcforge.run.survey import Survey, survey
@@ -70,11 +71,17 @@ def compare(
         choice.nodes,
         lambda nodes: add_leaving(site, engines, nodes),
         say,
+        _known(site),
         whole=choice.whole,
     )
-    receipts = {name: (seen.receipt or {}).get("hpcforge") for name, seen in found.observed.items()}
-    refuse_older(__version__, found.roster, receipts)
+    refuse_older(__version__, found.roster)
     return Comparison(found, diff(site.cluster, desired, found.observed, found.leaving, choice.scope, found.head))
+
+
+def _known(site: Site) -> dict[str, Known]:
+    """The machines of the inventory; those that have left the blueprint may still be in it."""
+    machines = site.loaded.inventory.nodes if site.loaded.inventory else {}
+    return {name: Known(machine.address, machine.host_keys) for name, machine in machines.items()}
 
 
 def remark(site: Site, found: Survey, say: Callable[[str], None]) -> Commit | None:

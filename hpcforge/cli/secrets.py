@@ -5,89 +5,68 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-import sys
 from pathlib import Path
-from typing import Annotated
 
-import typer
-
-from hpcforge.cli import options
 from hpcforge.cli.exit_codes import Exit
-from hpcforge.cli.failures import UsageError
 from hpcforge.cli.program import typed
+from hpcforge.cli.usage import UsageError
 from hpcforge.cluster import load
+from hpcforge.report import printing
 from hpcforge.report.text import table
 from hpcforge.run.host_certificates import AUTHORITY, authority_fingerprint
 from hpcforge.run.secrets import KINDS, default_identity_path, ensure_secrets, read_secrets, rotate_secret
 
-secrets = typer.Typer(help="The cluster's secrets, in an age-encrypted file beside the blueprint.")
-Name = Annotated[str, typer.Argument(help="The secret's name, as `secrets list` shows it.", show_default=False)]
 
-
-def register(app: typer.Typer) -> None:
-    """Add the verb and its own."""
-    app.add_typer(secrets, name="secrets", no_args_is_help=True)
-
-
-@secrets.command(epilog="Example: hpcforge secrets init blueprints/rehearsal.yaml")
-def init(blueprint: options.Blueprint, identity: options.Identity = None) -> int:
-    """Make the secrets that are missing, and the key file that opens them if there is none. `apply` does so, too."""
+def init(blueprint: Path, identity: Path | None) -> int:
+    """Do what the help of `hpcforge secrets init` says; the exit status."""
     file, key = _files(blueprint, identity)
     had_key = key.exists()
     before = read_secrets(file, key)
     made = [name for name in ensure_secrets(file, key) if name not in before]
-    sys.stderr.write(f"{file}: made {', '.join(made)}\n" if made else f"{file}: nothing is missing\n")
+    printing.note(f"{file}: made {', '.join(made)}\n" if made else f"{file}: nothing is missing\n")
     if not had_key:
-        sys.stderr.write(f"{key}: made; keep a copy of it in a safe place: without it {file} cannot be opened\n")
+        printing.note(f"{key}: made; keep a copy of it in a safe place: without it {file} cannot be opened\n")
     return Exit.DONE
 
 
-@secrets.command("list", epilog="Example: hpcforge secrets list blueprints/rehearsal.yaml")
-def list_(blueprint: options.Blueprint, identity: options.Identity = None, as_json: options.Json = False) -> int:
-    """Show names, sizes and fingerprints; never a value."""
+def list_(blueprint: Path, identity: Path | None, as_json: bool) -> int:
+    """Do what the help of `hpcforge secrets list` says; the exit status."""
     file, key = _files(blueprint, identity)
     known = read_secrets(file, key)
     rows = [(name, len(value), fingerprint(name, value), _purpose(name)) for name, value in known.items()]
     missing = [name for name in KINDS if name not in known]
     if as_json:
         entries = [dict(zip(("name", "bytes", "fingerprint", "purpose"), row, strict=True)) for row in rows]
-        sys.stdout.write(json.dumps({"schema_version": 1, "secrets": entries, "missing": missing}, indent=2) + "\n")
+        printing.result(json.dumps({"schema_version": 1, "secrets": entries, "missing": missing}, indent=2) + "\n")
         return Exit.DONE
-    sys.stdout.write(table(("name", "bytes", "fingerprint", "what for"), [[str(cell) for cell in row] for row in rows]))
+    printing.result(table(("name", "bytes", "fingerprint", "what for"), [[str(cell) for cell in row] for row in rows]))
     if missing:
         again = typed("secrets", "init", blueprint, identity=identity)
-        sys.stderr.write(f"not made yet: {', '.join(missing)}\nNext: {again}\n")
+        printing.note(f"not made yet: {', '.join(missing)}\nNext: {again}\n")
     return Exit.DONE
 
 
-@secrets.command(epilog="Example: hpcforge secrets show blueprints/rehearsal.yaml munge_key --reveal | base64 -d")
-def show(
-    blueprint: options.Blueprint,
-    name: Name,
-    identity: options.Identity = None,
-    reveal: Annotated[bool, typer.Option("--reveal", help="Also where the output is not a terminal.")] = False,
-) -> int:
-    """Print a value: text as it is, anything else as base64."""
+def show(blueprint: Path, name: str, identity: Path | None, reveal: bool) -> int:
+    """Do what the help of `hpcforge secrets show` says; the exit status."""
     file, key = _files(blueprint, identity)
     known = read_secrets(file, key)
     if name not in known:
         raise UsageError(f"there is no secret {name!r} in {file}", f"there are: {', '.join(known) or 'none yet'}")
-    if not (reveal or sys.stdout.isatty()):
+    if not (reveal or printing.on_terminal()):
         raise UsageError("this would write a secret into a file or a pipe", "if that is what you want, add --reveal")
-    sys.stdout.write(_printable(known[name]))
+    printing.result(_printable(known[name]))
     return Exit.DONE
 
 
-@secrets.command(epilog="Example: hpcforge secrets rotate blueprints/rehearsal.yaml munge_key")
-def rotate(blueprint: options.Blueprint, name: Name, identity: options.Identity = None) -> int:
-    """Replace a secret by a new one. Nodes get it with the next apply."""
+def rotate(blueprint: Path, name: str, identity: Path | None) -> int:
+    """Do what the help of `hpcforge secrets rotate` says; the exit status."""
     file, key = _files(blueprint, identity)
     before = read_secrets(file, key).get(name)
     after = rotate_secret(file, key, name)
     old = fingerprint(name, before) if before is not None else "none"
-    sys.stderr.write(f"{file}: {name} {old} -> {fingerprint(name, after)}\n{KINDS[name].rotated}\n")
+    printing.note(f"{file}: {name} {old} -> {fingerprint(name, after)}\n{KINDS[name].rotated}\n")
     if KINDS[name].on_nodes:
-        sys.stderr.write(f"Next: {typed('apply', blueprint, identity=identity)}\n")
+        printing.note(f"Next: {typed('apply', blueprint, identity=identity)}\n")
     return Exit.DONE
 
 

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hpcforge import shipped
-from hpcforge.cli.failures import UsageError
 from hpcforge.cli.program import typed
+from hpcforge.cli.usage import UsageError
 from hpcforge.cluster import Loaded, load
 from hpcforge.cluster.model import Cluster, Node
 from hpcforge.engines import Engines

@@ -2,6 +2,8 @@
 
 The one time that a key is believed because a machine shows it; whoever gives the option says so. A key that is
 recorded is never replaced here: `hpcforge nodes replace` forgets it.
+
+`hpcforge trust`: a node that has left the blueprint, and that only the head's roster knows, is confirmed by a person.
 """
 
 from __future__ import annotations
@@ -14,15 +16,48 @@ from pathlib import Path
 from stat import S_IMODE
 from typing import Any
 
+import typer
+
 from hpcforge.atomic import write_atomically
 from hpcforge.blueprint.edit import SetValue, edited, with_values
-from hpcforge.cli.failures import UsageError
-from hpcforge.cli.site import Site, jump_host, target
+from hpcforge.blueprint.hostlist import fold
+from hpcforge.cli.exit_codes import Exit
+from hpcforge.cli.program import typed
+from hpcforge.cli.site import Site, jump_host, open_engines, open_site, target
+from hpcforge.cli.usage import UsageError
 from hpcforge.cluster import load
 from hpcforge.cluster.model import Access
-from hpcforge.report.text import clean, table
+from hpcforge.report import printing
+from hpcforge.report.text import one_line, table
+from hpcforge.run.history import Copy, read_log
 from hpcforge.run.host_certificates import fingerprint
 from hpcforge.run.trust import Shown, ask_for_keys
+
+
+def trust(blueprint: Path, node: str, inventory: Path | None, lab: str | None, yes: bool) -> int:
+    """Do what the help of `hpcforge trust` says; the exit status."""
+    site = open_site(blueprint, inventory, lab, None)
+    head, cluster = site.cluster.slurm.controller, site.cluster.name
+    if node in site.cluster.by_name:
+        raise UsageError(f"{node} is in the blueprint", "its host key is recorded by `hpcforge apply --trust-new`")
+    with open_engines(site) as engines:
+        _, roster, away = read_log(engines, head, cluster, 0)
+    if away is not None or roster.problem:
+        raise UsageError(f"the roster on {head} cannot be read: {away or roster.problem}", "see `hpcforge status`")
+    one = roster.nodes.get(node)
+    if one is None:
+        raise UsageError(f"the roster on {head} has no {node}", f"it has {fold(tuple(roster.nodes)) or 'no nodes'}")
+    rows = [[node, one.address, *_kind_and_fingerprint(key)] for key in one.host_keys]
+    printing.note(
+        f"as the roster on {head} has it:\n" + table(("node", "address", "type", "fingerprint"), rows, indent="  ")
+    )
+    if not yes:
+        if not sys.stdin.isatty():
+            raise UsageError("there is no terminal to ask on", "compare with the machine's console, then add --yes")
+        typer.confirm(f"Is this {node}, and may hpcforge log in there?", abort=True, err=True)
+    Copy.of(cluster).trust(cluster, node, one)
+    printing.note(f"Next: {typed('apply', blueprint, inventory=inventory, lab=lab)}\n")
+    return Exit.DONE
 
 
 def trust_new(site: Site) -> Site:
@@ -37,12 +72,12 @@ def trust_new(site: Site) -> Site:
     with tempfile.TemporaryDirectory(prefix="hpcforge-") as work:
         shown = ask_for_keys([target(site, node.name, node) for node in unknown], via, Path(work))
     for name, why in shown.refused.items():
-        sys.stderr.write(f"{name}: no host key to accept: {clean(why)}\n")
+        printing.note(f"{name}: no host key to accept: {one_line(why)}\n")
     if not shown.keys and shown.jump_host is None:
         return site
-    sys.stderr.write(_table(site, shown))
+    printing.note(_table(site, shown))
     path = _write(site, shown)
-    sys.stderr.write(
+    printing.note(
         f"accepted, written to {path}; to be sure, compare with each machine's console: "
         "ssh-keygen -lf /etc/ssh/ssh_host_ed25519_key.pub\n"
     )

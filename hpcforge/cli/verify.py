@@ -4,21 +4,17 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import sys
 from pathlib import Path
-from typing import Annotated
 
-import typer
-
-from hpcforge.cli import options
 from hpcforge.cli.exit_codes import Exit, worst
-from hpcforge.cli.failures import UsageError
 from hpcforge.cli.site import open_engines, open_site
+from hpcforge.cli.usage import UsageError
 from hpcforge.cluster import Loaded, load
 from hpcforge.fabric.asbuilt import compare
 from hpcforge.fabric.drawn import Drawn
 from hpcforge.fabric.recognise import Heard, Recognised, recognise
-from hpcforge.report.apply_text import verdicts_table
+from hpcforge.report import printing
+from hpcforge.report.apply_text import phases_line, verdicts_table
 from hpcforge.report.cabling_text import cabling_json, cabling_text
 from hpcforge.report.progress import Progress
 from hpcforge.run.apply import run_tests
@@ -27,30 +23,10 @@ from hpcforge.run.observe import UNREACHABLE, find_usable
 from hpcforge.verify.cabling import CablingError, read_saved
 
 
-def register(app: typer.Typer) -> None:
-    """Add the verb."""
-    app.command(epilog="Example: hpcforge verify blueprints/rehearsal.yaml")(verify)
-
-
 def verify(
-    blueprint: options.Blueprint,
-    inventory: options.Inventory = None,
-    lab: options.LabName = None,
-    cabling: Annotated[
-        bool, typer.Option("--cabling", help="Compare what is plugged in with the design instead of running tests.")
-    ] = False,
-    saved: Annotated[
-        Path | None,
-        typer.Option(
-            "--from",
-            help="With --cabling: read NODE.lldp.json and FABRIC.ibnetdiscover here instead of asking nodes.",
-            metavar="DIR",
-            show_default=False,
-        ),
-    ] = None,
-    as_json: options.Json = False,
+    *, blueprint: Path, inventory: Path | None, lab: str | None, cabling: bool, saved: Path | None, as_json: bool
 ) -> int:
-    """Run the blueprint's acceptance tests through Slurm. Nodes that are unreachable or drained are left out, named."""
+    """Do what the help of `hpcforge verify` says; the exit status."""
     if cabling:
         return _cabling(blueprint, inventory, lab, saved, as_json)
     if saved is not None:
@@ -62,9 +38,10 @@ def verify(
         verdicts, note = run_tests(engine, site.cluster, out, progress)
     if as_json:
         entries = [dataclasses.asdict(verdict) for verdict in verdicts]
-        sys.stdout.write(json.dumps({"schema_version": 1, "verdicts": entries, "left_out": out}, indent=2) + "\n")
+        printing.result(json.dumps({"schema_version": 1, "verdicts": entries, "left_out": out}, indent=2) + "\n")
     else:
-        sys.stdout.write(verdicts_table(verdicts, None, note))
+        printing.result(verdicts_table(verdicts, None, note))
+    printing.note(phases_line(progress.phases, progress.elapsed_s))
     unreachable = [node for node, why in out.items() if why.startswith(UNREACHABLE)]
     codes = [Exit.BELOW] * any(not verdict.passed for verdict in verdicts)
     return worst(codes + [Exit.UNREACHABLE] * bool(unreachable))
@@ -87,9 +64,9 @@ def _cabling(blueprint: Path, inventory: Path | None, lab: str | None, saved: Pa
     seen = _recognised(loaded, heard)
     report = compare(Drawn.of(cables.labels for cables in loaded.cables), seen.seen)
     if as_json:
-        sys.stdout.write(json.dumps(cabling_json(report, seen.doubts, silent), indent=2) + "\n")
+        printing.result(json.dumps(cabling_json(report, seen.doubts, silent), indent=2) + "\n")
     else:
-        sys.stdout.write(cabling_text(report, seen.doubts, silent))
+        printing.result(cabling_text(report, seen.doubts, silent))
     codes = [Exit.BELOW] * bool(report.findings) + [Exit.FAILED] * bool(set(silent) - unreachable)
     return worst(codes + [Exit.UNREACHABLE] * bool(unreachable))
 

@@ -187,7 +187,7 @@ def _gpu_models(draft: Draft, catalog: Catalog) -> Iterator[str]:
         if group.hardware in catalog.servers:
             kinds = {None, *(overrides.get(name) for name in hostlist.expand(key))} if overrides else {None}
             models = (shape(group, kind, catalog).gpu_model for kind in kinds)
-            yield from (model for model in models if model in catalog.gpus)
+            yield from (model for model in models if model and model in catalog.gpus)
 
 
 def check_addresses(draft: Draft, inventory: Draft | None) -> Findings:
@@ -215,11 +215,11 @@ def check_inventory(inventory: Draft, blueprint: Draft) -> Findings:
     """Yield what an inventory says wrongly about a blueprint's nodes and networks."""
     declared = Declared(blueprint)
     unknown = [name for name in declared.unknown(inventory.keys("nodes")) if inventory.intact("nodes", name)]
+    nodes = f"its nodes: {hostlist.fold(list(declared.group_of)[:64])}"
     for position, name in enumerate(unknown):
         hint = did_you_mean(name, declared.group_of) if position < _MAX_GUESSES else None
-        hint = hint or f"its nodes: {hostlist.fold(list(declared.group_of)[:64])}"
         message = f"{quote(name)} is not a node of the blueprint: not used"  # it may have left it
-        yield Finding(("nodes", name), message, hint, key=True, severity="warning")
+        yield Finding(("nodes", name), message, hint or nodes, key=True, severity="warning")
     if inventory.sections["access"] and inventory.intact("access"):
         yield from node_as_jump_host(inventory.sections["access"].via, declared)
     networks = blueprint.keys("networks")

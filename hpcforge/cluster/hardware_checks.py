@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from hpcforge.blueprint.diagnostics import did_you_mean, quote
 from hpcforge.blueprint.fabric_checks import unknown_switches
@@ -52,14 +52,13 @@ def _parts(parts: Parts, catalog: Catalog) -> Findings:
             yield Finding(("parts", "cables", name), message, hint, key=True)
 
 
-def _likes(section: Loc, own: Mapping[str, Entry], known: Iterable[str]) -> Findings:
+def _likes(section: Loc, own: Mapping[str, Entry], known: Collection[str]) -> Findings:
     """Yield entries that are like nothing there is, or like themselves."""
-    names = set(known)
     for name, entry in own.items():
         loc = (*section, name, "like")
-        if entry.like and entry.like not in names:
+        if entry.like and entry.like not in known:
             message = f"there is no model {quote(entry.like)} to be like, in the catalog or in this blueprint"
-            yield Finding(loc, message, did_you_mean(entry.like, names))
+            yield Finding(loc, message, did_you_mean(entry.like, known))
         elif _circle(name, own):
             yield Finding(loc, f"{quote(name)} is like itself, by way of {quote(entry.like or '')}")
 

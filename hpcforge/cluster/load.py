@@ -35,6 +35,7 @@ from hpcforge.facility.room import Pin, room
 
 _MAX_KEY_FILE_BYTES = 64 << 10
 _MAX_ROLE_FILES = 10_000
+_RELATIVE = "a path is relative to the"
 _NOTHING: Mapping[Path, str] = MappingProxyType({})
 
 
@@ -85,7 +86,7 @@ def load(
     machines: Draft | None = None
     if inventory_path:
         machines, found = validate(Inventory, _read(inventory_path, instead))
-        if named and not named.exists():
+        if named and not _is_there(named):
             hint = "a path is relative to the blueprint"
             found = draft.place([Finding(("inventory",), f"there is no inventory {quote(named.name)} there", hint)])
         diagnostics += found + machines.place(_unreadable_key(machines, inventory_path))
@@ -197,16 +198,22 @@ def _named_inventory(draft: Draft, folder: Path) -> Path | None:
 def _private_key(access: InventoryAccess | None, inventory_path: Path | None) -> Path | None:
     if inventory_path is None or access is None or access.key is None:
         return None
-    return inventory_path.absolute().parent / Path(access.key).expanduser()
+    return inventory_path.absolute().parent / _own(Path(access.key))
+
+
+def _own(path: Path) -> Path:
+    """Return the path with `~` in its place; one that begins with the name of nobody stays as it is."""
+    try:
+        return path.expanduser()
+    except RuntimeError:
+        return path
 
 
 def _unreadable_key(machines: Draft, inventory_path: Path) -> Iterator[Finding]:
     """Yield that the private key an inventory names is not there."""
     key = _private_key(machines.sections["access"], inventory_path)
-    if key and not key.is_file() and machines.intact("access", "key"):
-        yield Finding(
-            ("access", "key"), f"there is no key {quote(key.name)} there", "a path is relative to the inventory"
-        )
+    if key and not (_is_there(key) and key.is_file()) and machines.intact("access", "key"):
+        yield Finding(("access", "key"), f"there is no key {quote(key.name)} there", f"{_RELATIVE} inventory")
 
 
 def _unreadable(draft: Draft, folder: Path) -> Iterator[Finding]:
@@ -237,8 +244,14 @@ def _key_file_problems(path: Path) -> Iterator[tuple[str, str | None]]:
     """Yield what is wrong with a file of public keys; never its content, which may be a private key."""
     name = quote(path.name)
     try:
+        if not path.exists():
+            yield (
+                f"there is no file {name} there",
+                f"{_RELATIVE} blueprint; looked for as {path}; or write the key here",
+            )
+            return
         if not path.is_file() or path.stat().st_size > _MAX_KEY_FILE_BYTES:
-            yield f"{name} is not a file of public keys", "a path is relative to the blueprint; or write the key here"
+            yield f"{name} is not a file of public keys", f"{_RELATIVE} blueprint; or write the key here"
             return
         lines = _key_lines(path)
     except (OSError, UnicodeDecodeError) as error:
@@ -254,9 +267,17 @@ def _key_file_problems(path: Path) -> Iterator[tuple[str, str | None]]:
             return
 
 
+def _is_there(path: Path) -> bool:
+    """Tell whether a path leads to something; not if a part of it is too long, or may not be entered."""
+    try:
+        return path.exists()
+    except OSError:
+        return False
+
+
 def _role_problems(path: Path) -> Iterator[tuple[str, str | None]]:
     """Yield what is wrong with the folder of a site's Ansible role."""
-    if not path.is_dir():
+    if not _is_there(path) or not path.is_dir():
         yield f"there is no folder {quote(path.name)} at this path", "a path is relative to the blueprint"
     elif not any((path / "tasks" / name).is_file() for name in ("main.yml", "main.yaml")):
         yield f"{quote(path.name)} is not an Ansible role: it has no tasks/main.yml", None

@@ -6,10 +6,13 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from hpcforge.blueprint import hostlist
 from hpcforge.cluster.model import FUNCTIONS, Cluster
+from hpcforge.errors import ExpectedError
 
 
-class SelectionError(Exception):
+class SelectionError(ExpectedError):
     """A selection names nothing that there is; `hint` says what could be meant."""
+
+    kind = "invalid"
 
     def __init__(self, message: str, hint: str) -> None:
         super().__init__(message)

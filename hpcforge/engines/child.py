@@ -30,10 +30,11 @@ import gevent.os  # noqa: E402
 from gevent.lock import BoundedSemaphore  # noqa: E402
 from gevent.queue import Queue  # noqa: E402
 
+from hpcforge.engines.answers import Hearing, cut_off  # noqa: E402
 from hpcforge.engines.commands import explain  # noqa: E402
 from hpcforge.engines.follow import Following  # noqa: E402
 from hpcforge.engines.hostkeys import UnreachableError  # noqa: E402
-from hpcforge.engines.lines import LAST_EVENTS, Tail, complaint, parse_event  # noqa: E402
+from hpcforge.engines.lines import CUT, Tail  # noqa: E402
 from hpcforge.engines.links import Link, Route  # noqa: E402
 from hpcforge.engines.ssh import MAX_OUTPUT_BYTES  # noqa: E402
 from hpcforge.engines.tasks import EngineError, Target, result  # noqa: E402
@@ -159,23 +160,22 @@ def _reach(link: Link, patience_s: float) -> None:
 
 def _exec(link: Link, task: Json, emit: Any) -> Json:
     target, text = link.target, task["output"] == "lines"
-    out, changed = Tail(MAX_OUTPUT_BYTES if text else 64 * 1024), False
-    answered, against = text, None
+    out, hearing = Tail(MAX_OUTPUT_BYTES if text else 64 * 1024), Hearing(answered=text)
     _reach(link, _LISTENS_AGAIN_S if task.get("fresh") else 0.0)  # so that it is asked when it is asked
     asked_s = time.time()
 
     def on_line(line: str) -> None:
-        nonlocal changed, answered, against
-        event: tuple[str, Json] | None = ("line", {"line": line}) if text else parse_event(line)
-        if event is None or text:
+        if text:
             out.add(line)
-        if event is not None:
-            changed |= event[0] == "changed"
-            answered |= event[0] in LAST_EVENTS
-            against = against or complaint(*event)
-            if event[0] == "observed":
-                event = (event[0], {**event[1], "heard": {"asked_s": asked_s, "said_s": time.time()}})
-            emit(*event)
+            hearing.against = cut_off(line) if line.endswith(CUT) else hearing.against
+            emit("line", {"line": line})
+            return
+        event = hearing.take(line)
+        if event is None:
+            out.add(line)
+            return
+        kind, data = event
+        emit(kind, {**data, "heard": {"asked_s": asked_s, "said_s": time.time()}} if kind == "observed" else data)
 
     ended = Following(link, task, on_line, emit).run()
     if ended.late:
@@ -183,10 +183,9 @@ def _exec(link: Link, task: Json, emit: Any) -> Json:
     elif ended.flooded:
         error = f"more than {MAX_OUTPUT_BYTES >> 20} MiB of output on {target.name}: stopped listening"
     else:
-        error = explain(target, ended.rc, ended.stderr, task["timeout_s"], ended.wall_s) or against
-        error = error or (None if answered else f"the node program on {target.name} ended without an answer")
-    stdout = out.text()
-    return result(ok=error is None, rc=ended.rc, stdout=stdout, stderr=ended.stderr, error=error, changed=changed)
+        error = explain(target, ended.rc, ended.stderr, task["timeout_s"], ended.wall_s) or hearing.error(target.name)
+    ok, stdout = error is None, out.text()
+    return result(ok=ok, rc=ended.rc, stdout=stdout, stderr=ended.stderr, error=error, changed=hearing.changed)
 
 
 if __name__ == "__main__":

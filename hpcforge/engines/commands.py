@@ -11,6 +11,7 @@ from hpcforge.engines.lines import last_line
 from hpcforge.engines.tasks import Bootstrap, Command, Program, Target
 from hpcforge.node import bundle
 from hpcforge.node.contact import bootstrap_script
+from hpcforge.node.main import LASTING
 
 KILL_AFTER_S = 5  # from SIGTERM to SIGKILL when time is up
 _BY_SIGNAL = "ended by a signal"
@@ -53,7 +54,8 @@ def order(task: Program | Bootstrap | Command, target: Target) -> Exec:
         return Exec(task.id, task.node, command, task.stdin, "lines", task.timeout_s, listen_s)
     if isinstance(task, Bootstrap):
         return Exec(task.id, task.node, "sh", bootstrap_script(), "events", task.timeout_s, task.timeout_s)
-    command, stdin = node_program(target, task.request)
+    lasting = task.request.get("verb") in LASTING  # what outlives its connection is told to stop instead
+    command, stdin = node_program(target, task.request if lasting else {**task.request, "limit_s": task.timeout_s})
     named, again_s = task.request.get("task"), task.reattach_s
     return Exec(task.id, task.node, command, stdin, "events", task.timeout_s, task.timeout_s, named, again_s)
 

@@ -44,12 +44,13 @@ def parse_event(line: str) -> tuple[str, dict[str, Any]] | None:
         return None
     try:
         data = json.loads(line)
+        data = _printable(data) if "\\u" in line else data
     except (ValueError, RecursionError):
         return None
     kind = data.pop("event", None)
     if not isinstance(kind, str) or kind not in NODE_EVENTS:
         return None  # "result" and "line" are ours to say
-    return kind, _printable(data) if "\\u" in line else data
+    return kind, data
 
 
 def complaint(kind: str, data: dict[str, Any]) -> str | None:

@@ -7,11 +7,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
+from hpcforge.errors import ExpectedError
+
 CONNECT_S = 5.0
 HANDSHAKE_S = 15.0  # banner, key exchange, login, each; a loaded node is slow here, a hung one never answers
 
 
-class EngineError(Exception):
+class EngineError(ExpectedError):
     """The engines themselves cannot work, whatever the nodes are like."""
 
 

@@ -24,6 +24,8 @@ Requests (resources are the JSON form of the types in `hpcforge.plan.desired`)::
 checked). The node takes a run down before it changes anything and refuses one with a lower number than the highest it
 has seen, or with the same number and another id, and one of another cluster than the one it belongs to.
 
+*Time.* Every other request may carry `"limit_s"`: after so long the program ends itself and what it has running.
+
 *Tasks.* converge and record with a `"task"` (letters, digits and `_.:-`; never used twice) are done by a process that
 outlives the connection, see `hpcforge.node.apart`. *attach* answers with the events of that task but the first `after`,
 until its `done`; the same request of the same run, sent again, is attached to and never done twice. *stop* tells what
@@ -47,7 +49,8 @@ that is there is of a higher run. The answers are `lease` and `log`, then `done`
 clock, and how long ago the lease was taken and the last heartbeat came.
 
 `Work` holds what is to be changed for one role: `{"role", "needs": ["role on this node", ...], "packages",
-"directories", "files": [File + {"content_base64": text | null}], "accounts", "units": [{"name", "actions": ["enable",
+"removes": [package, ...], "directories", "files": [File + {"content_base64": text | null}], "accounts", "units":
+[{"name", "actions": ["enable",
 "start" | "restart" | "refresh"], "refresh": [command, ...]}], "checks": [Check], "owns": {"files": [path, ...],
 "directories": [path, ...], "units": [name, ...], "accounts": [name, ...], "on_remove"}, "guard": {"id", "revert_s"},
 "reboot": bool}`; keys may be absent. Null content: only mode or owner are to be changed. `owns` is all that the role
@@ -64,9 +67,9 @@ opaque work was done.
 *remove* takes away what the receipt (`hpcforge.node.receipt`) says is ours: units go back to what they were before us,
 files get their old content back or are deleted, packages that are listed are purged, accounts are locked and never
 deleted, directories that we made go if they are empty. A `Surplus` is `{"role", "files": [path, ...], "directories":
-[path, ...], "units": [name, ...], "packages": [name, ...], "accounts": [name, ...], "on_remove", "wanted": bool}`; with
-`on_remove` *keep* they are only forgotten; `wanted`: the role itself is still to be on this node, with less. `leave`:
-everything that the receipt has, and then the receipt.
+[path, ...], "units": [name, ...], "packages": [name, ...], "accounts": [name, ...], "on_remove", "wanted": bool,
+"guard"}`; with `on_remove` *keep* they are only forgotten; `wanted`: the role itself is still to be on this node, with
+less. `leave`: everything that the receipt has, and then the receipt.
 
 *guard*: before the first change of such a role a timer is armed on the node that puts back what was there before the
 request and restarts the units that were restarted, unless *confirm* comes over a new connection within `revert_s` of
@@ -80,7 +83,8 @@ boot with that id; its answer may be lost on the way.
 Answers, one JSON object a line, the last one always `done`::
 
     {"event": "observed", "facts": {...}, "differs": [Difference, ...], "reads": {"/path": text | null},
-                 "answers": {"name": output of a command that was asked for and succeeded},
+                 "answers": {"name": output of a command that was asked for and succeeded; one that prints more than
+                 4 MiB is a `failed` of the request},
                  "receipt": {"run": number, "who", "since_s", "cluster": name | null, "hpcforge": version | null,
                  "trouble": text | null, "surplus": {"role": Surplus without the role}, "unowned": [role]},
                  "reverted": [{"guard", "role", "since_s", "why", "errors": [text, ...]}],
@@ -109,13 +113,18 @@ failed. Errors and details are plain text without control characters. Instead of
 line comes where the program cannot be started, see `hpcforge.node.contact`.
 
 A `Difference` has a role, of which something is not as wanted, and under each key only what differs:
-`{"role", "packages": [missing], "directories": [{"path", "exists", "kind", "mode", "owner", "group"}], "files":
+`{"role", "packages": [missing], "removes": [{"name", "by": [package, ...]}], "unforeseen": [package, ...],
+"directories": [{"path", "exists", "kind", "mode", "owner", "group"}], "files":
 [{"path", "exists", "kind", "digest", "mode", "owner", "group", "text", "written"}], "accounts": [{"name", "exists",
 "uid", "gid", "home", "shell"}], "units": [{"name", "enabled", "active", "restart_pending"}], "checks": [{"name",
 "detail"}], "opaque": {"digest": old | null} | null, "reboot": due}`. All keys are there. `kind` is `file`,
 `directory`, `symlink`, `other`, `unsafe` (somebody other than root could redirect the path; converge refuses it) or
 null. `text` is the old content, null for a secret, for what is not UTF-8 and for more than 256 KiB; `written` is the
 digest of what we last wrote there, or null. `active` is the unit's state as systemd says it.
+
+`removes` are packages that apt would remove to install what is missing, each with what it goes for; `unforeseen` are
+missing packages of which apt cannot say yet, as its lists do not have them. In a `Work` they are what the plan showed:
+where apt would remove anything else, no package is installed.
 
 Facts: `{"hostname", "machine_id", "boot_id", "os_id", "os_release", "kernel", "arch", "virtualisation", "python",
 "memory_kib", "cpus", "gpus": {"fake": n, "nvidia": n}, "time_s"}`.

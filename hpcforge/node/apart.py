@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import BinaryIO
 
-from hpcforge.node import commands, files
+from hpcforge.node import commands, paths
 from hpcforge.node.events import Json, NodeError
 
 FOLDER = Path("/run/hpcforge")
@@ -90,7 +90,7 @@ def _digest(request: Json) -> str | None:
 
 def _claim(path: Path, header: Json) -> int | None:
     """A new spool, locked for as long as its work goes on; None where this very request has one already."""
-    directory = files.open_private(path.parent)
+    directory = paths.open_private(path.parent)
     temporary = f".{os.getpid()}-{path.name}"
     fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND, 0o600, dir_fd=directory)
     try:

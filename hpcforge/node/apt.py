@@ -33,6 +33,7 @@ _OPTIONS = (
     "Acquire::Retries=1",
     "Acquire::http::Timeout=30",
     "APT::Color=0",
+    "APT::Get::AutomaticRemove=0",  # nothing goes that no plan has shown
 )
 _KINDS = (
     # The order matters: an unsigned repository also "failed to fetch", and must never be tried until it works.
@@ -49,7 +50,6 @@ _KINDS = (
     ),
 )
 _WAITING = "Waiting for cache lock"
-_UNKNOWN = re.compile(r"Unable to locate package (\S+)|Package '?([^\s']+)'? has no installation candidate")
 _INTERESTING = re.compile(
     r"^(?:E:|W:|dpkg: error|dpkg: unrecoverable| *subprocess )|^Waiting for cache lock|No space left"
 )
@@ -78,11 +78,6 @@ def kind(output: Sequence[str]) -> str:
     """What sort of failure it was: signature, lock, unknown, stale, network or other."""
     text = "\n".join(line for line in output if not line.startswith(_WAITING))  # what was waited for is over
     return next((name for name, pattern in _KINDS if re.search(pattern, text)), "other")
-
-
-def unknown(output: Sequence[str]) -> frozenset[str]:
-    """Packages that apt says no source has."""
-    return frozenset(first or second for line in output for first, second in _UNKNOWN.findall(line))
 
 
 def essence(output: Sequence[str], lines: int = 8) -> str:

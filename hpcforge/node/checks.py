@@ -25,7 +25,11 @@ def attempt(check: Json, timeout_s: float) -> str | None:
         return f"no answer within {timeout_s:g} s" + (f"; so far: {said}" if said else "")
     if outcome.rc != 0:
         return f"exit status {outcome.rc}" + (f": {said}" if said else "")
-    if check.get("stdout") is not None and not re.search(check["stdout"], outcome.stdout, re.MULTILINE):
+    if check.get("stdout") is None:
+        return None
+    if outcome.cut:
+        return f"more than {commands.OUTPUT_LIMIT >> 20} MiB of output"
+    if not re.search(check["stdout"], outcome.stdout, re.MULTILINE):
         return f"output does not match /{check['stdout']}/: {said or 'it is empty'}"
     return None
 
@@ -41,12 +45,12 @@ def once(check: Json) -> str | None:
 
 
 def output(argv: Sequence[str]) -> str | None:
-    """What a command prints; None when it cannot be run, fails or takes long."""
+    """What a command prints; None when it cannot be run, fails or takes long. NodeError where it prints too much."""
     try:
         outcome = commands.run(argv, _ONCE_S[0])
     except NodeError:
         return None
-    return outcome.stdout if outcome.rc == 0 else None
+    return outcome.whole(" ".join(argv)) if outcome.rc == 0 else None
 
 
 def side_by_side(tasks: Sequence[Callable[[], str | None]]) -> list[str | None]:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import os
+import resource
 import select
 import signal
 import subprocess
@@ -22,15 +24,43 @@ ENVIRONMENT = {
     "LC_ALL": "C.UTF-8",
     "LANG": "C.UTF-8",
 }
+_running: set[int] = set()  # process groups of programs that have not ended
+
+
+def bound(limit_s: float) -> None:
+    """Give this process so much time: then it ends, and every program that it has running.
+
+    Who asked has gone by then, and root's processes must not pile up. One that is busy where no signal handler runs, as
+    within a regular expression, the kernel ends for its CPU time.
+    """
+
+    def end(_number: int, _frame: object) -> None:
+        for group in tuple(_running):
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(group, signal.SIGKILL)
+        os._exit(124)
+
+    for kind, most in ((resource.RLIMIT_CPU, math.ceil(limit_s)), (resource.RLIMIT_CORE, 0)):
+        _, hard = resource.getrlimit(kind)
+        resource.setrlimit(kind, (most if hard == resource.RLIM_INFINITY else min(most, hard), hard))
+    signal.signal(signal.SIGALRM, end)
+    signal.setitimer(signal.ITIMER_REAL, limit_s)
 
 
 class Outcome(NamedTuple):
-    """How a program ended. `rc` is negative for a signal; -9 where `timed_out`."""
+    """How a program ended. `rc` is negative for a signal; -9 where `timed_out`. `cut`: there was more on `stdout`."""
 
     rc: int
     stdout: str
     stderr: str
     timed_out: bool
+    cut: bool = False
+
+    def whole(self, of: str) -> str:
+        """Standard output for who goes by all of it; NodeError, which names the program (`of`), where it was cut."""
+        if self.cut:
+            raise NodeError(f"`{of}`: more than {OUTPUT_LIMIT >> 20} MiB of output, of which the rest is not known")
+        return self.stdout
 
 
 def run(argv: Sequence[str], timeout_s: float, merge: bool = False) -> Outcome:
@@ -41,23 +71,25 @@ def run(argv: Sequence[str], timeout_s: float, merge: bool = False) -> Outcome:
     streams = (bytearray(), bytearray())
 
     def keep(stream: bytearray) -> Callable[[bytes], None]:
-        return lambda data: stream.extend(data[: max(0, OUTPUT_LIMIT - len(stream))])
+        return lambda data: stream.extend(
+            data[: max(0, OUTPUT_LIMIT + 1 - len(stream))]
+        )  # one more shows that it is cut
 
     process = start(argv, stderr=subprocess.STDOUT if merge else subprocess.PIPE)
     sinks = {pipe.fileno(): keep(kept) for pipe, kept in zip((process.stdout, process.stderr), streams) if pipe}
     timed_out = pump(process, sinks, timeout_s)
-    stdout, stderr = (kept.decode("utf-8", "replace") for kept in streams)
-    return Outcome(process.returncode, stdout, stderr, timed_out)
+    stdout, stderr = (kept[:OUTPUT_LIMIT].decode("utf-8", "replace") for kept in streams)
+    return Outcome(process.returncode, stdout, stderr, timed_out, len(streams[0]) > OUTPUT_LIMIT)
 
 
 def succeed(argv: Sequence[str], timeout_s: float) -> str:
-    """Run a program and return its output; NodeError with its own words when it fails."""
+    """Run a program and return its output; NodeError with its own words when it fails, or where it is cut."""
     outcome = run(argv, timeout_s)
     if outcome.rc != 0:
         why = f"no end after {timeout_s:g} s" if outcome.timed_out else f"exit status {outcome.rc}"
         words = readable(outcome.stderr or outcome.stdout)
         raise NodeError(f"`{' '.join(argv)}`: {why}" + (f": {words}" if words else ""))
-    return outcome.stdout
+    return outcome.whole(" ".join(argv))
 
 
 def start(
@@ -65,7 +97,7 @@ def start(
 ) -> subprocess.Popen[bytes]:
     """Start a program in a process group of its own, with nothing to read and a known environment."""
     try:
-        return subprocess.Popen(
+        process = subprocess.Popen(
             list(argv),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
@@ -78,6 +110,8 @@ def start(
         raise NodeError(f"there is no program {argv[0]!r} on this node") from None
     except PermissionError:
         raise NodeError(f"{argv[0]!r} is not a program that can be run") from None
+    _running.add(process.pid)
+    return process
 
 
 def pump(
@@ -105,6 +139,7 @@ def pump(
         else:
             with contextlib.suppress(subprocess.TimeoutExpired):
                 process.wait(max(0.0, left))
+    _running.discard(process.pid)
     _close(process)
     return killed
 

@@ -76,7 +76,7 @@ attempt() {
 
 with_apt() {
     patient="-q -y -o DPkg::Lock::Timeout=300 -o Acquire::Retries=3 -o Dpkg::Use-Pty=0"
-    install="apt-get $patient --no-install-recommends install python3"
+    install="apt-get $patient --no-install-recommends --no-remove install python3"
     if [ -n "$(ls /var/lib/dpkg/updates 2>/dev/null)" ]; then
         attempt "dpkg --configure -a" dpkg --force-confold --configure -a || fail "dpkg --configure -a: $said"
     fi

@@ -5,7 +5,21 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Optional
 
-from hpcforge.node import accounts, checks, dpkg, files, guard, lock, ownership, packages, receipt, space, starts, units
+from hpcforge.node import (
+    accounts,
+    checks,
+    dpkg,
+    files,
+    guard,
+    lock,
+    originals,
+    ownership,
+    packages,
+    receipt,
+    space,
+    starts,
+    units,
+)
 from hpcforge.node.events import Json, NodeError, Report
 from hpcforge.node.receipt import Receipt
 
@@ -24,6 +38,7 @@ def prepare(request: Json, report: Report) -> None:
         remembered = ownership.intend(remembered, work, lacking)
         receipt.save(remembered)  # before the first change, so that a run that is cut off leaves nothing unowned
         starts.release()  # what a killed run may have left
+        _refuse_unkept(work, remembered, report)
         _each(work, "accounts", report)
         _arm(work, _early, report)
         sources = _each(work, "files", report, _early)
@@ -94,6 +109,20 @@ def _each(work: Sequence[Json], key: str, report: Report, chosen: Callable[[Json
     return changed
 
 
+def _refuse_unkept(work: Sequence[Json], remembered: Receipt, report: Report) -> None:
+    """What was at a file's path before us has to be kept before it is replaced; where that is too much, nothing is."""
+    for role in work:
+        owned = remembered.roles[role["role"]]["files"]
+        for file in role.get("files", ()):
+            try:
+                if file["path"] not in owned:
+                    originals.keep(file["path"])
+            except originals.TooLargeError as error:
+                report.failed(role["role"], "file", file["path"], error)
+            except NodeError:
+                continue  # putting it says what is wrong with it
+
+
 def _early(file: Json) -> bool:
     return bool(file.get("early"))
 
@@ -148,8 +177,12 @@ def _install(work: Sequence[Json], lacking: Sequence[str], fresh_lists: bool, re
     if not names:
         return frozenset()
     try:
-        result = packages.install(names, fresh_lists, report)
+        removes = {name: role["role"] for role in roles for name in role.get("removes", ())}
+        there = removes.keys() - set(dpkg.missing(list(removes)))
+        result = packages.install(names, fresh_lists, removes, report)
         after = frozenset(dpkg.missing(names))
+        for name in dpkg.missing(list(there)):
+            report.changed(removes[name], "package", name, "removed")
     except Exception as error:
         for role in roles:
             report.failed(role["role"], "package", " ".join(role["packages"]), error)

@@ -23,7 +23,7 @@ def missing(names: Sequence[str]) -> list[str]:
     outcome = commands.run(["dpkg-query", "-W", "-f", "${Package}\\t${Status}\\n", *wanted], _QUERY_S)
     if outcome.rc not in (0, 1):  # 1: some are not known
         raise NodeError(f"dpkg-query: {readable(outcome.stderr)}")
-    there = installed(outcome.stdout)
+    there = installed(outcome.whole("dpkg-query"))
     return [name for name in wanted if name not in there]
 
 
@@ -36,5 +36,5 @@ def installed(text: str) -> set[str]:
 def known(names: Sequence[str]) -> list[str]:
     """Those of which dpkg has something, be it only configuration."""
     outcome = commands.run(["dpkg-query", "-W", "-f", "${Package}\\t${db:Status-Status}\\n", "--", *names], _QUERY_S)
-    pairs = [line.split("\t") for line in outcome.stdout.splitlines()]
+    pairs = [line.split("\t") for line in outcome.whole("dpkg-query").splitlines()]
     return [pair[0] for pair in pairs if pair[-1] != "not-installed"]

@@ -1,33 +1,31 @@
 """Files and directories: compared without side effects, written whole or not at all.
 
-Paths are walked one component at a time with open directory descriptors. A symbolic link on the way is followed only
-when root made it, and a directory that everybody may write to (without the sticky bit) is refused, so nobody but root
-can make this program read or write somewhere else.
+The way to them is `hpcforge.node.paths`. What is there is opened once, without following a link, and read from that
+descriptor; before its rights are changed it is seen to be the same still. So nobody but root can make this program read
+or write somewhere else, or keep it reading for ever.
 """
 
 from __future__ import annotations
 
 import base64
 import contextlib
+import errno
 import hashlib
+import io
 import os
 import stat
 from collections.abc import Callable
-from pathlib import Path
 from typing import NamedTuple
 
-from hpcforge.node import commands, names
+from hpcforge.node import commands, names, paths
 from hpcforge.node.events import Json, NodeError, readable
+from hpcforge.node.paths import UnsafeError
 
 TEXT_LIMIT = 256 * 1024  # bytes of old content that go into an answer
+SIZE_LIMIT = 16 * 2**20  # bytes of a file that we manage; what is larger is not ours, and is not read
 READ_LIMIT = 4 * 2**20  # bytes of a file that was asked for: the roster of 10,000 nodes; an answer may have 8 MiB
 _CHUNK = 1024 * 1024
-_LINKS = 40  # as many as the kernel follows
 _VERIFY_S = 60
-
-
-class UnsafeError(NodeError):
-    """A path that somebody other than root could redirect."""
 
 
 class Rights(NamedTuple):
@@ -39,13 +37,15 @@ class Rights(NamedTuple):
 
 
 class Entry(NamedTuple):
-    """What is at a path. `kind`: file, directory, symlink or other; digest and data for files only."""
+    """What is at a path. `kind`: file, directory, symlink or other."""
 
     kind: str
     rights: Rights
     links: int
-    digest: str | None
-    data: bytes | None  # content up to TEXT_LIMIT
+    identity: tuple[int, int]  # device and inode
+    digest: str | None = None  # of a file up to SIZE_LIMIT
+    data: bytes | None = None  # a file's content, up to the limit that was asked for
+    target: str | None = None  # of a symbolic link
 
 
 def compare_file(wanted: Json) -> Json | None:
@@ -57,7 +57,7 @@ def compare_file(wanted: Json) -> Json | None:
         return {"path": path, "exists": True, "kind": "unsafe", "digest": None, "text": None, **_NOBODY}
     if entry is None:
         return {"path": path, "exists": False, "kind": None, "digest": None, "text": None, **_NOBODY}
-    same_content = entry.kind == "file" and entry.digest == wanted["digest"]
+    same_content = entry.digest is not None and entry.digest == wanted["digest"]
     if same_content and _same_rights(entry, wanted):
         return None
     text = None if wanted.get("secret") else _text(entry.data)
@@ -87,16 +87,18 @@ def put_file(wanted: Json, content: bytes | None = None) -> str | None:
     touched and NodeError has the command's words.
     """
     path, data = wanted["path"], _sent_content(wanted) if content is None else content
+    if data is not None and len(data) > SIZE_LIMIT:
+        raise NodeError(f"{path} would get {len(data)} bytes; a file that hpcforge manages has {SIZE_LIMIT} at most")
     digest = wanted["digest"] if data is None else hashlib.sha256(data).hexdigest()
     wanted_rights = _wanted_rights(wanted)
-    parent, name = split(path)
-    folder = open_directory(parent, create=True)
+    parent, name = paths.split(path)
+    folder = paths.open_directory(parent, create=True)
     try:
-        entry = _look_at(folder, name, path)
+        entry = look_at(folder, name, path)
         if entry and entry.kind not in ("file", "symlink"):
             raise NodeError(f"{path} is a {_KINDS[entry.kind]}, and a file is wanted there; move it away")
         # A second hard link may be somebody's way to get at another file: such a one is replaced, never chowned.
-        if entry and entry.digest == digest and entry.links == 1:
+        if entry and entry.digest is not None and entry.digest == digest and entry.links == 1:
             return _fix_rights(folder, name, entry, wanted_rights)
         if data is None:
             raise NodeError(f"{path} was to get another mode or owner, and its content changed meanwhile; run again")
@@ -110,16 +112,16 @@ def put_directory(wanted: Json) -> str | None:
     """Make a directory so; what was changed, or None. Its content is not touched."""
     path = wanted["path"]
     wanted_rights = _wanted_rights(wanted)
-    parent, name = split(path)
-    folder = open_directory(parent, create=True)
+    parent, name = paths.split(path)
+    folder = paths.open_directory(parent, create=True)
     try:
-        entry = _look_at(folder, name, path)
+        entry = look_at(folder, name, path)
         if entry and entry.kind != "directory":
             raise NodeError(f"{path} is a {_KINDS[entry.kind]}, and a directory is wanted there; move it away")
         if entry:
             return _fix_rights(folder, name, entry, wanted_rights)
         os.mkdir(name, 0o700, dir_fd=folder)
-        entry = _look_at(folder, name, path)
+        entry = look_at(folder, name, path)
         assert entry is not None
         _fix_rights(folder, name, entry, wanted_rights)
         os.fsync(folder)
@@ -162,17 +164,46 @@ def temporary_name(name: str) -> str:
     return ".hpcforge-" + hashlib.sha256(os.fsencode(name)).hexdigest()[:16]
 
 
-def look(path: str) -> Entry | None:
-    """What is at an absolute path; None where there is nothing. Raises UnsafeError."""
-    parent, name = split(path)
+def look(path: str, limit: int = TEXT_LIMIT) -> Entry | None:
+    """What is at an absolute path, with content up to `limit` bytes; None where there is nothing. UnsafeError."""
+    parent, name = paths.split(path)
     try:
-        folder = open_directory(parent)
+        folder = paths.open_directory(parent)
     except (FileNotFoundError, NotADirectoryError):
         return None
     try:
-        return _look_at(folder, name, path)
+        return look_at(folder, name, path, limit)
     finally:
         os.close(folder)
+
+
+def look_at(folder: int, name: str, path: str, limit: int = TEXT_LIMIT) -> Entry | None:
+    """What is under a name in an open directory; `path` is for people."""
+    try:
+        info = os.lstat(name, dir_fd=folder)
+        if stat.S_ISLNK(info.st_mode):
+            return _entry("symlink", info)._replace(target=os.readlink(name, dir_fd=folder))
+        if not stat.S_ISREG(info.st_mode):
+            return _entry("directory" if stat.S_ISDIR(info.st_mode) else "other", info)
+        fd = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY, dir_fd=folder)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        if error.errno in (errno.ELOOP, errno.EINVAL):
+            raise _changed(path) from None
+        paths.raise_unsafe(path, error)
+        raise
+    with os.fdopen(fd, "rb", buffering=0) as file:
+        info = os.fstat(fd)
+        if not stat.S_ISREG(info.st_mode):
+            raise _changed(path)
+        entry = _entry("file", info)
+        if info.st_size > SIZE_LIMIT:
+            return entry
+        data = _content(file)
+    if data is None:
+        return entry
+    return entry._replace(digest=hashlib.sha256(data).hexdigest(), data=data if len(data) <= limit else None)
 
 
 def read_text(path: str) -> str | None:
@@ -196,106 +227,28 @@ def read_text(path: str) -> str | None:
         os.close(fd)
 
 
-def split(path: str) -> tuple[str, str]:
-    """Parent and name of a clean absolute path."""
-    parent, _, name = path.rpartition("/")
-    if not path.startswith("/") or "\0" in path or not name or {".", ".."} & set(path.split("/")):
-        raise NodeError(f"{path!r} is not a plain absolute path (no '..', no trailing '/')")
-    return parent or "/", name
-
-
-def open_directory(path: str, create: bool = False) -> int:
-    """A descriptor of a directory that only root could have put there; missing ones are made 0755 on `create`."""
-    rest = [part for part in path.split("/") if part and part != "."]
-    links = 0
-    folder = os.open("/", os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        while rest:
-            name = rest.pop(0)
-            info = _stat_or_make(folder, name, create)
-            if stat.S_ISLNK(info.st_mode):
-                links += 1
-                if info.st_uid not in _trusted() or links > _LINKS:
-                    raise UnsafeError(
-                        f"{path}: {name} is a symbolic link that {names.user_name(info.st_uid)} made; remove it"
-                    )
-                target = os.readlink(name, dir_fd=folder)
-                rest = [part for part in target.split("/") if part and part != "."] + rest
-                name = "/" if target.startswith("/") else "."
-            folder, old = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=folder), folder
-            os.close(old)
-            mode = os.fstat(folder).st_mode
-            if mode & stat.S_IWOTH and not mode & stat.S_ISVTX:
-                raise UnsafeError(
-                    f"{path}: everybody may write to {name} (mode {stat.S_IMODE(mode):04o}); chmod o-w it"
-                )
-        return folder
-    except BaseException:
-        os.close(folder)
-        raise
-
-
-def open_private(folder: Path) -> int:
-    """A descriptor of a directory of our own that only root may enter; it is made where it is missing."""
-    parent = open_directory(str(folder.parent), create=True)
-    try:
-        with contextlib.suppress(FileExistsError):
-            os.mkdir(folder.name, 0o700, dir_fd=parent)
-        fd = os.open(folder.name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=parent)
-    finally:
-        os.close(parent)
-    os.fchmod(fd, 0o700)
-    return fd
-
-
 _NOBODY: Json = {"mode": None, "owner": None, "group": None}
 _KINDS = {"file": "file", "directory": "directory", "symlink": "symbolic link", "other": "device, socket or pipe"}
 
 
-def _trusted() -> tuple[int, int]:
-    return (0, os.geteuid())
+def _entry(kind: str, info: os.stat_result) -> Entry:
+    rights = Rights(info.st_uid, info.st_gid, stat.S_IMODE(info.st_mode))
+    return Entry(kind, rights, info.st_nlink, (info.st_dev, info.st_ino))
 
 
-def _stat_or_make(folder: int, name: str, create: bool) -> os.stat_result:
-    try:
-        return os.lstat(name, dir_fd=folder)
-    except FileNotFoundError:
-        if not create:
-            raise
-    with contextlib.suppress(FileExistsError):
-        os.mkdir(name, 0o755, dir_fd=folder)
-        os.fsync(folder)
-    return os.lstat(name, dir_fd=folder)
+def _changed(path: str) -> UnsafeError:
+    return UnsafeError(f"{path} changed into something else while it was looked at")
 
 
-def _look_at(folder: int, name: str, path: str) -> Entry | None:
-    try:
-        info = os.lstat(name, dir_fd=folder)
-    except FileNotFoundError:
-        return None
-    kind = "directory" if stat.S_ISDIR(info.st_mode) else "symlink" if stat.S_ISLNK(info.st_mode) else "other"
-    if not stat.S_ISREG(info.st_mode):
-        return Entry(kind, _rights_of(info), info.st_nlink, None, None)
-    fd = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=folder)
-    with os.fdopen(fd, "rb", buffering=0) as file:
-        info = os.fstat(fd)
-        if not stat.S_ISREG(info.st_mode):
-            raise UnsafeError(f"{path} changed into something else while it was read")
-        digest, data = _content(file.read)
-    return Entry("file", _rights_of(info), info.st_nlink, digest, data)
-
-
-def _content(read: object) -> tuple[str, bytes | None]:
-    assert callable(read)
-    digest, first, size = hashlib.sha256(), b"", 0
-    while True:
-        chunk: bytes = read(_CHUNK)
+def _content(file: io.RawIOBase) -> bytes | None:
+    """All of a file; None where it has more than SIZE_LIMIT, as one that grows while it is read."""
+    data = bytearray()
+    while len(data) <= SIZE_LIMIT:
+        chunk = file.read(_CHUNK)
         if not chunk:
-            return digest.hexdigest(), first if size <= TEXT_LIMIT else None
-        digest.update(chunk)
-        size += len(chunk)
-        if size <= TEXT_LIMIT:
-            first += chunk
+            return bytes(data)
+        data += chunk
+    return None
 
 
 def _text(data: bytes | None) -> str | None:
@@ -309,10 +262,6 @@ def rights(entry: Entry) -> Json:
     """Mode and names of owner and group."""
     uid, gid, mode = entry.rights
     return {"mode": f"{mode:04o}", "owner": names.user_name(uid), "group": names.group_name(gid)}
-
-
-def _rights_of(info: os.stat_result) -> Rights:
-    return Rights(info.st_uid, info.st_gid, stat.S_IMODE(info.st_mode))
 
 
 def _sent_content(wanted: Json) -> bytes | None:
@@ -357,6 +306,10 @@ def _fix_rights(folder: int, name: str, entry: Entry, rights: Rights) -> str | N
         return None
     fd = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=folder)
     try:
+        info = os.fstat(fd)
+        # What has come in its place meanwhile, or got a second name, may be another file that must not change hands.
+        if (info.st_dev, info.st_ino) != entry.identity or (entry.kind == "file" and info.st_nlink != 1):
+            raise _changed(name)
         os.fchown(fd, rights.uid, rights.gid)
         os.fchmod(fd, rights.mode)
         os.fsync(fd)

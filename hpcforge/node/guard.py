@@ -17,7 +17,7 @@ import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from hpcforge.node import commands, files, lock, originals, ownership, receipt, units
+from hpcforge.node import commands, files, lock, originals, ownership, paths, receipt, units
 from hpcforge.node.events import Json, NodeError, Report, explain
 from hpcforge.node.receipt import Receipt
 
@@ -56,8 +56,11 @@ WantedBy=timers.target
 """
 
 
-def arm(role: Json, paths: Sequence[str] = (), names: Sequence[str] = ()) -> None:
-    """Before a role's files (`paths`) or units (`names`) change: keep what is there, and start or restart its timer."""
+def arm(role: Json, paths: Sequence[str] = (), names: Sequence[str] = (), owned: Json | None = None) -> None:
+    """Before a role's files (`paths`) or units (`names`) change: keep what is there, and start or restart its timer.
+
+    `owned`: what the receipt has of files that it is about to forget, by path; it has them again if they come back.
+    """
     asked = role["guard"]
     guard, revert_s = _checked(asked["id"]), float(asked["revert_s"])
     older = [one for one in armed() if one["guard"] != guard and role["role"] in one["roles"]]
@@ -65,13 +68,19 @@ def arm(role: Json, paths: Sequence[str] = (), names: Sequence[str] = ()) -> Non
     state["roles"] = sorted({*state["roles"], role["role"]})
     for path in paths:
         if path not in state["files"]:
-            with contextlib.suppress(NodeError):  # what is no file is not replaced either: putting it will say so
+            try:
                 state["files"][path] = originals.keep(path)
+            except originals.TooLargeError:
+                raise
+            except NodeError:
+                continue  # what is no file is not replaced either: putting it will say so
+    state["owned"] = {**state.get("owned", {}), **({role["role"]: owned} if owned else {})}
     fresh = units.query([name for name in names if name not in state["units"]])
     state["units"].update({name: {"enabled": one.enabled, "active": one.runs} for name, one in fresh.items()})
     for one in older:  # it was never confirmed, so what was there before it is what we know to be good
         state["files"].update(one["files"])
         state["units"].update(one["units"])
+        state["owned"].update(one.get("owned", {}))
         revert_s = max(revert_s, one["revert_s"])
     _start({**state, "revert_s": revert_s})
     for one in older:
@@ -123,7 +132,7 @@ def take_back(guard: str, remembered: Receipt, report: Report, why: str) -> Rece
         {"guard": guard, "role": role, "since_s": time.time(), "why": why, "errors": errors} for role in state["roles"]
     ]
     others = [one for one in remembered.reverted if one["role"] not in state["roles"]]
-    remembered = ownership.put_back(remembered, state["files"])
+    remembered = ownership.put_back(ownership.regained(remembered, state.get("owned", {})), state["files"])
     remembered = remembered._replace(reverted=(*others, *entries), restarts=remembered.restarts - set(state["units"]))
     if not remembered.newer:
         receipt.save(remembered)
@@ -279,7 +288,7 @@ def _modules() -> Json:
 
 
 def _write(path: Path, text: str, mode: int) -> None:
-    folder = files.open_private(path.parent) if path.parent == FOLDER else files.open_directory(str(path.parent))
+    folder = paths.open_private(path.parent) if path.parent == FOLDER else paths.open_directory(str(path.parent))
     try:
         files.replace(folder, path.name, text.encode(), files.Rights(os.geteuid(), os.getegid(), mode))
     finally:

@@ -10,7 +10,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from hpcforge.node import files, names, receipt
+from hpcforge.node import names, paths, receipt
 from hpcforge.node.events import BusyError, Json
 
 NAME = "lock"
@@ -62,7 +62,7 @@ def describe(who: Json) -> str:
 
 def _taken(folder: Path) -> int | None:
     """The lock file, locked; None while somebody else has it."""
-    directory = files.open_private(folder)
+    directory = paths.open_private(folder)
     try:
         fd = os.open(NAME, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600, dir_fd=directory)
     finally:

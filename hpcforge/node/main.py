@@ -38,6 +38,8 @@ def main(request: Json) -> None:
     os.environ.update(commands.ENVIRONMENT, SUDO_USER=user)
     apart = request.get("verb") in LASTING and request.get("task") and os.geteuid() == 0
     if not apart and request.get("verb") != "attach":
+        if request.get("limit_s"):
+            commands.bound(float(request["limit_s"]))
         answer(request, standard_output())
         return
     try:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from functools import partial
 
 from hpcforge.node import accounts, checks, dpkg, facts, files, lock, ownership, receipt, units
-from hpcforge.node.events import Json, Report, explain
+from hpcforge.node.events import Json, NodeError, Report, explain
 from hpcforge.node.receipt import Receipt
 
 
@@ -23,6 +23,7 @@ def observe(request: Json, report: Report) -> Json:
     if remembered.trouble:
         report.warning(f"{remembered.trouble}; every restart and all opaque work are taken as due")
     lacking = _packages(wanted, report)
+    foreseen = _foreseen(wanted, lacking)
     down = _units(wanted, remembered, report)
     found = facts.collect()
     reads = {path: files.read_text(path) for path in request.get("reads", ())}
@@ -31,6 +32,7 @@ def observe(request: Json, report: Report) -> Json:
         difference = {
             "role": role["role"],
             "packages": [name for name in role.get("packages", ()) if name in lacking],
+            **_goes_for(role, foreseen),
             "directories": _compare(role, "directories", report),
             "files": [_with_written(one, role, remembered) for one in _compare(role, "files", report)],
             "accounts": _compare(role, "accounts", report),
@@ -41,7 +43,7 @@ def observe(request: Json, report: Report) -> Json:
         }
         if any(value for key, value in difference.items() if key != "role"):
             differences.append(difference)
-    answers = commands.answers()
+    answers = commands.answers(report)
     report.emit(
         {
             "event": "observed",
@@ -97,16 +99,26 @@ class _Commands(threading.Thread):
         self.asks = asks
         self.details: list[str | None] = []
         self.outputs: list[str | None] = []
+        self.cut: dict[str, NodeError] = {}  # those that printed too much, by name
 
     def run(self) -> None:
         tasks = [partial(checks.once, check) for _, check in self.places]
-        tasks += [partial(checks.output, argv) for argv in self.asks.values()]
+        tasks += [partial(self._ask, name, argv) for name, argv in self.asks.items()]
         results = checks.side_by_side(tasks)
         self.details, self.outputs = results[: len(self.places)], results[len(self.places) :]
 
-    def answers(self) -> Json:
-        """Output of the commands that were asked for and succeeded."""
+    def _ask(self, name: str, argv: Sequence[str]) -> str | None:
+        try:
+            return checks.output(argv)
+        except NodeError as error:
+            self.cut[name] = error
+            return None
+
+    def answers(self, report: Report) -> Json:
+        """Output of the commands that were asked for and succeeded; one that is cut is a failure of the request."""
         self.join()
+        for name, error in self.cut.items():
+            report.failed(None, "command", name, error)
         return {name: output for name, output in zip(self.asks, self.outputs) if output is not None}
 
     def failed_checks(self, role_index: int) -> list[Json]:
@@ -142,6 +154,31 @@ def _packages(wanted: Sequence[Json], report: Report) -> frozenset[str]:
             if role.get("packages"):
                 report.failed(role["role"], "package", "dpkg", error)
         return frozenset(names)
+
+
+def _foreseen(wanted: Sequence[Json], lacking: frozenset[str]) -> Json:
+    """What would go if what is lacking were installed: `removes`, and `unforeseen` where apt cannot say."""
+    if not lacking:
+        return {"removes": {}, "unforeseen": frozenset()}
+    from hpcforge.node import simulate  # noqa: PLC0415 - compiled on the node each time, and seldom needed
+
+    try:
+        found = simulate.foresee(lacking)._asdict()
+        # What a role says itself that it replaces goes, too, where apt does not know the role's packages yet.
+        late = [role for role in wanted if set(role.get("packages", ())) & found["unforeseen"]]
+        replaced = {name: role for role in late for name in role.get("replaces", ())}
+        for name in replaced.keys() - set(dpkg.missing(list(replaced))):
+            found["removes"].setdefault(name, sorted(set(replaced[name]["packages"]) & found["unforeseen"]))
+        return found
+    except NodeError:  # there is no apt, or dpkg does not answer, which is told as such
+        return {"removes": {}, "unforeseen": lacking}
+
+
+def _goes_for(role: Json, foreseen: Json) -> Json:
+    """Of a role's packages: what would go for them, and those of which that is not known yet."""
+    names = set(role.get("packages", ()))
+    removes = [{"name": name, "by": by} for name, by in foreseen["removes"].items() if names & set(by)]
+    return {"removes": removes, "unforeseen": sorted(names & foreseen["unforeseen"])}
 
 
 def _units(wanted: Sequence[Json], remembered: Receipt, report: Report) -> dict[str, Json]:

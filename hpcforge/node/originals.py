@@ -7,11 +7,16 @@ import os
 from collections.abc import Iterable
 from pathlib import Path
 
-from hpcforge.node import files, receipt
+from hpcforge.node import files, names, paths, receipt
 from hpcforge.node.events import Json, NodeError
+from hpcforge.node.paths import UnsafeError
 from hpcforge.node.receipt import Receipt
 
 FOLDER = receipt.FOLDER / "originals"
+
+
+class TooLargeError(NodeError):
+    """What is at a path is more than we keep, so it is not ours to replace."""
 
 
 def keep(path: str, folder: Path = FOLDER) -> Json | None:
@@ -19,42 +24,72 @@ def keep(path: str, folder: Path = FOLDER) -> Json | None:
 
     Raises NodeError for what is neither a file nor a symbolic link: such a thing is not ours to replace.
     """
-    entry = files.look(path)
+    entry = files.look(path, files.SIZE_LIMIT)
     if entry is None:
         return None
+    rights = files.rights(entry)
     if entry.kind == "symlink":
-        return {"link": str(Path(path).readlink())}
-    if entry.kind != "file" or entry.digest is None:
+        return {"link": entry.target, "owner": rights["owner"], "group": rights["group"]}
+    if entry.kind != "file":
         raise NodeError(f"{path} is neither a file nor a symbolic link")
-    data = entry.data if entry.data is not None else Path(path).read_bytes()
-    directory = files.open_private(folder)
+    if entry.digest is None or entry.data is None:
+        raise TooLargeError(f"{path} is larger than {files.SIZE_LIMIT} bytes, too much to be kept; move it away")
+    directory = paths.open_private(folder)
     try:
         with contextlib.suppress(FileNotFoundError):
             os.stat(entry.digest, dir_fd=directory)
-            return {**files.rights(entry), "kept": entry.digest}
-        files.replace(directory, entry.digest, data, files.Rights(os.geteuid(), os.getegid(), 0o600))
+            return {**rights, "kept": entry.digest}
+        files.replace(directory, entry.digest, entry.data, files.Rights(os.geteuid(), os.getegid(), 0o600))
     finally:
         os.close(directory)
-    return {**files.rights(entry), "kept": entry.digest}
+    return {**rights, "kept": entry.digest}
 
 
 def put_back(path: str, before: Json | None, folder: Path = FOLDER) -> str | None:
-    """Make a path what it was before us; what was done ("removed", "restored"), or None where it is so already."""
-    found = files.look(path)
+    """Make a path what it was before us; what was done ("removed", "restored"), or None where it is so already.
+
+    Raises UnsafeError where it lies in somebody's directory, and they are in the way: that is theirs to keep.
+    """
+    parent, name = paths.split(path)
+    try:
+        directory = paths.open_directory(parent, create=before is not None)
+    except (FileNotFoundError, NotADirectoryError):
+        if before is None:
+            return None
+        raise
+    try:
+        roots = paths.is_roots(directory)
+        try:
+            return _put_back(directory, name, path, before, folder)
+        except OSError as error:
+            if roots:
+                raise
+            raise UnsafeError(f"{path}: {error.strerror}") from None
+    finally:
+        os.close(directory)
+
+
+def _put_back(directory: int, name: str, path: str, before: Json | None, folder: Path) -> str | None:
+    found = files.look_at(directory, name, path)
     if found is not None and found.kind not in ("file", "symlink"):
-        raise NodeError(f"{path} was a file of ours and is now a {found.kind}; it was left alone")
+        kind = NodeError if paths.is_roots(directory) else UnsafeError
+        raise kind(f"{path} was a file of ours and is now a {found.kind}; it was left alone")
     if before is None:
         if found is None:
             return None
-        _unlink(path)
+        os.unlink(name, dir_fd=directory)
+        os.fsync(directory)
         return "removed"
     if "link" in before:
-        if found and found.kind == "symlink" and str(Path(path).readlink()) == before["link"]:
+        if found and found.target == before["link"]:
             return None
-        _relink(path, before["link"])
+        _relink(directory, name, before)
         return "restored"
-    data = _kept(path, before["kept"], folder)
-    return files.put_file({**before, "path": path, "digest": before["kept"]}, data) and "restored"
+    mode = int(before["mode"], 8)
+    if not paths.is_roots(directory):
+        mode &= 0o1777  # who may write here may have put anything here: it does not come back with root's powers
+    wanted = {**before, "mode": f"{mode:04o}", "path": path, "digest": before["kept"]}
+    return files.put_file(wanted, _kept(path, before["kept"], folder)) and "restored"
 
 
 def tidy(left: Receipt, guarded: Iterable[str] = (), folder: Path = FOLDER) -> None:
@@ -76,25 +111,22 @@ def _kept(path: str, digest: str, folder: Path) -> bytes:
         ) from None
 
 
-def _unlink(path: str) -> None:
-    parent, name = files.split(path)
-    directory = files.open_directory(parent)
-    try:
-        os.unlink(name, dir_fd=directory)
-        os.fsync(directory)
-    finally:
-        os.close(directory)
+def _relink(directory: int, name: str, before: Json) -> None:
+    """A link as it was, and whose it was: one of root's in somebody's directory could be moved and would be trusted."""
+    temporary = files.temporary_name(name)
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(temporary, dir_fd=directory)
+    uid, gid = _owner(directory, before)
+    os.symlink(before["link"], temporary, dir_fd=directory)
+    os.chown(temporary, uid, gid, dir_fd=directory, follow_symlinks=False)
+    os.rename(temporary, name, src_dir_fd=directory, dst_dir_fd=directory)
+    os.fsync(directory)
 
 
-def _relink(path: str, target: str) -> None:
-    parent, name = files.split(path)
-    directory = files.open_directory(parent, create=True)
+def _owner(directory: int, before: Json) -> tuple[int, int]:
+    """Of a link: as kept; where that was not written down yet, or is known no more, the directory's."""
     try:
-        temporary = files.temporary_name(name)
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(temporary, dir_fd=directory)
-        os.symlink(target, temporary, dir_fd=directory)
-        os.rename(temporary, name, src_dir_fd=directory, dst_dir_fd=directory)
-        os.fsync(directory)
-    finally:
-        os.close(directory)
+        return names.user_id(before["owner"]), names.group_id(before["group"])
+    except (KeyError, NodeError):
+        info = os.fstat(directory)
+        return info.st_uid, info.st_gid

@@ -65,6 +65,16 @@ def put_back(receipt: Receipt, states: Mapping[str, Json | None]) -> Receipt:
     )
 
 
+def regained(receipt: Receipt, owned: Mapping[str, Json]) -> Receipt:
+    """The receipt once files that it had forgotten, by role and path, are there again."""
+    roles = dict(receipt.roles)
+    for role, file_entries in owned.items():
+        entry = _copied(roles.get(role, _empty()))
+        entry["files"].update(file_entries)
+        roles[role] = entry
+    return receipt._replace(roles=roles)
+
+
 def last_written(receipt: Receipt, role: str, path: str, found: str | None) -> str | None:
     """Digest of what we last wrote at a path where `found` is now; null: nothing.
 

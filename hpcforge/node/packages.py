@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import re
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from hpcforge.node import apt, commands, dpkg, space, starts
+from hpcforge.node import apt, commands, dpkg, simulate, space, starts
 from hpcforge.node.events import NodeError, Report
 
-_GOES = re.compile(r"^(?:Purg|Remv) (\S+)", re.MULTILINE)
 _QUERY_S = 60
 _NETWORK_TRIES = 3
 _PAUSE_S = 5
@@ -24,16 +22,17 @@ class Result(NamedTuple):
     error: str | None
 
 
-def install(names: Sequence[str], fresh_lists: bool, report: Report) -> Result:
+def install(names: Sequence[str], fresh_lists: bool, removes: Collection[str], report: Report) -> Result:
     """Install in one transaction, starting no service that does not run yet.
 
-    `fresh_lists`: sources changed, so read them again first. Network failures are tried again, bad signatures never.
+    `removes`: what may go for it; where apt would remove anything else, nothing is done. `fresh_lists`: sources
+    changed, so read them again first. Network failures are tried again, bad signatures never.
     """
     with starts.held():
         error = _mend(report)
         if error:
             return Result(frozenset(), error)
-        return _install(list(names), fresh_lists or not _lists_there(), report)
+        return _install(list(names), fresh_lists or not _lists_there(), frozenset(removes), report)
 
 
 def purge(names: Sequence[str], report: Report) -> frozenset[str]:
@@ -45,7 +44,7 @@ def purge(names: Sequence[str], report: Report) -> frozenset[str]:
     if error:
         raise NodeError(error)
     plan = commands.succeed(["apt-get", "-s", "-q", "purge", "--", *known], _QUERY_S)
-    others = sorted(set(_GOES.findall(plan)) - set(known))
+    others = sorted(simulate.leaving(plan) - set(known))
     if others:
         raise NodeError(f"{', '.join(others)} would go with {', '.join(known)}: nothing was purged, do it by hand")
     end = apt.run("purge", ["--", *known], report)
@@ -54,18 +53,21 @@ def purge(names: Sequence[str], report: Report) -> frozenset[str]:
     return frozenset(known)
 
 
-def _install(names: list[str], refresh: bool, report: Report) -> Result:
+def _install(names: list[str], refresh: bool, removes: frozenset[str], report: Report) -> Result:
     unknown: frozenset[str] = frozenset()
     failures, refreshed, trouble = 0, False, ""
     while names:
         if refresh:
             trouble, refresh, refreshed = _update(report), False, True
+        goes = simulate.install(names)
+        if goes and goes - removes:
+            return Result(unknown, _would_go(names, goes - removes))
         space.check_packages(names)
-        end = apt.run("install", ["--no-install-recommends", "--", *names], report)
+        end = apt.run("install", ["--no-install-recommends", *([] if goes else ["--no-remove"]), "--", *names], report)
         if end.rc == 0:
             return Result(unknown, None)
         kind = apt.kind(end.output)
-        lacking = apt.unknown(end.output) & set(names)
+        lacking = simulate.unknown(end.output) & set(names)
         if kind in ("unknown", "stale") and not refreshed:
             refresh = True
         elif lacking:
@@ -78,6 +80,13 @@ def _install(names: list[str], refresh: bool, report: Report) -> Result:
             error = f"apt-get install: {apt.essence(end.output)}"
             return Result(unknown, f"{error}\nand before it, {trouble}" if trouble else error)
     return Result(unknown, trouble or None)
+
+
+def _would_go(names: Sequence[str], others: Collection[str]) -> str:
+    return (
+        f"apt would remove {', '.join(sorted(others))} to install {' '.join(names)}, which the plan did not show: "
+        "nothing was installed; plan again to see it there, and apply if that is what is wanted"
+    )
 
 
 def _update(report: Report) -> str:

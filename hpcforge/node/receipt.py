@@ -30,7 +30,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from hpcforge.node import files
+from hpcforge.node import files, paths
 from hpcforge.node.events import BusyError, Json, NodeError, Report
 
 FOLDER = Path("/var/lib/hpcforge")
@@ -157,7 +157,7 @@ def save(receipt: Receipt, folder: Path = FOLDER) -> None:
         "roles": dict(receipt.roles),
     }
     document["checksum"] = _checksum(document)
-    fd = files.open_private(folder)
+    fd = paths.open_private(folder)
     try:
         data = (json.dumps(document, indent=1) + "\n").encode()
         files.replace(fd, NAME, data, files.Rights(os.geteuid(), os.getegid(), 0o600))

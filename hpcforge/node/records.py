@@ -14,7 +14,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from hpcforge.node import files
+from hpcforge.node import files, paths
 from hpcforge.node.events import Json, NodeError, Report
 
 FOLDER = Path("/var/lib/hpcforge")
@@ -46,7 +46,7 @@ def log(request: Json, report: Report, folder: Path = FOLDER) -> Json:
 @contextlib.contextmanager
 def open_folder(folder: Path = FOLDER) -> Iterator[int]:
     """A descriptor of the folder, made 0700 where it is missing."""
-    parent = files.open_directory(str(folder.parent), create=True)
+    parent = paths.open_directory(str(folder.parent), create=True)
     try:
         with contextlib.suppress(FileExistsError):
             os.mkdir(folder.name, 0o700, dir_fd=parent)

@@ -5,7 +5,6 @@ It can be cut off anywhere: the receipt forgets only at the end, and what is don
 
 from __future__ import annotations
 
-import contextlib
 import os
 import re
 import shutil
@@ -13,7 +12,7 @@ from collections.abc import Callable, Collection, Sequence
 from functools import partial
 from typing import Optional
 
-from hpcforge.node import accounts, files, guard, lock, originals, ownership, packages, receipt, starts, units
+from hpcforge.node import accounts, files, guard, lock, originals, ownership, packages, paths, receipt, starts, units
 from hpcforge.node.events import Json, NodeError, Report
 from hpcforge.node.receipt import Receipt
 
@@ -27,16 +26,18 @@ def remove(request: Json, report: Report) -> None:
     leave = bool(request.get("leave"))
     with lock.held(request, "converge, remove"):
         _refuse_blind(leave)
-        remembered = receipt.begin(request, report)
+        remembered = guard.forget_reverted(receipt.begin(request, report), request["work"])
         receipt.save(remembered)
         starts.release()
         asked = _everything(remembered, request["work"]) if leave else request["work"]
         work = _in_order(asked, remembered, report)
+        _arm(work, remembered, report)
         _take_away([role for role in work if role.get("on_remove") != "keep"], remembered, report)
         done = [role for role in work if role["role"] not in report.failures]
         left = ownership.forget(remembered, done)
         _directories([role for role in done if role.get("on_remove") != "keep"], remembered, left, report)
         receipt.save(left)
+        left = _end_guarded(work, left, report)
         originals.tidy(left, guard.kept(guard.armed()))
         if leave and not report.failures:
             _go(report)
@@ -52,7 +53,46 @@ def _take_away(work: Sequence[Json], remembered: Receipt, report: Report) -> Non
         units.reload()
     each("unit", "units", partial(_unit_back, moved))
     _purge(work, report)
-    each("account", "accounts", lambda entry, name: accounts.lock(name) if entry["accounts"][name] else None)
+    each("account", "accounts", partial(_lock, report))
+
+
+def _arm(work: Sequence[Json], remembered: Receipt, report: Report) -> None:
+    """Arm the guards of roles that could lock us out with less, too."""
+    for role in work:
+        if role.get("guard") and role["files"]:
+            owned = {path: remembered.roles[role["role"]]["files"][path] for path in role["files"]}
+            try:
+                guard.arm(role, list(filter(_can_be_kept, role["files"])), role["units"], owned)
+            except Exception as error:
+                report.failed(role["role"], "guard", role["guard"]["id"], error)
+
+
+def _can_be_kept(path: str) -> bool:
+    """Whether what is there can come back; where somebody made something else of it, it goes for good."""
+    try:
+        return originals.keep(path) is not None
+    except (NodeError, OSError):
+        return False
+
+
+def _end_guarded(work: Sequence[Json], left: Receipt, report: Report) -> Receipt:
+    """Take back at once what of guarded roles that failed was removed; the others' time to be confirmed begins."""
+    for role in work:
+        error = report.failures.get(role["role"])
+        if role.get("guard") and error and any(one["guard"] == role["guard"]["id"] for one in guard.armed()):
+            left = guard.take_back(role["guard"]["id"], left, report, error)
+    guard.extend([role for role in work if role["role"] not in report.failures])
+    return left
+
+
+def _lock(report: Report, entry: Json, name: str) -> str | None:
+    """Lock an account that we made, unless it is the one that we come in by."""
+    if not entry["accounts"][name]:
+        return None
+    if name == os.environ.get("SUDO_USER"):
+        report.warning(f"account {name} is the one that hpcforge logs in to: not locked, and no longer watched")
+        return None
+    return accounts.lock(name)
 
 
 def _each(work: Sequence[Json], kind: str, key: str, act: Act, remembered: Receipt, report: Report) -> set[str]:
@@ -133,13 +173,21 @@ def _unit_back(moved: Collection[str], entry: Json, name: str) -> str | None:
 
 def _file_back(report: Report, entry: Json, path: str) -> str | None:
     """The old content put back, or the new file deleted."""
-    file, found = entry["files"][path], files.look(path)
+    try:
+        file, found = entry["files"][path], files.look(path)
+    except paths.UnsafeError as error:
+        report.warning(f"{error}: left alone")
+        return None
     edited = found is not None and found.digest not in (file["digest"], file.get("was"))
-    if file["before"] != ownership.UNKNOWN:
-        detail = originals.put_back(path, file["before"])
-        return f"{detail}; it had been changed by hand" if detail == "removed" and edited else detail
-    if not edited:
-        return originals.put_back(path, None)
+    try:
+        if file["before"] != ownership.UNKNOWN:
+            detail = originals.put_back(path, file["before"])
+            return f"{detail}; it had been changed by hand" if detail == "removed" and edited else detail
+        if not edited:
+            return originals.put_back(path, None)
+    except paths.UnsafeError as error:  # somebody may do as they like in their own directory, but not hold us up there
+        report.warning(f"{error}: left alone")
+        return None
     report.warning(f"{path} is not what we last wrote, and what was there before us is not known: left alone")
     return None
 
@@ -182,14 +230,13 @@ def _directories(work: Sequence[Json], remembered: Receipt, left: Receipt, repor
 
 
 def _remove_empty(path: str) -> bool:
-    parent, name = files.split(path)
+    parent, name = paths.split(path)
     try:
-        folder = files.open_directory(parent)
-    except (FileNotFoundError, NotADirectoryError):
+        folder = paths.open_directory(parent)
+    except (FileNotFoundError, NotADirectoryError, paths.UnsafeError):
         return False
     try:
-        for left in _left_by_killed_runs(path):
-            os.unlink(left)  # noqa: PTH108
+        _tidy(folder, name)
         os.rmdir(name, dir_fd=folder)
         return True
     except FileNotFoundError:
@@ -198,10 +245,14 @@ def _remove_empty(path: str) -> bool:
         os.close(folder)
 
 
-def _left_by_killed_runs(path: str) -> list[str]:
-    with contextlib.suppress(OSError):
-        return [f"{path}/{name}" for name in os.listdir(path) if _LEFT_BY_A_KILLED_RUN.fullmatch(name)]  # noqa: PTH208
-    return []
+def _tidy(folder: int, name: str) -> None:
+    """Delete what killed runs left in a directory."""
+    fd = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=folder)
+    try:
+        for left in filter(_LEFT_BY_A_KILLED_RUN.fullmatch, os.listdir(fd)):  # noqa: PTH208 - a descriptor
+            os.unlink(left, dir_fd=fd)
+    finally:
+        os.close(fd)
 
 
 def _go(report: Report) -> None:

@@ -7,7 +7,7 @@ import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from hpcforge.node import commands, receipt
+from hpcforge.node import commands, files, receipt
 from hpcforge.node.events import Json, NodeError
 
 _BLOCK = 4096
@@ -52,7 +52,7 @@ def check_packages(names: Sequence[str]) -> None:
         return
     options = ["-q", "--assume-no", "--download-only", "--no-install-recommends"]
     outcome = commands.run(["apt-get", *options, "install", "--", *names], _APT_S, merge=True)
-    download, installed = sizes(outcome.stdout)
+    download, installed = sizes(outcome.whole("apt-get install"))
     new = len(names) * _PACKAGE_INODES
     refuse([Need(_ARCHIVES, download, len(names)), Need("/usr", installed, new)])
 
@@ -71,7 +71,11 @@ def refuse(needs: Sequence[Need]) -> None:
     by_disk: dict[int, list[Need]] = {}
     for need in needs:
         place = _existing(need.path)
-        by_disk.setdefault(os.stat(place).st_dev, []).append(need._replace(path=place))  # noqa: PTH116
+        try:
+            device = os.stat(place).st_dev  # noqa: PTH116
+        except OSError:
+            continue  # somebody's file system, where not even root may look: writing there says so
+        by_disk.setdefault(device, []).append(need._replace(path=place))
     for on_disk in by_disk.values():
         error = _short(on_disk)
         if error:
@@ -114,7 +118,9 @@ def _existing(path: str) -> str:
 
 
 def _size(path: str) -> int:
+    """Bytes of a file that may have to be kept; what is too large for that is not."""
     try:
-        return os.lstat(path).st_size
+        size = os.lstat(path).st_size
     except OSError:
         return 0
+    return size if size <= files.SIZE_LIMIT else 0

@@ -38,7 +38,7 @@ def query(names: Sequence[str]) -> dict[str, Unit]:
     if not names:
         return {}
     outcome = commands.run(["systemctl", "show", f"--property={_PROPERTIES}", "--", *names], _QUERY_S)
-    units = parse(outcome.stdout)
+    units = parse(outcome.whole("systemctl show"))
     if outcome.rc == 0 and len(units) == len(names):
         return dict(zip(names, units))
     if len(names) == 1:

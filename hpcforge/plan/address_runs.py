@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from hpcforge.blueprint.hostlist import fold
 from hpcforge.cluster.model import Node
 
-_LAST_NUMBER = re.compile(r"(.*?)([0-9]+)")
+_LAST_NUMBER = re.compile(r"(.*[^0-9]|)([0-9]+)")
 
 
 def address_runs(nodes: Iterable[Node]) -> list[tuple[str, str]]:

@@ -217,6 +217,7 @@ class _Compiler:
             role=self.role.name,
             needs=tuple(self._needs(here)),
             packages=self._each(node, spec.packages, lambda p, c: render(p.name, c)),
+            replaces=spec.replaces,
             directories=self._each(
                 node,
                 spec.directories,

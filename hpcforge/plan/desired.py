@@ -102,6 +102,7 @@ class Wanted:
     role: str
     needs: tuple[Need, ...] = ()
     packages: tuple[str, ...] = ()
+    replaces: tuple[str, ...] = ()  # packages that go for these, where they are there
     directories: tuple[Directory, ...] = ()
     files: tuple[File, ...] = ()
     accounts: tuple[Account, ...] = ()

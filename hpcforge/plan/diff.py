@@ -27,6 +27,7 @@ from hpcforge.plan.plan import (
     Leaving,
     OpaqueChange,
     Owns,
+    PackageRemoval,
     Plan,
     Reason,
     RebootCause,
@@ -93,7 +94,9 @@ def diff(
         drains=drains(short, judged(workers, slurm_nodes)),
         texts={digest: text for digest, text in desired.texts.items() if digest in digests},
         removals={
-            name: gone for name, seen in reachable.items() if name not in refused and (gone := _removals(seen, scope))
+            name: gone
+            for name, seen in reachable.items()
+            if name not in refused and (gone := tuple(_removals(desired.nodes[name], seen, scope)))
         },
         leaving=tuple(leaving),
         groups={node.name: node.group for node in cluster.nodes if node.name in observed},
@@ -148,8 +151,11 @@ def surplus(seen: Observed) -> tuple[Removal, ...]:
     )
 
 
-def _removals(seen: Observed, scope: Scope) -> tuple[Removal, ...]:
-    return tuple(one for one in surplus(seen) if scope.only is None or one.role in scope.only)
+def _removals(roles: Iterable[Wanted], seen: Observed, scope: Scope) -> Iterator[Removal]:
+    guarded = {wanted.role for wanted in roles if wanted.guard}
+    for one in surplus(seen):
+        if scope.only is None or one.role in scope.only:
+            yield replace(one, guard=one.role in guarded)
 
 
 def _in_service(
@@ -232,6 +238,8 @@ def _change(wanted: Wanted, difference: Difference, changed_paths: Set[str], for
     return Change(
         needs=wanted.needs,
         packages=packages,
+        removes=tuple(PackageRemoval(one["name"], tuple(one["by"])) for one in difference.get("removes", ())),
+        unforeseen=_named(wanted.packages, difference.get("unforeseen", ())),
         directories=directories,
         files=files,
         accounts=accounts,

@@ -54,6 +54,8 @@ def nothing_there(wanted: Wanted) -> Difference:
     return {
         "role": wanted.role,
         "packages": list(wanted.packages),
+        "removes": [{"name": name, "by": list(wanted.packages)} for name in wanted.replaces],
+        "unforeseen": list(wanted.packages),
         "directories": [{"path": d.path, "exists": False} for d in wanted.directories],
         "files": [{"path": f.path, "exists": False} for f in wanted.files],
         "accounts": [{"name": a.name, "exists": False} for a in wanted.accounts],

@@ -45,6 +45,14 @@ class FileChange:
     drifted: bool = False  # it is not what hpcforge last wrote: somebody else changed or removed it
 
 
+@dataclass(frozen=True)
+class PackageRemoval:
+    """A package that goes because others, which conflict with it, come."""
+
+    name: str
+    by: tuple[str, ...]
+
+
 @dataclass(frozen=True, slots=True)
 class UnitChange:
     """What is done to a unit, in order, and why."""
@@ -81,6 +89,8 @@ class Change:
 
     needs: tuple[Need, ...] = ()
     packages: tuple[str, ...] = ()
+    removes: tuple[PackageRemoval, ...] = ()
+    unforeseen: tuple[str, ...] = ()  # packages for which the node cannot say yet what would go
     directories: tuple[Directory, ...] = ()
     files: tuple[FileChange, ...] = ()
     accounts: tuple[Account, ...] = ()
@@ -132,6 +142,7 @@ class Removal:
     role: str
     owns: Owns
     wanted: bool = False  # the role stays, with less
+    guard: bool = False  # to be without it could lock hpcforge out: done last, and confirmed as a guarded change is
 
 
 @dataclass(frozen=True)
@@ -143,6 +154,7 @@ class Leaving:
     worker: bool  # Slurm knows it
     unreachable: str | None  # why it cannot be cleaned up
     removals: tuple[Removal, ...] = ()
+    unknown: str | None = None  # why hpcforge does not log in there: only the head says which machine it is
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,7 @@ from typing import Any
 from pydantic import TypeAdapter
 
 from hpcforge import __version__
+from hpcforge.errors import ExpectedError
 from hpcforge.plan.plan import Plan
 
 _FORMAT = 1
@@ -22,12 +23,11 @@ _HEADER_LIMIT = 4096  # bytes
 _PLAN = TypeAdapter(Plan)
 
 
-class PlanFileError(Exception):
-    """A file that must not be applied; `hint` says what to do."""
+class PlanFileError(ExpectedError):
+    """A file that must not be applied."""
 
-    def __init__(self, message: str) -> None:
-        super().__init__(message)
-        self.hint = "make the plan again: hpcforge plan BLUEPRINT -o FILE"
+    kind = "invalid"
+    hint = "make the plan again: hpcforge plan BLUEPRINT -o FILE"
 
 
 def dump_plan(plan: Plan, key: bytes) -> bytes:

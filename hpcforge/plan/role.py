@@ -11,13 +11,16 @@ from typing import Any, Literal, Self
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
+from hpcforge.errors import ExpectedError
 from hpcforge.plan.desired import Disruption, OnRemove, Shape
 
 Expression = str  # a Jinja expression over `cluster`, `node` and, under `for_each`, `item`
 
 
-class RoleError(Exception):
+class RoleError(ExpectedError):
     """A role's own files are wrong: where, and what."""
+
+    hint = "this is a fault in a role, not in the blueprint"
 
     def __init__(self, path: Path, message: str) -> None:
         super().__init__(f"{path}: {message}")
@@ -99,6 +102,7 @@ class RoleSpec(_Spec):
     on: Expression
     needs: tuple[str, ...] = ()
     packages: tuple[PackageSpec, ...] = ()
+    replaces: tuple[str, ...] = ()  # packages that the distribution removes for these, where they are there
     directories: tuple[DirectorySpec, ...] = ()
     files: tuple[FileSpec, ...] = ()
     accounts: tuple[AccountSpec, ...] = ()

@@ -9,11 +9,11 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Annotated, Any, NamedTuple
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import AfterValidator, Field, TypeAdapter, ValidationError
 
 from hpcforge.blueprint import values as v
 from hpcforge.cluster.model import Cluster
@@ -22,16 +22,25 @@ PATH = "/var/lib/hpcforge/roster.json"  # on the head
 SCHEMA_VERSION = 1
 
 
+def _printable(text: str) -> str:
+    if not text.isprintable():
+        raise ValueError("has characters that cannot be printed")
+    return text
+
+
+Word = Annotated[str, Field(max_length=300), AfterValidator(_printable)]
+
+
 @dataclass(frozen=True)
 class LastRun:
     """The run that wrote the roster."""
 
-    number: int
-    id: str
-    who: str  # user@host
-    ended_s: float  # seconds since 1970, UTC
-    hpcforge: str  # version
-    commit: str | None = None  # of the blueprint's folder
+    number: Annotated[int, Field(strict=True, ge=0, le=10**9)]
+    id: Word
+    who: Word  # user@host
+    ended_s: Annotated[float, Field(ge=0, le=1e11)]  # seconds since 1970, UTC
+    hpcforge: Word  # version
+    commit: Word | None = None  # of the blueprint's folder
 
 
 @dataclass(frozen=True)
@@ -41,9 +50,9 @@ class Enrolled:
     # As strict as the blueprint: names are folded, addresses connected to, keys written into a known_hosts file.
     address: v.Ipv4
     host_keys: tuple[v.HostKey, ...]  # OpenSSH public keys
-    group: str
-    functions: tuple[str, ...]
-    since: int  # number of the first run that reached it
+    group: Word
+    functions: tuple[Word, ...]
+    since: Annotated[int, Field(strict=True, ge=0, le=10**9)]  # number of the first run that reached it
 
 
 @dataclass(frozen=True)
@@ -55,6 +64,13 @@ class Roster:
     nodes: Mapping[v.NodeName, Enrolled] = field(default_factory=dict)
     problem: str | None = None
     newer: bool = False
+
+
+class Known(NamedTuple):
+    """A machine as somebody other than the head knows it. No address: known by its keys alone."""
+
+    address: str | None
+    host_keys: tuple[str, ...]
 
 
 _ROSTER = TypeAdapter(Roster)
@@ -101,6 +117,29 @@ def next_roster(old: Roster, cluster: Cluster, run: LastRun, reached: Collection
             since = nodes[node.name].since if node.name in nodes else run.number
             nodes[node.name] = Enrolled(node.address, node.host_keys, node.group, node.functions, since)
     return Roster(cluster.name, run, nodes)
+
+
+def strangers(roster: Roster, cluster: Cluster, known: Sequence[Mapping[str, Known]]) -> frozenset[str]:
+    """The nodes that neither the blueprint nor anybody in `known` confirms as the roster has them.
+
+    The head keeps the roster, and a head in wrong hands could have hpcforge log in to any machine as one that leaves.
+    """
+    return frozenset(
+        name
+        for name, one in leaving(roster, cluster).items()
+        if not any(_confirms(nodes.get(name), one) for nodes in known)
+    )
+
+
+def without(roster: Roster, nodes: Collection[str]) -> Roster:
+    """The roster less these nodes."""
+    return dataclasses.replace(roster, nodes={name: one for name, one in roster.nodes.items() if name not in nodes})
+
+
+def _confirms(known: Known | None, one: Enrolled) -> bool:
+    if known is None or not one.host_keys:
+        return False
+    return known.address in (None, one.address) and set(one.host_keys) <= set(known.host_keys)
 
 
 def leaving(roster: Roster, cluster: Cluster) -> dict[str, Enrolled]:

@@ -7,7 +7,7 @@ from typing import Any
 
 from hpcforge.blueprint.hostlist import fold
 from hpcforge.fabric.asbuilt import Finding, Move, Report
-from hpcforge.report.text import clean
+from hpcforge.report.text import one_line
 
 _SHOWN = 8  # moves of one finding; --json has all
 
@@ -23,7 +23,7 @@ def cabling_text(report: Report, doubts: Sequence[str], silent: Mapping[str, str
         reasons.setdefault(why, []).append(name)
     lines += [f"not asked: {_names(names)}: {why}" for why, names in reasons.items()]
     lines.append(_sum(report))
-    return "".join(f"{clean(line)}\n" for line in lines)
+    return "".join(f"{one_line(line)}\n" for line in lines)
 
 
 def _names(names: Sequence[str]) -> str:

@@ -10,7 +10,7 @@ from hpcforge.plan.clocks import ClockOff
 from hpcforge.plan.desired import DISRUPTIONS
 from hpcforge.plan.order import Order
 from hpcforge.plan.plan import Change, FileChange, Leaving, Plan, Removal
-from hpcforge.report.text import clean, duration, plural
+from hpcforge.report.text import duration, one_line, plural
 
 
 def plan_text(plan: Plan, *, new_files: bool = False) -> str:
@@ -25,16 +25,16 @@ def plan_text(plan: Plan, *, new_files: bool = False) -> str:
     for nodes, body in _alike({node: _removals(found) for node, found in plan.removals.items()}).items():
         lines += [f"no longer wanted  {nodes}", *body, ""]
     for step in plan.steps:
-        bodies = {node: [_why(change), *_body(change, plan.texts, new_files)] for node, change in step.changes.items()}
+        bodies = {node: [_why(change), *_body(change, plan, new_files)] for node, change in step.changes.items()}
         for nodes, body in _alike(bodies).items():
             lines += [f"{step.role}  {nodes}  {body[0]}", *body[1:], ""]
     if plan.drains:
         lines.append(f"scheduling  {plan.controller}")
-        lines += [f"  ~ {one.action} {one.node}: {clean(one.reason)}" for one in plan.drains]
+        lines += [f"  ~ {one.action} {one.node}: {one.reason}" for one in plan.drains]
         lines.append("")
     lines += _notes(plan)
     lines.append(_summary(plan))
-    return "\n".join(lines) + "\n"
+    return "".join(f"{one_line(line)}\n" for line in lines)
 
 
 def _alike(bodies: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:
@@ -69,7 +69,9 @@ def _removals(removals: Sequence[Removal]) -> list[str]:
 
 def _leaving(one: Leaving, plan: Plan) -> list[str]:
     if one.unreachable is not None:
-        return [f"  ! unreachable ({clean(one.unreachable)}): the cluster forgets it, but it keeps its keys"]
+        return [f"  ! unreachable ({one.unreachable}): the cluster forgets it, but it keeps its keys"]
+    if one.unknown is not None:
+        return [f"  ! {one.unknown}"]
     jobs = plan.jobs.get(one.node, ())
     drained = [f"  ~ drain{_waiting(jobs, plan)}"] if one.worker else []
     return [*drained, *_removals(one.removals), "  - everything that hpcforge keeps there"]
@@ -81,23 +83,29 @@ def _waiting(jobs: Sequence[str], plan: Plan) -> str:
     return f"; jobs run there ({', '.join(jobs)}): waited for up to {duration(plan.rollout.busy_wait_s)}, never killed"
 
 
-def _body(change: Change, texts: Mapping[str, str], new_files: bool) -> Iterator[str]:
+def _body(change: Change, plan: Plan, new_files: bool) -> Iterator[str]:
     if change.packages:
         yield f"  + packages {' '.join(change.packages)}"
+    for one in change.removes:
+        yield f"  - package {one_line(one.name)} (removed by {one_line(', '.join(one.by))})"
+    if change.unforeseen and not plan.offline:
+        else_ = "else " if change.removes else ""
+        names = " ".join(change.unforeseen)
+        yield f"  ? what {else_}apt removes for {names} is not known yet: its lists lack it; nothing else may go"
     for account in change.accounts:
         yield f"  ~ account {account.name} (uid {account.uid})"
     for directory in change.directories:
         yield f"  ~ directory {directory.path}  {directory.mode} {directory.owner}:{directory.group}"
     for file in change.files:
-        yield from _file(file, texts, new_files)
+        yield from _file(file, plan.texts, new_files)
     for unit in change.units:
-        yield f"  ~ unit {unit.name}: {', '.join(unit.actions)} ({clean(unit.reason)})"
+        yield f"  ~ unit {unit.name}: {', '.join(unit.actions)} ({unit.reason})"
     if change.opaque:
         opaque = change.opaque.opaque
         watched = "" if change.checks else "; no checks: drift inside it is not watched"
-        yield f"  ! run {opaque.engine} code {opaque.digest[:12]} ({clean(change.opaque.reason)}{watched})"
+        yield f"  ! run {opaque.engine} code {opaque.digest[:12]} ({change.opaque.reason}{watched})"
     for name, detail in change.failed_checks:
-        yield f"  ! check failed: {name}: {clean(detail)}"
+        yield f"  ! check failed: {name}: {detail}"
     if change.reboot:
         causes = ", ".join("due since an earlier run" if cause == "due" else cause for cause in change.reboot)
         yield f"  ! restart of the node, before its checks ({causes})"
@@ -123,7 +131,7 @@ def _file(change: FileChange, texts: Mapping[str, str], new_files: bool) -> Iter
             return
         old, new = (change.old_text or "").splitlines(), texts[file.digest].splitlines()
         for line in difflib.unified_diff(old, new, "on the node", "wanted", lineterm="", n=2):
-            yield f"      {clean(line)}"
+            yield f"      {line}"
 
 
 def _notes(plan: Plan) -> Iterator[str]:
@@ -131,7 +139,7 @@ def _notes(plan: Plan) -> Iterator[str]:
         yield f"{one.node} falls short: {one.what} {one.observed}, declared {one.declared}; it will be drained."
         yield f"  to accept it, add to overrides:  {one.override}"
     for node, reason in plan.unreachable.items():
-        yield f"{node} is unreachable and left out: {clean(reason)}"
+        yield f"{node} is unreachable and left out: {reason}"
     for clock in plan.clocks:
         yield from _clock(clock)
     order, hubs = Order(plan), (plan.controller, plan.via)

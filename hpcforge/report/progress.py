@@ -15,9 +15,10 @@ from rich.live import Live
 from rich.spinner import Spinner
 from rich.text import Text
 
+from hpcforge import clock
 from hpcforge.engines.tasks import Event
 from hpcforge.report.live import Board, fit
-from hpcforge.report.text import clean
+from hpcforge.report.text import clean, one_line
 
 _EVERY_S = 10.0  # without a terminal, at most one line of detail in so many seconds
 _PER_SECOND = 4  # how often the lower lines are drawn
@@ -34,9 +35,10 @@ class Progress:
         self._console = console or Console(
             file=stream or sys.stderr, highlight=False, markup=False, emoji=False, soft_wrap=True
         )
-        self._start = time.monotonic()
+        now = time.monotonic()
+        self._start = clock.began_s.get(now)
         self._last_detail = 0.0
-        self.phases: dict[str, float] = {}
+        self.phases: dict[str, float] = {"start": now - self._start}
         self._board, self._phase, self._detail = Board(), "", ""
         # Drawn by a thread of its own. The same thread may come twice: Ctrl-C says something wherever it comes.
         self._lock = threading.RLock()
@@ -71,10 +73,15 @@ class Progress:
         if self._live:
             self._live.stop()
 
+    @property
+    def elapsed_s(self) -> float:
+        """The time since the command began, the start of Python included."""
+        return time.monotonic() - self._start
+
     def say(self, text: str) -> None:
-        """One line, with the time since the start."""
+        """One line, with the time since the command began."""
         self._last_detail = time.monotonic()
-        self._console.print(f"[{time.monotonic() - self._start:6.1f} s] {clean(text)}")
+        self._console.print(f"[{self.elapsed_s:6.1f} s] {one_line(text)}")
 
     def detail(self, text: str) -> None:
         """What is going on: replaced by the next on a terminal, thinned out elsewhere."""
@@ -85,8 +92,8 @@ class Progress:
             self.say(text)
 
     def block(self, text: str) -> None:
-        """Several lines as they are."""
-        self._console.print(text)
+        """Several lines."""
+        self._console.print(clean(text))
 
     def nodes(self, names: Collection[str]) -> None:
         """Which nodes are about to be worked on."""
@@ -116,7 +123,7 @@ class Progress:
 
     @contextmanager
     def phase(self, name: str) -> Iterator[None]:
-        """Time what happens inside; `phases` has the seconds by name."""
+        """Time what happens inside; `phases` has the seconds by name, those before the first as `start`."""
         start = time.monotonic()
         self._phase = name
         try:

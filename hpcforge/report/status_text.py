@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import asdict
 from typing import Any
 
 from hpcforge.blueprint.hostlist import fold
-from hpcforge.report.text import clean, duration, plural, table
+from hpcforge.report.text import duration, one_line, plural, table
 from hpcforge.run.history import History, Past
 from hpcforge.run.status import NodeStatus, Status
 
@@ -35,7 +35,7 @@ def status_text(found: Status, now_s: float) -> str:
         stories.setdefault(_story(node, now_s), []).append(node.name)
     rows = [[fold(tuple(names)), *story] for story, names in stories.items()]
     text = table(("nodes", "", "Slurm", "last changed", ""), rows)
-    return "".join(f"{line}\n" for line in lines) + text + "".join(f"{clean(note)}\n" for note in found.notes)
+    return "".join(f"{one_line(line)}\n" for line in lines) + text + "".join(f"{one_line(n)}\n" for n in found.notes)
 
 
 def history_table(history: History) -> str:
@@ -66,21 +66,29 @@ def status_json(found: Status, history: History | None) -> dict[str, Any]:
 
 def _heading(found: Status, now_s: float) -> Iterator[str]:
     nobody = "nobody" if found.away is None else f"unknown: {found.head} gives no answer"
-    yield "at work:   " + (clean(found.at_work.sentence()) if found.at_work else nobody)
+    yield "at work:   " + (found.at_work.sentence() if found.at_work else nobody)
     yield "last run:  " + (_sentence(found.last, now_s) if found.last else "none in the history")
     if found.verdicts.verdicts and found.verdicts_age_s is not None:
-        said = ", ".join(f"{one.test} {one.status.replace('_', ' ')}" for one in found.verdicts.verdicts)
-        yield f"verdicts:  {clean(said)} ({duration(found.verdicts_age_s)} ago)"
+        away = {node.name for node in found.nodes if node.unreachable is not None}
+        verdicts = found.verdicts.verdicts
+        said = ", ".join(f"{v.test} {v.status.replace('_', ' ')}{_counting_on(away, v.nodes)}" for v in verdicts)
+        yield f"verdicts:  {said} ({duration(found.verdicts_age_s)} ago)"
     else:
         yield "verdicts:  none"
     if found.leaving:
-        yield f"leaving:   {clean(fold(tuple(found.leaving)))} (no longer in the blueprint: removed by the next apply)"
+        yield f"leaving:   {fold(tuple(found.leaving))} (no longer in the blueprint: removed by the next apply)"
+
+
+def _counting_on(away: Collection[str], nodes: Collection[str]) -> str:
+    """What has to be said of a verdict that nodes are in which are away now."""
+    gone = [name for name in nodes if name in away]
+    return f" counting on {fold(gone)}, away now" if gone else ""
 
 
 def _sentence(run: Past, now_s: float) -> str:
     ago = duration(max(0.0, now_s - run.started_s))
     took = "" if run.wall_s is None else f" in {duration(run.wall_s)}"
-    return clean(f"{_called(run)} by {run.who}, {ago} ago: {_result(run)}{took}")
+    return f"{_called(run)} by {run.who}, {ago} ago: {_result(run)}{took}"
 
 
 def _called(run: Past) -> str:

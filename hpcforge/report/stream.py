@@ -17,10 +17,10 @@ from __future__ import annotations
 import dataclasses
 import json
 import time
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from types import TracebackType
-from typing import Any, Self, TextIO
+from typing import Any, Self
 
 from hpcforge.engines.tasks import Event
 from hpcforge.plan.plan import Plan
@@ -33,17 +33,16 @@ _OF_NODES = ("changed", "progress", "warning", "failed", "skipped", "draining", 
 
 
 class Stream:
-    """Passes everything on to `human`; with an `out` also as lines there. A context manager for symmetry with it."""
+    """Passes everything on to `human`; with an `out` also as lines to that. A context manager for symmetry with it."""
 
-    def __init__(self, human: Progress, out: TextIO | None) -> None:
+    def __init__(self, human: Progress, out: Callable[[str], None] | None) -> None:
         self.human, self._out = human, out
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
-        if self._out is not None:
-            self._out.flush()
+        """Nothing is kept back."""
 
     def plan(self, plan: Plan, moved: Mapping[str, str]) -> None:
         """What will be done."""
@@ -72,7 +71,7 @@ class Stream:
     def event(self, event: Event) -> None:
         """An engine's event."""
         if event.kind in _OF_NODES:
-            self._write(event.kind, node=event.node, **{k: v for k, v in event.data.items() if k != "node"})
+            self._write(event.kind, **{**event.data, "node": event.node})
         self.human.event(event)
 
     @contextmanager
@@ -90,8 +89,8 @@ class Stream:
         """What it came to."""
         self._write("result", exit=int(code), **vars(done))
 
-    def _write(self, event: str, **data: Any) -> None:
+    def _write(self, event: str, /, **data: Any) -> None:
         if self._out is not None:
-            line = {"schema_version": SCHEMA_VERSION, "event": event, "time_s": round(time.time(), 3), **data}
-            self._out.write(json.dumps(line, default=dataclasses.asdict) + "\n")
-            self._out.flush()
+            first = {"schema_version": SCHEMA_VERSION, "event": event, "time_s": round(time.time(), 3)}
+            line = {**first, **data, **first}  # these three are ours, whatever a node says
+            self._out(json.dumps(line, default=dataclasses.asdict) + "\n")

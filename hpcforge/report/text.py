@@ -5,17 +5,28 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+# All but tab and the end of a line, which may be a Windows one; then what hides or turns round what is beside it, other
+# ends of lines, and halves of characters, which cannot be written at all.
+_CONTROL = re.compile(
+    r"\r(?!\n)|[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\xad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb"
+    r"\ud800-\udfff\U000e0000-\U000e007f]"
+)
+_END = re.compile(r"[ \t]*\r?\n[ \t]*")
 
 
 def clean(text: str) -> str:
-    """Text that came from a node, safe to print: control characters and direction overrides made visible."""
+    """Text safe to print: control characters and what turns or hides text made visible. Lines stay lines."""
     return _CONTROL.sub(lambda match: f"\\x{ord(match[0]):02x}", text)
+
+
+def one_line(text: str) -> str:
+    """Text that came from outside as one line, so that it cannot pass for another one of ours; cleaned, too."""
+    return clean(_END.sub(" ", text.strip("\r\n")))
 
 
 def table(header: Sequence[str], rows: Sequence[Sequence[str]], indent: str = "") -> str:
     """Left-aligned columns under a header, two spaces apart; the last column is as wide as it likes."""
-    cells = [list(header), *[[clean(cell).replace("\n", " ") for cell in row] for row in rows]]
+    cells = [list(header), *[[one_line(cell) for cell in row] for row in rows]]
     widths = [max(len(row[column]) for row in cells) for column in range(len(header))]
     lines = [
         indent + "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in cells

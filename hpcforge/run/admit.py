@@ -87,5 +87,5 @@ def _settled(
 def _ask(engine: Engine, node: str, *argv: str) -> str:
     data = engine.run(Command(f"slurm:{time.monotonic_ns()}", node, argv, "", "root", _TIMEOUT_S)).data
     if not data["ok"]:
-        raise _SlurmError(f"{' '.join(argv)}: {data['error'] or data['stderr']}")
+        raise _SlurmError(f"{'scontrol' if argv == SLURM_NODES_COMMAND else ' '.join(argv)}: {data['error']}")
     return str(data["stdout"])

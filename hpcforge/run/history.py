@@ -15,17 +15,17 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, Self
+from typing import Annotated, Any, Self
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import Field, TypeAdapter, ValidationError
 
 from hpcforge.atomic import write_atomically
 from hpcforge.blueprint import values as v
 from hpcforge.engines.tasks import Engine, Program
-from hpcforge.plan.roster import Roster, parse_roster, roster_document
+from hpcforge.plan.roster import Enrolled, Known, Roster, parse_roster, roster_document, without
 from hpcforge.run.exchange import exchange
 from hpcforge.run.result import Result
 from hpcforge.run.run import Run
@@ -36,12 +36,14 @@ _TIMEOUT_S = 60.0
 _CAUGHT_UP = 50  # lines that come back from the head when one is written: those of other hosts since our last run
 _WHY_LIMIT = 300  # characters
 
+_Count = Annotated[int, Field(ge=0, le=10**9)]
+
 
 @dataclass(frozen=True)
 class NodePast:
     """What a run came to on one node."""
 
-    changed: int = 0  # resources
+    changed: _Count = 0  # resources
     roles: tuple[str, ...] = ()  # that it brought to an end
     failed: Mapping[str, str] = field(default_factory=dict)  # role -> why
     unreachable: str | None = None
@@ -53,15 +55,15 @@ class Past:
 
     id: str
     who: str
-    number: int | None
-    started_s: float  # seconds since 1970, UTC
-    wall_s: float | None = None
+    number: _Count | None
+    started_s: Annotated[float, Field(ge=0, le=1e11)]  # seconds since 1970, UTC: up to the year 5138
+    wall_s: Annotated[float, Field(ge=0, le=1e11)] | None = None
     verb: str = "apply"
     args: tuple[str, ...] = ()
     hpcforge: str = ""
     commit: str | None = None
     dirty: bool = False
-    exit: int | None = None
+    exit: Annotated[int, Field(ge=0, le=255)] | None = None
     nodes: Mapping[v.NodeName, NodePast] = field(default_factory=dict)
     left: tuple[v.NodeName, ...] = ()
     verdicts: Mapping[str, str] = field(default_factory=dict)
@@ -134,8 +136,13 @@ def last_changed(history: History) -> dict[str, Past]:
     return {name: run for run in history.runs for name, node in run.nodes.items() if node.changed}
 
 
-def write_log(engine: Engine, head: str, one: Past, roster: Roster | None, cluster: str) -> list[str]:
-    """Write a run's line, and the roster, on the head and into this host's copy; what went wrong, for the operator."""
+def write_log(
+    engine: Engine, head: str, one: Past, roster: Roster | None, cluster: str, strangers: Collection[str] = ()
+) -> list[str]:
+    """Write a run's line, and the roster, on the head and into this host's copy; what went wrong, for the operator.
+
+    Of `strangers` only the head knows: the copy, by which it is judged, does not learn of them.
+    """
     document = None if roster is None else roster_document(roster)
     request = {"verb": "log", "do": "write", "line": _document(one), "roster": document, "last": _CAUGHT_UP}
     answer = exchange(engine, Program(f"log:{one.id}", head, request, _TIMEOUT_S), "log")
@@ -144,7 +151,7 @@ def write_log(engine: Engine, head: str, one: Past, roster: Roster | None, clust
         problems.append(f"this run is not in the history on {head} ({answer.error}), only in {Copy.of(cluster).folder}")
     lines = [str(line) for line in (answer.data or {}).get("lines") or [json.dumps(_document(one), sort_keys=True)]]
     try:
-        Copy.of(cluster).add(lines, None if document is None else json.dumps(document))
+        Copy.of(cluster).add(lines, None if roster is None else without(roster, strangers))
     except OSError as error:
         problems.append(f"no copy of the history on this host: {error.filename}: {error.strerror}")
     return problems
@@ -173,14 +180,27 @@ class Copy:
         base = Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state")
         return cls(base / "hpcforge" / cluster)
 
-    def add(self, lines: Sequence[str], roster: str | None) -> None:
+    def add(self, lines: Sequence[str], roster: Roster | None) -> None:
         """Append the lines that are not there yet, and replace the roster. Raises `OSError`."""
         self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         known = self._lines()
         there = set(known)
         write_atomically(self.folder / "history.jsonl", "".join(f"{line}\n" for line in (*known, *_new(lines, there))))
         if roster is not None:
-            write_atomically(self.folder / "roster.json", roster + "\n")
+            self._keep(roster)
+
+    def known(self, cluster: str) -> dict[str, Known]:
+        """The machines that this host has itself enrolled, or was told to trust."""
+        return {name: Known(one.address, one.host_keys) for name, one in self.read(cluster, 0)[1].nodes.items()}
+
+    def trust(self, cluster: str, name: str, one: Enrolled) -> None:
+        """From now on this host knows a node as the head does. Raises `OSError`."""
+        roster = self.read(cluster, 0)[1]
+        self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self._keep(Roster(cluster, roster.run, {**roster.nodes, name: one}))
+
+    def _keep(self, roster: Roster) -> None:
+        write_atomically(self.folder / "roster.json", json.dumps(roster_document(roster)) + "\n")
 
     def read(self, cluster: str, last: int) -> tuple[History, Roster]:
         """What there is; nothing where there is no copy."""

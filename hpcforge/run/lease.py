@@ -18,6 +18,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from hpcforge.engines.tasks import Engine, EngineError, Event, Program, Task
+from hpcforge.errors import ExpectedError
 from hpcforge.run.exchange import exchange
 
 STALE_S = 90.0  # of silence, after which the lease is anybody's
@@ -47,8 +48,10 @@ class Holder:
         return f"{self.who} has been at work on this cluster since {since} ({age}){run}"
 
 
-class LeaseHeldError(Exception):
+class LeaseHeldError(ExpectedError):
     """Another apply is at work; `holder` says whose, `hint` what to do."""
+
+    kind = "busy"
 
     def __init__(self, holder: Holder) -> None:
         super().__init__(holder.sentence())

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 
 from hpcforge.plan.plan import Plan
 from hpcforge.run.result import Outcome
-from hpcforge.run.stages import Stage
+from hpcforge.run.stages import Stage, removed
 
 Pair = tuple[str, str]  # a role of a node: (node, role)
 
@@ -21,6 +21,8 @@ class Needs:
             for step in plan.steps
             for node, change in step.changes.items()
         }
+        for node, removals in plan.removals.items():
+            self._needs |= {(node, removed(one.role)): [(node, one.role)] for one in removals if one.guard}
 
     def of(self, node: str, role: str) -> list[Pair]:
         """What a role of a node needs."""

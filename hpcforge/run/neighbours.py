@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from hpcforge.cluster.model import Cluster
 from hpcforge.engines.tasks import Command, Engine
 from hpcforge.fabric.recognise import Heard
-from hpcforge.verify.cabling import IB_COMMAND, LLDP_COMMAND, heard
+from hpcforge.verify.cabling import (
+    IB_COMMAND,
+    LLDP_COMMAND,
+    CablingError,
+    heard,
+    parse_ibnetdiscover,
+    parse_lldp,
+)
 
 _TIMEOUT_S = 120.0  # a subnet of thousands of switches takes ibnetdiscover tens of seconds
 _NO_COMMAND = 127
@@ -25,17 +32,17 @@ class Asked:
 
 
 def ask(engine: Engine, cluster: Cluster) -> Asked:
-    """Ask all nodes side by side. Raises CablingError where an answer is not what its program writes."""
+    """Ask all nodes side by side. One whose answer is not what its program writes has said nothing."""
     wired = {fabric.name for fabric in cluster.fabrics if fabric.lldp}
     nodes = [node.name for node in cluster.nodes if wired.intersection(node.fabrics)]
-    answers, silent, unreachable = _run(engine, nodes, LLDP_COMMAND)
+    answers, silent, unreachable = _run(engine, nodes, LLDP_COMMAND, lambda node, text: parse_lldp(text, node))
     discovered = {}
     for fabric in cluster.fabrics:
         if fabric.kind != "infiniband":
             continue
         on = [node.name for node in cluster.nodes if fabric.name in node.fabrics and node.name not in unreachable]
         for node in on[:_TRIES]:
-            said, refused, lost = _run(engine, [node], IB_COMMAND)
+            said, refused, lost = _run(engine, [node], IB_COMMAND, lambda _, text: parse_ibnetdiscover(text))
             unreachable |= lost
             if node in said:
                 discovered[fabric.name] = said[node]
@@ -45,9 +52,12 @@ def ask(engine: Engine, cluster: Cluster) -> Asked:
 
 
 def _run(
-    engine: Engine, nodes: Sequence[str], argv: tuple[str, ...]
+    engine: Engine, nodes: Sequence[str], argv: tuple[str, ...], parse: Callable[[str, str], object]
 ) -> tuple[dict[str, str], dict[str, str], set[str]]:
-    """What a command prints on each node; why it did not, by node; and the nodes that were not reached."""
+    """What a command prints on each node; why it did not, by node; and the nodes that were not reached.
+
+    `parse` raises CablingError for a node and a text that the command does not write.
+    """
     waiting = {f"neighbours:{argv[0]}:{node}" for node in nodes}
     for node in nodes:
         engine.start(Command(f"neighbours:{argv[0]}:{node}", node, argv, user="root", timeout_s=_TIMEOUT_S))
@@ -61,9 +71,14 @@ def _run(
         waiting.discard(event.task)
         data = event.data
         if data["ok"]:
-            said[event.node] = data["stdout"]
+            try:
+                parse(event.node, data["stdout"])
+            except CablingError as error:
+                silent[event.node] = str(error)
+            else:
+                said[event.node] = data["stdout"]
             continue
         unreachable |= {event.node} if data["unreachable"] else set()
-        lines = (data["stderr"] or data["error"] or "it said nothing").strip().splitlines()
-        silent[event.node] = f"there is no {argv[0]}" if data["rc"] == _NO_COMMAND else lines[-1]
+        why = (data["stderr"] or data["error"] or "").strip() or "it said nothing"
+        silent[event.node] = f"there is no {argv[0]}" if data["rc"] == _NO_COMMAND else why.splitlines()[-1]
     return said, silent, unreachable

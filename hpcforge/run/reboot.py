@@ -72,8 +72,9 @@ class Reboot:
         self._next_s = time.monotonic() + _POLL_S
 
     def _seen_before(self, data: Mapping[str, Any]) -> None:
-        if not data["ok"]:
-            self._end("lost" if data["unreachable"] else "failed", str(data["error"]))
+        if not data["ok"] or "boot_id" not in self.facts:
+            why = data["error"] or "it was not restarted: it does not say which boot it is in"
+            self._end("lost" if data["unreachable"] else "failed", str(why))
             return
         self._boot, self._began_s, self._telling = str(self.facts["boot_id"]), time.monotonic(), True
         self._ask({**self.request, "boot_id": self._boot})

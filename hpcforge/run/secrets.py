@@ -22,6 +22,7 @@ import pyrage
 from pyrage import x25519
 
 from hpcforge.atomic import write_atomically
+from hpcforge.errors import ExpectedError
 from hpcforge.run.host_certificates import new_authority
 
 
@@ -57,7 +58,7 @@ KINDS: Mapping[str, Kind] = {
 }
 
 
-class SecretsError(Exception):
+class SecretsError(ExpectedError):
     """The secrets file or the identity that opens it cannot be used; `hint` says what to do."""
 
     def __init__(self, message: str, hint: str) -> None:

@@ -38,8 +38,9 @@ def stages(plan: Plan, node: str, secrets: Mapping[str, bytes], run: Run) -> tup
     changes = {step.role: step.changes[node] for step in plan.steps if node in step.changes}
     found: list[Stage] = []
     removals = plan.removals.get(node, ())
-    if removals:
-        found.append(_removal(node, removals, leave=False))
+    free = [one for one in removals if not one.guard]
+    if free:
+        found.append(_removal(node, free, leave=False))
     if node in plan.first_contact:
         task = Bootstrap(f"bootstrap:{node}", node, _PREPARE_TIMEOUT_S)
         found.append(Stage("first contact", tuple(changes), (), task, ()))
@@ -51,6 +52,9 @@ def stages(plan: Plan, node: str, secrets: Mapping[str, bytes], run: Run) -> tup
         reboot = _restarted_with(batch[0], changes, restarted=restarted)
         found.extend(_finish(plan, node, batch, changes, secrets, run, reboot))
         restarted |= bool(reboot)
+    for removal in removals:
+        if removal.guard:  # last: what is to be in its place, as a key in another file, is there by then
+            found.extend(_guarded_removal(node, removal, run, plan.rollout.confirm_wait_s))
     return tuple(_numbered(stage, run) for stage in found)
 
 
@@ -76,10 +80,33 @@ def _numbered(stage: Stage, run: Run) -> Stage:
 
 
 def _removal(node: str, removals: Sequence[Removal], *, leave: bool) -> Stage:
-    work = [{"role": one.role, **dataclasses.asdict(one.owns), "wanted": one.wanted} for one in removals]
+    work = [_less(one) for one in removals]
     request = {"verb": "converge", "phase": "remove", "work": work, "leave": leave}
     roles = tuple(removed(one.role) for one in removals) or (LEAVING,)
     return Stage(REMOVAL, roles, (), Program(f"remove:{node}", node, request, _FINISH_TIMEOUT_S), roles)
+
+
+def _less(one: Removal) -> dict[str, Any]:
+    return {"role": one.role, **dataclasses.asdict(one.owns), "wanted": one.wanted}
+
+
+def _guarded_removal(node: str, removal: Removal, run: Run, revert_s: float) -> Iterator[Stage]:
+    """What of a role that could lock us out goes, and a new connection that says it has not."""
+    guard = {"id": f"{run.id}.{removal.role}.removed", "revert_s": revert_s}
+    roles = (removed(removal.role),)
+    work = [{**_less(removal), "guard": guard}]
+    request = {"verb": "converge", "phase": "remove", "work": work, "leave": False}
+    task = Program(f"remove:{removal.role}:{node}", node, request, _FINISH_TIMEOUT_S)
+    yield Stage(REMOVAL, roles, ((node, removal.role),), task, () if removal.owns.files else roles)
+    if removal.owns.files:
+        yield _confirmation(node, roles, str(guard["id"]), f"{removal.role}:removed")
+
+
+def _confirmation(node: str, roles: tuple[str, ...], guard: str, what: str) -> Stage:
+    """A new connection, over which the node is told that what it guards may stay."""
+    request = {"verb": "confirm", "guard": guard}
+    task = Program(f"confirm:{what}:{node}", node, request, 30.0, aside=True, fresh=True)
+    return Stage(CONFIRMATION, roles, (), task, roles)
 
 
 LEAVING = "leaving"  # stands among a node's roles where it owns nothing and still has to be left
@@ -91,6 +118,7 @@ def _prepare(plan: Plan, node: str, changes: Mapping[str, Change], secrets: Mapp
         {
             "role": role,
             "packages": list(change.packages),
+            "removes": [one.name for one in change.removes],
             "directories": [dataclasses.asdict(directory) for directory in change.directories],
             "files": [] if change.guard else [_file(file, plan.texts, secrets) for file in change.files],
             "accounts": [dataclasses.asdict(account) for account in change.accounts],
@@ -253,14 +281,7 @@ def _guarded(
         yield finish
         return
     yield dataclasses.replace(finish, completes=())
-    confirm = {"verb": "confirm", "guard": guard}
-    yield Stage(
-        CONFIRMATION,
-        (role,),
-        (),
-        Program(f"confirm:{role}:{node}", node, confirm, 30.0, aside=True, fresh=True),
-        (role,),
-    )
+    yield _confirmation(node, (role,), guard, role)
 
 
 def _finish_stage(

@@ -3,31 +3,54 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 from packaging.version import InvalidVersion, Version
 
+from hpcforge.errors import ExpectedError
 from hpcforge.plan.roster import LastRun, Roster
 from hpcforge.run.commit import Commit
 
-
-class OlderError(Exception):
-    """This hpcforge is older than one that has applied before; `hint` says what to do."""
-
-    def __init__(self, message: str) -> None:
-        super().__init__(message)
-        self.hint = "it could undo what it does not know: install that version or a newer one"
+_AHEAD = 1000  # runs that a node may have seen and the roster not: those that were killed, or had lost the head
+_NO_RUN = 5 * 10**8  # half of what a receipt may say at all: whoever leaps to it has as many left
+_RECEIPT = "/var/lib/hpcforge/receipt.json"
 
 
-def refuse_older(ours: str, roster: Roster, nodes: Mapping[str, str | None]) -> None:
-    """Raise `OlderError` if a newer hpcforge wrote the roster or, by node, a receipt."""
-    seen = {f"the receipt of {node}": version for node, version in nodes.items() if version}
-    if roster.run is not None:
-        seen[_called(roster.run)] = roster.run.hpcforge
-    newest = max(seen, key=lambda where: _version(seen[where]), default=None)
-    if newest is not None and _version(seen[newest]) > _version(ours):
-        raise OlderError(f"this is hpcforge {ours}, and {newest} is of hpcforge {seen[newest]}")
+class OlderError(ExpectedError):
+    """This hpcforge is older than one that has applied before."""
+
+    hint = "it could undo what it does not know: install that version or a newer one"
+
+
+def refuse_older(ours: str, roster: Roster) -> None:
+    """Raise `OlderError` if a newer hpcforge wrote the roster."""
+    if roster.run is not None and _version(roster.run.hpcforge) > _version(ours):
+        raise OlderError(f"this is hpcforge {ours}, and {_called(roster.run)} is of hpcforge {roster.run.hpcforge}")
     if roster.newer:
         raise OlderError(f"this is hpcforge {ours}, and the roster on the head was {roster.problem}")
+
+
+def distrusted(ours: str, number: int | None, receipts: Mapping[str, Mapping[str, Any] | None]) -> dict[str, str]:
+    """Nodes that are left out for what their receipts say, and why; a node speaks for nobody but itself.
+
+    `number` is the last run's by the roster; None where there is none to compare with.
+    """
+    found = {}
+    for node, receipt in receipts.items():
+        if receipt is None:
+            continue
+        version, run = receipt.get("hpcforge"), receipt.get("run") or 0
+        if version and _version(version) > _version(ours):
+            found[node] = (
+                f"its receipt is of hpcforge {version}, and this is {ours}: install that version or a newer one"
+            )
+        elif run > (_NO_RUN if number is None else number + _AHEAD):
+            last = "no cluster has had so many" if number is None else f"the last one of this cluster is {number}"
+            found[node] = (
+                f"its receipt tells of run {run}, and {last}: nodes that believed it would refuse every run until "
+                f"then; look at that node, and move {_RECEIPT} away there"
+            )
+    return found
 
 
 def commit_warning(ours: Commit | None, last: LastRun | None, descends: bool | None) -> str | None:
@@ -52,6 +75,6 @@ def _called(run: LastRun) -> str:
 def _version(text: str) -> Version:
     """What is no version is older than everything: it cannot refuse anybody."""
     try:
-        return Version(text)
+        return Version(text[:64])
     except InvalidVersion:
         return Version("0.dev0")

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+from hpcforge import __version__
 from hpcforge.cluster.model import Cluster
 from hpcforge.engines.tasks import Engine
 from hpcforge.plan.admission import parse_slurm_nodes
@@ -13,9 +15,11 @@ from hpcforge.plan.diff import SLURM_NODES, surplus
 from hpcforge.plan.observed import Observed
 from hpcforge.plan.plan import Leaving
 from hpcforge.plan.roster import PATH as ROSTER_PATH
-from hpcforge.plan.roster import Enrolled, Roster, leaving, parse_roster
+from hpcforge.plan.roster import Enrolled, Known, Roster, leaving, parse_roster, strangers
 from hpcforge.run.history import Copy
+from hpcforge.run.host_certificates import fingerprint
 from hpcforge.run.observe import observe, observe_leaving
+from hpcforge.run.succession import distrusted
 
 
 @dataclass(frozen=True)
@@ -27,6 +31,7 @@ class Survey:
     roster: Roster
     leaving: tuple[Leaving, ...]
     going: Mapping[str, Observed]  # the answers of those that leave
+    strangers: frozenset[str] = field(default=frozenset())  # nodes of the roster that only the head knows
 
     @property
     def at_work(self) -> dict[str, Observed]:
@@ -41,12 +46,14 @@ def survey(
     nodes: Sequence[str],
     reach: Callable[[Mapping[str, Enrolled]], None],
     say: Callable[[str], None],
+    inventory: Mapping[str, Known],
     *,
     whole: bool,
 ) -> Survey:
     """Ask the nodes, and the head in any case. `reach` is called with nodes that leave, so that they can be asked, too.
 
-    Nodes that leave are looked for only where the `whole` cluster is meant.
+    Nodes that leave are looked for only where the `whole` cluster is meant, and asked only where this host's copy of
+    the roster or the `inventory` says the same of them as the head does.
     """
     controller = cluster.slurm.controller
     asked = nodes if controller in nodes else (*nodes, controller)
@@ -59,11 +66,17 @@ def survey(
         why = f"the roster on {controller} cannot be used: {roster.problem}"
         roster, instead = Copy.of(cluster.name).in_place_of(roster, cluster.name)
         say(f"{why}; {instead}")
+    number = roster.run.number if roster.run else None
+    for name, reason in distrusted(__version__, number, {name: one.receipt for name, one in seen.items()}).items():
+        seen[name] = Observed(name, unreachable=reason)
+    head = seen[controller]
     gone = leaving(roster, cluster) if whole else {}
+    unknown = strangers(roster, cluster, [inventory, Copy.of(cluster.name).known(cluster.name)])
+    reached = {name: one for name, one in gone.items() if name not in unknown}
     going: dict[str, Observed] = {}
-    if gone:
-        reach(gone)
-        going = observe_leaving(engine, cluster, tuple(gone))
+    if reached:
+        reach(reached)
+        going = observe_leaving(engine, cluster, tuple(reached))
     known = parse_slurm_nodes(head.answers.get(SLURM_NODES, ""))
     return Survey(
         observed={name: seen[name] for name in nodes},
@@ -71,7 +84,18 @@ def survey(
         roster=roster,
         leaving=tuple(
             Leaving(name, one.address, name in known, going[name].unreachable, surplus(going[name]))
+            if name in going
+            else Leaving(name, one.address, name in known, None, unknown=_not_entered(name, one, controller))
             for name, one in gone.items()
         ),
         going=going,
+        strangers=unknown,
+    )
+
+
+def _not_entered(name: str, one: Enrolled, controller: str) -> str:
+    keys = ", ".join(fingerprint(base64.b64decode(key.split()[1])) for key in one.host_keys) or "none"
+    return (
+        f"only the roster on {controller} says which machine it is: at {one.address}, with host key {keys}; "
+        f"nobody logs in there until that is confirmed: hpcforge trust BLUEPRINT {name}"
     )

@@ -107,7 +107,9 @@ class _Walker:
             self.result.outcomes[one.node] = {}
             self.nodes[one.node] = _Node(one.node, deque(leaving_stages(one, run)))
             jobs = plan.jobs.get(one.node, ())
-            if one.unreachable is not None and jobs:  # away from us, but not from Slurm: to forget it would kill them
+            if one.unknown is not None:
+                self._end(self.nodes[one.node], Outcome("failed", one.unknown))
+            elif one.unreachable is not None and jobs:  # away from us, but not from Slurm: to forget it would kill them
                 why = f"unreachable, and Slurm says that jobs run there: {', '.join(jobs)}"
                 self._end(self.nodes[one.node], Outcome("deferred", why))
             elif one.unreachable is not None:
@@ -310,7 +312,7 @@ class _Walker:
             self.result.changed[node.name] = self.result.changed.get(node.name, 0) + 1
         elif event.kind == "role_done" and event.data.get("role") in node.running.completes:
             self._settle(node.name, str(event.data["role"]), Outcome("done"))
-        elif event.kind == "done" and "facts" in event.data:
+        elif event.kind == "done" and "memory_kib" in event.data["facts"]:  # first contact ends without facts
             self.result.facts[node.name] = event.data["facts"]
         elif event.kind == "result":
             self._end_stage(node, event.data)

@@ -18,13 +18,14 @@ from pathlib import Path
 from typing import NamedTuple
 
 from hpcforge.cluster.model import Wheel
+from hpcforge.errors import ExpectedError
 
 # Builds for CPUs are called 2.13.0+cpu and are on no general index.
 _VENDOR_INDEX = "https://download.pytorch.org/whl/cpu"
 _ERROR_LINES = 6
 
 
-class FetchError(Exception):
+class FetchError(ExpectedError):
     """Wheels that nodes need could not be had; `hint` says what to do."""
 
     def __init__(self, message: str, hint: str) -> None:

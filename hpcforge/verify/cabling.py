@@ -21,7 +21,7 @@ IB_COMMAND = ("ibnetdiscover",)
 _LLDP, _IB = ".lldp.json", ".ibnetdiscover"
 
 _RECORD = re.compile(r'(Switch|Ca|Rt)\s+\d+ "(?P<id>[^"]+)"\s*# "(?P<said>[^"]*)"')
-_PORT = re.compile(r'\[(?P<port>\d+)\](?:\([0-9a-f]+\))?\s+"(?P<peer>[^"]+)"\[(?P<peer_port>\d+)\]')
+_PORT = re.compile(r'\[(?P<port>[0-9]{1,6})\](?:\([0-9a-f]+\))?\s+"(?P<peer>[^"]+)"\[(?P<peer_port>[0-9]{1,6})\]')
 _AGGREGATION = "Aggregation Node"  # of in-switch reduction: a port inside the switch, not a cable
 
 
@@ -40,8 +40,8 @@ def parse_lldp(text: str, name: str) -> list[tuple[End, End]]:
             for interface, told in entry.items()
             if told.get("via") == "LLDP"
         ]
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise CablingError(f"{name}: this is not what `lldpctl -f json` writes ({error!r})") from error
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise CablingError(f"{name}: this is not what `lldpctl -f json` writes ({error!r:.200})") from error
 
 
 def _neighbour(told: Mapping[str, Any]) -> End:
@@ -52,8 +52,9 @@ def _neighbour(told: Mapping[str, Any]) -> End:
     identity = inner.get("id", {})
     port = told.get("port", {})
     port_id = port.get("id", {})
-    by_id = [port_id["value"]] if port_id.get("type") in ("ifname", "ifalias", "local") else []
-    return End((*names, str(identity.get("value", "?"))), (*by_id, *([port["descr"]] if port.get("descr") else [])))
+    by_id = [str(port_id["value"])] if port_id.get("type") in ("ifname", "ifalias", "local") else []
+    descr = [str(port["descr"])] if port.get("descr") else []
+    return End((*names, str(identity.get("value", "?"))), (*by_id, *descr))
 
 
 def parse_ibnetdiscover(text: str) -> list[tuple[End, End]]:

@@ -16,11 +16,11 @@ from typing import Any
 from hpcforge.blueprint.hostlist import HostlistError, expand
 from hpcforge.verify.head import Completed
 
-_LABELLED = re.compile(r"^ *(\d+): ?(.*)$")  # srun --label pads the task number
+_LABELLED = re.compile(r"^ *([0-9]{1,9}): ?(.*)$")  # srun --label pads the task number
 _SLURM = re.compile(r"^(?:srun|slurmstepd|slurmd)(?:-\S+)?: (?:error|fatal): (.*)$")
 _NODE_FAILED = re.compile(r"Node failure on ([\w.-]+)|task launch for \S+ failed on node ([\w.-]+)", re.IGNORECASE)
-_TASK_EXIT = re.compile(r"^(\S+): tasks? [\d,-]+: Exited with exit code (\d+)$")  # "w[1-2]: tasks 0-1: ..."
-_REPORTED = re.compile(r"^\s+(rank|exitcode)\s*: (-?\d+)")
+_TASK_EXIT = re.compile(r"^(\S+): tasks? [\d,-]+: Exited with exit code ([0-9]{1,9})$")  # "w[1-2]: tasks 0-1: ..."
+_REPORTED = re.compile(r"^\s+(rank|exitcode)\s*: (-?[0-9]{1,9})\b")
 _MAX_EVENT = 1 << 20
 
 

@@ -10,10 +10,13 @@ from typing import Any, Literal
 
 from pydantic import TypeAdapter, ValidationError
 
+from hpcforge.blueprint import values as v
 from hpcforge.blueprint.hostlist import fold
 
 SCHEMA_VERSION = 1
 VERDICTS_PATH = "/var/lib/hpcforge/verdicts.json"  # on the head
+
+_LAST_S = 1e11  # since 1970: the year 5138
 
 Status = Literal[
     "passed",
@@ -31,8 +34,8 @@ class Verdict:
 
     test: str
     status: Status
-    nodes: tuple[str, ...]  # that the test ran on, or was to run on
-    left_out: Mapping[str, str] = field(default_factory=dict)  # nodes of the test that it did not span, and why
+    nodes: tuple[v.NodeName, ...]  # that the test ran on, or was to run on
+    left_out: Mapping[v.NodeName, str] = field(default_factory=dict)  # nodes of the test that it did not span, and why
     ranks: int = 0
     rank: int | None = None  # the rank to blame, where one can be told
     node: str | None = None  # the node to blame, where one can be told
@@ -75,11 +78,16 @@ def load(text: str) -> Recorded:
         version, time_s = document["schema_version"], float(document["time_s"])
         if version != SCHEMA_VERSION:
             return Recorded(problem=f"written by another version of hpcforge (schema {version!r:.20})")
-        return Recorded(_VERDICTS.validate_python(document["verdicts"]), time_s)
+        if not 0 <= time_s <= _LAST_S:
+            return Recorded(problem=f"damaged: its time is {time_s:g}")
+        verdicts = _VERDICTS.validate_python(document["verdicts"])
+        for one in verdicts:
+            summary_line(one)  # measurements are free in form: those that cannot be told are found here
+        return Recorded(verdicts, time_s)
     except ValidationError as error:
         first = error.errors()[0]
         return Recorded(problem=f"damaged: {'.'.join(str(part) for part in first['loc'])}: {first['msg']}")
-    except (ValueError, TypeError, KeyError, RecursionError) as error:
+    except (ValueError, TypeError, KeyError, OverflowError, RecursionError) as error:
         return Recorded(problem=f"damaged: {type(error).__name__}: {error}")
 
 

@@ -1,6 +1,19 @@
 from __future__ import annotations
 
-from hpcforge.blueprint.diagnostics import Diagnostic, Mark, Source, did_you_mean, quote, render, to_json
+import time
+
+from hpcforge.blueprint.diagnostics import (
+    MAX_SHOWN,
+    Diagnostic,
+    Mark,
+    Source,
+    did_you_mean,
+    quote,
+    render,
+    render_all,
+    to_json,
+)
+from hpcforge.blueprint.reader import read_bytes
 
 
 def shown(line: str, column: int, width: int) -> list[str]:
@@ -43,3 +56,29 @@ def test_did_you_mean() -> None:
     assert did_you_mean("haed", ["head", "login"]) == "did you mean `head`?"
     assert did_you_mean("xyz", ["head", "login"]) == "known: head, login"
     assert did_you_mean("xyz", map(str, range(100))) is None
+
+
+def test_of_thousands_a_hundred_are_shown_and_the_rest_counted() -> None:
+    """0.5 MB of `a: b` printed 12 MB."""
+    document = read_bytes(b"a: b\n" * 5_000, "f")
+    text = render_all(document.diagnostics)
+    assert text.count("error: ") == MAX_SHOWN
+    assert text.endswith("\n\nand 4,899 more errors\n")
+    assert len(text) < 20_000
+
+
+def test_a_long_line_is_not_read_anew_for_each_error() -> None:
+    """31 KB of errors on one line took 21 s."""
+    line = "{" + ", ".join(f"token{place}x: 1" for place in range(2_500)) + ", secret: hunter2, x: y}"
+    source = Source("f", (line,))
+    start = time.process_time()
+    text = render_all(Diagnostic("error", "m", source, Mark(1, column)) for column in range(1, len(line), 12))
+    assert time.process_time() - start < 1
+    assert "hunter2" not in text + "".join(shown(line, len(line) - 3, 1))
+
+
+def test_what_a_message_says_is_printable_and_short() -> None:
+    text = render(Diagnostic("error", "\x1b[31m" + "x" * 10_000, Source("f\n"), hint="\u202e" + "y" * 10_000))
+    assert len(text) < 5_000
+    assert all(line.isprintable() for line in text.splitlines())
+    assert len(text.splitlines()) == 2

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import random
+import time
+from itertools import product
 
 import pytest
 from ClusterShell.NodeSet import RESOLVER_NOGROUP, NodeSet
@@ -16,8 +18,13 @@ from hpcforge.blueprint.hostlist import HostlistError, expand, fold
         ("n[1,3,5-6]", ["n1", "n3", "n5", "n6"]),
         ("n[8-11]", ["n8", "n9", "n10", "n11"]),
         ("r[1-2]n[1-2]-ib0", ["r1n1-ib0", "r1n2-ib0", "r2n1-ib0", "r2n2-ib0"]),
+        ("r1[8-10]", ["r18", "r19", "r110"]),  # not r18 to r110
+        ("n[1-2][3-4]", ["n13", "n14", "n23", "n24"]),
         ("z,b[2-3],a", ["z", "b2", "b3", "a"]),  # in the order written: addresses go with names
         ("10.1.0.20,10.1.0.[3-4]", ["10.1.0.20", "10.1.0.3", "10.1.0.4"]),
+        ("n[1-2][1-2]", ["n11", "n12", "n21", "n22"]),  # side by side, and before digits: ClusterShell takes neither
+        ("[1-2]18446744073709551615", ["118446744073709551615", "218446744073709551615"]),
+        ("n[08-11]x,n[0-1]", ["n08x", "n09x", "n10x", "n11x", "n0", "n1"]),
     ],
 )
 def test_expand(text: str, names: list[str]) -> None:
@@ -70,3 +77,42 @@ def test_fold_is_what_clustershell_makes_of_the_names_one_by_one() -> None:
         names = [dice.choice(kinds)() for _ in range(dice.randrange(60))]
         names = sorted(set(names)) if dice.random() < 0.6 else names
         assert fold(names) == str(NodeSet.fromlist(names, resolver=RESOLVER_NOGROUP))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "my-gpu-nodes-room2-rack07-[01-32",  # doubled with each letter
+        "a" * 200_000 + "[",
+        "[1-2]" * 100_000,
+        "," * 330_000,  # 15 s
+        "a," * 165_000 + "@",
+        "[," * 100_000,
+        "w[" + "1," * 100_000 + "1]",
+        "w[" + ",".join(map(str, range(100_000))) + "]",
+        "a" * 100_000 + "[1-16000]",  # 1.6 GB of names
+        "a[1]" + "[2]" * 100_000 + "[1-16000]",
+    ],
+    ids=lambda text: f"{text[:12]} of {len(text)}",
+)
+def test_what_takes_no_time_although_it_is_long(text: str) -> None:
+    start = time.process_time()
+    with pytest.raises(HostlistError):
+        expand(text)
+    assert time.process_time() - start < 1
+
+
+def test_irregular_names_are_folded_in_no_time() -> None:
+    """ClusterShell takes 10 s for the first and second, and minutes for the third."""
+    dice = random.Random(2)
+    for names in (
+        [f"r{dice.randrange(100)}n{dice.randrange(100)}c{dice.randrange(100)}" for _ in range(2_000)],
+        ["a" + "b".join(str(dice.randrange(10)) for _ in range(20)) for _ in range(2_000)],
+        [f"r{dice.randrange(40):02}n{dice.randrange(40)}c{dice.randrange(100)}-ib" for _ in range(16_000)],
+    ):
+        once = sorted(set(names))
+        start = time.process_time()
+        text = fold(once)
+        assert time.process_time() - start < 5  # at most 1 s of one core
+        assert sorted(expand(text)) == once
+    assert fold(f"r{rack:03}n{node:02}" for rack, node in product(range(1, 300), range(1, 33))) == "r[001-299]n[01-32]"

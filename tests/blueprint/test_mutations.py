@@ -85,3 +85,13 @@ def test_every_length_of_a_blueprint(tmp_path: Path) -> None:
         (tmp_path / "cut.yaml").write_text(text[:end])
         with pytest.raises(InvalidInput):
             load(tmp_path / "cut.yaml")
+
+
+def test_a_key_file_that_is_not_there_is_said_with_its_path(tmp_path: Path) -> None:
+    whole = {**WHOLE, "users": {**WHOLE["users"], "zoe": {"uid": 2999, "keys": ["keys/zoe.pub"]}}}
+    (tmp_path / "site.yaml").write_text(json.dumps(whole))
+    with pytest.raises(InvalidInput) as caught:
+        load(tmp_path / "site.yaml")
+    text = render_all(caught.value.diagnostics)
+    assert "there is no file `zoe.pub` there" in text
+    assert f"looked for as {tmp_path}/keys/zoe.pub" in text

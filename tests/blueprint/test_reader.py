@@ -71,3 +71,10 @@ def test_what_is_no_regular_file_is_not_opened(tmp_path: Path) -> None:
 def test_aliases_cost_nothing() -> None:
     lines = ["a0: &a0 [x, x]", *(f"a{n}: &a{n} [*a{n - 1}, *a{n - 1}]" for n in range(1, 60))]
     assert len(read_bytes("\n".join(lines).encode(), "f").diagnostics) == 60 + 59
+
+
+def test_an_unquoted_hostlist_in_braces_is_told_to_be_quoted() -> None:
+    text = said(b"partitions:\n  main: {nodes: w[01-04], default: true}\n")
+    assert "f:2:18: error: not valid YAML" in text
+    assert text.endswith('hint: within braces a hostlist needs quotes: `"w[01-04]"`')
+    assert "quotes" not in said(b"a: {b: 'c' d}\n")

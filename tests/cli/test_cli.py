@@ -11,7 +11,7 @@ from hpcforge.cli.exit_codes import Exit, worst
 
 REPOSITORY = Path(__file__).parents[2]
 REHEARSAL = str(REPOSITORY / "blueprints" / "rehearsal.yaml")
-_WORDS = "validate show design explain pin plan apply verify status nodes rehearse secrets schema"
+_WORDS = "validate show design explain pin plan apply verify status nodes rehearse secrets schema trust"
 VERBS = _WORDS.split()
 GROUPS = {
     "rehearse": ("up", "status", "ssh", "save", "restore", "forget", "down"),

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from hpcforge.blueprint.diagnostics import InvalidInput
+from hpcforge.blueprint.diagnostics import MAX_SHOWN, InvalidInput
 from hpcforge.cluster import load
 
 VALID = Path(__file__).parents[1] / "blueprint" / "cases" / "valid.yaml"
@@ -37,5 +37,6 @@ def test_thousands_of_errors(tmp_path: Path) -> None:
     start = time.process_time()
     with pytest.raises(InvalidInput) as caught:
         load(path)
-    assert len(caught.value.diagnostics) >= 3_000
-    assert time.process_time() - start < 60
+    assert len(caught.value.diagnostics) == MAX_SHOWN
+    assert caught.value.diagnostics[-1].message == "and more: shown when what is said here is mended"
+    assert time.process_time() - start < 10  # about 1 s of one core

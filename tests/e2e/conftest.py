@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import shutil
 import subprocess
 import sys
@@ -45,7 +46,7 @@ class Site:
 
     def ssh(self, node: str, script: str) -> str:
         """A shell script on a node; it must succeed."""
-        done = self.cli("rehearse", "ssh", node, "--", "sh", "-c", script)
+        done = self.cli("rehearse", "ssh", node, "--", shlex.join(["sh", "-c", script]))
         assert done.returncode == 0, done.stderr
         return done.stdout
 

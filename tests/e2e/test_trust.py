@@ -5,11 +5,13 @@ And what those keys are good for: users go from node to node by name without a q
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -35,6 +37,29 @@ software: {{os: {{name: debian, release: "12"}}}}
 slurm: {{controller: n1, reserve: {{cores: 1, memory_gib: 1}}, partitions: {{main: {{nodes: all, default: true}}}}}}
 users:
   ada: {{uid: 2001}}
+"""
+# The role as it was until hpcforge managed keys in /etc/ssh.
+KEYS_IN_HOMES = """\
+description: Keys in homes.
+on: "true"
+needs: [base]
+accounts:
+  - {for_each: cluster.users, name: "{{ item.name }}", uid: "{{ item.uid }}", home: "{{ item.home }}"}
+directories:
+  - for_each: cluster.users
+    when: item.keys
+    path: "{{ item.home }}/.ssh"
+    mode: "0700"
+    owner: "{{ item.name }}"
+    group: "{{ item.name }}"
+files:
+  - for_each: cluster.users
+    when: item.keys
+    path: "{{ item.home }}/.ssh/authorized_keys"
+    template: authorized_keys.j2
+    mode: "0600"
+    owner: "{{ item.name }}"
+    group: "{{ item.name }}"
 """
 
 
@@ -65,6 +90,33 @@ class Here:
         done = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=300)
         assert not check or done.returncode == 0, done.stderr
         return done.stdout
+
+    @property
+    def users_role(self) -> Path:
+        return self.blueprint.with_name("roles") / "users/role.yaml"
+
+    def with_users(self, *users: str) -> None:
+        """The blueprint with these users in place of those that it has."""
+        text = self.blueprint.read_text()
+        head, _, rest = text.partition("users:\n")
+        kept = [line for line in rest.splitlines(keepends=True) if not line.startswith("  ")]
+        self.blueprint.write_text(head + "users:\n" + "".join(f"  {user}\n" for user in users) + "".join(kept))
+
+    def key_of(self, name: str) -> str:
+        """The public key of a key pair of a user's own, on this host."""
+        path = self.blueprint.with_name(f"key_{name}")
+        if not path.exists():
+            subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", name, "-f", path], check=True)
+        return path.with_name(f"{path.name}.pub").read_text().strip()
+
+    def logs_in(self, name: str, node: str) -> bool:
+        """Whether a user gets into a node from here with that key."""
+        options = ["BatchMode=yes", "IdentitiesOnly=yes", "IdentityAgent=none", "StrictHostKeyChecking=no"]
+        options += ["UserKnownHostsFile=/dev/null", "LogLevel=ERROR"]
+        ssh = ["ssh", *(word for option in options for word in ("-o", option))]
+        key, address = self.blueprint.with_name(f"key_{name}"), self.lab.node(node).address
+        ended = subprocess.run([*ssh, "-i", key, f"{name}@{address}", "id", "-un"], capture_output=True, check=False)
+        return ended.stdout.strip() == name.encode()
 
     def ask(self, name: str) -> str:
         """What a user of n1 gets who runs `hostname` on another node, with nobody to answer a question."""
@@ -155,6 +207,95 @@ def test_a_new_authority_is_brought_to_all(here: Here) -> None:
     assert here.inside("n1", "cat /etc/ssh/ssh_known_hosts2") not in ("", before)
     assert here.ask(here.lab.node("n2").address) == "n2\n"
     assert here.cli("plan").returncode == 0
+
+
+HERS = "sh -c 'ls -A /home/ada/.ssh; stat -c %U:%a /home/ada/.ssh; readlink /home/ada/.ssh/authorized_keys'"
+
+
+def test_keys_of_an_earlier_hpcforge_move_out_of_homes(here: Here) -> None:
+    """What was there before is hers again, the new place is read before the old one is given up."""
+    new = here.users_role.read_text()
+    for node in ("n1", "n2"):
+        here.inside(
+            node, "su ada -c 'mkdir -p -m 0700 ~/.ssh; rm -f ~/.ssh/*; ln -s ../elsewhere ~/.ssh/authorized_keys'"
+        )
+    before = [here.inside(node, HERS) for node in ("n1", "n2")]
+    here.with_users(f'ada: {{uid: 2001, keys: ["{here.key_of("ada")}"]}}')
+    here.users_role.write_text(KEYS_IN_HOMES)
+    assert here.cli("apply", "--yes").returncode == 0
+    assert here.inside("n2", "test -f /home/ada/.ssh/authorized_keys && echo file") == "file\n"
+    assert here.logs_in("ada", "n2")
+    here.users_role.write_text(new)
+    done = here.cli("apply", "--yes")
+    assert done.returncode == 0, done.stderr
+    assert [here.inside(node, HERS) for node in ("n1", "n2")] == before
+    assert here.inside("n2", "stat -c %U /home/ada/.ssh/authorized_keys") == "ada\n"
+    assert all(here.logs_in("ada", node) for node in ("n1", "n2"))
+    assert here.inside("n2", "stat -c %U:%a /etc/ssh/authorized_keys.d/ada") == "root:644\n"
+    assert here.cli("plan").returncode == 0
+
+
+def test_keys_that_leave_let_nobody_in(here: Here) -> None:
+    here.with_users("ada: {uid: 2001}")
+    done = here.cli("apply", "--yes")
+    assert done.returncode == 0, done.stderr
+    assert not here.logs_in("ada", "n2")
+    assert (
+        here.inside("n2", "ls /etc/ssh/authorized_keys.d /etc/ssh/sshd_config.d/hpcforge_authorized*", check=False)
+        == ""
+    )
+    assert here.cli("plan").returncode == 0
+
+
+def test_users_that_would_lock_hpcforge_out_are_taken_back(here: Here) -> None:
+    """Keys are read from /etc/ssh alone, and the login user has none there."""
+    new = here.users_role.read_text()
+    here.with_users(f'ada: {{uid: 2001, keys: ["{here.key_of("ada")}"]}}')
+    here.users_role.write_text(new.replace(".ssh/authorized_keys .ssh/authorized_keys2 ", ""))
+    done = here.cli("apply", "--yes")
+    assert done.returncode != 0
+    assert "no new connection could be made" in done.stdout + done.stderr
+    for node in ("n1", "n2"):
+        _until(lambda node=node: here.inside(node, "test ! -e /etc/ssh/authorized_keys.d/ada && echo gone") == "gone\n")
+    here.users_role.write_text(new)
+    assert "taken back" in here.cli("plan").stdout
+    assert here.cli("apply", "--yes").returncode == 0
+    assert here.logs_in("ada", "n2")
+
+
+def test_the_login_users_only_key_is_not_taken_away(here: Here) -> None:
+    """Keys that leave are guarded as keys that come."""
+    public = here.lab.key.with_name("key.pub").read_text().strip()
+    uid = here.inside("n1", "id -u ops").strip()
+    here.with_users("ada: {uid: 2001}", f'ops: {{uid: {uid}, keys: ["{public}"]}}')
+    assert here.cli("apply", "--yes").returncode == 0
+    own = "/home/ops/.ssh/authorized_keys"
+    for node in ("n1", "n2"):
+        here.inside(node, f"mv {own} {own}.away")
+    try:
+        here.with_users("ada: {uid: 2001}", f"ops: {{uid: {uid}}}")
+        done = here.cli("apply", "--yes")
+        assert done.returncode != 0
+        for node in ("n1", "n2"):
+            _until(lambda node=node: "ssh-" in here.inside(node, "cat /etc/ssh/authorized_keys.d/ops", check=False))
+        plan = here.cli("plan")
+        assert plan.returncode == 2
+        assert "users: file /etc/ssh/authorized_keys.d/ops" in plan.stdout
+    finally:
+        for node in ("n1", "n2"):
+            here.inside(node, f"mv {own}.away {own}")
+    assert here.cli("apply", "--yes").returncode == 0
+    assert here.inside("n1", "ls /etc/ssh/authorized_keys.d", check=False) == ""
+
+
+def _until(holds: Callable[[], bool], timeout_s: float = 120) -> None:
+    deadline = time.monotonic() + timeout_s
+    while True:
+        with contextlib.suppress(AssertionError):  # nobody is let in meanwhile
+            if holds():
+                return
+        assert time.monotonic() < deadline
+        time.sleep(2)
 
 
 def test_a_jump_host_that_is_no_node_is_recorded_with_its_user(here: Here) -> None:

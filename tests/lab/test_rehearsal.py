@@ -60,6 +60,23 @@ def test_words_of_a_command_arrive_as_given(rehearsal: Rehearsal) -> None:
     assert rehearsal.ssh("head", "printf", "%s|", "a b", "$HOME", "'").stdout == "a b|$HOME|'|"
 
 
+@pytest.mark.parametrize(
+    ("words", "printed"),
+    [
+        (["sudo", "sh", "-c", "'echo x'"], "x\n"),
+        (["echo", "'a", "b'", "$HOME"], "a b /home/ops\n"),
+        (["printf '%s|' 'a  b' c; echo done"], "a  b|c|done\n"),
+    ],
+)
+def test_rehearse_ssh_passes_words_on_as_ssh_does(rehearsal: Rehearsal, words: list[str], printed: str) -> None:
+    command = [sys.executable, "-m", "hpcforge", "rehearse", "ssh", "--lab", rehearsal.name, "head", "--", *words]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (0, printed, "")
+    assert rehearsal.lab is not None
+    by_ssh = subprocess.run([*labs.ssh_argv(rehearsal.lab, "head"), *words], capture_output=True, text=True, check=True)
+    assert by_ssh.stdout == printed
+
+
 def test_a_changed_host_key_is_refused(rehearsal: Rehearsal, tmp_path: Path) -> None:
     lab = rehearsal.lab
     assert lab is not None

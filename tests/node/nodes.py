@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from hpcforge.engines.answers import Hearing
 from hpcforge.lab import lab as labs
 from hpcforge.node import bundle
 
@@ -38,7 +39,7 @@ class Node:
     def send(self, request: dict[str, Any]) -> Events:
         """Ask the node program; its answers."""
         output = self.shell(bundle.first_command(become=True), stdin=bundle.payload(request))
-        return [json.loads(line) for line in output.splitlines()]
+        return taken(output)
 
     @contextmanager
     def started(self, request: dict[str, Any]) -> Iterator[subprocess.Popen[str]]:
@@ -95,6 +96,14 @@ def converge(phase: str, work: list[dict[str, Any]], **more: Any) -> dict[str, A
     this = more.pop("run", None) or run()
     task = more.pop("task", f"{phase}:{this['id']}")
     return {"verb": "converge", "phase": phase, "work": work, "run": this, "task": task, **more}
+
+
+def taken(output: str) -> Events:
+    """Answers, each of which the engine takes for one."""
+    hearing = Hearing()
+    for line in output.splitlines():
+        assert hearing.take(line), (hearing.against, line)
+    return [json.loads(line) for line in output.splitlines()]
 
 
 def of(events: Events, kind: str) -> Events:

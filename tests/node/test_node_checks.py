@@ -6,6 +6,7 @@ import pytest
 
 from hpcforge.node import checks, commands
 from hpcforge.node.events import NodeError
+from hpcforge.plan.admission import SLURM_NODES_COMMAND, parse_slurm_nodes
 
 
 def test_outcomes(wanted):
@@ -41,6 +42,46 @@ def test_endless_output_is_bounded():
     outcome = commands.run(["yes"], 0.3)
     assert outcome.timed_out
     assert len(outcome.stdout) == commands.OUTPUT_LIMIT
+    assert outcome.cut
+
+
+def test_output_that_is_cut_is_a_failure_for_who_reads_it(wanted):
+    much = ["head", "-c", str(commands.OUTPUT_LIMIT + 1), "/dev/zero"]
+    just = ["head", "-c", str(commands.OUTPUT_LIMIT), "/dev/zero"]
+    with pytest.raises(NodeError, match="more than 4 MiB of output"):
+        checks.output(much)
+    with pytest.raises(NodeError, match="more than 4 MiB of output"):
+        commands.succeed(much, 5)
+    assert checks.attempt(wanted.check(*much, stdout="x"), 5) == "more than 4 MiB of output"
+    assert checks.attempt(wanted.check(*much), 5) is None  # nobody reads it
+    assert len(checks.output(just)) == commands.OUTPUT_LIMIT
+
+
+SHOWN = (
+    "NodeName=gpu{0:05} Arch=x86_64 CoresPerSocket=64 CPUAlloc=0 CPUTot=256 CPULoad=0.10 AvailableFeatures=(null) "
+    "ActiveFeatures=(null) Gres=gpu:h200:8 NodeAddr=10.9.{1}.{2} NodeHostName=gpu{0:05} Version=22.05.8 OS=Linux "
+    "6.1.0-18-amd64 #1 SMP PREEMPT_DYNAMIC Debian 6.1.76-1 RealMemory=2063000 AllocMem=0 FreeMem=2001000 Sockets=2 "
+    "Boards=1 State=IDLE+DRAIN ThreadsPerCore=2 TmpDisk=0 Weight=1 Owner=N/A MCS_label=N/A Partitions=main "
+    "BootTime=2026-11-01T10:00:00 SlurmdStartTime=2026-11-01T10:01:00 LastBusyTime=2026-11-20T14:42:46 "
+    "CfgTRES=cpu=256,mem=2063000M,billing=256 AllocTRES= CapWatts=n/a CurrentWatts=0 AveWatts=0 "
+    "ExtSensorsJoules=n/s ExtSensorsWatts=0 ExtSensorsTemp=n/s "
+    "Reason=hpcforge: memory 1800.5 GiB, declared 2014 GiB (2013 GiB after the reserve) [root@2026-11-20T14:42:46]"
+)
+
+
+def test_ten_thousand_drained_nodes_fit_an_answer(tmp_path, monkeypatch):
+    names = range(10_000)
+    (tmp_path / "all").write_text("".join(SHOWN.format(n, n // 250, n % 250) + "\n" for n in names))
+    assert (tmp_path / "all").stat().st_size > commands.OUTPUT_LIMIT
+    scontrol = tmp_path / "scontrol"
+    scontrol.write_text(f'#!/bin/sh\n[ "$*" = "--oneliner show node" ] && cat {tmp_path}/all\n')
+    scontrol.chmod(0o755)
+    monkeypatch.setitem(commands.ENVIRONMENT, "PATH", f"{tmp_path}:{commands.ENVIRONMENT['PATH']}")
+    found = parse_slurm_nodes(checks.output(SLURM_NODES_COMMAND))
+    assert len(found) == 10_000
+    assert set(found.values()) == set(parse_slurm_nodes(SHOWN.format(0, 0, 0)).values())
+    scontrol.write_text("#!/bin/sh\nexit 1\n")
+    assert checks.output(SLURM_NODES_COMMAND) is None
 
 
 def test_waiting_until_it_passes(tmp_path, wanted):

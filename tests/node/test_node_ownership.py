@@ -8,6 +8,8 @@ import pytest
 from hpcforge.node import originals, ownership
 from hpcforge.node.receipt import EMPTY
 
+from .conftest import GROUP, OWNER
+
 
 @pytest.fixture
 def kept(tmp_path, monkeypatch):
@@ -37,7 +39,7 @@ def test_what_was_there_before_is_taken_down_once(tmp_path, kept, wanted):
         "before": None,
         "made": [str(tmp_path / "deep/er"), str(tmp_path / "deep")],
     }
-    assert files[str(link)]["before"] == {"link": "elsewhere"}
+    assert files[str(link)]["before"] == {"link": "elsewhere", "owner": OWNER, "group": GROUP}
     assert [path.read_text() for path in kept.iterdir()] == ["before us\n"]
     assert {path.stat().st_mode & 0o777 for path in (kept, *kept.iterdir())} == {0o700, 0o600}
 

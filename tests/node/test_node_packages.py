@@ -4,7 +4,7 @@ import subprocess
 
 import pytest
 
-from hpcforge.node import apt, dpkg, starts
+from hpcforge.node import apt, dpkg, simulate, starts
 from hpcforge.node.events import NodeError
 
 DPKG_QUERY = """\
@@ -72,7 +72,7 @@ def test_a_lock_that_was_waited_for_is_not_the_failure():
 
 
 def test_names_of_unknown_packages():
-    assert apt.unknown(RECORDED["unknown"]) == {"nonexistent-foo", "slurm-llnl"}
+    assert simulate.unknown(RECORDED["unknown"]) == {"nonexistent-foo", "slurm-llnl"}
 
 
 def test_essence_is_what_says_why():

@@ -14,6 +14,8 @@ import pytest
 from hpcforge import node
 from hpcforge.node import bundle, contact, events, facts, main
 
+from .nodes import taken
+
 FOLDER = Path(node.__file__).parent
 STAY = {"__init__", "bundle", "contact"}
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="the node program runs as root")
@@ -29,7 +31,7 @@ def answers(request: dict[str, Any]) -> list[dict[str, Any]]:
         check=False,
     )
     assert (end.returncode, end.stderr) == (0, "")
-    return [json.loads(line) for line in end.stdout.splitlines()]
+    return taken(end.stdout)
 
 
 def test_every_module_travels():
@@ -44,6 +46,31 @@ def test_python_3_9_and_standard_library_only(name):
     for module in imported:
         own = module == "hpcforge.node" or module.removeprefix("hpcforge.node.") in bundle.MODULES
         assert own or module.split(".")[0] in sys.stdlib_module_names
+
+
+@as_root
+def test_answers_in_which_all_differs_pass_the_border(tmp_path, wanted):
+    (tmp_path / "f").write_text("other\n")
+    (tmp_path / "d").mkdir(mode=0o700)
+    (tmp_path / "link").symlink_to("f")
+    files = [wanted.file(tmp_path / name) for name in ("f", "none", "link", "d")]
+    role = {
+        "role": "one",
+        "packages": ["hpcforge-has-no-such-package"],
+        "files": files,
+        "directories": [wanted.directory(tmp_path / name) for name in ("d", "none", "f")],
+        "accounts": [{"name": name, "uid": 77, "home": "/", "shell": "/bin/sh"} for name in ("root", "hpcforge-none")],
+        "units": [{"name": "hpcforge-none.service"}],
+        "checks": [wanted.check("false"), wanted.check("echo", "\x1b[2J\n", stdout="never")],
+        "opaque": {"digest": "d"},
+    }
+    request = {"verb": "observe", "wanted": [role], "reads": ["/none", "/proc/version"], "surplus": True}
+    *_, observed, done = answers(request)
+    assert done["event"] == "done"
+    [difference] = observed["differs"]
+    assert {key for key, value in difference.items() if value} >= {
+        "packages", "files", "directories", "accounts", "checks", "opaque"
+    }  # fmt: skip
 
 
 @as_root

@@ -29,8 +29,12 @@ http.server.ThreadingHTTPServer(("127.0.0.1", 8099), lambda *a: Odd(*a, director
 _SET_UP = """
 set -e
 mkdir -p /srv/odd /tmp/odd/DEBIAN
-printf 'Package: odd\\nVersion: 1\\nArchitecture: all\\nMaintainer: none <none@example.org>\\nDescription: odd\\n' \
+printf 'Package: odd\\nVersion: 1\\nArchitecture: all\\nMaintainer: none <none@example.org>\\n%s\\n%s\\n' \
+  'Conflicts: even' 'Description: odd' \
   > /tmp/odd/DEBIAN/control
+mkdir -p /tmp/even/DEBIAN
+sed '/Conflicts/d; s/odd/even/' /tmp/odd/DEBIAN/control > /tmp/even/DEBIAN/control
+dpkg-deb -b /tmp/even /srv/even.deb > /dev/null
 dpkg-deb -b /tmp/odd /srv/odd/odd_1_all.deb > /dev/null
 cd /srv/odd
 { cat /tmp/odd/DEBIAN/control; echo Filename: ./odd_1_all.deb; echo Size: $(stat -c %s odd_1_all.deb);
@@ -43,8 +47,9 @@ systemd-run -q --unit=odd python3 /srv/server.py
 """
 _TAKE_DOWN = """
 systemctl stop odd; systemctl reset-failed odd
-dpkg --purge odd
-rm -rf /var/cache/apt/archives/odd_* /srv/odd /srv/server.py /srv/asked /srv/refuse /tmp/odd /etc/apt/apt.conf.d/99odd
+dpkg --purge odd even
+rm -rf /var/cache/apt/archives/odd_* /srv/odd /srv/server.py /srv/asked /srv/refuse /tmp/odd /tmp/even /srv/even.deb
+rm -f /etc/apt/apt.conf.d/99odd
 rm -f /etc/apt/sources.list.d/odd.list /var/lib/apt/lists/127.0.0.1*
 true
 """
@@ -95,3 +100,30 @@ def test_one_that_is_not_signed_is_asked_once_and_never_believed(source: Node) -
     assert "is not signed" in failed["error"], failed
     assert asked(source, "GET /./InRelease") == 1
     assert asked(source, "odd_1_all.deb") == 0
+
+
+def test_what_apt_would_remove_is_told_and_nothing_else_goes(source: Node) -> None:
+    """A site's own package that conflicts with one of ours: it goes if the plan showed it, and only then."""
+    offer(source, "[trusted=yes]", refuse=0)
+    source.shell("sudo dpkg -i /srv/even.deb")
+    wanted = [{"role": "one", "packages": ["odd"], "replaces": ["even", "nosuch"]}]
+
+    def told() -> tuple[object, object]:
+        (difference,) = source.send({"verb": "observe", "wanted": wanted})[0]["differs"]
+        return difference["removes"], difference["unforeseen"]
+
+    assert told() == ([{"name": "even", "by": ["odd"]}], ["odd"])  # by what the role says: the lists do not have it
+    events = source.send(converge("prepare", WORK))  # which reads them
+    (failed,) = of(events, "failed")
+    assert failed["error"].startswith("apt would remove even to install odd, which the plan did not show: nothing was")
+    assert installed(source) == "even"
+    wanted[0]["replaces"] = []
+    assert told() == ([{"name": "even", "by": ["odd"]}], [])
+    events = source.send(converge("prepare", [{**WORK[0], "removes": ["even"]}]))
+    assert details(events) == {"odd": "installed", "even": "removed"}
+    assert installed(source) == "odd"
+
+
+def installed(node: Node) -> str:
+    query = "dpkg-query -W -f '${Package} ${Status}\\n' odd even | sed -n 's/ install ok installed//p'"
+    return node.shell(query, check=False).strip()

@@ -8,6 +8,7 @@ from hpcforge.plan.compile import compile_desired
 from hpcforge.plan.desired import Desired
 from hpcforge.plan.diff import SLURM_NODES, diff
 from hpcforge.plan.observed import Observed
+from hpcforge.plan.plan import PackageRemoval
 from hpcforge.plan.role import load_roles
 from hpcforge.report.plan_text import plan_text
 
@@ -116,3 +117,14 @@ def test_a_changed_file_is_shown_as_a_diff(cluster: Cluster, desired: Desired) -
     plan = diff(cluster, desired, {"head": seen("head", {"role": "server", "files": [{**old, "text": text}]})})
     shown = plan_text(plan)
     assert "      -host w1 10.0.0.9\n      +host w1 10.0.0.2\n" in shown
+
+
+def test_what_goes_for_a_package_is_shown_and_what_is_not_known_is_said(cluster: Cluster, desired: Desired) -> None:
+    goes = {"removes": [{"name": "siteslurm", "by": ["clientd"]}], "unforeseen": ["clientd"]}
+    plan = diff(cluster, desired, {"w1": seen("w1", {"role": "client", "packages": ["clientd"], **goes})})
+    assert plan.steps[0].changes["w1"].removes == (PackageRemoval("siteslurm", ("clientd",)),)
+    text = plan_text(plan)
+    assert "  + packages clientd\n  - package siteslurm (removed by clientd)\n" in text
+    assert "  ? what else apt removes for clientd is not known yet: its lists lack it; nothing else may go\n" in text
+    first = plan_text(diff(cluster, desired, {"w1": Observed("w1", FACTS, python=False)}))
+    assert "  ? what apt removes for clientd is not known yet" in first

@@ -212,3 +212,11 @@ def test_a_node_that_is_down_now_is_left_to_the_run(cluster: Cluster, desired: D
     rest = without(made, (), now)
     assert not rest.steps
     assert rest.unreachable == {"w1": "no route"}
+
+
+def test_less_of_a_guarded_role_is_guarded_too(cluster: Cluster, desired: Desired) -> None:
+    roles = tuple(replace(one, guard=one.role == "client") for one in desired.nodes["w1"])
+    guarded = replace(desired, nodes={**desired.nodes, "w1": roles})
+    gone = {"client": {"files": ["/etc/old"], "on_remove": "stop", "wanted": True}, "old": {"files": ["/etc/x"]}}
+    plan = diff(cluster, guarded, {"w1": seen(surplus=gone)})
+    assert {one.role: one.guard for one in plan.removals["w1"]} == {"client": True, "old": False}

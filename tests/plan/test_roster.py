@@ -11,7 +11,18 @@ import pytest
 
 from hpcforge.cluster.model import Cluster
 from hpcforge.plan import roster
-from hpcforge.plan.roster import Enrolled, LastRun, Roster, leaving, next_roster, parse_roster, roster_document
+from hpcforge.plan.roster import (
+    Enrolled,
+    Known,
+    LastRun,
+    Roster,
+    leaving,
+    next_roster,
+    parse_roster,
+    roster_document,
+    strangers,
+    without,
+)
 
 KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIAABAgMEBQYHCAkKCwwNDg8QERITFBUWFxgZGhscHR4f"
 RUN = LastRun(7, "ab12", "ada@near", 1.8e9, "0.1.0", "c0ffee")
@@ -45,6 +56,36 @@ def test_who_leaves_is_known_by_address_and_key(small: Cluster) -> None:
     gone = next_roster(roster, shrunk, later, ["head"], ["w2"])
     assert list(gone.nodes) == ["head", "w1"]  # w1 was not asked for and stays
     assert (gone.nodes["w1"].since, gone.run) == (7, later)
+
+
+OTHER = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIB8eHRwbGhkYFxYVFBMSERAPDg0MCwoJCAcGBQQDAgEA"
+
+
+def test_only_a_machine_that_somebody_else_confirms_is_known(small: Cluster) -> None:
+    """The head says where a node that left is, and by which key; it could say any machine of anybody's."""
+    known = [{"w8": Known("10.0.0.8", (KEY, OTHER))}, {"w9": Known(None, (KEY,))}]
+    said = {
+        "w1": Enrolled("10.6.6.6", (OTHER,), "w1", ("worker",), 1),  # of the blueprint, which is what counts for it
+        "w8": Enrolled("10.0.0.8", (KEY,), "w8", ("worker",), 1),
+        "w9": Enrolled("10.0.0.9", (KEY,), "w9", ("worker",), 1),
+    }
+    assert strangers(Roster("small", RUN, said), small, known) == frozenset()
+    moved = dataclasses.replace(said["w8"], address="10.6.6.6")
+    rekeyed = dataclasses.replace(said["w9"], host_keys=(KEY, OTHER))
+    bare = Enrolled("10.0.0.7", (), "w7", ("worker",), 1)
+    evil = Roster("small", RUN, {**said, "w8": moved, "w9": rekeyed, "w7": bare})
+    assert strangers(evil, small, known) == {"w7", "w8", "w9"}
+    assert list(without(evil, {"w7", "w8", "w9"}).nodes) == ["w1"]
+
+
+def test_numbers_and_texts_of_a_roster_are_bounded(small: Cluster) -> None:
+    whole = next_roster(Roster(), small, RUN, ["head"], ())
+    for change in (
+        {"number": 10**9 + 1}, {"number": -1}, {"number": 1.5}, {"ended_s": 1e300}, {"ended_s": float("nan")},
+        {"who": "ada\nerror: forged"}, {"hpcforge": "9" * 5000}, {"commit": "\x1b[2J"},
+    ):  # fmt: skip
+        odd = dataclasses.replace(whole, run=dataclasses.replace(RUN, **change))  # type: ignore[arg-type]
+        assert (parse_roster(kept(odd), "small").problem or "").startswith("damaged: run."), change
 
 
 def test_a_node_that_moved_is_known_by_its_new_address(small: Cluster) -> None:

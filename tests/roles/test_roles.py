@@ -173,3 +173,22 @@ def test_services_that_the_site_has_run_on_no_node(rehearsal: Cluster, compiled:
         assert not {"dns_server", "time_server"} & {one.role for one in wanteds}
         assert "nameserver 192.0.2.2\n" in text(desired, node, "/etc/resolv.conf")
         assert "server ntp.example.org iburst\n" in text(desired, node, "/etc/chrony/chrony.conf")
+
+
+def test_nothing_that_root_writes_is_a_users(rehearsal: Cluster, compiled: Compiled) -> None:
+    """Neither where a user could move it nor as a user's own: keys, too, are root's."""
+    users = tuple(dataclasses.replace(user, keys=("ssh-ed25519 AAAA one",)) for user in rehearsal.users)
+    names = {user.name for user in users}
+    for roles in compiled(dataclasses.replace(rehearsal, users=users)).nodes.values():
+        for role in roles:
+            for one in (*role.files, *role.directories):
+                assert not one.path.startswith(tuple(user.home for user in users)), one.path
+                assert one.owner not in names, one.path
+    keys = {file.path for file in wanted(compiled(dataclasses.replace(rehearsal, users=users)), "head", "users").files}
+    assert {f"/etc/ssh/authorized_keys.d/{name}" for name in names} <= keys
+
+
+def test_a_role_that_could_lock_hpcforge_out_is_guarded(roles: tuple[Role, ...]) -> None:
+    ways_in = ("/etc/ssh/sshd", "/etc/ssh/authorized_keys", "/etc/sudoers")
+    by_role = {role.name: role.spec.guard for role in roles for f in role.spec.files if f.path.startswith(ways_in)}
+    assert by_role == {"ssh_trust": True, "users": True}

@@ -271,3 +271,48 @@ def test_a_change_that_locks_us_out_is_a_failure_of_its_role() -> None:
     ended = walk(plan({"nft": {"w1": change}}), {"munge_key": b"x"}, Engine(locked), print, lambda: False, RUN)
     assert ended.lost == {}
     assert ended.failed()["w1"][0][1].startswith("no new connection could be made after it")
+
+
+def less_of(role: str, **more: Any) -> Removal:
+    return Removal(role, Owns(files=(f"/etc/{role}",)), True, **more)
+
+
+def test_less_of_a_guarded_role_goes_last_and_is_confirmed() -> None:
+    """A key that moves to another file is there before the old one goes."""
+    change = Change(files=(secret_file(),), guard=True)
+    removals = {"w1": (less_of("users", guard=True), less_of("old"))}
+    engine = Engine(all_well)
+    moved = plan({"users": {"w1": change}}, removals=removals)
+    ended = walk(moved, {"munge_key": b"x"}, engine, lambda event: None, lambda: False, RUN)
+    assert [task.id for task in engine.started] == [
+        "remove:w1",
+        "guarded:users:w1",
+        "finish:users:units:w1",
+        "confirm:users:w1",
+        "remove:users:w1",
+        "confirm:users:removed:w1",
+    ]
+    removal, confirm = engine.started[-2:]
+    assert confirm.request["guard"] == removal.request["work"][0]["guard"]["id"]  # type: ignore[union-attr]
+    assert {role: one.status for role, one in ended.outcomes["w1"].items()} == dict.fromkeys(
+        ("old (removed)", "users", "users (removed)"), "done"
+    )
+
+
+def test_nothing_of_a_guarded_role_goes_where_its_change_failed() -> None:
+    def locked(task: Task) -> list[tuple[str, dict[str, Any]]]:
+        if task.id.startswith("guarded"):
+            return [("failed", {"role": "users", "name": "x", "error": "no"}), ("result", result(error="no"))]
+        return all_well(task)
+
+    moved = plan(
+        {"users": {"w1": Change(files=(secret_file(),), guard=True)}},
+        removals={"w1": (less_of("users", guard=True),)},
+    )
+    engine = Engine(locked)
+    ended = walk(moved, {"munge_key": b"x"}, engine, lambda event: None, lambda: False, RUN)
+    assert [task.id for task in engine.started] == ["guarded:users:w1"]
+    assert {role: one.status for role, one in ended.outcomes["w1"].items()} == {
+        "users": "failed",
+        "users (removed)": "skipped",
+    }

@@ -1,0 +1,15 @@
+"""What is said of a command line that cannot be followed."""
+
+from __future__ import annotations
+
+from hpcforge.errors import ExpectedError
+
+
+class UsageError(ExpectedError):
+    """What was asked for cannot be done as asked; `hint` says how."""
+
+    kind = "invalid"
+
+    def __init__(self, message: str, hint: str) -> None:
+        super().__init__(message)
+        self.hint = hint

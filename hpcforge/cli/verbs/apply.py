@@ -1,0 +1,63 @@
+"""`hpcforge apply`: make the nodes what the blueprint says, and prove that they work together."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from hpcforge.cli import options
+
+
+def register(app: typer.Typer) -> None:
+    """Add the verb."""
+    app.command(epilog="Example: hpcforge apply blueprints/rehearsal.yaml --yes")(apply)
+
+
+def apply(
+    blueprint: options.Blueprint,
+    inventory: options.Inventory = None,
+    lab: options.LabName = None,
+    identity: options.Identity = None,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask before changing nodes.")] = False,
+    limit: options.Limit = None,
+    exclude: options.Exclude = None,
+    only: options.Only = None,
+    force: options.Force = None,
+    roles: options.Roles = None,
+    plan_file: Annotated[
+        Path | None,
+        typer.Option(
+            "--plan", help="Do what this plan says, and no more: made by `plan -o`.", metavar="FILE", show_default=False
+        ),
+    ] = None,
+    strict: Annotated[
+        bool, typer.Option("--strict", help="With --plan: do nothing at all if a node has changed since.")
+    ] = False,
+    lock_timeout: Annotated[
+        float, typer.Option("--lock-timeout", help="Wait for another apply to end, s.", min=0, metavar="SECONDS")
+    ] = 0.0,
+    trust: options.TrustNew = False,
+    as_json: options.Json = False,
+) -> int:
+    """Show what would change, do it, and verify the cluster. Safe to run again; nothing to do changes nothing."""
+    from hpcforge.cli import apply as work
+
+    return work.apply(
+        blueprint=blueprint,
+        inventory=inventory,
+        lab=lab,
+        identity=identity,
+        yes=yes,
+        limit=limit,
+        exclude=exclude,
+        only=only,
+        force=force,
+        roles=roles,
+        plan_file=plan_file,
+        strict=strict,
+        lock_timeout=lock_timeout,
+        trust=trust,
+        as_json=as_json,
+    )

@@ -1,0 +1,72 @@
+"""`hpcforge design`: racks, power and cooling, fabrics and cables, on paper."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from hpcforge.cli import options
+
+Table = Literal["power", "bom", "cables", "ports"]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the verb."""
+    app.command(epilog="Example: hpcforge design blueprints/dgx-h100-unit.yaml --html design.html")(design)
+
+
+def design(
+    blueprint: options.Blueprint,
+    inventory: options.Inventory = None,
+    as_json: options.Json = False,
+    html: Annotated[
+        Path | None, typer.Option("--html", help="Write one page that needs no network.", metavar="FILE")
+    ] = None,
+    labels: Annotated[
+        Path | None,
+        typer.Option("--labels", help="Write a sheet of labels to print, two for each cable.", metavar="FILE"),
+    ] = None,
+    svg: Annotated[
+        str | None,
+        typer.Option(
+            "--svg", help="Print a drawing: the elevation of one rack, or a fabric.", metavar="rack:NAME|fabric:NAME"
+        ),
+    ] = None,
+    csv: Annotated[
+        Table | None,
+        typer.Option(
+            "--csv", help="Print a table: power of every PDU, the bill of materials, every cable, every switch port."
+        ),
+    ] = None,
+    train: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--train",
+            help="Estimate a training run: parameters, tokens and the part of the peak that is reached. Repeatable.",
+            metavar="N:D:PART",
+            show_default=False,
+        ),
+    ] = None,
+    price_per_kwh: Annotated[
+        float | None, typer.Option(help="Price of a kWh, for the cost of a training run.", min=0, show_default=False)
+    ] = None,
+) -> int:
+    """Lay out racks, power, cooling, fabrics and cables, and judge them.
+
+    Looks at no node; exit status 3 if a rule is broken.
+    """
+    from hpcforge.cli import design as work
+
+    return work.design(
+        blueprint=blueprint,
+        inventory=inventory,
+        as_json=as_json,
+        html=html,
+        labels=labels,
+        svg=svg,
+        csv=csv,
+        train=train,
+        price_per_kwh=price_per_kwh,
+    )

@@ -1,0 +1,26 @@
+"""`hpcforge explain`: what is behind a code."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from hpcforge.cli import options
+
+
+def register(app: typer.Typer) -> None:
+    """Add the verb."""
+    app.command(epilog="Example: hpcforge explain POWER-003")(explain)
+
+
+def explain(
+    code: Annotated[
+        str | None, typer.Argument(help="The code, as in POWER-003. Default: all.", show_default=False)
+    ] = None,
+    as_json: options.Json = False,
+) -> int:
+    """Say what a rule compares with what, and what to do when it is broken."""
+    from hpcforge.cli import explain as work
+
+    return work.explain(code, as_json)

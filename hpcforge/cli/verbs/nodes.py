@@ -1,0 +1,88 @@
+"""`hpcforge nodes`: machines that come, go and are replaced, as edits of the blueprint and its inventory."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from hpcforge.cli import options
+
+nodes = typer.Typer(help="Add, remove and replace nodes: edits blueprint and inventory, keeps comments, shows a diff.")
+_Names = Annotated[str, typer.Argument(help="The nodes, as a hostlist: w[04-06].", show_default=False)]
+_Yes = Annotated[bool, typer.Option("--yes", help="Do not ask before writing.")]
+_HostKey = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--host-key",
+        help="The machine's SSH host key, type and base64. Repeatable. Without one: apply --trust-new.",
+        metavar="KEY",
+        show_default=False,
+    ),
+]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the verb and its own."""
+    app.add_typer(nodes, name="nodes", no_args_is_help=True)
+
+
+@nodes.command(epilog="Example: hpcforge nodes add blueprints/rehearsal.yaml w04")
+def add(
+    blueprint: options.Blueprint,
+    names: _Names,
+    like: Annotated[
+        str | None,
+        typer.Option(help="A node of the group that grows. Default: by name.", metavar="NODE", show_default=False),
+    ] = None,
+    addresses: Annotated[
+        str | None,
+        typer.Option(
+            help="Their addresses, as a hostlist. Default: those that follow the group's.",
+            metavar="A",
+            show_default=False,
+        ),
+    ] = None,
+    host_key: _HostKey = None,
+    inventory: options.Inventory = None,
+    yes: _Yes = False,
+) -> int:
+    """Let a group of nodes grow. Partitions and tests that name all of the group grow with it."""
+    from hpcforge.cli import nodes as work
+
+    return work.add(
+        blueprint=blueprint,
+        names=names,
+        like=like,
+        addresses=addresses,
+        host_key=host_key,
+        inventory=inventory,
+        yes=yes,
+    )
+
+
+@nodes.command(epilog="Example: hpcforge nodes remove blueprints/rehearsal.yaml w03")
+def remove(blueprint: options.Blueprint, names: _Names, inventory: options.Inventory = None, yes: _Yes = False) -> int:
+    """Take nodes out. The next apply drains them, waits for their jobs, and takes back what it put on them."""
+    from hpcforge.cli import nodes as work
+
+    return work.remove(blueprint, names, inventory, yes)
+
+
+@nodes.command(epilog="Example: hpcforge nodes replace site.yaml gpu07 --host-key 'ssh-ed25519 AAAA...'")
+def replace(
+    blueprint: options.Blueprint,
+    name: Annotated[str, typer.Argument(help="The node.", show_default=False)],
+    address: Annotated[
+        str | None, typer.Option(help="Its address, if it is another one.", metavar="A", show_default=False)
+    ] = None,
+    host_key: _HostKey = None,
+    inventory: options.Inventory = None,
+    yes: _Yes = False,
+) -> int:
+    """Give a name to another machine: the old one's host keys are forgotten, so that the new one is let in."""
+    from hpcforge.cli import nodes as work
+
+    return work.replace(
+        blueprint=blueprint, name=name, address=address, host_key=host_key, inventory=inventory, yes=yes
+    )

@@ -1,0 +1,19 @@
+"""`hpcforge pin`: what was chosen stays."""
+
+from __future__ import annotations
+
+import typer
+
+from hpcforge.cli import options
+
+
+def register(app: typer.Typer) -> None:
+    """Add the verb."""
+    app.command(epilog="Example: hpcforge pin blueprints/dgx-h100-unit.yaml")(pin)
+
+
+def pin(blueprint: options.Blueprint, inventory: options.Inventory = None) -> int:
+    """Write the rack positions that hpcforge proposes into the inventory, so that additions move nothing."""
+    from hpcforge.cli import pin as work
+
+    return work.pin(blueprint, inventory)

@@ -1,0 +1,57 @@
+"""`hpcforge plan`: what would change where, and why. Changes nothing."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from hpcforge.cli import options
+
+
+def register(app: typer.Typer) -> None:
+    """Add the verb."""
+    app.command(epilog="Example: hpcforge plan blueprints/rehearsal.yaml -o rollout.plan")(plan)
+
+
+def plan(
+    blueprint: options.Blueprint,
+    inventory: options.Inventory = None,
+    lab: options.LabName = None,
+    identity: options.Identity = None,
+    limit: options.Limit = None,
+    exclude: options.Exclude = None,
+    only: options.Only = None,
+    force: options.Force = None,
+    roles: options.Roles = None,
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", help="Write the plan, for `apply --plan`.", metavar="FILE", show_default=False),
+    ] = None,
+    offline: Annotated[
+        bool, typer.Option("--offline", help="Look at no node: show what a node with nothing would get.")
+    ] = False,
+    new_files: Annotated[bool, typer.Option("--new-files", help="Show the content of new files, too.")] = False,
+    trust: options.TrustNew = False,
+    as_json: options.Json = False,
+) -> int:
+    """Compare the nodes with the blueprint and show what an apply would do. Exit status 2: there is something."""
+    from hpcforge.cli import plan as work
+
+    return work.plan(
+        blueprint=blueprint,
+        inventory=inventory,
+        lab=lab,
+        identity=identity,
+        limit=limit,
+        exclude=exclude,
+        only=only,
+        force=force,
+        roles=roles,
+        output=output,
+        offline=offline,
+        new_files=new_files,
+        trust=trust,
+        as_json=as_json,
+    )

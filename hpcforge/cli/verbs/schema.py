@@ -1,0 +1,28 @@
+"""`hpcforge schema`: JSON Schemas of blueprints and designs, and a table of what changing a field disrupts."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+import typer
+
+
+def register(app: typer.Typer) -> None:
+    """Add the verb."""
+    app.command(epilog="Example: hpcforge schema > blueprints/blueprint.schema.json")(schema)
+
+
+def schema(
+    of: Annotated[
+        Literal["blueprint", "design", "disruption"],
+        typer.Argument(help="Blueprints, design --json, or what a change of a blueprint's field disrupts."),
+    ] = "blueprint",
+    markdown: Annotated[bool, typer.Option("--markdown", help="A reference for people instead.")] = False,
+) -> int:
+    """Print the JSON Schema of blueprints, or of `design --json`; a description stands on every field.
+
+    `disruption` is a table for people: a row a field of the blueprint, and what changing it disrupts.
+    """
+    from hpcforge.cli import schema as work
+
+    return work.schema(of, markdown)

@@ -1,0 +1,54 @@
+"""`hpcforge secrets`: make, list, show and replace what the cluster's nodes share and nobody else may know."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from hpcforge.cli import options
+
+secrets = typer.Typer(help="The cluster's secrets, in an age-encrypted file beside the blueprint.")
+Name = Annotated[str, typer.Argument(help="The secret's name, as `secrets list` shows it.", show_default=False)]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the verb and its own."""
+    app.add_typer(secrets, name="secrets", no_args_is_help=True)
+
+
+@secrets.command(epilog="Example: hpcforge secrets init blueprints/rehearsal.yaml")
+def init(blueprint: options.Blueprint, identity: options.Identity = None) -> int:
+    """Make the secrets that are missing, and the key file that opens them if there is none. `apply` does so, too."""
+    from hpcforge.cli import secrets as work
+
+    return work.init(blueprint, identity)
+
+
+@secrets.command("list", epilog="Example: hpcforge secrets list blueprints/rehearsal.yaml")
+def list_(blueprint: options.Blueprint, identity: options.Identity = None, as_json: options.Json = False) -> int:
+    """Show names, sizes and fingerprints; never a value."""
+    from hpcforge.cli import secrets as work
+
+    return work.list_(blueprint, identity, as_json)
+
+
+@secrets.command(epilog="Example: hpcforge secrets show blueprints/rehearsal.yaml munge_key --reveal | base64 -d")
+def show(
+    blueprint: options.Blueprint,
+    name: Name,
+    identity: options.Identity = None,
+    reveal: Annotated[bool, typer.Option("--reveal", help="Also where the output is not a terminal.")] = False,
+) -> int:
+    """Print a value: text as it is, anything else as base64."""
+    from hpcforge.cli import secrets as work
+
+    return work.show(blueprint, name, identity, reveal)
+
+
+@secrets.command(epilog="Example: hpcforge secrets rotate blueprints/rehearsal.yaml munge_key")
+def rotate(blueprint: options.Blueprint, name: Name, identity: options.Identity = None) -> int:
+    """Replace a secret by a new one. Nodes get it with the next apply."""
+    from hpcforge.cli import secrets as work
+
+    return work.rotate(blueprint, name, identity)

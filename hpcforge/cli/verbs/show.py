@@ -1,0 +1,19 @@
+"""`hpcforge show`: the cluster as resolved, every default applied."""
+
+from __future__ import annotations
+
+import typer
+
+from hpcforge.cli import options
+
+
+def register(app: typer.Typer) -> None:
+    """Add the verb."""
+    app.command(epilog="Example: hpcforge show blueprints/rehearsal.yaml")(show)
+
+
+def show(blueprint: options.Blueprint, inventory: options.Inventory = None, as_json: options.Json = False) -> int:
+    """Print the cluster that a blueprint and its inventory come to: nodes, addresses, defaults. Looks at no node."""
+    from hpcforge.cli import show as work
+
+    return work.show(blueprint, inventory, as_json)

@@ -1,0 +1,28 @@
+"""`hpcforge status`: how the cluster is doing, and what was done to it."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from hpcforge.cli import options
+
+
+def register(app: typer.Typer) -> None:
+    """Add the verb."""
+    app.command(epilog="Example: hpcforge status blueprints/rehearsal.yaml --history")(status)
+
+
+def status(
+    blueprint: options.Blueprint,
+    inventory: options.Inventory = None,
+    lab: options.LabName = None,
+    history: Annotated[bool, typer.Option("--history", help="The runs: who, when, of which commit, what.")] = False,
+    last: Annotated[int, typer.Option("--last", help="With --history: so many runs.", min=1, metavar="N")] = 20,
+    as_json: options.Json = False,
+) -> int:
+    """Show nodes, Slurm's view of them, who is at work, the last run and the verdicts. Changes nothing."""
+    from hpcforge.cli import status as work
+
+    return work.status(blueprint=blueprint, inventory=inventory, lab=lab, history=history, last=last, as_json=as_json)

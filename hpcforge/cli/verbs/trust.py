@@ -1,0 +1,27 @@
+"""`hpcforge trust`: a machine that only the head's roster knows is confirmed by a person."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from hpcforge.cli import options
+
+
+def register(app: typer.Typer) -> None:
+    """Add the verb."""
+    app.command(epilog="Example: hpcforge trust blueprints/rehearsal.yaml w03")(trust)
+
+
+def trust(
+    blueprint: options.Blueprint,
+    node: Annotated[str, typer.Argument(help="A node that has left the blueprint.", show_default=False)],
+    inventory: options.Inventory = None,
+    lab: options.LabName = None,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+) -> int:
+    """Confirm which machine a node that left is, so that the next apply logs in there to take back what is on it."""
+    from hpcforge.cli import trust as work
+
+    return work.trust(blueprint, node, inventory, lab, yes)

@@ -1,0 +1,21 @@
+"""`hpcforge validate`: are the files right?"""
+
+from __future__ import annotations
+
+import typer
+
+from hpcforge.cli import options
+
+
+def register(app: typer.Typer) -> None:
+    """Add the verb."""
+    app.command(
+        epilog="Example: hpcforge validate blueprints/rehearsal.yaml",
+    )(validate)
+
+
+def validate(blueprint: options.Blueprint, inventory: options.Inventory = None, as_json: options.Json = False) -> int:
+    """Check a blueprint and its inventory: every error at once, with place and hint. Looks at no node."""
+    from hpcforge.cli import validate as work
+
+    return work.validate(blueprint, inventory, as_json)

@@ -1,0 +1,39 @@
+"""`hpcforge verify`: run the smoke tests on the cluster as it is, and judge them; or compare cables with the design."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from hpcforge.cli import options
+
+
+def register(app: typer.Typer) -> None:
+    """Add the verb."""
+    app.command(epilog="Example: hpcforge verify blueprints/rehearsal.yaml")(verify)
+
+
+def verify(
+    blueprint: options.Blueprint,
+    inventory: options.Inventory = None,
+    lab: options.LabName = None,
+    cabling: Annotated[
+        bool, typer.Option("--cabling", help="Compare what is plugged in with the design instead of running tests.")
+    ] = False,
+    saved: Annotated[
+        Path | None,
+        typer.Option(
+            "--from",
+            help="With --cabling: read NODE.lldp.json and FABRIC.ibnetdiscover here instead of asking nodes.",
+            metavar="DIR",
+            show_default=False,
+        ),
+    ] = None,
+    as_json: options.Json = False,
+) -> int:
+    """Run the blueprint's acceptance tests through Slurm. Nodes that are unreachable or drained are left out, named."""
+    from hpcforge.cli import verify as work
+
+    return work.verify(blueprint=blueprint, inventory=inventory, lab=lab, cabling=cabling, saved=saved, as_json=as_json)

@@ -1,0 +1,214 @@
+"""Data from outside against a type: it fits, or it is said where it does not.
+
+Types are those that JSON can have: `str`, `bool`, `int`, `float`, `None`, `Literal`, `list[X]`, `dict[str, X]`, unions
+and TypedDicts, whose keys have to be there (but for `NotRequired`) and no others. Numbers are finite and not beyond
+what JSON carries exactly; `Annotated` with a `Within` or `Line` asks for more. A type is compiled once, and values are
+only looked at.
+"""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import Annotated, Any, Literal, NotRequired, Union, get_args, get_origin, get_type_hints, is_typeddict
+
+_EXACT = 2**53
+_SHOWN = 40  # characters of a key or value in what is said
+
+Check = Callable[[Any], None]
+
+
+@dataclass(frozen=True)
+class Within:
+    """A number from `low` to `high`."""
+
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
+class Line:
+    """Text of one line that can be printed as it is, of at most so many characters."""
+
+    most: int
+
+
+class MisfitError(ValueError):
+    """A value that is not of its type; as text, where and why: `receipt.run: not a whole number`."""
+
+    def __init__(self, why: str) -> None:
+        super().__init__(why)
+        self.why = why
+        self.place: list[str] = []
+
+    def within(self, key: object) -> MisfitError:
+        """The same, told from one level further out."""
+        self.place.insert(0, _shown(key))
+        return self
+
+    def __str__(self) -> str:
+        return f"{'.'.join(self.place)}: {self.why}" if self.place else self.why
+
+
+@cache
+def fits(kind: Any) -> Check:
+    """A function that raises MisfitError for values that are not of this type."""
+    origin, arguments = get_origin(kind), get_args(kind)
+    if origin is Annotated:
+        if isinstance(arguments[1], Line):
+            return _line(arguments[1].most)
+        return _all(fits(arguments[0]), *(_bound(extra) for extra in arguments[1:]))
+    if origin in (Union, types.UnionType):
+        others = tuple(fits(one) for one in arguments if one is not type(None))
+        return _union(others, nullable=type(None) in arguments)
+    if origin is Literal:
+        return _one_of(arguments)
+    if origin is list:
+        return _list(fits(arguments[0]))
+    if origin is dict:
+        return _mapping(fits(arguments[0]), fits(arguments[1]))
+    if is_typeddict(kind):
+        hints = get_type_hints(kind, include_extras=True)
+        optional = {key for key, hint in hints.items() if get_origin(hint) is NotRequired}
+        items = {key: fits(get_args(hint)[0] if key in optional else hint) for key, hint in hints.items()}
+        return _record(items, frozenset(items) - optional if kind.__total__ else frozenset())
+    return _PLAIN[kind]
+
+
+def _all(*checks: Check) -> Check:
+    def check(value: Any) -> None:
+        for one in checks:
+            one(value)
+
+    return check
+
+
+def _bound(extra: Within) -> Check:
+    def check(value: Any) -> None:
+        if not extra.low <= value <= extra.high:
+            raise MisfitError(f"{_shown(value)} is not from {extra.low:g} to {extra.high:g}")
+
+    return check
+
+
+def _line(most: int) -> Check:
+    def check(value: Any) -> None:
+        if not isinstance(value, str):
+            raise MisfitError("not text")
+        if len(value) > most:
+            raise MisfitError(f"longer than {most} characters")
+        if not value.isprintable():
+            raise MisfitError("has characters that cannot be printed")
+
+    return check
+
+
+def _union(checks: tuple[Check, ...], nullable: bool) -> Check:
+    def check(value: Any) -> None:
+        if value is None and nullable:
+            return
+        first: MisfitError | None = None
+        for one in checks:
+            try:
+                one(value)
+            except MisfitError as error:
+                first = first or error
+            else:
+                return
+        assert first is not None
+        raise first
+
+    return check
+
+
+def _one_of(values: tuple[Any, ...]) -> Check:
+    def check(value: Any) -> None:
+        if not isinstance(value, str) or value not in values:
+            raise MisfitError(f"{_shown(value)} is none of {', '.join(map(str, values))}")
+
+    return check
+
+
+def _list(item: Check) -> Check:
+    def check(value: Any) -> None:
+        if not isinstance(value, list):
+            raise MisfitError("not a list")
+        for index, one in enumerate(value):
+            try:
+                item(one)
+            except MisfitError as error:
+                raise error.within(index) from None
+
+    return check
+
+
+def _mapping(key_check: Check, item: Check) -> Check:
+    def check(value: Any) -> None:
+        if not isinstance(value, dict):
+            raise MisfitError("not an object")
+        for key, one in value.items():
+            try:
+                key_check(key)
+                item(one)
+            except MisfitError as error:
+                raise error.within(key) from None
+
+    return check
+
+
+def _record(items: Mapping[str, Check], required: frozenset[str]) -> Check:
+    def check(value: Any) -> None:
+        if not isinstance(value, dict):
+            raise MisfitError("not an object")
+        for key in required:
+            if key not in value:
+                raise MisfitError("missing").within(key)
+        for key, one in value.items():
+            if key not in items:
+                raise MisfitError("unknown").within(key)
+            try:
+                items[key](one)
+            except MisfitError as error:
+                raise error.within(key) from None
+
+    return check
+
+
+def _whole(value: Any) -> None:
+    if type(value) is not int:
+        raise MisfitError("not a whole number")
+    if abs(value) > _EXACT:
+        raise MisfitError("too large a number")
+
+
+def _number(value: Any) -> None:
+    if type(value) not in (int, float) or not abs(value) <= _EXACT:  # nor is NaN
+        raise MisfitError("not a finite number of a usable size")
+
+
+def _plain(kind: type, name: str) -> Check:
+    def check(value: Any) -> None:
+        if not isinstance(value, kind):
+            raise MisfitError(f"not {name}")
+
+    return check
+
+
+_PLAIN: dict[Any, Check] = {
+    str: _plain(str, "text"),
+    bool: _plain(bool, "true or false"),
+    int: _whole,
+    float: _number,
+    type(None): _plain(type(None), "null"),
+}
+
+
+def _shown(value: object) -> str:
+    text = str(value)[:_SHOWN] if isinstance(value, str | int | float) and _small(value) else type(value).__name__
+    return text if text.isprintable() else ascii(text)
+
+
+def _small(value: str | float) -> bool:
+    return isinstance(value, str) or abs(value) <= _EXACT  # of a longer number the digits are not even made

@@ -1,0 +1,138 @@
+"""The way to a file: walked one component at a time with open directory descriptors.
+
+A symbolic link on the way is followed only when root made it, in a directory that root alone may write to, as all that
+lead there: elsewhere whoever may write can move a link of root's to where it was never meant to be. A directory that
+everybody may write to (without the sticky bit) is refused.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import stat
+from pathlib import Path
+
+from hpcforge.node import names
+from hpcforge.node.events import NodeError
+
+_NOT_FOR_ROOT = (errno.EACCES, errno.ENOTCONN, errno.ESTALE)  # FUSE of a user, NFS that does not trust root
+_LINKS = 40  # as many as the kernel follows
+
+
+class UnsafeError(NodeError):
+    """A path that somebody other than root could redirect."""
+
+
+def split(path: str) -> tuple[str, str]:
+    """Parent and name of a clean absolute path."""
+    parent, _, name = path.rpartition("/")
+    if not path.startswith("/") or "\0" in path or not name or {".", ".."} & set(path.split("/")):
+        raise NodeError(f"{path!r} is not a plain absolute path (no '..', no trailing '/')")
+    return parent or "/", name
+
+
+def open_directory(path: str, create: bool = False) -> int:
+    """A descriptor of a directory that nobody but root, or its owners, could have put there.
+
+    With `create` missing ones are made, 0755, for root or for whom the directory belongs to in which they are made.
+    """
+    rest = [part for part in path.split("/") if part and part != "."]
+    links = 0
+    folder = os.open("/", os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        held = True  # nobody but root can move anything on the way to this folder
+        while rest:
+            name = rest.pop(0)
+            info = _stat_or_make(folder, name, create)
+            if stat.S_ISLNK(info.st_mode):
+                links += 1
+                _refuse_link(path, name, info, held and is_roots(folder) and links <= _LINKS)
+                target = os.readlink(name, dir_fd=folder)
+                rest = [part for part in target.split("/") if part and part != "."] + rest
+                name = "/" if target.startswith("/") else "."
+            folder, old = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=folder), folder
+            held &= is_roots(old) or _stays(old, folder)
+            os.close(old)
+            mode = os.fstat(folder).st_mode
+            if mode & stat.S_IWOTH and not mode & stat.S_ISVTX:
+                raise UnsafeError(
+                    f"{path}: everybody may write to {name} (mode {stat.S_IMODE(mode):04o}); chmod o-w it"
+                )
+        return folder
+    except OSError as error:
+        os.close(folder)
+        raise_unsafe(path, error)
+        raise
+    except BaseException:
+        os.close(folder)
+        raise
+
+
+def raise_unsafe(path: str, error: OSError) -> None:
+    """Raise UnsafeError where it is not the disk's error that root got, but that of a file system of somebody's."""
+    if error.errno in _NOT_FOR_ROOT:
+        raise UnsafeError(f"{path}: not even root may look there ({error.strerror}): what is mounted there?") from None
+
+
+def open_private(folder: Path) -> int:
+    """A descriptor of a directory of our own that only root may enter; it is made where it is missing."""
+    parent = open_directory(str(folder.parent), create=True)
+    try:
+        with contextlib.suppress(FileExistsError):
+            os.mkdir(folder.name, 0o700, dir_fd=parent)
+        fd = os.open(folder.name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=parent)
+    finally:
+        os.close(parent)
+    os.fchmod(fd, 0o700)
+    return fd
+
+
+def is_roots(folder: int) -> bool:
+    """Whether nobody but root may change what is in an open directory."""
+    info = os.fstat(folder)
+    return info.st_uid in _trusted() and not info.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+
+
+def _stays(folder: int, child: int) -> bool:
+    """Whether a directory is root's in one like /tmp, where everybody may move their own and nothing else."""
+    above = os.fstat(folder)
+    return above.st_uid in _trusted() and bool(above.st_mode & stat.S_ISVTX) and os.fstat(child).st_uid in _trusted()
+
+
+def _trusted() -> tuple[int, int]:
+    return (0, os.geteuid())
+
+
+def _refuse_link(path: str, name: str, info: os.stat_result, safe: bool) -> None:
+    if info.st_uid not in _trusted():
+        raise UnsafeError(f"{path}: {name} is a symbolic link that {names.user_name(info.st_uid)} made; remove it")
+    if not safe:
+        raise UnsafeError(
+            f"{path}: {name} is a symbolic link in a place that is not root's alone, or leads in a circle; remove it"
+        )
+
+
+def _stat_or_make(folder: int, name: str, create: bool) -> os.stat_result:
+    try:
+        return os.lstat(name, dir_fd=folder)
+    except FileNotFoundError:
+        if not create:
+            raise
+    with contextlib.suppress(FileExistsError):
+        os.mkdir(name, 0o755, dir_fd=folder)
+        if not is_roots(folder):
+            _give_to_owner_of(folder, name)
+        os.fsync(folder)
+    return os.lstat(name, dir_fd=folder)
+
+
+def _give_to_owner_of(folder: int, name: str) -> None:
+    """Nothing of root's is left lying about in a directory of somebody's: what was just made there becomes theirs."""
+    owner = os.fstat(folder)
+    fd = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=folder)
+    try:
+        if not os.listdir(fd):  # noqa: PTH208 - a descriptor; what has something in it is not what we made
+            os.fchown(fd, owner.st_uid, owner.st_gid)
+    finally:
+        os.close(fd)

@@ -1,0 +1,153 @@
+"""Every regular expression of the project takes time that grows with the text and no faster, whatever the text says.
+
+All are found in the source; for each part that repeats, strings are made that repeat it, with an end that does not fit.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import signal
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from importlib import import_module
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from .regular import characters, parser, repeats, shortest
+
+ROOT = Path(__file__).parents[2]
+METHODS = ("match", "fullmatch", "search", "sub", "subn", "split", "findall", "finditer")
+LENGTH = 8_000  # characters: nearly all take less than a millisecond, and need not be looked at twice
+WORTH_A_LOOK_S, TOO_LONG_S = 0.003, 0.5
+MOST_GROWTH = 9  # of the time for four times the text: 4 is linear, 16 quadratic
+
+# What is put together where it is used: examples of it, by the expression in the source.
+MADE_THERE = {
+    "self.pattern": (),  # each `Matches(...)` is found by itself
+    "pattern": (),  # of node/apt.py: _KINDS, below; of values.py: as above
+    "check['stdout']": (),  # of roles: below
+    "f'(?:{fabrics})-(?:leaf|spine|core)-[0-9]+'": ("(?:compute|storage-1)-(?:leaf|spine|core)-[0-9]+",),
+}
+
+
+def expressions() -> Iterator[tuple[str, str, str, int]]:
+    """Where it stands, the expression, the method it is used with, and flags."""
+    for path in sorted((ROOT / "hpcforge").rglob("*.py")):
+        tree = ast.parse(path.read_text())
+        if "re." in path.read_text() or "Matches(" in path.read_text():
+            yield from _of_module(path, tree)
+    apt = import_module("hpcforge.node.apt")
+    yield from ((f"hpcforge/node/apt.py: {name}", pattern, "search", 0) for name, pattern in apt._KINDS)
+    for path in sorted((ROOT / "roles").glob("*/role.yaml")):
+        for found in re.findall(r'stdout: +"(.*)"\}?,?', path.read_text()):
+            text = re.sub(r"\{\{.*?\}\}", "name7", found.partition('", ')[0])
+            yield str(path.relative_to(ROOT)), text, "search", re.MULTILINE
+
+
+def _of_module(path: Path, tree: ast.Module) -> Iterator[tuple[str, str, str, int]]:
+    module = import_module(".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"))
+    assigned = {id(node.value): node.targets[0].id for node in ast.walk(tree)
+                if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name)}  # fmt: skip
+    used: dict[str, set[str]] = {}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.attr in METHODS:
+            used.setdefault(node.value.id, set()).add(node.attr)
+    for call in (node for node in ast.walk(tree) if isinstance(node, ast.Call)):
+        where = f"{path.relative_to(ROOT)}:{call.lineno}"
+        if ast.unparse(call.func) in ("Matches", "v.Matches"):
+            yield from ((where, text, "fullmatch", 0) for text in _texts(call.args[0], module))
+        elif isinstance(call.func, ast.Attribute) and ast.unparse(call.func.value) == "re" and call.args:
+            kind = call.func.attr
+            if kind != "compile" and kind not in METHODS:
+                continue
+            flags = [one for one in ("MULTILINE", "IGNORECASE", "DOTALL") if f"re.{one}" in ast.unparse(call)]
+            bits = sum(int(getattr(re, one)) for one in flags)
+            methods = used.get(assigned.get(id(call), ""), {"search"}) if kind == "compile" else {kind}
+            for text in _texts(call.args[0], module):
+                yield from ((where, text, method, bits) for method in sorted(methods))
+
+
+def _texts(argument: ast.expr, module: Any) -> tuple[str, ...]:
+    if (spelled := ast.unparse(argument)) in MADE_THERE:
+        return MADE_THERE[spelled]
+    return (eval(spelled, vars(module)),)
+
+
+ALL = list(dict.fromkeys(expressions()))
+
+
+def attacks(pattern: str) -> Iterator[tuple[str, str, str]]:
+    """How a text begins, what it repeats (what a part of the pattern may repeat, or something like it), how it ends."""
+    whole = sorted(characters(list(parser.parse(pattern))))[:20]
+    found: dict[tuple[str, str, str], None] = dict.fromkeys(product([""], whole, ("", "\n!")))
+    for before, item in repeats(pattern):
+        some = sorted(characters(item))[:4]
+        one = shortest(item)
+        pumps = {one, before + one, *some, *("".join(pair) for pair in product(some, some)), f"{one},", f" {one}"}
+        found |= dict.fromkeys(product(sorted({"", before}), sorted(pumps - {""}), ("", "\n!", "]")))
+    yield from found
+
+
+def seconds(compiled: re.Pattern[str], method: str, text: str) -> float:
+    """CPU time of one use; cut off where it is far too much."""
+
+    def late(*_: object) -> None:
+        raise TimeoutError
+
+    former = signal.signal(signal.SIGVTALRM, late)
+    start = time.process_time()
+    with suppress(TimeoutError):
+        try:
+            signal.setitimer(signal.ITIMER_VIRTUAL, TOO_LONG_S)
+            found = getattr(compiled, method)(*(["", text] if method in ("sub", "subn") else [text]))
+            if method == "finditer":
+                list(found)
+        finally:
+            signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+    signal.signal(signal.SIGVTALRM, former)
+    return time.process_time() - start
+
+
+def slow(pattern: str, method: str, flags: int = 0) -> str | None:
+    """A text, in short, for which the time grows faster than the text; None where none was found."""
+    compiled = re.compile(pattern, flags)
+
+    def took(start: str, pump: str, end: str, length: int) -> float:
+        return seconds(compiled, method, start + pump * (length // len(pump)) + end)
+
+    for attack in attacks(pattern):
+        if took(*attack, LENGTH) < WORTH_A_LOOK_S:
+            continue
+        short, long = (min(took(*attack, length) for _ in range(3)) for length in (LENGTH, 4 * LENGTH))
+        if short > TOO_LONG_S / 2 or long > MOST_GROWTH * short > MOST_GROWTH * WORTH_A_LOOK_S / 2:
+            return f"{attack}: {short:.3f} s, then {long:.3f} s"
+    return None
+
+
+def test_all_of_them_are_found() -> None:
+    assert len(ALL) > 100
+    assert {where.partition(":")[0].split("/")[0] for where, *_ in ALL} == {"hpcforge", "roles"}
+
+
+@pytest.mark.parametrize(("where", "pattern", "method", "flags"), ALL, ids=[f"{one[0]}-{one[2]}" for one in ALL])
+def test_time_grows_with_the_text_and_no_faster(where: str, pattern: str, method: str, flags: int) -> None:
+    assert (found := slow(pattern, method, flags)) is None, f"{where}: {method} of {pattern!r} on {found}"
+
+
+@pytest.mark.parametrize(
+    ("pattern", "method"),
+    [
+        (r"(?:[a-z0-9.-]+|\[[0-9]{1,18}\])+", "fullmatch"),  # endless, of hostlists as they were
+        (r",(?![^\[]*\])", "split"),
+        (r"(.*?)([0-9]+)", "fullmatch"),
+        (r"(?i)(token\w*\s*[:=]\s*)\S.*", "sub"),
+        (r"\s+$", "search"),
+    ],
+)
+def test_what_is_slow_is_found(pattern: str, method: str) -> None:
+    assert slow(pattern, method)

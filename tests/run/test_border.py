@@ -1,0 +1,629 @@
+"""One node of three answers oddly, in every way that one change to each part of each answer can be odd.
+
+What it says goes the way that a node's lines go, through the border and then through looking, planning, the walk,
+admission, the records and everything that is printed. The others answer well. Whatever comes: no exception, the others
+are finished, the odd one is named, and nothing reaches a terminal that could steer it or pass for another line.
+"""
+
+from __future__ import annotations
+
+import base64
+import copy
+import hashlib
+import io
+import json
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hpcforge.cluster.model import (
+    Access,
+    Cluster,
+    FabricOf,
+    Gpus,
+    Network,
+    Node,
+    OperatingSystem,
+    Partition,
+    Services,
+    Slurm,
+)
+from hpcforge.engines.answers import EVENTS, Hearing
+from hpcforge.engines.tasks import Command, Event, Program, Task, result
+from hpcforge.plan.desired import Check, Desired, File, Need, Unit, Wanted
+from hpcforge.plan.diff import SLURM_NODES, diff
+from hpcforge.plan.plan import Plan
+from hpcforge.plan.roster import PATH as ROSTER_PATH
+from hpcforge.plan.roster import Enrolled, LastRun, Roster, roster_document
+from hpcforge.report.apply_text import nodes_table, verdicts_table
+from hpcforge.report.plan_text import plan_text
+from hpcforge.report.progress import Progress
+from hpcforge.report.status_text import history_table, status_json, status_text
+from hpcforge.report.stream import Stream
+from hpcforge.run import lease as leases
+from hpcforge.run.admit import admit
+from hpcforge.run.apply import Applied
+from hpcforge.run.history import Copy, past, write_log
+from hpcforge.run.neighbours import ask
+from hpcforge.run.observe import wait_for_others
+from hpcforge.run.result import Result
+from hpcforge.run.run import Run
+from hpcforge.run.status import status
+from hpcforge.run.survey import Survey, survey
+from hpcforge.run.walk import walk
+from hpcforge.verify.verdicts import VERDICTS_PATH, Verdict, dump, load
+
+Line = dict[str, Any]
+ODD = "w1"
+KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIAABAgMEBQYHCAkKCwwNDg8QERITFBUWFxgZGhscHR4f"
+RUN = Run(8, "cafe", "ada@desk", "small", "0.1")
+
+
+def node(name: str, function: str, address: str, gpus: Gpus | None = None) -> Node:
+    return Node(
+        name=name,
+        group=name,
+        functions=(function,),  # type: ignore[arg-type]
+        hardware="rehearsal-node",
+        sockets=1,
+        cores_per_socket=2,
+        threads_per_core=1,
+        memory_mib=4096,
+        gpus=gpus,
+        address=address,
+        host_keys=(KEY,),
+    )
+
+
+CLUSTER = Cluster(
+    name="small",
+    domain="small.example.org",
+    access=Access("ops", "sudo", None),
+    nodes=(
+        node("head", "head", "10.0.0.1"),
+        node("w1", "worker", "10.0.0.2", Gpus("fake", 2)),
+        node("w2", "worker", "10.0.0.3", Gpus("fake", 2)),
+    ),
+    network=Network("cluster", "10.0.0.0/24"),
+    services=Services("head", (), (), "head", (), "head"),
+    os=OperatingSystem("debian", "12", "3.11", "22.05", "2.36"),
+    pytorch=None,
+    site_roles=(),
+    slurm=Slurm("head", 1, 1024, (), (Partition("main", ("w1", "w2"), True, "INFINITE"),)),
+    users=(),
+    acceptance=None,
+)
+NAMES = tuple(one.name for one in CLUSTER.nodes)
+
+
+def wanted(role: str, *needs: Need) -> Wanted:
+    text = File(f"/etc/{role}.conf", "0644", "root", "root", "d1", None, False)
+    return Wanted(
+        role=role,
+        packages=(role,),
+        directories=(),
+        files=(text,),
+        accounts=(),
+        units=(Unit(f"{role}.service", (text.path,)),),
+        checks=(Check("it answers", ("true",), None, 1.0),),
+        needs=needs,
+        opaque=None,
+    )
+
+
+SERVER = (wanted("server"),)
+CLIENT = (wanted("client", Need("server", ("head",))),)
+DESIRED = Desired(("server", "client"), {"head": SERVER, "w1": CLIENT, "w2": CLIENT}, {"d1": "new\n"})
+
+FACTS = {
+    "hostname": "n",
+    "machine_id": "m",
+    "boot_id": "b",
+    "os_id": "debian",
+    "os_release": "12",
+    "kernel": "6.1",
+    "arch": "x86_64",
+    "virtualisation": "none",
+    "python": "3.11.2",
+    "memory_kib": 4 << 20,
+    "cpus": 2,
+    "gpus": {"fake": 2, "nvidia": 0},
+    "time_s": 1.7e9,
+}
+RECEIPT = {
+    "run": 7,
+    "who": "ada@desk",
+    "since_s": 1.7e9,
+    "cluster": "small",
+    "hpcforge": "0.1",
+    "trouble": "it is damaged",
+    "surplus": {"old": {"files": ["/etc/old"], "units": ["old.service"], "accounts": ["old"], "on_remove": "stop"}},
+    "unowned": ["client"],
+}
+HOLDER = {
+    "run_id": "beef",
+    "who": "eve@far",
+    "number": 7,
+    "process": {"where": "there", "pid": 12, "started": 3},
+    "since_s": 1.7e9,
+    "age_s": 60.0,
+    "silent_s": 1.0,
+}
+OLD = {"digest": "d0", "text": "old\n", "written": None}
+OWNED = {"mode": "0644", "owner": "root", "group": "root"}
+
+
+def difference(role: str) -> Line:
+    path = f"/etc/{role}.conf"
+    return {
+        "role": role,
+        "packages": [role],
+        "removes": [{"name": "other", "by": [role]}],
+        "unforeseen": ["newer"],
+        "directories": [{"path": "/etc/d", "exists": False, "kind": None, "mode": None, "owner": None, "group": None}],
+        "files": [{"path": path, "exists": True, "kind": "file", **OLD, **OWNED}],
+        "accounts": [{"name": "a", "exists": True, "uid": 1, "gid": 1, "home": "/h", "shell": "/s"}],
+        "units": [{"name": f"{role}.service", "enabled": False, "active": "inactive", "restart_pending": False}],
+        "checks": [{"name": "it answers", "detail": "no"}],
+        "opaque": {"digest": "d"},
+        "reboot": False,
+    }  # fmt: skip
+
+
+def observed(role: str, reads: Mapping[str, str] | None = None, answers: Mapping[str, str] | None = None) -> Line:
+    return {
+        "event": "observed",
+        "facts": FACTS,
+        "differs": [difference(role)],
+        "reads": dict(reads or {"/etc/read": "text"}),
+        "answers": dict(answers or {"asked": "text"}),
+        "receipt": RECEIPT,
+        "reverted": [{"guard": "g", "role": role, "since_s": 1.7e9, "why": "time", "errors": ["one"]}],
+        "armed": [{"guard": "g", "roles": [role], "left_s": 0.0}],
+        "at_work": {
+            "purpose": "p",
+            "who": "eve@far",
+            "number": 7,
+            "task": None,
+            "unit": "u",
+            "since_s": 1.7e9,
+            "pid": 9,
+        },
+        "clock": {"asked_s": 1.7e9, "said_s": 1.7e9},
+    }
+
+
+DONE = {"event": "done", "changed": 1, "failed": [], "skipped": [], "facts": FACTS}
+LEASE = {"event": "lease", "held": HOLDER, "took_over": HOLDER}
+PAST = past(RUN, Result({}), args=[], dirty=False, started_s=1.7e9, exit_code=0)
+LOG = {
+    "event": "log",
+    "lines": ['{"id": "x", "who": "y", "number": 3, "started_s": 1.7e9}'],
+    "before": 2,
+    "roster": None,
+}
+AT_WORK = [
+    {"event": "changed", "role": "client", "kind": "file", "name": "/etc/client.conf", "detail": "content"},
+    {"event": "progress", "role": "client", "detail": "installing"},
+    {"event": "warning", "detail": "odd"},
+    {"event": "skipped", "role": "client", "because": "server"},
+    {"event": "role_done", "role": "client"},
+]
+FAILED = {"event": "failed", "role": "client", "kind": "unit", "name": "client.service", "error": "no"}
+NO_PYTHON = {
+    "event": "no_python",
+    **{key: FACTS[key] for key in ("os_id", "os_release", "arch", "kernel", "hostname", "memory_kib", "cpus")},
+}
+NO_ROOT = {"event": "no_root", "user": "ops", "error": "no"}
+ROSTER = Roster(
+    "small",
+    LastRun(7, "beef", "ada@desk", 1.7e9, "0.1"),
+    {one.name: Enrolled(one.address, one.host_keys, one.group, one.functions, 1) for one in CLUSTER.nodes},
+)
+SLURM = "".join(f"NodeName={name} State=IDLE Reason=x\n" for name in ("w1", "w2"))
+VERDICTS = (
+    Verdict("allreduce", "passed", ("w1", "w2"), ranks=2, measurements=({"busbw_gb_per_s": 1, "size_bytes": 8},)),
+)
+HEAD_SAYS = observed(
+    "server",
+    {ROSTER_PATH: json.dumps(roster_document(ROSTER)), VERDICTS_PATH: dump(VERDICTS, 1.7e9)},
+    {SLURM_NODES: SLURM},
+)
+
+Say = Callable[[Task], list[Any] | None]  # lines of a node in place of what it says well; text is sent as it is
+
+
+class Nodes:
+    """Three nodes that answer requests; what they say passes the border as in the engine's process."""
+
+    def __init__(self, odd: Say) -> None:
+        self.odd, self.events = odd, deque[Event]()
+
+    def start(self, task: Task) -> None:
+        if isinstance(task, Command):
+            self.events.append(Event(task.node, task.id, "result", result(ok=True, rc=0, stdout=SLURM)))
+            return
+        hearing = Hearing()
+        for line in self.odd(task) or said(task):
+            event = hearing.take(line if isinstance(line, str) else json.dumps(line))
+            if event is not None:
+                kind, data = event
+                heard = {"heard": {"asked_s": 1.7e9, "said_s": 1.7e9}} if kind == "observed" else {}
+                self.events.append(Event(task.node, task.id, kind, {**data, **heard}))
+        error = hearing.error(task.node)
+        self.events.append(Event(task.node, task.id, "result", result(ok=error is None, rc=0, error=error)))
+
+    def next(self, timeout_s: float | None = None) -> Event | None:
+        return self.events.popleft() if self.events else None
+
+    def run(self, task: Task) -> Event:
+        self.start(task)
+        while True:
+            event = self.events.popleft()
+            if event.task == task.id and event.kind == "result":
+                return event
+
+
+def said(task: Task) -> list[Line]:
+    """What a healthy node says."""
+    verb = task.request["verb"] if isinstance(task, Program) else "bootstrap"
+    if verb == "observe":
+        first = HEAD_SAYS if task.node == "head" else observed("client")
+        return [{**first, "armed": [], "at_work": None}, DONE]
+    if verb == "lease":
+        return [{**LEASE, "held": None}, {**DONE, "facts": {"time_s": 1.7e9}}]
+    if verb == "log":
+        return [LOG, {**DONE, "facts": {"time_s": 1.7e9}}]
+    role = "server" if task.node == "head" else "client"
+    return [{"event": "role_done", "role": role}, DONE]
+
+
+class Printed:
+    """An apply of the three, and everything that it prints."""
+
+    def __init__(self, odd: Say) -> None:
+        self.engine, self.human, self.json = Nodes(odd), io.StringIO(), io.StringIO()
+        self.text: list[str] = []
+
+    def look(self) -> tuple[Survey, Plan]:
+        found = survey(self.engine, CLUSTER, DESIRED, NAMES, lambda _: None, self.say, {}, whole=True)
+        wait_for_others(self.engine, {n: replace(o, armed=()) for n, o in found.at_work.items()}, 1.0, self.say)
+        return found, diff(CLUSTER, DESIRED, found.observed, found.leaving, head=found.head)
+
+    def say(self, text: str) -> None:
+        with Progress(self.human, live=False) as progress:
+            progress.say(text)
+
+    def apply(self) -> tuple[Plan, Result]:
+        with Progress(self.human, live=False) as human, Stream(human, self.json.write) as stream:
+            found, plan = self.look()
+            stream.plan(plan, {})
+            receipts = [one.receipt for one in found.observed.values()]
+            run = RUN.numbered(receipts, found.roster)
+            assert run.number == 8
+            ended = walk(plan, {}, self.engine, stream.event, lambda: False, run)
+            facts = {name: f for name, f in ended.facts.items() if name not in ended.lost}
+            admission = admit(self.engine, plan, facts, 0.0, {*ended.failed(), *ended.lost})
+            one = past(run, ended, args=[], dirty=False, started_s=1.7e9, exit_code=5)
+            for problem in write_log(self.engine, "head", one, found.roster, "small", found.strangers):
+                stream.say(problem)
+            verdicts = load(found.head.reads.get(VERDICTS_PATH) or "").verdicts
+            stream.result(Applied(ended, admission, verdicts, 9.0, "", None), 0)  # type: ignore[arg-type]
+        self.text += [plan_text(plan, new_files=True), nodes_table(plan, ended, admission)]
+        self.text.append(verdicts_table(verdicts, 9.0, "", ended.lost))
+        return plan, ended
+
+    def status(self) -> None:
+        found = status(self.engine, CLUSTER, 10)
+        self.text += [status_text(found, 1.8e9), history_table(found.history), json.dumps(status_json(found, None))]
+
+    def check(self) -> None:
+        """Nothing steers a terminal, no line is forged, and the JSON lines are ours."""
+        for text in (*self.text, self.human.getvalue()):
+            for line in text.split("\n"):
+                assert line.replace("\t", "").isprintable(), line
+                assert not line.startswith("FORGED"), line
+        for line in self.json.getvalue().splitlines():
+            event = json.loads(line)
+            assert event["schema_version"] == 2
+            assert isinstance(event["time_s"], float)
+
+
+STEERS = "x\x1b[2J\nFORGED\r\nFORGED\u2028FORGED\x9b31m\u202e\ud800"
+VALUES: tuple[Any, ...] = (
+    None, True, -1, 10**9 + 1, 2**70, 1e300, 1e400, float("nan"), float("-inf"), "", "abc", "1e400", STEERS, "y" * 5000,
+    [], [[]], {}, {"a": STEERS}, {STEERS: 1}, [STEERS], [{}], [1],
+)  # fmt: skip
+
+
+def changes(line: Line) -> Iterator[tuple[str, Line]]:
+    """The answer with each of its parts dropped, put aside for each odd value, or with something added."""
+    for path in paths(line):
+        for value in VALUES:
+            yield (
+                f"{path} = {value!r:.30}",
+                changed(line, path, lambda parent, key, value=value: put(parent, key, value)),
+            )
+        yield f"{path} dropped", changed(line, path, lambda parent, key: parent.pop(key))
+    yield "more", {**line, "time_s": "FORGED", "schema_version": 9, "node": "w2"}
+
+
+def worth_a_run(line: Line) -> Iterator[tuple[str, Line]]:
+    """All changes that pass the border, and of those that do not, which all fare alike, the dropped parts and a few."""
+    for what, odd in (*changes(line), ("nothing in it", {"event": line["event"]})):
+        if what.endswith(("dropped", "more", "nothing in it")) or not refused(odd):
+            yield what, odd
+
+
+def paths(value: Any, before: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    inside = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, one in inside:
+        if (*before, key) != ("event",):
+            yield (*before, key)
+        yield from paths(one, (*before, key))
+
+
+def put(parent: Any, key: Any, value: Any) -> None:
+    parent[key] = value
+
+
+def changed(line: Line, path: tuple[Any, ...], change: Callable[[Any, Any], Any]) -> Line:
+    new = copy.deepcopy(line)
+    parent = new
+    for key in path[:-1]:
+        parent = parent[key]
+    change(parent, path[-1])
+    return new
+
+
+def refused(line: Any) -> bool:
+    hearing = Hearing(answered=True)
+    hearing.take(line if isinstance(line, str) else json.dumps(line))
+    return hearing.against is not None
+
+
+@pytest.fixture(autouse=True)
+def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    monkeypatch.setattr("hpcforge.atomic.os.fsync", lambda fd: None)
+
+
+def others_are_done(ended: Result) -> None:
+    done = {name: {role: one.status for role, one in roles.items()} for name, roles in ended.outcomes.items()}
+    assert done["head"]["server"] == "done"
+    assert done["w2"]["client"] == "done"
+
+
+def test_all_well() -> None:
+    printed = Printed(lambda task: None)
+    _, ended = printed.apply()
+    printed.status()
+    printed.check()
+    others_are_done(ended)
+    assert ended.lost == {}
+    assert ended.failed() == {}
+    assert "counting" not in "".join(printed.text)
+
+
+def test_every_kind_of_answer_is_tried() -> None:
+    tried = {one["event"] for one in (HEAD_SAYS, LEASE, LOG, *AT_WORK, FAILED, DONE, NO_PYTHON, NO_ROOT)}
+    assert tried == set(EVENTS)
+
+
+LOOKS = {
+    "observed": observed("client"),
+    "done": DONE,
+    "no_python": NO_PYTHON,
+    "no_root": NO_ROOT,
+    "warning": AT_WORK[2],
+}
+
+
+@pytest.mark.parametrize("kind", LOOKS)
+def test_an_odd_answer_to_a_look_loses_that_node_alone(kind: str) -> None:
+    """`{"event": "observed"}`, facts without memory, `run: "abc"` or 1e400, surplus of another type, no boot_id."""
+    count = 0
+    for what, line in worth_a_run(LOOKS[kind]):
+        lines = [line, DONE] if kind in ("no_python", "warning") else [line]
+        odd = lines if kind in ("observed", "no_python", "no_root") else [observed("client"), *lines]
+
+        def answer(task: Task, odd: list[Any] = odd) -> list[Any] | None:
+            return odd if task.node == ODD and isinstance(task, Program) and task.request["verb"] == "observe" else None
+
+        printed = Printed(answer)
+        plan, ended = printed.apply()
+        printed.status()
+        printed.check()
+        others_are_done(ended)
+        if refused(line):
+            count += 1
+            assert ODD in plan.unreachable, what
+            assert ODD in ended.lost, what
+            assert f"{ODD} is unreachable and left out" in printed.text[0], what
+            assert f"{ODD} " in printed.text[1], what
+    assert count >= len(LOOKS[kind])
+
+
+@pytest.mark.parametrize("line", [*AT_WORK, FAILED, DONE], ids=lambda line: line["event"])
+def test_an_odd_answer_while_at_work_fails_that_node_alone(line: Line) -> None:
+    for what, odd in worth_a_run(line):
+        after = [] if line is DONE else [DONE]
+
+        def answer(task: Task, lines: list[Any] = [odd, *after]) -> list[Any] | None:  # noqa: B006
+            works = isinstance(task, Program) and task.request["verb"] == "converge"
+            return lines if task.node == ODD and works else None
+
+        printed = Printed(answer)
+        _, ended = printed.apply()
+        printed.check()
+        others_are_done(ended)
+        if refused(odd):
+            assert ODD in ended.failed(), what
+            assert "an answer that is none" in printed.text[1], what
+
+
+@pytest.mark.parametrize("line", [LEASE, LOG], ids=lambda line: line["event"])
+def test_an_odd_head_ends_nothing(line: Line) -> None:
+    verb = line["event"]
+    for _, odd in worth_a_run(line):
+
+        def answer(task: Task, odd: Line = odd) -> list[Any] | None:
+            asked = isinstance(task, Program) and task.request["verb"] == verb
+            return [odd, {**DONE, "facts": {}}] if asked else None
+
+        printed = Printed(answer)
+        if verb == "lease":
+            try:
+                leases.take(printed.engine, "head", "cafe", "ada@desk", 0.0, printed.say).release()
+            except leases.LeaseHeldError as error:
+                printed.say(f"{error} {error.hint}")
+        _, ended = printed.apply()
+        printed.status()
+        printed.check()
+        others_are_done(ended)
+
+
+RECORDS = {
+    "started_s": '{"id": "x", "who": "y", "number": 3, "started_s": 1e300}',
+    "cut off": '{"id": "x", "who": "y", "number": 1e400, "since_s": NaN, "cut_off": true}',
+    "huge": '{"id": "x", "who": "y", "number": ' + "9" * 5000 + ', "started_s": 1}',
+    "forged": json.dumps(
+        {"id": STEERS, "who": STEERS, "number": None, "started_s": 1, "commit": STEERS, "verdicts": {"a": STEERS}}
+    ),
+    "deep": "[" * 100_000,
+}
+
+
+@pytest.mark.parametrize("record", RECORDS)
+def test_odd_records_of_the_head_are_counted_not_believed(record: str) -> None:
+    log = {**LOG, "lines": [RECORDS[record]], "roster": "[" * 100_000}
+
+    def answer(task: Task) -> list[Any] | None:
+        return [log, DONE] if isinstance(task, Program) and task.request["verb"] == "log" else None
+
+    printed = Printed(answer)
+    printed.apply()
+    printed.status()
+    printed.check()
+
+
+@pytest.mark.parametrize(
+    "measured", [{"busbw_gb_per_s": "abc"}, {"busbw_gb_per_s": 1}, {"busbw_gb_per_s": 1, "size_bytes": float("inf")}]
+)
+@pytest.mark.parametrize("time_s", [1.7e9, 1e300, float("nan"), -1.0])
+def test_odd_verdicts_are_said_to_be_damaged(measured: dict[str, Any], time_s: float) -> None:
+    kept = dump([replace(VERDICTS[0], measurements=(measured,))], time_s)
+    assert (load(kept).problem or "").startswith("damaged")
+    assert (load(dump([replace(VERDICTS[0], nodes=("w1", "w[2"))], 1.7e9)).problem or "").startswith("damaged")
+
+
+@pytest.mark.parametrize(
+    "line",
+    ['{"event": "observed"' + "[" * 100_000, '{"event": "observed", "facts": ' + "[" * 100_000 + "]" * 100_000 + "}",
+     '{"event": "observed", "facts": {"run": ' + "9" * 10_000 + "}}", "{", "\x00\xff", '{"event": ["observed"]}',
+     '{"event": "result", "ok": true}', "y" * 8 * 2**20 + " [cut here: the line goes on]"],
+    ids=["cut off", "deep", "digits", "brace", "bytes", "list", "result", "long"],
+)  # fmt: skip
+def test_what_is_no_answer_at_all_loses_that_node_alone(line: str) -> None:
+    printed = Printed(lambda task: [line] if task.node == ODD else None)
+    plan, ended = printed.apply()
+    printed.check()
+    others_are_done(ended)
+    assert ODD in plan.unreachable
+    assert ODD in ended.lost
+
+
+STRANGER = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIB8eHRwbGhkYFxYVFBMSERAPDg0MCwoJCAcGBQQDAgEA"
+FINGERPRINT = "SHA256:" + base64.b64encode(
+    hashlib.sha256(base64.b64decode(STRANGER.split()[1])).digest()
+).decode().rstrip("=")  # fmt: skip
+
+
+def test_a_machine_that_only_the_head_knows_is_not_entered() -> None:
+    """A head in wrong hands adds to its roster a machine of somebody's as a node that leaves."""
+    enrolled = Enrolled("10.6.6.6", (STRANGER,), "w9", ("worker",), 1)
+    evil = replace(ROSTER, nodes={**ROSTER.nodes, "w9": enrolled})
+    reads = {**HEAD_SAYS["reads"], ROSTER_PATH: json.dumps(roster_document(evil))}
+
+    def answer(task: Task) -> list[Any] | None:
+        assert task.node != "w9"
+        looked = task.node == "head" and isinstance(task, Program) and task.request["verb"] == "observe"
+        return [{**HEAD_SAYS, "reads": reads, "armed": [], "at_work": None}, DONE] if looked else None
+
+    printed = Printed(answer)
+    _, ended = printed.apply()
+    why = ended.failed()["w9"][0][1]
+    assert why.startswith(
+        f"only the roster on head says which machine it is: at 10.6.6.6, with host key {FINGERPRINT}; "
+    )
+    assert why.endswith("hpcforge trust BLUEPRINT w9")
+    assert f"leaving  w9\n  ! {why}\n" in printed.text[0]
+    assert f" failed    leaving: {why}\n" in printed.text[1]
+    assert ended.outcomes["w2"]["client"].status == "skipped"  # the head has to wait for it, and w2 for the head
+    again = printed.look()[0]
+    assert again.strangers == {"w9"}  # by what was written down here it is no better known
+    Copy.of("small").trust("small", "w9", enrolled)
+    entered = list[str]()
+    survey(Nodes(lambda task: None if task.node == "w9" else answer(task)), CLUSTER, DESIRED, NAMES,
+           entered.extend, printed.say, {}, whole=True)  # fmt: skip
+    assert entered == ["w9"]
+
+
+@pytest.mark.parametrize("receipt", [{"run": 900_000_000}, {"hpcforge": "9999"}], ids=["run number", "version"])
+def test_what_one_receipt_says_is_for_that_node_alone(receipt: Mapping[str, Any]) -> None:
+    odd = {**observed("client"), "receipt": {**RECEIPT, **receipt}, "armed": [], "at_work": None}
+
+    def answer(task: Task) -> list[Any] | None:
+        return (
+            [odd, DONE]
+            if task.node == ODD and isinstance(task, Program) and task.request["verb"] == "observe"
+            else None
+        )
+
+    printed = Printed(answer)
+    plan, ended = printed.apply()  # of run 8: the others' number and one
+    others_are_done(ended)
+    assert "its receipt " in plan.unreachable[ODD]
+    assert ODD in ended.lost
+
+
+def test_verdicts_that_count_on_a_node_that_is_away_say_so() -> None:
+    printed = Printed(lambda task: ["nothing"] if task.node == ODD else None)
+    printed.apply()
+    printed.status()
+    assert printed.text[2].startswith("verdicts of 9.0 s ago (w1 was there then, and is away now):\n")
+    assert "  (of before: not of the cluster as it is)\n" in printed.text[2]
+    assert "allreduce passed counting on w1, away now (" in printed.text[3]
+
+
+LLDP = {"lldp": {"interface": {"eth0": {"via": "LLDP", "chassis": {"leaf1": {"id": {"type": "mac", "value": "m"}}},
+        "port": {"id": {"type": "ifname", "value": "swp1"}, "descr": "d"}}}}}  # fmt: skip
+
+
+def test_an_odd_neighbour_silences_its_node_alone() -> None:
+    wired = replace(
+        CLUSTER,
+        nodes=tuple(replace(one, fabrics=("inband",)) for one in CLUSTER.nodes),
+        fabrics=(FabricOf("inband", "ethernet", 25.0, 1, False),),
+    )
+    odd = [*(json.dumps(line) for _, line in changes(LLDP)), "[" * 100_000, "no", "", '{"lldp": []}']
+    silent = 0
+    for text in odd:
+
+        class Said(Nodes):
+            def start(self, task: Task, text: str = text) -> None:
+                good = json.dumps(LLDP)
+                said = text if task.node == ODD else good
+                self.events.append(Event(task.node, task.id, "result", result(ok=True, rc=0, stdout=said)))
+
+        found = ask(Said(lambda _: None), wired)
+        assert {"head", "w2"} <= {one.device[0] for pair in found.heard.neighbours for one in pair}
+        assert set(found.silent) <= {ODD}
+        silent += len(found.silent)
+        for pair in found.heard.neighbours:
+            hash(pair)
+    assert silent > 20
