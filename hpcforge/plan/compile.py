@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 from typing import Any, Generic, TypeVar
@@ -86,9 +86,11 @@ def _nodes_of(role: Role, cluster: Cluster) -> tuple[str, ...]:
 
 
 _NODE = re.compile(r"\bnode\b(?:\.(\w+))?")
-_SHARED = frozenset(  # attributes that many nodes have alike; the others are each node's own, or cannot be a key
-    "group functions hardware sockets cores_per_socket threads_per_core cpus memory_mib gpus rack fabrics".split()
-)
+# Attributes that many nodes have alike; the others are each node's own, or cannot be a key.
+_SHARED = {
+    *("group", "functions", "hardware", "rack", "fabrics", "gpus"),
+    *("sockets", "cores_per_socket", "threads_per_core", "cpus", "memory_mib"),
+}
 
 
 def _spoken_of(texts: Iterable[str]) -> tuple[str, ...] | None:
@@ -254,7 +256,7 @@ class _Compiler:
             guard=spec.guard,
             shape=spec.shape,
             sets_clock=self._sets_clock,
-            disrupts=spec.disrupts,
+            disrupts=dict(spec.disrupts.items()),
         )
 
     @cached_property
@@ -279,19 +281,18 @@ class _Compiler:
             if alike is None:
                 alike = self.alike[id(spec)] = _Alike(_spoken_of(_texts_of(self.role, spec)))
             try:
-                made += alike.get(node, lambda n, spec=spec: tuple(self._made(n, spec, make)))
+                made += alike.get(node, partial(self._made, spec, make))
             except _WRONG as error:
                 place = getattr(spec, "path", getattr(spec, "name", ""))
                 raise _error(self.role, f"{place}: {error}") from error
         return tuple(made)
 
-    def _made(self, node: Node, spec: S, make: Callable[[S, Context], T]) -> Iterator[T]:
+    def _made(self, spec: S, make: Callable[[S, Context], T], node: Node) -> tuple[T, ...]:
         context: Context = {"cluster": self.cluster, "node": node}
-        items = [None] if spec.for_each is None else evaluate(spec.for_each, context)
-        for item in items:
-            scoped = context if spec.for_each is None else {**context, "item": item}
-            if evaluate(spec.when, scoped):
-                yield make(spec, scoped)
+        scopes = [context]
+        if spec.for_each is not None:
+            scopes = [{**context, "item": item} for item in evaluate(spec.for_each, context)]
+        return tuple(make(spec, scope) for scope in scopes if evaluate(spec.when, scope))
 
     def _file(self, spec: Any, context: Context) -> File:
         path = render(spec.path, context)
