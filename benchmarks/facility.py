@@ -19,26 +19,37 @@ def blueprint(nodes: int) -> str:
     """The 32-node unit, widened: feeds, racks and nodes in proportion."""
     text = UNIT.read_text(encoding="utf-8")
     racks = nodes // 4
+    rack, node = (max(usual, len(str(count))) for usual, count in ((4, racks), (5, nodes)))  # digits
     start, end = text.index("  row:"), text.index("hardware:                 ")
     text = text[:start] + "\n" + text[end:]
     changes = {
         "limit_w: 250000": f"limit_w: {250_000 * max(1, nodes // 32)}",
-        "g[01-08]": f"g[0001-{racks:04}]",
-        "gpu[001-032]:": f"gpu[00001-{nodes:05}]:",
+        "g[01-08]": f"g[{1:0{rack}}-{racks:0{rack}}]",
+        "gpu[001-032]:": f"{workers(nodes)}:",
         "10.20.1.[1-32]": addresses(nodes),
-        "10.20.0.0/22": "10.20.0.0/16",
-        "gpu[001-030]": f"gpu[00001-{nodes - 2:05}]",
-        "gpu[031-032]": f"gpu[{nodes - 1:05}-{nodes:05}]",
-        "gpu017": "gpu00017",
+        "10.20.0.0/22": "10.20.0.0/15",
+        "gpu[001-030]": f"gpu[{1:0{node}}-{nodes - 2:0{node}}]",
+        "gpu[031-032]": f"gpu[{nodes - 1:0{node}}-{nodes:0{node}}]",
+        "gpu017": f"gpu{17:0{node}}",
     }
     for old, new in changes.items():
         text = text.replace(old, new)
     return text
 
 
+def workers(nodes: int) -> str:
+    digits = max(5, len(str(nodes)))
+    return f"gpu[{1:0{digits}}-{nodes:0{digits}}]"
+
+
 def addresses(nodes: int) -> str:
+    """250 to each 10.20.x, from 10.20.1 to 10.20.200, then the same of 10.21."""
     whole, rest = divmod(nodes, 250)
-    parts = ([f"10.20.[1-{whole}].[1-250]"] if whole else []) + ([f"10.20.{whole + 1}.[1-{rest}]"] if rest else [])
+    parts = []
+    for second, before in ((20, 0), (21, 200)):
+        full = min(200, whole - before)
+        parts += [f"10.{second}.[1-{full}].[1-250]"] if full > 0 else []
+        parts += [f"10.{second}.{full + 1}.[1-{rest}]"] if rest and 0 <= full < 200 else []
     return ",".join(parts)
 
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import yaml
 
-from hpcforge.blueprint.reader import Loc, plain, read_bytes
+from hpcforge.blueprint.reader import MAX_MACHINE_VALUES, Loc, plain, read_bytes
 from hpcforge.errors import ExpectedError
 
 _PLAIN_BLOCK = re.compile(r"[A-Za-z0-9][A-Za-z0-9 ._/+=@\[\],-]*")
@@ -72,7 +72,7 @@ def with_values(text: str, section: str, values: Mapping[tuple[str, str], Any]) 
 
     Raises `EditError`; the text must be valid YAML.
     """
-    data = plain(read_bytes(text.encode(), "before").root)
+    data = plain(read_bytes(text.encode(), "before", MAX_MACHINE_VALUES).root)
     for (entry, key), value in values.items():
         data = _applied(data, SetValue((section, entry, key), value))
     root = _spans(text)
@@ -86,7 +86,7 @@ def with_values(text: str, section: str, values: Mapping[tuple[str, str], Any]) 
     old = [(entry, key) for entry, key in values if entry in there]
     for entry, key in sorted(old, key=lambda place: there[place[0]][0].start, reverse=True):
         text = _set(text, root, SetValue((section, entry, key), values[entry, key]))
-    after = read_bytes(text.encode(), "after")
+    after = read_bytes(text.encode(), "after", MAX_MACHINE_VALUES)
     if after.diagnostics or plain(after.root) != data:
         raise EditError(f"{section}: this part is written in a way that cannot be edited safely", "edit it by hand")
     return text
@@ -107,9 +107,9 @@ def quoted(value: Any, *, flow: bool = True) -> str:
 
 def _checked(text: str, edit: Edit) -> str:
     """Do one edit, and see that it did what it says and nothing else."""
-    wanted = _applied(plain(read_bytes(text.encode(), "before").root), edit)
+    wanted = _applied(plain(read_bytes(text.encode(), "before", MAX_MACHINE_VALUES).root), edit)
     new = _done(text, edit)
-    after = read_bytes(new.encode(), "after")
+    after = read_bytes(new.encode(), "after", MAX_MACHINE_VALUES)
     if after.diagnostics or plain(after.root) != wanted:
         where = ".".join(map(str, edit.loc))
         raise EditError(f"{where}: this place is written in a way that cannot be edited safely", "edit it by hand")

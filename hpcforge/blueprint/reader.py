@@ -19,7 +19,8 @@ from hpcforge.blueprint.diagnostics import MAX_KEPT, Diagnostic, Mark, Source, o
 
 MAX_BYTES = 16 << 20  # an inventory of 10,000 nodes with three host keys each has about 8 MiB
 MAX_DEPTH = 16
-MAX_VALUES = 250_000  # of that inventory with four addresses and a position each; 100 MB and a second to read
+MAX_VALUES = 250_000  # 100 MB and a second to read
+MAX_MACHINE_VALUES = 1_000_000  # of an inventory: 100,000 nodes with an address and a host key each have 700,000
 MAX_LINES = 500_000
 
 _IS_IT_THIS_FILE = "is this the file you meant?"
@@ -68,7 +69,7 @@ class Document:
     complete: bool = True  # False: the parser stopped, so that what is missing means nothing
 
 
-def read_file(path: Path) -> Document:
+def read_file(path: Path, max_values: int = MAX_VALUES) -> Document:
     """Read a YAML file; everything that is wrong, down to its absence, is in the document's diagnostics."""
     source = Source(str(path))
     try:
@@ -78,10 +79,10 @@ def read_file(path: Path) -> Document:
             content = stream.read(MAX_BYTES + 1)
     except OSError as error:
         return _failed(source, f"the file cannot be read: {error.strerror}")
-    return read_bytes(content, str(path))
+    return read_bytes(content, str(path), max_values)
 
 
-def read_bytes(content: bytes, name: str) -> Document:
+def read_bytes(content: bytes, name: str, max_values: int = MAX_VALUES) -> Document:
     """Read YAML from memory; `name` is how diagnostics call it."""
     source = Source(name)
     if len(content) > MAX_BYTES:
@@ -96,7 +97,7 @@ def read_bytes(content: bytes, name: str) -> Document:
     source = Source.of(name, text, MAX_LINES)
     if len(source.lines) > MAX_LINES:
         return _failed(Source(name), f"the file has more than {MAX_LINES:,} lines", hint=_IS_IT_THIS_FILE)
-    return _Builder(source).build(text)
+    return _Builder(source, max_values).build(text)
 
 
 def plain(tree: Tree) -> Any:
@@ -154,8 +155,9 @@ def _failed(source: Source, message: str, mark: Mark | None = None, hint: str | 
 class _Builder:
     """Turns parser events into a tree; keeps going after everything but a syntax error."""
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: Source, max_values: int) -> None:
         self.source = source
+        self.max_values = max_values
         self.diagnostics: list[Diagnostic] = []
         self.open: list[Sequence | Mapping] = []
         self.pending: list[tuple[str, Mark] | None] = []  # for each open mapping: a key that awaits its value
@@ -175,8 +177,9 @@ class _Builder:
         except yaml.YAMLError as error:
             self._error(*_explain(error, self.source))
             complete = False
-        if self.values > MAX_VALUES:
-            return _failed(self.source, f"the file has more than {MAX_VALUES:,} keys and values", hint=_IS_IT_THIS_FILE)
+        if self.values > self.max_values:
+            message = f"the file has more than {self.max_values:,} keys and values"
+            return _failed(self.source, message, hint=_IS_IT_THIS_FILE)
         if isinstance(self.root, Mapping):
             return Document(self.source, self.root, self._said(), complete)
         if complete:
@@ -206,7 +209,7 @@ class _Builder:
             return self._descend(event)
         elif isinstance(event, yaml.MappingEndEvent | yaml.SequenceEndEvent):
             self._ascend()
-        return self.values <= MAX_VALUES
+        return self.values <= self.max_values
 
     def _descend(self, event: Any) -> bool:
         self._check_properties(event)

@@ -7,7 +7,7 @@ from stat import S_IMODE
 
 from hpcforge.atomic import write_atomically
 from hpcforge.blueprint.pins import with_positions
-from hpcforge.blueprint.reader import read_bytes
+from hpcforge.blueprint.reader import MAX_MACHINE_VALUES, read_bytes
 from hpcforge.cli.exit_codes import Exit
 from hpcforge.cli.usage import UsageError
 from hpcforge.cluster import load
@@ -29,7 +29,7 @@ def pin(blueprint: Path, inventory: Path | None) -> int:
     }
     old = loaded.inventory_path.read_text(encoding="utf-8")
     new = with_positions(old, chosen)
-    broken = read_bytes(new.encode(), str(loaded.inventory_path)).diagnostics
+    broken = read_bytes(new.encode(), str(loaded.inventory_path), MAX_MACHINE_VALUES).diagnostics
     if broken:
         raise UsageError(f"`positions:` of {loaded.inventory_path} cannot be replaced", "remove it, then pin again")
     if new != old:

@@ -80,12 +80,12 @@ def load(
     `diagnostics`.
     `instead` has text to be read in place of what is in a file: what it would say once it is written.
     """
-    draft, diagnostics = validate(Blueprint, _read(blueprint_path, instead))
+    draft, diagnostics = validate(Blueprint, _read(blueprint_path, instead, reader.MAX_VALUES))
     named = None if inventory_path else _named_inventory(draft, blueprint_path.parent)
     inventory_path = inventory_path or named
     machines: Draft | None = None
     if inventory_path:
-        machines, found = validate(Inventory, _read(inventory_path, instead))
+        machines, found = validate(Inventory, _read(inventory_path, instead, reader.MAX_MACHINE_VALUES))
         if named and not _is_there(named):
             hint = "a path is relative to the blueprint"
             found = draft.place([Finding(("inventory",), f"there is no inventory {quote(named.name)} there", hint)])
@@ -99,8 +99,10 @@ def load(
     return loaded
 
 
-def _read(path: Path, instead: Mapping[Path, str]) -> reader.Document:
-    return reader.read_bytes(instead[path].encode(), str(path)) if path in instead else reader.read_file(path)
+def _read(path: Path, instead: Mapping[Path, str], max_values: int) -> reader.Document:
+    if path in instead:
+        return reader.read_bytes(instead[path].encode(), str(path), max_values)
+    return reader.read_file(path, max_values)
 
 
 def _raise_errors(draft: Draft, diagnostics: Iterable[Diagnostic]) -> None:

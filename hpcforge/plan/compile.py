@@ -6,13 +6,13 @@ import dataclasses
 import hashlib
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 
 from jinja2 import TemplateError
 
@@ -24,6 +24,7 @@ from hpcforge.plan.role import Code, FileSpec, ResourceSpec, Role, RoleError, Un
 Context = dict[str, Any]
 S = TypeVar("S", bound=ResourceSpec)
 T = TypeVar("T")
+_WRONG = (TemplateError, TypeError, ValueError)  # what rendering raises where a role does not fit the cluster
 
 
 @dataclass
@@ -75,24 +76,64 @@ def _in_order(roles: Sequence[Role]) -> list[Role]:
 
 
 def _nodes_of(role: Role, cluster: Cluster) -> tuple[str, ...]:
+    alike: _Alike[bool] = _Alike(_spoken_of([role.spec.on]))
     with _explained(role, "on"):
-        if not _NODE.search(role.spec.on):
-            everywhere = evaluate(role.spec.on, {"cluster": cluster})
-            return tuple(node.name for node in cluster.nodes if everywhere)
-        return tuple(n.name for n in cluster.nodes if evaluate(role.spec.on, {"cluster": cluster, "node": n}))
+        return tuple(
+            node.name
+            for node in cluster.nodes
+            if alike.get(node, lambda n: bool(evaluate(role.spec.on, {"cluster": cluster, "node": n})))
+        )
 
 
-_NODE = re.compile(r"\bnode\b")
+_NODE = re.compile(r"\bnode\b(?:\.(\w+))?")
+# Attributes that many nodes have alike; the others are each node's own, or cannot be a key.
+_SHARED = {
+    *("group", "functions", "hardware", "rack", "fabrics", "gpus"),
+    *("sockets", "cores_per_socket", "threads_per_core", "cpus", "memory_mib"),
+}
 
 
-def _same_everywhere(role: Role, spec: ResourceSpec) -> bool:
-    """True if nothing that a resource is rendered from speaks of `node`: then every node has one and the same."""
-    texts = [spec.model_dump_json(exclude={"scope"})]
+def _spoken_of(texts: Iterable[str]) -> tuple[str, ...] | None:
+    """The attributes of `node` that expressions and templates speak of, None where it may be more than shared ones."""
+    named = {found[1] for text in texts for found in _NODE.finditer(text)}
+    return tuple(sorted(named)) if named <= _SHARED else None
+
+
+def _texts_of(role: Role, spec: ResourceSpec) -> Iterator[str]:
+    """Everything that a resource is rendered from."""
+    yield from _strings(spec.model_dump(exclude={"scope"}))
     if isinstance(spec, FileSpec) and spec.template is not None and spec.scope == "node":
-        texts.append(role.texts[spec.template])
+        yield role.texts[spec.template]
     if isinstance(spec, UnitSpec) and spec.watches is None:  # it watches the role's files, wherever those lie
-        return not _NODE.search(texts[0]) and all(_same_everywhere(role, file) for file in role.spec.files)
-    return not any(_NODE.search(text) for text in texts)
+        for file in role.spec.files:
+            yield from _texts_of(role, file)
+
+
+def _strings(value: Any) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, Mapping):
+        yield from _strings(tuple(value.values()))
+    elif isinstance(value, list | tuple):
+        for one in value:
+            yield from _strings(one)
+
+
+@dataclass(frozen=True)
+class _Alike(Generic[T]):
+    """What is made for a node, made once for all nodes that are alike in what it is made from."""
+
+    spoken: tuple[str, ...] | None  # attributes that it is made from; None: each node's own
+    made: dict[tuple[Any, ...], T] = field(default_factory=dict)  # by the values of these
+
+    def get(self, node: Node, make: Callable[[Node], T], *more: Any) -> T:
+        """`more` is what it is made from besides."""
+        if self.spoken is None:
+            return make(node)
+        key = (*more, *[getattr(node, name) for name in self.spoken])
+        if key not in self.made:
+            self.made[key] = make(node)
+        return self.made[key]
 
 
 def _site_name(site_role: SiteRole) -> str:
@@ -110,7 +151,7 @@ def _site_roles(cluster: Cluster, node: Node, code: Mapping[str, Code]) -> Itera
             }
             yield Wanted(
                 _site_name(site_role),
-                needs=(Need("base", (node.name,)),),
+                needs=(Need("base"),),
                 opaque=_opaque(code[site_role.name], inputs),
             )
 
@@ -125,7 +166,7 @@ def _explained(role: Role, place: str) -> Iterator[None]:
     """Turn what goes wrong inside into a `RoleError` that names role and place."""
     try:
         yield
-    except (TemplateError, TypeError, ValueError) as error:
+    except _WRONG as error:
         raise _error(role, f"{place}: {error}") from error
 
 
@@ -146,26 +187,37 @@ class _Placed:
 
 @dataclass(frozen=True)
 class _Compiler:
-    """One role for every node of the cluster. What is the same on all of them is rendered, and stored, once."""
+    """One role for every node of the cluster. What is the same on several of them is rendered, and stored, once."""
 
     role: Role
     cluster: Cluster
     texts: _Texts
     secret_digests: Mapping[str, str | None]
     placed: Mapping[str, _Placed]
-    shared: dict[int, tuple[Any, ...] | None] = field(default_factory=dict)  # by id of a spec; None: each node's own
+    alike: dict[int, _Alike[tuple[Any, ...]]] = field(default_factory=dict)  # by id of a spec
     cluster_files: dict[str, str] = field(default_factory=dict)  # path -> digest, rendered once for the whole cluster
 
     def runs_on(self, node: Node) -> bool:
         return node.name in self.placed[self.role.name].known
 
     def wanted(self, node: Node) -> Wanted:
+        here = tuple(role for role in self.role.spec.needs if "@" not in role and node.name in self.placed[role].known)
+        return self._all_alike.get(node, lambda n: self._wanted(n, here), here)
+
+    @cached_property
+    def _all_alike(self) -> _Alike[Wanted]:
+        spec = self.role.spec
+        resources = (*spec.packages, *spec.directories, *spec.files, *spec.accounts, *spec.units, *spec.checks)
+        texts = [text for one in resources for text in _texts_of(self.role, one)]
+        return _Alike(_spoken_of([*texts, *spec.inputs.values()]))
+
+    def _wanted(self, node: Node, here: Collection[str]) -> Wanted:
         spec = self.role.spec
         files = self._each(node, spec.files, self._file)
         paths = tuple(file.path for file in files)
         return Wanted(
             role=self.role.name,
-            needs=tuple(self._needs(node)),
+            needs=tuple(self._needs(here)),
             packages=self._each(node, spec.packages, lambda p, c: render(p.name, c)),
             replaces=spec.replaces,
             directories=self._each(
@@ -212,35 +264,35 @@ class _Compiler:
         with _explained(self.role, "sets_clock"):
             return bool(evaluate(self.role.spec.sets_clock, {"cluster": self.cluster}))
 
-    def _needs(self, node: Node) -> Iterator[Need]:
+    def _needs(self, here: Collection[str]) -> Iterator[Need]:
         for text in self.role.spec.needs:
             role, at, scope = text.partition("@")
             if at and scope != "cluster":
                 raise _error(self.role, f"needs {text!r}: after @ comes 'cluster' (every node where that role runs)")
             if at and self.placed[role].nodes:
                 yield Need(role, self.placed[role].nodes)
-            elif not at and node.name in self.placed[role].known:
-                yield Need(role, (node.name,))
+            elif role in here and not at:
+                yield Need(role)
 
     def _each(self, node: Node, specs: Sequence[S], make: Callable[[S, Context], T]) -> tuple[T, ...]:
         made: list[T] = []
         for spec in specs:
-            if id(spec) not in self.shared:
-                same = _same_everywhere(self.role, spec)
-                self.shared[id(spec)] = tuple(self._made(node, spec, make)) if same else None
-            known = self.shared[id(spec)]
-            made.extend(self._made(node, spec, make) if known is None else known)
+            alike = self.alike.get(id(spec))
+            if alike is None:
+                alike = self.alike[id(spec)] = _Alike(_spoken_of(_texts_of(self.role, spec)))
+            try:
+                made += alike.get(node, partial(self._made, spec, make))
+            except _WRONG as error:
+                place = getattr(spec, "path", getattr(spec, "name", ""))
+                raise _error(self.role, f"{place}: {error}") from error
         return tuple(made)
 
-    def _made(self, node: Node, spec: S, make: Callable[[S, Context], T]) -> Iterator[T]:
-        place = str(getattr(spec, "path", getattr(spec, "name", "")))
-        with _explained(self.role, place):
-            context: Context = {"cluster": self.cluster, "node": node}
-            items = [None] if spec.for_each is None else evaluate(spec.for_each, context)
-            for item in items:
-                scoped = context if spec.for_each is None else {**context, "item": item}
-                if evaluate(spec.when, scoped):
-                    yield make(spec, scoped)
+    def _made(self, spec: S, make: Callable[[S, Context], T], node: Node) -> tuple[T, ...]:
+        context: Context = {"cluster": self.cluster, "node": node}
+        scopes = [context]
+        if spec.for_each is not None:
+            scopes = [{**context, "item": item} for item in evaluate(spec.for_each, context)]
+        return tuple(make(spec, scope) for scope in scopes if evaluate(spec.when, scope))
 
     def _file(self, spec: Any, context: Context) -> File:
         path = render(spec.path, context)

@@ -18,7 +18,7 @@ OnRemove = Literal["keep", "stop", "purge"]
 Shape = Literal["free", "together"]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class File:
     """A regular file. `digest` is the SHA-256 of its content; None: a secret that is not generated yet."""
 
@@ -54,7 +54,7 @@ class Account:
     shell: str
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Unit:
     """A systemd unit that is enabled and running; restarted (or refreshed) when one of `watches` (paths) changes."""
 
@@ -64,7 +64,7 @@ class Unit:
     rereads: tuple[str, ...] = ()  # the paths that a refresh is enough for; none: all of `watches`
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Check:
     """A command with an expected outcome. Run after the role's work until it passes, for `wait_s` at most.
 
@@ -77,7 +77,7 @@ class Check:
     wait_s: float
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Opaque:
     """Work that data cannot say: listed in plans by digest, run when the digest changes or a check fails."""
 
@@ -87,17 +87,17 @@ class Opaque:
     digest: str  # SHA-256 over code and inputs
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Need:
-    """Another role that must be done first; `nodes` are where (the same node, or others)."""
+    """Another role that must be done first, and on which nodes. None: on the same one, whichever that is."""
 
     role: str
-    nodes: tuple[str, ...]
+    nodes: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Wanted:
-    """One role on one node."""
+    """One role on one node, or on several that are alike: then all of them have one object."""
 
     role: str
     needs: tuple[Need, ...] = ()
@@ -127,5 +127,7 @@ class Desired:
     @cached_property
     def digest(self) -> str:
         """SHA-256 over all that is wanted of all nodes; texts count by their own digests."""
-        plain = json.dumps({name: [asdict(one) for one in roles] for name, roles in self.nodes.items()})
+        distinct = {id(one): one for roles in self.nodes.values() for one in roles}
+        digests = {at: hashlib.sha256(json.dumps(asdict(one)).encode()).hexdigest() for at, one in distinct.items()}
+        plain = json.dumps({name: [digests[id(one)] for one in roles] for name, roles in self.nodes.items()})
         return hashlib.sha256(plain.encode()).hexdigest()

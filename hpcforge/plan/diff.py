@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from hpcforge.cluster.model import Cluster
@@ -64,7 +64,8 @@ def diff(
     `head` is the controller's answer, where it is not among them.
     """
     reachable = {name: seen for name, seen in observed.items() if seen.unreachable is None}
-    found = {name: tuple(_node_changes(desired.nodes[name], seen, scope)) for name, seen in reachable.items()}
+    bare = _Bare(scope)
+    found = {name: tuple(_node_changes(desired.nodes[name], seen, scope, bare)) for name, seen in reachable.items()}
     controller = head or observed.get(cluster.slurm.controller)
     clocks = _clocks(cluster, reachable, controller, found)
     refused = {one.node for one in clocks if one.refused}
@@ -168,27 +169,54 @@ def _in_service(
     )
 
 
-def _node_changes(roles: Iterable[Wanted], seen: Observed, scope: Scope) -> Iterator[tuple[Wanted, Change]]:
+def _node_changes(
+    roles: Iterable[Wanted], seen: Observed, scope: Scope, bare: _Bare
+) -> Iterator[tuple[Wanted, Change]]:
     """The roles that have something to change. A unit may watch the files of another role on its node."""
     wanted_roles = [wanted for wanted in roles if scope.only is None or wanted.role in scope.only]
+    if not seen.python and seen.receipt is None:
+        yield from ((wanted, change.on(seen.node)) for wanted in wanted_roles if (change := bare.change(wanted)))
+        return
     differs = {w.role: seen.differs.get(w.role, {}) if seen.python else nothing_there(w) for w in wanted_roles}
     changed_paths = {file["path"] for difference in differs.values() for file in difference.get("files", ())}
     for wanted in wanted_roles:
-        change = _change(wanted, differs[wanted.role], changed_paths, wanted.role in scope.forced)
-        unnoted = _unnoted(wanted, seen)
-        if change or unnoted:
-            reason = _reason(wanted.role, change, seen, wanted.role in scope.forced, unnoted)
-            does = _disruptions(wanted, change)
-            yield (
-                wanted,
-                replace(
-                    change,
-                    noted=not unnoted,
-                    reason=reason,
-                    disruption=worst(does.values()) if seen.configured else "none",
-                    reboot=tuple(part for part, disruption in does.items() if disruption == "reboot"),
-                ),
-            )
+        change = _judged_change(wanted, differs[wanted.role], changed_paths, seen, scope)
+        if change:
+            yield wanted, change.on(seen.node)
+
+
+@dataclass(frozen=True)
+class _Bare:
+    """What changes on nodes that have nothing: the same on all that are to have the same."""
+
+    scope: Scope
+    changes: dict[int, Change] = field(default_factory=dict)  # by id of what is wanted
+
+    def change(self, wanted: Wanted) -> Change:
+        if id(wanted) not in self.changes:
+            seen = Observed("", python=False)
+            # every unit is started, whatever it watches
+            self.changes[id(wanted)] = _judged_change(wanted, nothing_there(wanted), frozenset(), seen, self.scope)
+        return self.changes[id(wanted)]
+
+
+def _judged_change(
+    wanted: Wanted, difference: Difference, changed_paths: Set[str], seen: Observed, scope: Scope
+) -> Change:
+    """What changes, with reason and disruption; false where nothing does."""
+    forced = wanted.role in scope.forced
+    change = _change(wanted, difference, changed_paths, forced)
+    unnoted = _unnoted(wanted, seen)
+    if not change and not unnoted:
+        return change
+    does = _disruptions(wanted, change)
+    return replace(
+        change,
+        noted=not unnoted,
+        reason=_reason(wanted.role, change, seen, forced, unnoted),
+        disruption=worst(does.values()) if seen.configured else "none",
+        reboot=tuple(part for part, disruption in does.items() if disruption == "reboot"),
+    )
 
 
 def _unnoted(wanted: Wanted, seen: Observed) -> bool:

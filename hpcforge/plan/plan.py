@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from functools import cached_property
+from operator import attrgetter
 from typing import Any, Literal
 
 from hpcforge.cluster.model import Rollout
@@ -30,7 +31,7 @@ Reason = Literal[
 RebootCause = Literal["packages", "files", "units", "opaque", "due"]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class FileChange:
     """A file to be written. `old_text` is None where there is none to show: new, secret, or not text."""
 
@@ -52,7 +53,7 @@ class PackageRemoval:
     by: tuple[str, ...]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class UnitChange:
     """What is done to a unit, in order, and why."""
 
@@ -70,7 +71,7 @@ class OpaqueChange:
     reason: str
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Owns:
     """All that a role has on a node, changed or not: what the node's receipt is to say."""
 
@@ -82,7 +83,7 @@ class Owns:
     on_remove: OnRemove = "stop"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Change:
     """What one role changes on one node."""
 
@@ -105,6 +106,10 @@ class Change:
     shape: Shape = "free"
     reboot: tuple[RebootCause, ...] = ()  # the node restarts before this role's units and checks
 
+    def on(self, node: str) -> Change:
+        """The same with what it needs on its own node by that node's name."""
+        return Change(tuple(n if n.nodes else Need(n.role, (node,)) for n in self.needs), *_BUT_NEEDS(self))
+
     def __bool__(self) -> bool:
         return bool(
             self.packages
@@ -117,6 +122,9 @@ class Change:
             or self.reboot
             or not self.noted
         )
+
+
+_BUT_NEEDS = attrgetter(*[one.name for one in fields(Change)[1:]])
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,6 @@ _CONTROL = re.compile(
     r"\r(?!\n)|[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\xad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb"
     r"\ud800-\udfff\U000e0000-\U000e007f]"
 )
-_END = re.compile(r"[ \t]*\r?\n[ \t]*")
 
 
 def clean(text: str) -> str:
@@ -21,7 +20,11 @@ def clean(text: str) -> str:
 
 def one_line(text: str) -> str:
     """Text that came from outside as one line, so that it cannot pass for another one of ours; cleaned, too."""
-    return clean(_END.sub(" ", text.strip("\r\n")))
+    first, *rest = text.strip("\r\n").split("\n")
+    if not rest:
+        return clean(first)
+    # No pattern: one for the blanks around a line's end takes squares of time where there are only blanks.
+    return clean(" ".join([first.rstrip(" \t\r"), *(line.strip(" \t\r") for line in rest)]))
 
 
 def table(header: Sequence[str], rows: Sequence[Sequence[str]], indent: str = "") -> str:

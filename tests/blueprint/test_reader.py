@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from hpcforge.blueprint.diagnostics import render
-from hpcforge.blueprint.reader import MAX_BYTES, mark_of, plain, read_bytes, read_file
+from hpcforge.blueprint.reader import MAX_BYTES, MAX_MACHINE_VALUES, MAX_VALUES, mark_of, plain, read_bytes, read_file
 
 
 def said(content: bytes) -> str:
@@ -78,3 +78,9 @@ def test_an_unquoted_hostlist_in_braces_is_told_to_be_quoted() -> None:
     assert "f:2:18: error: not valid YAML" in text
     assert text.endswith('hint: within braces a hostlist needs quotes: `"w[01-04]"`')
     assert "quotes" not in said(b"a: {b: 'c' d}\n")
+
+
+def test_an_inventory_may_have_more_values_than_a_blueprint() -> None:
+    text = b"a: [" + b"1," * MAX_VALUES + b"1]"
+    assert not read_bytes(text, "blueprint.yaml").complete
+    assert read_bytes(text, "machines.yaml", MAX_MACHINE_VALUES).complete

@@ -46,6 +46,37 @@ def test_what_does_not_speak_of_the_node_is_one_object_for_all(cluster: Cluster,
     assert first.needs[0].nodes is second.needs[0].nodes
 
 
+def test_nodes_that_are_alike_in_what_a_role_speaks_of_have_one_object(cluster: Cluster, roles_folder: Path) -> None:
+    path = roles_folder / "client/role.yaml"
+    spoken = '"{{ node.rack }}\\n{{node.cpus}} {% if node.gpus %}{{ node.gpus.count }}{% endif %}"'
+    text = path.read_text().replace("-{{ node.name }}", "").replace("[server@cluster]", "[server, server@cluster]")
+    path.write_text(text.replace('"server {{ cluster.services.dns_on }}\\n"', spoken))
+    head, first, second = (dataclasses.replace(node, rack="g1") for node in cluster.nodes)
+    others = [
+        dataclasses.replace(second, name="w3", rack="g2"),
+        dataclasses.replace(second, name="w4", cores_per_socket=4),
+        dataclasses.replace(second, name="w5", gpus=None),
+        dataclasses.replace(
+            second, name="w6", functions=("worker", "head")
+        ),  # a server on the same node: one more need
+    ]
+    large = dataclasses.replace(cluster, nodes=(head, first, second, *others))
+    desired = compile_desired(large, load_roles(roles_folder), SECRETS)
+    wanted = {name: roles[-1] for name, roles in desired.nodes.items() if name != "head"}
+    texts = {name: desired.texts[one.files[0].digest or ""] for name, one in wanted.items()}
+    assert wanted["w1"] is wanted["w2"]
+    assert texts == {
+        "w1": "g1\n2 2",
+        "w2": "g1\n2 2",
+        "w3": "g2\n2 2",
+        "w4": "g1\n4 2",
+        "w5": "g1\n2 ",
+        "w6": "g1\n2 2",
+    }
+    everywhere = Need("server", ("head", "w6"))
+    assert (wanted["w2"].needs, wanted["w6"].needs) == ((everywhere,), (Need("server"), everywhere))
+
+
 def test_a_unit_that_watches_all_files_watches_those_of_its_node(cluster: Cluster, roles_folder: Path) -> None:
     path = roles_folder / "client/role.yaml"
     path.write_text(path.read_text().replace(", watches: [/etc/client.key]", ""))

@@ -5,7 +5,7 @@ import pytest
 
 from hpcforge.cluster.model import Cluster
 from hpcforge.plan.compile import compile_desired
-from hpcforge.plan.desired import Desired
+from hpcforge.plan.desired import Desired, Need
 from hpcforge.plan.diff import SLURM_NODES, diff
 from hpcforge.plan.observed import Observed
 from hpcforge.plan.plan import PackageRemoval
@@ -128,3 +128,18 @@ def test_what_goes_for_a_package_is_shown_and_what_is_not_known_is_said(cluster:
     assert "  ? what else apt removes for clientd is not known yet: its lists lack it; nothing else may go\n" in text
     first = plan_text(diff(cluster, desired, {"w1": Observed("w1", FACTS, python=False)}))
     assert "  ? what apt removes for clientd is not known yet" in first
+
+
+def test_nodes_that_have_nothing_share_what_changes_and_need_their_own(cluster: Cluster, roles_folder: Path) -> None:
+    role = roles_folder / "client/role.yaml"
+    text = role.read_text().replace("-{{ node.name }}", "").replace("server@cluster", "base, server@cluster")
+    role.write_text(text)
+    (roles_folder / "base").mkdir()
+    (roles_folder / "base/role.yaml").write_text("description: First.\non: 'true'\npackages: [sudo]\n")
+    desired = compile_desired(cluster, load_roles(roles_folder), {"munge_key": "ab" * 32})
+    plan = diff(cluster, desired, {name: Observed(name, python=False) for name in ("head", "w1", "w2")})
+    changes = next(step.changes for step in plan.steps if step.role == "client")
+    assert changes["w1"].files is changes["w2"].files
+    assert [change.needs for change in changes.values()] == [
+        (Need("base", (name,)), Need("server", ("head",))) for name in ("w1", "w2")
+    ]

@@ -112,4 +112,4 @@ _USUAL = dataclasses.asdict(Wanted(""))
 
 
 def _need(node: str, need: Need) -> str:
-    return need.role if need.nodes == (node,) else f"{need.role}@{fold(need.nodes)}"
+    return need.role if need.nodes in ((), (node,)) else f"{need.role}@{fold(need.nodes)}"
