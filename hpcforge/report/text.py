@@ -11,7 +11,7 @@ _CONTROL = re.compile(
     r"\r(?!\n)|[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\xad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb"
     r"\ud800-\udfff\U000e0000-\U000e007f]"
 )
-_END = re.compile(r"[ \t]*\r?\n[ \t]*")
+_END = re.compile(r"(?:(?<![ \t])[ \t]++)?\r?\n[ \t]*")  # a run of spaces is looked at once, from where it begins
 
 
 def clean(text: str) -> str:
