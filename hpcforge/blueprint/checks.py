@@ -330,12 +330,26 @@ def _acceptance(draft: Draft, declared: Declared) -> Findings:
             f"{quote(acceptance.run_as)} is not a user of this blueprint",
             did_you_mean(acceptance.run_as, users) or "add it under `users`",
         )
+    if acceptance.run_as in _administrators(draft) and draft.intact("acceptance", "run_as"):
+        yield Finding(
+            ("acceptance", "run_as"),
+            f"{quote(acceptance.run_as)} may become root on all nodes; the tests run as somebody who may not",
+            "name a user without `admin: true`, who need not have keys",
+        )
     given = [(name, test) for name, test in _tests(acceptance) if test is not None]
     if not given and draft.intact("acceptance", "tests"):
         yield Finding(("acceptance", "tests"), "no test is named", "name allreduce, train_ddp or both", key=True)
     for name, test in given:
         if draft.intact("acceptance", "tests", name):
             yield from _workers(declared, ("acceptance", "tests", name, "nodes"), test.nodes)
+
+
+def _administrators(draft: Draft) -> set[str]:
+    """Users with sudo on the nodes: those of the blueprint, and whom hpcforge logs in as."""
+    access: s.Access | None = draft.sections["access"]
+    users: dict[str, s.User] = draft.sections["users"] or {}
+    own = {access.user} if access is not None and draft.intact("access", "user") else set()
+    return own | {name for name, user in users.items() if user.admin}
 
 
 def _racks(draft: Draft, declared: Declared) -> Findings:

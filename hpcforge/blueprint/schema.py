@@ -217,7 +217,7 @@ class SmokeTests(Section):
 class Acceptance(Section):
     """Tests, and who runs them."""
 
-    run_as: v.UserName = Field(description="The user, from `users`, that submits the tests.")
+    run_as: v.UserName = Field(description="The user, from `users`, that submits the tests; no administrator.")
     tests: SmokeTests = Field(description="The tests by name.")
 
 

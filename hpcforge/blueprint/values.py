@@ -328,7 +328,7 @@ _SLURM_OWNED = re.compile(
     r"job(?:acct|comp|submit).*|.*(?:dir|location|logfile|pidfile|plugstack|program|prog|script)|(?:max)?node(?:addr|name|set)|"
     r"partition.*|proctrack.*|prolog(?:slurmctld)?|select.*|slurm(?:user|duser|ctldhost|ctldparameters|dtimeout)|"
     r"srun(?:epilog|prolog)|switch.*|task(?:epilog|prolog|plugin)|tls.*|mpidefault|messagetimeout|returntoservice|"
-    r"propagate.*except"
+    r"propagate.*except|slurm(?:ctldaddr|ctldport|dport|dparameters)|srunportrange|disablerootjobs"
 )
 _SLURM_KEY = Matches(r"[A-Z][A-Za-z]{2,39}", "a key of slurm.conf, spelled as Slurm's manual does: TreeWidth")
 

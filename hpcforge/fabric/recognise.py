@@ -23,6 +23,7 @@ from hpcforge.fabric.graph import Fabric
 from hpcforge.fabric.labels import ENDS
 
 _AGREE = 3  # nodes that must agree before their order counts more than the natural one
+_LONGEST_PORT = 100  # characters of the name of a port; what says more is no name
 
 
 @dataclass(frozen=True)
@@ -197,8 +198,8 @@ def _port_names(fabric: Fabric, device: int) -> dict[str, str]:
 def _spellings(text: str) -> Iterable[str]:
     """The ways to read a port's name: "swp7s1" is 7/2, "Eth1/7" is 7 of slot 1, "#7" is InfiniBand's seventh."""
     yield text
-    numbers = re.findall("[0-9]+", text)
-    if not numbers or text.startswith("#"):
+    numbers = re.findall("[0-9]+", text[:_LONGEST_PORT])
+    if not numbers or text.startswith("#") or len(text) > _LONGEST_PORT:
         return
     if found := re.fullmatch(r"swp([0-9]+)s([0-9]+)", text):
         yield f"{found[1]}/{int(found[2]) + 1}"
@@ -288,4 +289,5 @@ class _Interfaces:
 
 def _natural(name: str) -> list[tuple[int, str]]:
     """Order numbers in a name by what they count."""
-    return [(int(part), "") if part.isdigit() else (-1, part) for part in re.split("([0-9]+)", name) if part]
+    parts = enumerate(re.split("([0-9]{1,18})", name))
+    return [(int(part), "") if place % 2 else (-1, part) for place, part in parts if part]

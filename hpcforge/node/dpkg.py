@@ -33,6 +33,13 @@ def installed(text: str) -> set[str]:
     return {pair[0] for pair in pairs if len(pair) == 2 and pair[1].split()[1:] == ["ok", "installed"]}
 
 
+def half_unpacked() -> list[str]:
+    """Packages that dpkg was cut off in the midst of unpacking: it configures them only when they are unpacked anew."""
+    outcome = commands.run(["dpkg-query", "-W", "-f", "${binary:Package}\\t${db:Status-Eflag}\\n"], _QUERY_S)
+    pairs = [line.split("\t") for line in outcome.whole("dpkg-query").splitlines()]
+    return sorted(pair[0] for pair in pairs if pair[-1] == "reinstreq")
+
+
 def known(names: Sequence[str]) -> list[str]:
     """Those of which dpkg has something, be it only configuration."""
     outcome = commands.run(["dpkg-query", "-W", "-f", "${Package}\\t${db:Status-Status}\\n", "--", *names], _QUERY_S)

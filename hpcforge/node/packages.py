@@ -103,9 +103,26 @@ def _update(report: Report) -> str:
 
 def _mend(report: Report) -> str | None:
     """Finish what an interrupted dpkg left; why that is not possible, or None."""
-    if not any(path.name.isdigit() for path in Path("/var/lib/dpkg/updates").iterdir()):
-        return None
-    report.progress(None, "dpkg was interrupted: dpkg --configure -a")
+    if any(path.name.isdigit() for path in Path("/var/lib/dpkg/updates").iterdir()):
+        report.progress(None, "dpkg was interrupted: dpkg --configure -a")
+        end = apt.configure(report)  # also takes in what dpkg had yet to write down, whatever its exit status
+        if end.rc != 0 and not dpkg.half_unpacked():
+            return "dpkg --configure -a: " + apt.essence(end.output)
+    names = dpkg.half_unpacked()
+    return _unpack_again(names, report) if names else None
+
+
+def _unpack_again(names: Sequence[str], report: Report) -> str | None:
+    """Reinstall packages whose unpacking was cut off, since nothing else makes them whole; why not, or None."""
+    what = f"apt-get install --reinstall {' '.join(names)}"
+    report.progress(None, f"dpkg was cut off while it unpacked: {what}")
+    arguments = ["--reinstall", "--fix-broken", "--no-remove", "--no-install-recommends", "--", *names]
+    end = apt.run("install", arguments, report)
+    if end.rc != 0:  # the archive of that version may be gone, or the lists
+        trouble = _update(report)
+        end = apt.run("install", arguments, report)
+        if end.rc != 0:
+            return "\n".join(filter(None, [f"{what}: {apt.essence(end.output)}", trouble]))
     end = apt.configure(report)
     return None if end.rc == 0 else "dpkg --configure -a: " + apt.essence(end.output)
 

@@ -144,7 +144,7 @@ MUTATIONS = (
         "overrides.*", "a node with less", "rollout:", 'overrides: {w02: {memory_gib: 2, reason: "bad"}}\nrollout:'
     ),
     Mutation("rollout.*", "more caution", "canary: 0", "canary: 1"),
-    Mutation("acceptance.run_as", "another user tests", "run_as: tests", "run_as: ada"),
+    Mutation("acceptance.run_as", "another user tests", "run_as: tests", "run_as: bob"),
     Mutation("acceptance.tests.*", "fewer tests", "    train_ddp: {nodes: all}\n", ""),
 )
 

@@ -20,7 +20,6 @@ without a result, or else of the last; those before it are judged by what they r
 
 from __future__ import annotations
 
-import math
 import signal
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -28,7 +27,7 @@ from dataclasses import dataclass, replace
 from hpcforge.blueprint.hostlist import fold
 from hpcforge.verify.head import Completed
 from hpcforge.verify.submit import Launch, Turn
-from hpcforge.verify.transcript import Said, Transcript, clean, read
+from hpcforge.verify.transcript import Said, Transcript, clean, finite, read
 from hpcforge.verify.verdicts import Status, Verdict
 
 TIMED_OUT = 124  # of timeout(1)
@@ -258,7 +257,7 @@ def _last_words(seen: Transcript, ran: Completed) -> str:
 def _seconds(seen: Transcript) -> float:
     """What the test took by itself, as rank 0 reports it; 0 if it reports no such thing."""
     value = seen.result.get("seconds") if seen.result else None
-    return float(value) if isinstance(value, (int, float)) and 0 <= value < math.inf else 0.0
+    return float(value) if finite(value) and value >= 0 else 0.0
 
 
 def _text(seen: Transcript, key: str) -> str | None:

@@ -264,9 +264,14 @@ def _shares(job: Launch) -> list[str]:
 def _environment(job: Launch) -> dict[str, str]:
     return {
         "PATH": PATH,
-        "HOME": "/tmp",  # noqa: S108  where torch may look for caches; it writes none
+        "HOME": "/nonexistent",  # torch looks there for caches and writes none; nobody but root could make it
         "LANG": "C.UTF-8",
         "OMP_NUM_THREADS": str(max(1, job.cpus_per_node // job.ranks_per_node)),
+        # Only what root installed is imported: nothing from a home, nothing from wherever the program was started.
+        # Python before 3.11 knows no safe path; there it is that of the program, and /, where Slurm starts it.
+        "PYTHONNOUSERSITE": "1",
+        "PYTHONSAFEPATH": "1",
+        "PYTHONPATH": SMOKE_TESTS,
         "PYTHONUNBUFFERED": "1",
         "PYTHONWARNINGS": "ignore:Failed to initialize NumPy",  # the smoke tests do not use it
         **({} if job.libuv else {"USE_LIBUV": "0"}),  # heard by the ranks, not by the launcher

@@ -6,12 +6,11 @@ Everything here comes from the nodes, so nothing is believed to have the right t
 from __future__ import annotations
 
 import json
-import math
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeGuard
 
 from hpcforge.blueprint.hostlist import HostlistError, expand
 from hpcforge.verify.head import Completed
@@ -22,6 +21,8 @@ _NODE_FAILED = re.compile(r"Node failure on ([\w.-]+)|task launch for \S+ failed
 _TASK_EXIT = re.compile(r"^(\S+): tasks? [\d,-]+: Exited with exit code ([0-9]{1,9})$")  # "w[1-2]: tasks 0-1: ..."
 _REPORTED = re.compile(r"^\s+(rank|exitcode)\s*: (-?[0-9]{1,9})\b")
 _MAX_EVENT = 1 << 20
+_MAX_RANK = 10**9
+_LARGEST = 1e300
 
 
 @dataclass(frozen=True)
@@ -60,6 +61,11 @@ def clean(text: object, limit: int = 300) -> str:
     flat = "".join(char if char.isprintable() else " " for char in str(text)[: 4 * limit])
     flat = " ".join(flat.split())
     return flat if len(flat) <= limit else flat[: limit - 3] + "..."
+
+
+def finite(value: object) -> TypeGuard[float]:
+    """Whether it is a number to reckon with: JSON has whole ones of thousands of digits, which no float holds."""
+    return isinstance(value, (int, float)) and abs(value) < _LARGEST
 
 
 def read(ran: Completed, test: str) -> Transcript:
@@ -105,12 +111,13 @@ def _events(stdout: str) -> Iterator[tuple[int, dict[str, Any]]]:
 
 
 def _names_rank(event: Mapping[str, Any]) -> bool:
-    return isinstance(event.get("rank"), int) and isinstance(event.get("host"), str)
+    rank = event.get("rank")
+    return isinstance(rank, int) and 0 <= rank < _MAX_RANK and isinstance(event.get("host"), str)
 
 
 def _limit_s(event: Mapping[str, Any]) -> float:
     limit_s = event.get("limit_s")
-    return float(limit_s) if isinstance(limit_s, (int, float)) and math.isfinite(limit_s) else 0.0
+    return float(limit_s) if finite(limit_s) else 0.0
 
 
 def _failure(event: Mapping[str, Any]) -> Said:
@@ -131,7 +138,7 @@ def _measurement(event: Mapping[str, Any]) -> dict[str, float | int | str]:
             continue
         if isinstance(value, str):
             kept[clean(key, 40)] = clean(value, 100)
-        elif isinstance(value, (int, float)) and math.isfinite(value):
+        elif finite(value):
             kept[clean(key, 40)] = value
     return kept
 
@@ -171,7 +178,7 @@ def _exits(lines: Iterable[str]) -> dict[int, int]:
         if not found:
             continue
         if found[1] == "rank":
-            rank = int(found[2])
+            rank = int(found[2]) if not found[2].startswith("-") else None
         elif rank is not None:
             exits[rank], rank = int(found[2]), None
     return exits

@@ -29,6 +29,16 @@ def told(links: Iterable[Link], adapters: Sequence[str] = ADAPTERS, port: str = 
     return pairs
 
 
+@pytest.mark.parametrize("odd", ["9" * 5000, f"swp{'9' * 5000}s{'9' * 5000}", f"Ethernet{'9' * 5000}", "²", "mlx5_²"])
+def test_odd_names_of_ports_are_nobodys(odd: str) -> None:
+    fabric = rails()
+    pairs = told(at_nodes(drawn(fabric)))
+    (one, other), *others = pairs
+    found = heard(fabric, [*others, (End(one.device, (odd,)), End(other.device, (odd,)))])
+    elsewhere = {link for link in at_nodes(drawn(fabric)) if link.a.device != one.device[0]}
+    assert elsewhere <= set(found.seen.links)
+
+
 def heard(
     fabric: Fabric,
     pairs: Sequence[tuple[End, End]],

@@ -13,6 +13,7 @@ from hpcforge.lab import lab as rehearsal
 from hpcforge.node import contact
 
 from .nodes import KILL, Events, Node, of
+from .nodes import converge as request
 
 pytestmark = pytest.mark.lab
 
@@ -25,6 +26,13 @@ ExecStart=
 ExecStart=!/usr/sbin/chronyd -x -F 1
 """
 
+# What dpkg has written down of a package when it is cut off in the midst of unpacking it.
+SPOIL = """\
+import pathlib
+status = pathlib.Path("/var/lib/dpkg/status")
+head, name, rest = status.read_text().partition("Package: libjansson4\\n")
+status.write_text(head + name + rest.replace("install ok installed", "install reinstreq {state}", 1))
+"""
 
 Send = Callable[..., Events]
 
@@ -198,6 +206,18 @@ def test_killed_within_dpkg(lab, send, shell, started, roles):
     assert shell("dpkg --audit") == ""
 
 
+@pytest.mark.parametrize("state", ["half-installed", "unpacked"])
+def test_cut_off_while_it_unpacked_a_package_it_is_unpacked_again(lab, send, shell, state):
+    """As dpkg writes it down before it unpacks; here it never came to writing down that it had."""
+    shell("sudo apt-get update; sudo apt-get -qq -y install libjansson4; sudo dpkg --force-depends --purge less")
+    shell("sudo python3 -", stdin=SPOIL.format(state=state))
+    assert "libjansson4" in shell("sudo dpkg --audit || true")
+    events = send(request("prepare", [{"role": "base", "packages": ["less"]}]))
+    assert (events[-1]["event"], events[-1]["failed"]) == ("done", [])
+    assert shell("dpkg --audit") == ""
+    assert "ok installed" in shell("dpkg-query -W -f '${Status}' less")
+
+
 def test_dpkg_lock_is_waited_for_and_its_holder_named(lab, shell, started):
     shell("sudo apt-get update; sudo dpkg --force-depends --purge less")
     hold = "f = open('/var/lib/dpkg/lock-frontend', 'w'); fcntl.lockf(f, 2); print(1, flush=True); sys.stdin.read()"
@@ -208,8 +228,9 @@ def test_dpkg_lock_is_waited_for_and_its_holder_named(lab, shell, started):
         assert holder.stdout.readline() == "1\n"
         work = [{"role": "base", "packages": ["less"]}]
         with started({"verb": "converge", "phase": "prepare", "work": work}) as program:
-            assert "held by process" in json.loads(program.stdout.readline())["detail"]
+            first = json.loads(program.stdout.readline())
             holder.stdin.close()
+            assert "held by process" in first["detail"]
             events = [json.loads(line) for line in program.stdout]
     assert (events[-1]["event"], events[-1]["changed"], events[-1]["failed"]) == ("done", 1, [])
 

@@ -71,7 +71,8 @@ def test_slurm_is_told_of_nodes_in_its_versions_way(
 def test_names_come_and_go_without_a_restart(compiled: Callable[[Cluster], Desired]) -> None:
     (unit,) = units(compiled(load(REHEARSAL).cluster), "dns_server")
     assert unit.rereads == ("/etc/dnsmasq.hosts",)
-    assert set(unit.watches) == {"/etc/dnsmasq.hosts", "/etc/dnsmasq.d/hpcforge.conf"}
+    drop_in = "/etc/systemd/system/dnsmasq.service.d/hpcforge.conf"
+    assert set(unit.watches) == {"/etc/dnsmasq.hosts", "/etc/dnsmasq.d/hpcforge.conf", drop_in}
 
 
 def units(desired: Desired, role: str) -> tuple[Unit, ...]:

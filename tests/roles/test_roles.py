@@ -152,7 +152,7 @@ def test_enforcement_is_what_the_blueprint_says(rehearsal: Cluster, compiled: Co
     strict = dataclasses.replace(rehearsal, slurm=dataclasses.replace(rehearsal.slurm, enforce=("cores", "gpus")))
     assert "TaskPlugin=task/cgroup,task/affinity" in slurm_conf(compiled(strict), strict)
     cgroup = text(compiled(strict), "head", "/etc/slurm/cgroup.conf").splitlines()
-    assert cgroup[1:] == ["ConstrainCores=yes", "ConstrainRAMSpace=no", "ConstrainDevices=yes"]
+    assert cgroup[1:] == ["ConstrainCores=yes", "ConstrainRAMSpace=no", "ConstrainSwapSpace=no", "ConstrainDevices=yes"]
 
 
 def test_a_python_without_wheels_gets_the_distributions_torch(rehearsal: Cluster, compiled: Compiled) -> None:

@@ -188,6 +188,16 @@ def test_lines_that_srun_broke_are_mended() -> None:
         "99999999999: x",
         '0: {"event": ' + "[" * 9999,
         '0: {"event": "node", "host": 7}',
+        f'0: {{"event": "overdue", "rank": 0, "host": "w1", "limit_s": 1{"0" * 400}}}',
+        f'0: {{"event": "measurement", "busbw_gb_per_s": 1{"0" * 400}}}',
+        f'0: {{"event": "result", "world_size": 4, "seconds": 1{"0" * 400}}}',
+        f'0: {{"event": "failed", "rank": 1{"0" * 4000}, "host": "w1"}}',
+        '0: {"event": "failed", "rank": -99999, "host": "w1"}',
+        f'0: {{"event": "failed", "rank": {"9" * 5000}, "host": "w1"}}',
+        "0:   rank      : -99999 (local_rank: 0)\n0:   exitcode  : -9 (pid: 6)",
+        f"0:   rank      : {'9' * 5000}\n0:   exitcode  : {'9' * 5000}",
+        f"srun: error: w1: task 0: Exited with exit code {'9' * 5000}",
+        f"{'9' * 5000}: x",
     ],
 )
 def test_nonsense_from_nodes_is_survived(job: submit.Launch, line: str) -> None:

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
+import importlib.util
+import os
 import shlex
 import subprocess
+import sys
+import sysconfig
 from collections.abc import Callable
 from pathlib import Path
 
@@ -78,3 +82,60 @@ def _on_node(job: submit.Launch, node: str) -> subprocess.CompletedProcess[str]:
     command = command[command.index("/bin/sh") : command.index(job.python)]
     environment = {"SLURMD_NODENAME": node, "PATH": "/usr/bin:/bin"}
     return subprocess.run([*command, "env"], env=environment, capture_output=True, text=True, check=False)
+
+
+# What other users leave where Python looks for modules: in a home that anybody may make, and where one stands.
+THEIRS = 'print("theirs", flush=True)\n'
+PYTHON = os.path.realpath(sys.executable)  # as the distribution's, which looks into homes; one of a venv does not
+
+
+@pytest.fixture
+def planted(tmp_path: Path) -> tuple[dict[str, str], Path]:
+    """The environment of an attack, and a folder to start in."""
+    site = tmp_path / "home/.local/lib" / "python{}.{}".format(*sys.version_info) / "site-packages"
+    site.mkdir(parents=True)
+    (site / "usercustomize.py").write_text(THEIRS)
+    here = tmp_path / "here"
+    here.mkdir()
+    for name in ("ranks", "socket", "platform"):
+        (here / f"{name}.py").write_text(THEIRS)
+    return {"HOME": str(tmp_path / "home")}, here
+
+
+def _exported(job: submit.Launch) -> dict[str, str]:
+    (word,) = (word for word in submit.srun(job, "7") if word.startswith("--export="))
+    return dict(pair.split("=", 1) for pair in word.removeprefix("--export=").split(","))
+
+
+def test_nothing_of_other_users_is_imported(build: Build, planted: tuple[dict[str, str], Path]) -> None:
+    home, here = planted
+
+    def said(environment: dict[str, str]) -> str:
+        command = [PYTHON, "-m", "platform"]
+        return subprocess.run(command, env=environment, cwd=here, capture_output=True, text=True, check=True).stdout
+
+    assert said(home) == "theirs\ntheirs\n"
+    assert "theirs" not in said({**_exported(launch(build(2))), **home})
+
+
+def test_nobody_can_make_the_home_of_the_tests(build: Build) -> None:
+    home = _exported(launch(build(2)))["HOME"]
+    user = {"user": "nobody"} if os.geteuid() == 0 else {}
+    ran = subprocess.run(["mkdir", "-p", f"{home}/.local"], capture_output=True, text=True, check=False, **user)
+    assert "Permission denied" in ran.stderr
+
+
+@pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="torch is not installed here")
+def test_ranks_import_their_own_and_nothing_of_other_users(build: Build, planted: tuple[dict[str, str], Path]) -> None:
+    home, here = planted
+    ours = Path(__file__).parents[2] / "smoke_tests"
+    packages = sysconfig.get_path("purelib")  # torch is in the venv here
+    command = [PYTHON, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node=2", str(ours / "in_turn.py")]
+    ran = subprocess.run(
+        [*command, "allreduce", "--json", "--sizes", "4K", "--repeats", "1"],
+        env={**_exported(launch(build(2))), **home, "PYTHONPATH": f"{ours}:{packages}"},
+        cwd=here, capture_output=True, text=True, check=False, timeout=180,
+    )  # fmt: skip
+    assert ran.returncode == 0, ran.stderr
+    assert '"event": "result"' in ran.stdout
+    assert "theirs" not in ran.stdout + ran.stderr
