@@ -103,13 +103,17 @@ def _update(report: Report) -> str:
 
 def _mend(report: Report) -> str | None:
     """Finish what an interrupted dpkg left; why that is not possible, or None."""
+    error = None
     if any(path.name.isdigit() for path in Path("/var/lib/dpkg/updates").iterdir()):
         report.progress(None, "dpkg was interrupted: dpkg --configure -a")
-        end = apt.configure(report)  # also takes in what dpkg had yet to write down, whatever its exit status
-        if end.rc != 0 and not dpkg.half_unpacked():
-            return "dpkg --configure -a: " + apt.essence(end.output)
+        error = _configure(report)  # also takes in what dpkg had yet to write down, whatever its exit status
     names = dpkg.half_unpacked()
-    return _unpack_again(names, report) if names else None
+    return _unpack_again(names, report) if names else error
+
+
+def _configure(report: Report) -> str | None:
+    end = apt.configure(report)
+    return None if end.rc == 0 else "dpkg --configure -a: " + apt.essence(end.output)
 
 
 def _unpack_again(names: Sequence[str], report: Report) -> str | None:
@@ -123,8 +127,7 @@ def _unpack_again(names: Sequence[str], report: Report) -> str | None:
         end = apt.run("install", arguments, report)
         if end.rc != 0:
             return "\n".join(filter(None, [f"{what}: {apt.essence(end.output)}", trouble]))
-    end = apt.configure(report)
-    return None if end.rc == 0 else "dpkg --configure -a: " + apt.essence(end.output)
+    return _configure(report)
 
 
 def _lists_there() -> bool:
