@@ -61,7 +61,7 @@ def _run(arguments: list[str]) -> int:
         if message is None:
             printing.fault(error)
         else:
-            printing.note(message)
+            printing.note(message, "diagnostics")
         return code
 
 

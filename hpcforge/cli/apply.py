@@ -18,7 +18,8 @@ from hpcforge.cli.exit_codes import Exit, worst
 from hpcforge.cli.plan_files import read_plan
 from hpcforge.cli.planning import Choice, Comparison, choose, compare, remark
 from hpcforge.cli.program import typed
-from hpcforge.cli.site import Goal, Site, artifacts_path, goal, keep_revoked, lab_name, open_engines, open_site
+from hpcforge.cli.rehearsals import named
+from hpcforge.cli.site import Goal, Site, artifacts_path, goal, keep_revoked, open_engines, open_site
 from hpcforge.cli.trust import trust_new
 from hpcforge.cli.usage import UsageError
 from hpcforge.engines import Engines
@@ -84,8 +85,10 @@ def apply(
         code = work.code(done)
         progress.result(done, code)
     if not as_json:
-        printing.result(nodes_table(plan, done.result, done.admission))
-        printing.result("\n" + verdicts_table(done.verdicts, done.verdicts_age_s, done.note, done.result.lost))
+        printing.result(nodes_table(plan, done.result, done.admission), "states")
+        printing.result(
+            "\n" + verdicts_table(done.verdicts, done.verdicts_age_s, done.note, done.result.lost), "states"
+        )
     again = plan_again if plan_file is not None else typed("apply", blueprint, **given, **chosen, yes=yes)
     verify = typed("verify", blueprint, inventory=inventory, lab=lab)
     printing.note(
@@ -100,8 +103,8 @@ def _rehearsal(site: Site) -> tuple[str, str] | None:
     """How to log in to a node of the rehearsal, and how to take it down, as typed where the operator is now."""
     if site.lab is None:
         return None
-    lab = None if site.lab == lab_name(Path.cwd()) else site.lab
-    return typed("rehearse", "ssh", lab=lab), typed("rehearse", "down", lab=lab)
+    this = named(site.loaded.blueprint_path, site.lab)
+    return this.typed("ssh"), this.typed("down")
 
 
 def exit_code(done: Applied) -> Exit:

@@ -7,7 +7,12 @@ from typing import Annotated
 
 import typer
 
-Blueprint = Annotated[Path, typer.Argument(help="The blueprint, a YAML file.", show_default=False)]
+from hpcforge.cli import completion
+
+Blueprint = Annotated[
+    Path,
+    typer.Argument(help="The blueprint, a YAML file.", show_default=False, autocompletion=completion.blueprints),
+]
 Inventory = Annotated[
     Path | None,
     typer.Option(help="Use this inventory instead of the one the blueprint names.", metavar="FILE", show_default=False),
@@ -16,7 +21,7 @@ LabName = Annotated[
     str | None,
     typer.Option(
         "--lab",
-        help="The rehearsal's name. Default: from user and checkout.",
+        help="The rehearsal's name, if it is not the one that follows from the blueprint.",
         metavar="NAME",
         show_default=False,
         envvar="HPCFORGE_LAB",
@@ -47,15 +52,28 @@ Limit = Annotated[
         help="Only these nodes: a hostlist, a rack or a function. Repeatable.",
         metavar="NODES",
         show_default=False,
+        autocompletion=completion.node_sets,
     ),
 ]
 Exclude = Annotated[
     list[str] | None,
-    typer.Option("--exclude", help="Not these nodes. Repeatable.", metavar="NODES", show_default=False),
+    typer.Option(
+        "--exclude",
+        help="Not these nodes. Repeatable.",
+        metavar="NODES",
+        show_default=False,
+        autocompletion=completion.node_sets,
+    ),
 ]
 Only = Annotated[
     list[str] | None,
-    typer.Option("--only", help="Only what this role does. Repeatable.", metavar="ROLE", show_default=False),
+    typer.Option(
+        "--only",
+        help="Only what this role does. Repeatable.",
+        metavar="ROLE",
+        show_default=False,
+        autocompletion=completion.roles,
+    ),
 ]
 Force = Annotated[
     list[str] | None,
@@ -64,6 +82,7 @@ Force = Annotated[
         help="Run this role's code and restart its units though nothing differs. Repeatable.",
         metavar="ROLE",
         show_default=False,
+        autocompletion=completion.roles,
     ),
 ]
 Roles = Annotated[

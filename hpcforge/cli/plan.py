@@ -59,7 +59,7 @@ def plan(
     if as_json:
         printing.result(json.dumps({"schema_version": 2, **dataclasses.asdict(found)}, indent=2) + "\n")
     else:
-        printing.result(plan_text(found, new_files=new_files))
+        printing.result(plan_text(found, new_files=new_files), "plan")
         if found.pending:
             given = {"inventory": inventory, "lab": lab, "identity": identity, "roles": roles}
             # a plan file is for the nodes and roles that it was made for

@@ -11,11 +11,13 @@ from pathlib import Path
 from hpcforge.blueprint.hostlist import HostlistError, expand, fold
 from hpcforge.cli.exit_codes import Exit
 from hpcforge.cli.program import typed
-from hpcforge.cli.site import lab_name
+from hpcforge.cli.rehearsals import Named, named, named_one, one_of_all, parted
 from hpcforge.cli.usage import UsageError
 from hpcforge.cluster import load
 from hpcforge.cluster.model import Cluster
 from hpcforge.lab import lab as labs
+from hpcforge.lab.listing import Listed, listed
+from hpcforge.lab.names import default_lab_name
 from hpcforge.report import printing
 from hpcforge.report.apply_text import phases_line
 from hpcforge.report.progress import Progress
@@ -28,7 +30,7 @@ def up(blueprint: Path, lab: str | None) -> int:
     with Progress() as progress, progress.phase("nodes at ssh"):
         made = labs.up(
             _nodes(cluster),
-            name=lab or lab_name(blueprint.parent),
+            name=lab or default_lab_name(blueprint),
             cidr_wanted=cluster.network.cidr,
             login_user=cluster.access.user,
             release=cluster.os.release,
@@ -37,64 +39,102 @@ def up(blueprint: Path, lab: str | None) -> int:
             progress=progress.say,
         )
     printing.note(phases_line(progress.phases, progress.elapsed_s))
-    printing.result(_table(labs.status(made.name)))
+    printing.result(_table(labs.status(made.name)), "states")
     printing.note(f"Next: {typed('apply', blueprint, lab=lab)}\n")
     return Exit.DONE
 
 
-def status(lab: str | None, as_json: bool) -> int:
+def status(words: list[str], lab: str | None, as_json: bool) -> int:
     """Do what the help of `hpcforge rehearse status` says; the exit status."""
-    found = labs.status(lab or lab_name(Path.cwd()))
-    _print(found, as_json)
+    meant, rest = parted(words, lab)
+    _take(rest, 0, 0)
+    _print(labs.status(one_of_all(meant)), as_json)
     return Exit.DONE
 
 
-def ssh(node: str, command: list[str] | None, lab: str | None) -> int:
+def list_(as_json: bool) -> int:
+    """Do what the help of `hpcforge rehearse list` says; the exit status."""
+    found = listed()
+    if as_json:
+        entries = [dataclasses.asdict(one) for one in found]
+        printing.result(json.dumps({"schema_version": 1, "rehearsals": entries}, indent=2) + "\n")
+    elif found:
+        printing.result(table(("rehearsal", "nodes up", "since", "saves", "blueprint"), list(map(_row, found))))
+    else:
+        printing.note(f"There is none on this machine. Next: {typed('rehearse', 'up', 'BLUEPRINT')}\n")
+    return Exit.DONE
+
+
+def ssh(words: list[str], lab: str | None) -> int:
     """Do what the help of `hpcforge rehearse ssh` says; the exit status."""
-    name = lab or lab_name(Path.cwd())
+    meant, rest = parted(words, lab)
+    node, *command = _take(rest, 1, None)
+    name = one_of_all(meant)
     found = labs.load(name)
     if found is None:
-        start = typed("rehearse", "up", "BLUEPRINT", lab=lab)
+        start = (meant if meant.name else Named(None, name)).up()
         raise UsageError(f"the rehearsal {name!r} is not up", f"start it: {start}")
-    argv = [*labs.ssh_argv(found, node), *(command or ())]  # ssh joins the words, the shell there takes them apart
+    if not labs.runs(found, node):
+        start = named(Path(found.blueprint), name).up()
+        raise UsageError(f"{node} of the rehearsal {name!r} is stopped", f"start it: {start}")
+    argv = [*labs.ssh_argv(found, node), *command]  # ssh joins the words, the shell there takes them apart
     printing.flush()
     os.execvp(argv[0], argv)  # noqa: S606 - a list, no shell: ssh takes the terminal over
 
 
-def save(name: str, replace: bool, lab: str | None, as_json: bool) -> int:
+def save(words: list[str], replace: bool, lab: str | None, as_json: bool) -> int:
     """Do what the help of `hpcforge rehearse save` says; the exit status."""
+    meant, rest = parted(words, lab)
+    (name,) = _take(rest, 1, 1)
     with Progress() as progress, progress.phase("save"):
-        made = labs.save(lab or lab_name(Path.cwd()), name, progress.say, replace=replace)
+        made = labs.save(one_of_all(meant), name, progress.say, replace=replace)
     printing.note(phases_line(progress.phases, progress.elapsed_s))
     _print(labs.status(made.name), as_json)
-    printing.note(f"Next: to have the rehearsal back as it is now: {typed('rehearse', 'restore', name, lab=lab)}\n")
+    again = named(Path(made.blueprint), made.name).typed("restore", name)
+    printing.note(f"Next: to have the rehearsal back as it is now: {again}\n")
     return Exit.DONE
 
 
-def restore(name: str, nodes: list[str] | None, lab: str | None, as_json: bool) -> int:
+def restore(words: list[str], nodes: list[str] | None, lab: str | None, as_json: bool) -> int:
     """Do what the help of `hpcforge rehearse restore` says; the exit status."""
     only = None if nodes is None else [node for text in nodes for node in _expanded(text)]
+    meant, rest = parted(words, lab)
+    (name,) = _take(rest, 1, 1)
     with Progress() as progress, progress.phase("restore"):
-        back = labs.restore(lab or lab_name(Path.cwd()), name, progress.say, nodes=only)
+        back = labs.restore(named_one(meant, "restore", name), name, progress.say, nodes=only)
     printing.note(phases_line(progress.phases, progress.elapsed_s))
     _print(labs.status(back.name), as_json)
-    printing.note(f"Next: {typed('plan', _from_here(Path(back.blueprint)), lab=lab)}\n")
+    blueprint = Path(back.blueprint)
+    printing.note(f"Next: {typed('plan', _from_here(blueprint), lab=named(blueprint, back.name).lab)}\n")
     return Exit.DONE
 
 
-def forget(name: str, lab: str | None) -> int:
+def forget(words: list[str], lab: str | None) -> int:
     """Do what the help of `hpcforge rehearse forget` says; the exit status."""
+    meant, rest = parted(words, lab)
+    (name,) = _take(rest, 1, 1)
     with Progress() as progress:
-        labs.forget(lab or lab_name(Path.cwd()), name, progress.say)
+        labs.forget(named_one(meant, "forget", name), name, progress.say)
     return Exit.DONE
 
 
-def down(nodes: str | None, disks: bool, lab: str | None) -> int:
+def down(words: list[str], disks: bool, lab: str | None) -> int:
     """Do what the help of `hpcforge rehearse down` says; the exit status."""
-    names = None if nodes is None else _expanded(nodes)
+    meant, rest = parted(words, lab)
+    hostlist = next(iter(_take(rest, 0, 1)), None)
+    names = None if hostlist is None else _expanded(hostlist)
+    name = named_one(meant, "down", *rest)
     with Progress() as progress:
-        labs.down(lab or lab_name(Path.cwd()), names, progress.say, disks_too=disks)
+        labs.down(name, names, progress.say, disks_too=disks)
     return Exit.DONE
+
+
+def _take(words: list[str], least: int, most: int | None) -> list[str]:
+    """The words behind a blueprint, if there are as many as there should be."""
+    if len(words) < least or (most is not None and len(words) > most):
+        what = f"{words[most]!r} is a word too many" if most is not None and len(words) > most else "a word is missing"
+        raise UsageError(what, "a blueprint comes first and ends in .yaml; --help shows what follows")
+    return words
 
 
 def _expanded(hostlist: str) -> tuple[str, ...]:
@@ -114,8 +154,20 @@ def _from_here(path: Path) -> Path:
     return path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path
 
 
+def _row(one: Listed) -> list[str]:
+    blueprint = "-" if one.blueprint is None else str(_from_here(Path(one.blueprint)))
+    if one.problem is not None:
+        return [one.name, "unknown", "-", "-", one.problem]
+    up = f"{len(one.running)} of {len(one.running) + len(one.stopped)}"
+    since = "-" if one.since_s is None else _when(one.since_s)
+    return [one.name, up, since, ", ".join(one.saves) or "-", blueprint]
+
+
 def _print(found: labs.LabStatus, as_json: bool) -> None:
-    printing.result(_json(found) if as_json else _table(found))
+    if as_json:
+        printing.result(_json(found))
+    else:
+        printing.result(_table(found), "states")
 
 
 def _table(found: labs.LabStatus) -> str:

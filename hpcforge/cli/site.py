@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from hpcforge import shipped
-from hpcforge.cli.program import typed
+from hpcforge.cli.rehearsals import named, not_up
 from hpcforge.cli.usage import UsageError
 from hpcforge.cluster import Loaded, load
 from hpcforge.cluster.model import Cluster, Node
@@ -52,22 +52,13 @@ def open_site(
     """Read and resolve. A blueprint for the lab gets the inventory of the lab, which has to be up if `needs_lab`."""
     loaded = load(blueprint, inventory)
     if inventory is None and (lab is not None or loaded.blueprint.wants_lab):
-        name = lab or lab_name(blueprint.parent)
-        running = labs.load(name)
+        running = labs.load(lab or default_lab_name(blueprint))
         if running is None and not needs_lab:
             return Site(loaded, loaded.cluster, identity or default_identity_path(), None)
         if running is None:
-            start = typed("rehearse", "up", blueprint, lab=lab)
-            raise UsageError(f"the rehearsal {name!r} is not up", f"start it: {start}")
-        loaded, lab = load(blueprint, running.inventory), name
+            raise not_up(blueprint, lab)
+        loaded, lab = load(blueprint, running.inventory), running.name
     return Site(loaded, loaded.cluster, identity or default_identity_path(), lab)
-
-
-def lab_name(folder: Path) -> str:
-    """The default name of a lab: from the user and the checkout that a folder lies in."""
-    folder = folder.resolve()
-    checkout = next((parent for parent in (folder, *folder.parents) if (parent / ".git").exists()), folder)
-    return default_lab_name(checkout)
 
 
 def site_secrets(site: Site, *, make: bool) -> dict[str, bytes]:
@@ -137,7 +128,8 @@ def jump_host(site: Site) -> Target | None:
 def target(site: Site, name: str, machine: Node | Enrolled) -> Target:
     """How to get into a node of the blueprint, or one that has left it."""
     access = site.cluster.access
-    return Target(name, machine.address, access.user, access.become, access.key, machine.host_keys)
+    start = named(site.loaded.blueprint_path, site.lab).up() if site.lab else None
+    return Target(name, machine.address, access.user, access.become, access.key, machine.host_keys, start)
 
 
 def add_leaving(site: Site, engines: Engines, nodes: Mapping[str, Enrolled]) -> None:

@@ -26,8 +26,8 @@ def status(*, blueprint: Path, inventory: Path | None, lab: str | None, history:
         document = status_json(found, shown if history else None)
         printing.result(json.dumps(document, indent=2) + "\n")
     elif history:
-        printing.result(history_table(shown))
+        printing.result(history_table(shown), "states")
         printing.note("".join(f"{one_line(note)}\n" for note in found.notes))
     else:
-        printing.result(status_text(found, time.time()))
+        printing.result(status_text(found, time.time()), "states")
     return Exit.UNREACHABLE if any(node.unreachable for node in found.nodes) else Exit.DONE

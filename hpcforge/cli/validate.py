@@ -26,7 +26,7 @@ def validate(blueprint: Path, inventory: Path | None, as_json: bool) -> int:
     if as_json:
         printing.result(_json((*loaded.diagnostics, *loaded.not_checked)))
         return code
-    printing.note(render_all((*loaded.diagnostics, *loaded.not_checked)))
+    printing.note(render_all((*loaded.diagnostics, *loaded.not_checked)), "diagnostics")
     if code:
         return code
     again = typed("plan", blueprint, inventory=inventory)

@@ -40,7 +40,7 @@ def verify(
         entries = [dataclasses.asdict(verdict) for verdict in verdicts]
         printing.result(json.dumps({"schema_version": 1, "verdicts": entries, "left_out": out}, indent=2) + "\n")
     else:
-        printing.result(verdicts_table(verdicts, None, note))
+        printing.result(verdicts_table(verdicts, None, note), "states")
     printing.note(phases_line(progress.phases, progress.elapsed_s))
     unreachable = [node for node, why in out.items() if why.startswith(UNREACHABLE)]
     codes = [Exit.BELOW] * any(not verdict.passed for verdict in verdicts)

@@ -25,6 +25,8 @@ def host_keys(target: Target) -> list[tuple[str, str]]:
     Raises:
         UnreachableError: there is none, or one is not an OpenSSH public key.
     """
+    if not target.host_keys and target.start:
+        raise UnreachableError("no-host-key", f"{target.name} is not started yet: {target.start}")
     if not target.host_keys:
         raise UnreachableError(
             "no-host-key",

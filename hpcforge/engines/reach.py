@@ -24,7 +24,7 @@ def classify(target: Target, error: BaseException) -> UnreachableError:
     if isinstance(error, paramiko.ChannelException):
         return _no_way_through(where, error)
     if isinstance(error, OSError):
-        return _no_connection(where, error)
+        return _no_connection(where, error, target.start)
     if isinstance(error, paramiko.SSHException) and "opening channel" in str(error):  # paramiko has no type for it
         return UnreachableError("timeout", f"the jump host hears nothing from port 22 of {where}")
     detail = str(error) or type(error).__name__
@@ -40,7 +40,7 @@ def _no_way_through(where: str, error: paramiko.ChannelException) -> Unreachable
     return UnreachableError("no-route", f"the jump host cannot connect to port 22 of {where}: is it up?")
 
 
-def _no_connection(where: str, error: OSError) -> UnreachableError:
+def _no_connection(where: str, error: OSError, start: str | None) -> UnreachableError:
     if isinstance(error, ConnectionRefusedError):
         return UnreachableError("refused", f"{where} refuses connections on port 22: is its sshd running?")
     if isinstance(error, TimeoutError):
@@ -50,7 +50,8 @@ def _no_connection(where: str, error: OSError) -> UnreachableError:
     if error.errno in (errno.EMFILE, errno.ENFILE):
         return UnreachableError("here", f"this host may open no more connections: raise `ulimit -Hn` to reach {where}")
     if error.errno in _NO_ROUTE:
-        return UnreachableError("no-route", f"no route to {where}: {error.strerror}")
+        stopped = f"; if it is stopped: {start}" if start else ""
+        return UnreachableError("no-route", f"no route to {where}: {error.strerror}{stopped}")
     return UnreachableError("handshake", f"{where} cannot be connected to: {error}")
 
 

@@ -27,6 +27,7 @@ class Target:
     become: Literal["sudo", "none"]
     key: Path | None = None  # private key file; None: the ssh agent and default keys of who runs hpcforge
     host_keys: tuple[str, ...] = ()
+    start: str | None = None  # the command that starts it, where it is a rehearsal's
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from typing import Literal
 from hpcforge.lab import base, cgroups, disks, host, machines, network, packages, saves, settle, state
 from hpcforge.lab.access import make_key, ssh_argv, write_access_files
 from hpcforge.lab.errors import LabError
-from hpcforge.lab.names import check_lab_name, check_save_name, default_lab_name, tag_for
+from hpcforge.lab.names import check_lab_name, check_save_name, tag_for
 from hpcforge.lab.places import Progress, forget_lab_lock, host_lock, lab_directory, lab_lock, lab_names
 from hpcforge.lab.state import Lab, LabNode, PlacedNode, Save, UnderWay
 from hpcforge.lab.subnets import choose_subnet, parse_cidr
@@ -30,12 +30,12 @@ __all__ = [
     "NodeStatus",
     "PlacedNode",
     "SaveStatus",
-    "default_lab_name",
     "down",
     "forget",
     "lab_names",
     "load",
     "restore",
+    "runs",
     "save",
     "ssh_argv",
     "status",
@@ -187,6 +187,11 @@ def down(name: str, nodes: Sequence[str] | None, progress: Progress, *, disks_to
             disks.remove_others(lab, saves.wanted_disks(lab))
 
 
+def runs(lab: Lab, node: str) -> bool:
+    """Whether a node runs; `LabError` if the lab has none of that name."""
+    return machines.running(lab.machine(lab.node(node).name))
+
+
 def load(name: str) -> Lab | None:
     """The lab of that name, up or not, or None."""
     check_lab_name(name)
@@ -236,7 +241,8 @@ def _existing(name: str) -> Lab:
     if lab is None:
         known = ", ".join(lab_names()) or "none"
         raise LabError(
-            f"there is no lab {name!r} on this host (there are: {known})", "start it: `hpcforge rehearse up`"
+            f"there is no lab {name!r} on this host (there are: {known})",
+            "start it: `hpcforge rehearse up BLUEPRINT`; `hpcforge rehearse list` shows which blueprints have one",
         )
     return lab
 

@@ -52,14 +52,34 @@ def running(machine: str) -> bool:
     return _init(machine) is not None
 
 
+def started_s() -> dict[str, float]:
+    """All machines of labs that run, and when each was started, in seconds since 1970."""
+    found = {}
+    for pid in processes.find(_spawns):
+        machine = _option(processes.arguments(pid), "--machine")
+        began_s = processes.started_s(pid)
+        if machine and began_s is not None and processes.init_of(pid) is not None:
+            found[machine] = began_s
+    return found
+
+
 def machines_of(directory: Path) -> set[str]:
     """Machines whose root lies under a directory."""
     found = set()
-    for pid in processes.find(lambda argv: Path(argv[0]).name == "systemd-nspawn"):
-        options = dict(word.split("=", 1) for word in processes.arguments(pid) if "=" in word)
-        if Path(options.get("--directory", "/")).is_relative_to(directory):
-            found.add(options.get("--machine", ""))
+    for pid in processes.find(_spawns):
+        argv = processes.arguments(pid)
+        if Path(_option(argv, "--directory") or "/").is_relative_to(directory):
+            found.add(_option(argv, "--machine"))
     return found - {""}
+
+
+def _spawns(argv: list[str]) -> bool:
+    return Path(argv[0]).name == "systemd-nspawn"
+
+
+def _option(argv: list[str], name: str) -> str:
+    """The value of `--name=value`; "" without it."""
+    return next((word.partition("=")[2] for word in argv if word.startswith(f"{name}=")), "")
 
 
 def _launch(lab: Lab, node: PlacedNode, root: Path) -> None:

@@ -21,12 +21,12 @@ _SAVE_NAME = re.compile(r"[a-z0-9](?:[-._]?[a-z0-9]){0,31}")
 _USER_NAME = re.compile(r"[a-z_][a-z0-9_-]{0,31}")
 
 
-def default_lab_name(checkout: Path) -> str:
-    """The name that this user's lab of this checkout always has: USER-DIRECTORY-DIGEST, e.g. `root-main-3f2a`."""
+def default_lab_name(blueprint: Path) -> str:
+    """The name that this user's lab of this blueprint always has: USER-FILE-DIGEST, e.g. `root-rehearsal-3f2a`."""
     user = os.environ.get("SUDO_USER") or getpass.getuser()
-    where = checkout.resolve()
+    where = blueprint.resolve()
     digest = hashlib.sha256(f"{user}\0{where}".encode()).hexdigest()[:4]
-    words = [_slug(word)[:12].rstrip("-") for word in (user, where.name)]
+    words = [_slug(word)[:12].rstrip("-") for word in (user, where.stem)]
     return "-".join([*(word for word in words if word), digest]) if words[0] else f"lab-{digest}"
 
 

@@ -52,6 +52,17 @@ def init_of(pid: int) -> int | None:
     return None
 
 
+def started_s(pid: int) -> float | None:
+    """When a process was started, in seconds since 1970; None if it is gone."""
+    try:
+        fields = (_PROC / str(pid) / "stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return None
+    # Field 22 of proc_pid_stat(5), counted from the one after the name: ticks since the machine started.
+    after_boot_s = int(fields[19]) / os.sysconf("SC_CLK_TCK")
+    return time.time() - time.clock_gettime(time.CLOCK_BOOTTIME) + after_boot_s
+
+
 def end(pid: int, still_ours: Callable[[], bool], *signals: tuple[int, float]) -> bool:
     """Send each signal in turn, waiting its seconds for the process to go; true once it is gone."""
     try:

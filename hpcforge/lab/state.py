@@ -127,7 +127,9 @@ class Lab:
             if node.name == name:
                 return node
         raise LabError(
-            f"lab {self.name} has no node {name!r}", f"its nodes: {', '.join(node.name for node in self.nodes)}"
+            f"lab {self.name} has no node {name!r}",
+            f"its nodes: {', '.join(node.name for node in self.nodes)}; one that is new in the blueprint is started with "
+            f"`hpcforge rehearse up {self.blueprint}`",
         )
 
     def save(self, name: str) -> Save:

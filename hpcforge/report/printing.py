@@ -3,21 +3,30 @@
 Texts of nodes, of Slurm, of files and of other people's systems are in most of what hpcforge says. Each is folded into
 one line where it is put into a text of ours (`hpcforge.report.text.one_line`); here the rest is made harmless. What
 draws on a terminal (`hpcforge.report.progress`) cleans what it is given and writes for itself.
+
+Colours come last, by what kind of text it is (`hpcforge.report.colour`), and only on a terminal that has them.
 """
 
 from __future__ import annotations
 
 import contextlib
+import os
+import shutil
 import sys
 import traceback
-from typing import TextIO
+from typing import TYPE_CHECKING, TextIO
 
 from hpcforge.report.text import clean
 
+if TYPE_CHECKING:
+    from hpcforge.report.colour import Kind
 
-def result(text: str) -> None:
-    """What was asked for: to standard output."""
-    _write(sys.stdout, text)
+_LEAST_COLUMNS = 60  # what is narrower gets lines that it has to break itself
+
+
+def result(text: str, kind: Kind | None = None) -> None:
+    """What was asked for: to standard output. Of a `kind`: in colours, on a terminal."""
+    _write(sys.stdout, text, kind)
 
 
 def line(text: str) -> None:
@@ -26,9 +35,9 @@ def line(text: str) -> None:
     sys.stdout.flush()
 
 
-def note(text: str) -> None:
-    """What is for people: to standard error."""
-    _write(sys.stderr, text)
+def note(text: str, kind: Kind | None = None) -> None:
+    """What is for people: to standard error. Of a `kind`: in colours, on a terminal."""
+    _write(sys.stderr, text, kind)
 
 
 def fault(error: BaseException) -> None:
@@ -46,12 +55,29 @@ def on_terminal() -> bool:
     return sys.stdout.isatty()
 
 
+def columns() -> int | None:
+    """How wide results may be: as $COLUMNS says, else the terminal; None where neither does, as in a pipe."""
+    found = shutil.get_terminal_size((0, 0)).columns
+    return max(found, _LEAST_COLUMNS) if found else None
+
+
 def nobody_reads() -> None:
     """Standard output was closed by who read it: nothing more is said, not even at exit."""
     with contextlib.suppress(BrokenPipeError):
         sys.stderr.close()
 
 
-def _write(stream: TextIO, text: str) -> None:
+def _write(stream: TextIO, text: str, kind: Kind | None = None) -> None:
     encoding = stream.encoding or "utf-8"
-    stream.write(clean(text).encode(encoding, "backslashreplace").decode(encoding))
+    text = clean(text).encode(encoding, "backslashreplace").decode(encoding)
+    if kind is not None and _has_colours(stream):
+        from hpcforge.report.colour import painted  # noqa: PLC0415 - of no use anywhere else
+
+        text = painted(text, kind)
+    stream.write(text)
+
+
+def _has_colours(stream: TextIO) -> bool:
+    """Whether somebody looks at it who wants colours: no-color.org, and a terminal that says what it is."""
+    plain = os.environ.get("NO_COLOR") or os.environ.get("TERM", "") in ("", "dumb", "unknown")
+    return not plain and stream.isatty()

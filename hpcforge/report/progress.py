@@ -17,6 +17,7 @@ from rich.text import Text
 
 from hpcforge import clock
 from hpcforge.engines.tasks import Event
+from hpcforge.report.colour import Kind, spans
 from hpcforge.report.live import Board, fit
 from hpcforge.report.text import clean, one_line
 
@@ -81,7 +82,7 @@ class Progress:
     def say(self, text: str) -> None:
         """One line, with the time since the command began."""
         self._last_detail = time.monotonic()
-        self._console.print(f"[{self.elapsed_s:6.1f} s] {one_line(text)}")
+        self._print(f"[{self.elapsed_s:6.1f} s] {one_line(text)}", "events")
 
     def detail(self, text: str) -> None:
         """What is going on: replaced by the next on a terminal, thinned out elsewhere."""
@@ -91,9 +92,16 @@ class Progress:
         elif time.monotonic() - self._last_detail > _EVERY_S:
             self.say(text)
 
-    def block(self, text: str) -> None:
-        """Several lines."""
-        self._console.print(clean(text))
+    def block(self, text: str, kind: Kind) -> None:
+        """Several lines, of a kind that has its colours."""
+        self._print(clean(text), kind)
+
+    def _print(self, text: str, kind: Kind) -> None:
+        shown = Text(text)
+        if self._console.color_system is not None and not self._console.no_color:
+            for begin, end, style in spans(text, kind):
+                shown.stylize(style, begin, end)
+        self._console.print(shown)
 
     def nodes(self, names: Collection[str]) -> None:
         """Which nodes are about to be worked on."""

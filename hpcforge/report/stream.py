@@ -47,7 +47,7 @@ class Stream:
     def plan(self, plan: Plan, moved: Mapping[str, str]) -> None:
         """What will be done."""
         self._write("plan", plan=plan, moved=dict(moved))
-        self.human.block(plan_text(plan))
+        self.human.block(plan_text(plan), "plan")
         self.warn_moved(moved)
 
     def warn_moved(self, moved: Mapping[str, str]) -> None:

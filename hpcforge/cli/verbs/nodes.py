@@ -6,10 +6,14 @@ from typing import Annotated
 
 import typer
 
-from hpcforge.cli import options
+from hpcforge.cli import completion, options
 
 nodes = typer.Typer(help="Add, remove and replace nodes: edits blueprint and inventory, keeps comments, shows a diff.")
 _Names = Annotated[str, typer.Argument(help="The nodes, as a hostlist: w[04-06].", show_default=False)]
+_Known = Annotated[
+    str,
+    typer.Argument(help="The nodes, as a hostlist: w[04-06].", show_default=False, autocompletion=completion.nodes),
+]
 _Yes = Annotated[bool, typer.Option("--yes", help="Do not ask before writing.")]
 _HostKey = Annotated[
     list[str] | None,
@@ -33,7 +37,12 @@ def add(
     names: _Names,
     like: Annotated[
         str | None,
-        typer.Option(help="A node of the group that grows. Default: by name.", metavar="NODE", show_default=False),
+        typer.Option(
+            help="A node of the group that grows. Default: by name.",
+            metavar="NODE",
+            show_default=False,
+            autocompletion=completion.nodes,
+        ),
     ] = None,
     addresses: Annotated[
         str | None,
@@ -62,7 +71,7 @@ def add(
 
 
 @nodes.command(epilog="Example: hpcforge nodes remove blueprints/rehearsal.yaml w03")
-def remove(blueprint: options.Blueprint, names: _Names, inventory: options.Inventory = None, yes: _Yes = False) -> int:
+def remove(blueprint: options.Blueprint, names: _Known, inventory: options.Inventory = None, yes: _Yes = False) -> int:
     """Take nodes out. The next apply drains them, waits for their jobs, and takes back what it put on them."""
     from hpcforge.cli import nodes as work
 
@@ -72,7 +81,7 @@ def remove(blueprint: options.Blueprint, names: _Names, inventory: options.Inven
 @nodes.command(epilog="Example: hpcforge nodes replace site.yaml gpu07 --host-key 'ssh-ed25519 AAAA...'")
 def replace(
     blueprint: options.Blueprint,
-    name: Annotated[str, typer.Argument(help="The node.", show_default=False)],
+    name: Annotated[str, typer.Argument(help="The node.", show_default=False, autocompletion=completion.nodes)],
     address: Annotated[
         str | None, typer.Option(help="Its address, if it is another one.", metavar="A", show_default=False)
     ] = None,

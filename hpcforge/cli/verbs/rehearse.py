@@ -6,10 +6,10 @@ from typing import Annotated
 
 import typer
 
-from hpcforge.cli import options
+from hpcforge.cli import completion, options
 
 rehearse = typer.Typer(
-    help="Start, look at, enter, save, restore and take down a rehearsal: nspawn nodes on this machine (as root)."
+    help="Start, list, look at, enter, save, restore and take down rehearsals: nspawn nodes on this machine (as root)."
 )
 
 
@@ -18,7 +18,25 @@ def register(app: typer.Typer) -> None:
     app.add_typer(rehearse, name="rehearse", no_args_is_help=True)
 
 
-_SaveName = Annotated[str, typer.Argument(help="The save's name.", metavar="NAME")]
+_WHICH = (
+    "Of which rehearsal: its blueprint (ends in .yaml). Not needed where this machine has only one, but by what takes "
+    "something away. "
+)
+_Which = Annotated[
+    list[str] | None,
+    typer.Argument(
+        help=_WHICH, metavar="[BLUEPRINT]", show_default=False, autocompletion=completion.behind_blueprint()
+    ),
+]
+_WhichSave = Annotated[
+    list[str],
+    typer.Argument(
+        help=f"{_WHICH}Then the save's name.",
+        metavar="[BLUEPRINT] NAME",
+        show_default=False,
+        autocompletion=completion.behind_blueprint(completion.saves),
+    ),
+]
 
 
 @rehearse.command(epilog="Example: hpcforge rehearse up blueprints/rehearsal.yaml")
@@ -29,32 +47,44 @@ def up(blueprint: options.Blueprint, lab: options.LabName = None) -> int:
     return work.up(blueprint, lab)
 
 
-@rehearse.command(epilog="Example: hpcforge rehearse status")
-def status(lab: options.LabName = None, as_json: options.Json = False) -> int:
+@rehearse.command("list", epilog="Example: hpcforge rehearse list")
+def list_(as_json: options.Json = False) -> int:
+    """List all rehearsals of this machine: blueprint, nodes that are up, since when, saves."""
+    from hpcforge.cli import rehearse as work
+
+    return work.list_(as_json)
+
+
+@rehearse.command(epilog="Example: hpcforge rehearse status blueprints/rehearsal.yaml")
+def status(words: _Which = None, lab: options.LabName = None, as_json: options.Json = False) -> int:
     """Show the nodes of a rehearsal, whether they run, and its saves."""
     from hpcforge.cli import rehearse as work
 
-    return work.status(lab, as_json)
+    return work.status(words or [], lab, as_json)
 
 
-@rehearse.command(epilog="Example: hpcforge rehearse ssh head -- sinfo")
+@rehearse.command(epilog="Example: hpcforge rehearse ssh blueprints/rehearsal.yaml head -- sinfo")
 def ssh(
-    node: Annotated[str, typer.Argument(help="The node.")],
-    command: Annotated[
-        list[str] | None,
-        typer.Argument(help="A command, as ssh takes it: a shell on the node reads it. None: a shell."),
-    ] = None,
+    words: Annotated[
+        list[str],
+        typer.Argument(
+            help=f"{_WHICH}Then the node; then a command, as ssh takes it: a shell on the node reads it. None: a shell.",
+            metavar="[BLUEPRINT] NODE [COMMAND]...",
+            show_default=False,
+            autocompletion=completion.behind_blueprint(completion.rehearsed_nodes),
+        ),
+    ],
     lab: options.LabName = None,
 ) -> int:
     """Log in to a node as the blueprint's access user, with its host key checked."""
     from hpcforge.cli import rehearse as work
 
-    return work.ssh(node, command, lab)
+    return work.ssh(words, lab)
 
 
-@rehearse.command(epilog="Example: hpcforge rehearse save before-upgrade")
+@rehearse.command(epilog="Example: hpcforge rehearse save blueprints/rehearsal.yaml before-upgrade")
 def save(
-    name: _SaveName,
+    words: _WhichSave,
     replace: Annotated[bool, typer.Option("--replace", help="A save of this name goes.")] = False,
     lab: options.LabName = None,
     as_json: options.Json = False,
@@ -65,14 +95,19 @@ def save(
     """
     from hpcforge.cli import rehearse as work
 
-    return work.save(name, replace, lab, as_json)
+    return work.save(words, replace, lab, as_json)
 
 
-@rehearse.command(epilog="Example: hpcforge rehearse restore before-upgrade")
+@rehearse.command(epilog="Example: hpcforge rehearse restore blueprints/rehearsal.yaml before-upgrade")
 def restore(
-    name: _SaveName,
+    words: _WhichSave,
     nodes: Annotated[
-        list[str] | None, typer.Option("--nodes", help="A hostlist: these alone, the others stay as they are.")
+        list[str] | None,
+        typer.Option(
+            "--nodes",
+            help="A hostlist: these alone, the others stay as they are.",
+            autocompletion=completion.rehearsed_nodes,
+        ),
     ] = None,
     lab: options.LabName = None,
     as_json: options.Json = False,
@@ -83,22 +118,30 @@ def restore(
     """
     from hpcforge.cli import rehearse as work
 
-    return work.restore(name, nodes, lab, as_json)
+    return work.restore(words, nodes, lab, as_json)
 
 
-@rehearse.command(epilog="Example: hpcforge rehearse forget before-upgrade")
-def forget(name: _SaveName, lab: options.LabName = None) -> int:
+@rehearse.command(epilog="Example: hpcforge rehearse forget blueprints/rehearsal.yaml before-upgrade")
+def forget(words: _WhichSave, lab: options.LabName = None) -> int:
     """Remove a save. The nodes stay as they are."""
     from hpcforge.cli import rehearse as work
 
-    return work.forget(name, lab)
+    return work.forget(words, lab)
 
 
-@rehearse.command(epilog="Example: hpcforge rehearse down; or, to stop one node: hpcforge rehearse down w02")
+@rehearse.command(
+    epilog="Example: hpcforge rehearse down blueprints/rehearsal.yaml; or, to stop one node: "
+    "hpcforge rehearse down blueprints/rehearsal.yaml w02"
+)
 def down(
-    nodes: Annotated[
-        str | None,
-        typer.Argument(help="A hostlist: stop these, keep their disks. Default: remove the whole rehearsal."),
+    words: Annotated[
+        list[str] | None,
+        typer.Argument(
+            help=f"{_WHICH}Then a hostlist: stop these, keep their disks. Default: remove the whole rehearsal.",
+            metavar="[BLUEPRINT] [NODES]",
+            show_default=False,
+            autocompletion=completion.behind_blueprint(completion.rehearsed_nodes),
+        ),
     ] = None,
     disks: Annotated[
         bool, typer.Option("--disks", help="Their disks go, too: `up` then starts other machines under their names.")
@@ -108,4 +151,4 @@ def down(
     """Take a rehearsal down: exactly what it made on this machine is removed, or single nodes are stopped."""
     from hpcforge.cli import rehearse as work
 
-    return work.down(nodes, disks, lab)
+    return work.down(words or [], disks, lab)

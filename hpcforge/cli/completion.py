@@ -1,0 +1,160 @@
+"""What a TAB offers: blueprints, and the nodes, racks, roles and tests of the one that stands on the line.
+
+Read for names alone, as far as it can be read: a blueprint that is being written has mistakes, and a TAB says nothing
+of them. What is needed for that is imported when a TAB asks for it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import typer
+
+_FUNCTIONS = ("head", "login", "storage", "worker")
+_MOST_FILES = 500  # that are looked into
+_BEGINS = 65_536  # bytes of a file in which its first keys stand
+_IS_BLUEPRINT = re.compile(rb"^name[ \t]*:", re.MULTILINE)  # which an inventory has not
+
+Words = Callable[[typer.Context, str], list[str]]
+
+
+def blueprints(incomplete: str) -> list[str]:
+    """Blueprints whose path begins so: in that folder, and one folder deeper."""
+    folder, _, begun = incomplete.rpartition("/")
+    top = Path(folder or ("/" if incomplete.startswith("/") else "."))
+    files = (file for pattern in (f"{begun}*.y*ml", f"{begun}*/*.y*ml") for file in _found(top, pattern))
+    lead = f"{incomplete[: len(incomplete) - len(begun)]}"
+    return [f"{lead}{file.relative_to(top)}" for file in islice(files, _MOST_FILES) if _is_blueprint(file)]
+
+
+def nodes(context: typer.Context, incomplete: str) -> list[str]:
+    """Nodes of the blueprint; of a hostlist the last part is what is completed."""
+    before, comma, begun = incomplete.rpartition(",")
+    return [f"{before}{comma}{name}" for name in _nodes(_blueprint(context)) if name.startswith(begun)]
+
+
+def node_sets(context: typer.Context, incomplete: str) -> list[str]:
+    """Nodes, racks and functions."""
+    before, comma, begun = incomplete.rpartition(",")
+    tree = _blueprint(context)
+    named = (*_nodes(tree), *_expanded(_keys(tree, "site", "racks")), *_FUNCTIONS)
+    return [f"{before}{comma}{name}" for name in dict.fromkeys(named) if name.startswith(begun)]
+
+
+def roles(context: typer.Context, incomplete: str) -> list[str]:
+    """Roles: those of `--roles` or the shipped ones, and the site's own."""
+    from hpcforge import shipped  # noqa: PLC0415
+
+    folder = Path(context.params.get("roles") or shipped.root() / "roles")
+    site = _at(_blueprint(context), "software", "site_roles")
+    own = [Path(one["path"]).name for one in site or () if isinstance(one, dict) and one.get("path")]
+    names = [*sorted(file.parent.name for file in _found(folder, "*/role.yaml")), *own]
+    return [name for name in names if name.startswith(incomplete)]
+
+
+def tests(context: typer.Context, incomplete: str) -> list[str]:
+    """The blueprint's acceptance tests."""
+    return [name for name in _keys(_blueprint(context), "acceptance", "tests") if name.startswith(incomplete)]
+
+
+def behind_blueprint(then: Words | None = None) -> Words:
+    """For `[BLUEPRINT] WORD...` in one list: a blueprint first, then what `then` offers."""
+
+    def offered(context: typer.Context, incomplete: str) -> list[str]:
+        words = context.params.get("words") or ()
+        rest = list(then(context, incomplete)) if then is not None and len(words) <= 1 else []
+        return rest if words else [*rest, *blueprints(incomplete)]
+
+    return offered
+
+
+def rehearsed_nodes(context: typer.Context, incomplete: str) -> list[str]:
+    """Nodes of the rehearsal that is meant."""
+    lab = _lab(context)
+    names = [node.name for node in lab.nodes] if lab else []
+    return [name for name in names if name.startswith(incomplete)]
+
+
+def saves(context: typer.Context, incomplete: str) -> list[str]:
+    """Saves of the rehearsal that is meant."""
+    lab = _lab(context)
+    names = [save.name for save in lab.saves] if lab else []
+    return [name for name in names if name.startswith(incomplete)]
+
+
+def _lab(context: typer.Context) -> Any:
+    """What is written down of the rehearsal that the line means; None without one, or without the right to look."""
+    from hpcforge.errors import ExpectedError  # noqa: PLC0415
+    from hpcforge.lab import state  # noqa: PLC0415
+    from hpcforge.lab.names import default_lab_name  # noqa: PLC0415
+    from hpcforge.lab.places import lab_names  # noqa: PLC0415
+
+    blueprint = _first(context)
+    try:
+        names = [context.params.get("lab") or (default_lab_name(Path(blueprint)) if blueprint else None)]
+        if names == [None] and len(lab_names()) == 1:
+            names = list(lab_names())
+        return state.read(names[0]) if names[0] else None
+    except (ExpectedError, OSError):
+        return None
+
+
+def _first(context: typer.Context) -> str | None:
+    """The blueprint on the line: behind an option that awaits its value, words were not yet taken for arguments."""
+    words = [context.params.get("blueprint"), *(context.params.get("words") or ()), *context.args]
+    return next((str(word) for word in words if word and str(word).endswith((".yaml", ".yml"))), None)
+
+
+def _blueprint(context: typer.Context) -> Any:
+    """The blueprint on the line, as mappings, lists and text; empty where there is none to be read."""
+    path = _first(context)
+    if path is None:
+        return {}
+    from hpcforge.blueprint.reader import plain, read_file  # noqa: PLC0415
+
+    return plain(read_file(Path(path)).root)
+
+
+def _nodes(tree: Any) -> Iterator[str]:
+    return _expanded(_keys(tree, "nodes"))
+
+
+def _expanded(hostlists: Iterable[str]) -> Iterator[str]:
+    from hpcforge.blueprint.hostlist import HostlistError, expand  # noqa: PLC0415
+
+    for text in hostlists:
+        try:
+            yield from expand(text)
+        except HostlistError:  # `validate` says so
+            continue
+
+
+def _keys(tree: Any, *path: str) -> tuple[str, ...]:
+    found = _at(tree, *path)
+    return tuple(found) if isinstance(found, dict) else ()
+
+
+def _at(tree: Any, *path: str) -> Any:
+    for key in path:
+        tree = tree.get(key) if isinstance(tree, dict) else None
+    return tree
+
+
+def _found(folder: Path, pattern: str) -> list[Path]:
+    """Files that a pattern finds, in order; none where the folder may not be read."""
+    try:
+        return sorted(file for file in folder.glob(pattern) if file.is_file())
+    except (OSError, ValueError):  # ValueError: a pattern of what was typed that is none
+        return []
+
+
+def _is_blueprint(file: Path) -> bool:
+    try:
+        with file.open("rb") as stream:
+            return _IS_BLUEPRINT.search(stream.read(_BEGINS)) is not None
+    except OSError:
+        return False

@@ -1,0 +1,90 @@
+"""Which rehearsal is meant: the one of a blueprint, wherever one stands.
+
+`--lab NAME` (or HPCFORGE_LAB) names one; else a blueprint does, whose rehearsal has a name made from its path. Without
+either, the only one on this machine is meant, but by nothing that takes something away.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from hpcforge.cli.program import typed
+from hpcforge.cli.usage import UsageError
+from hpcforge.lab import lab as labs
+from hpcforge.lab.host import require_root
+from hpcforge.lab.listing import blueprint_of, of_blueprint
+from hpcforge.lab.names import default_lab_name
+
+
+@dataclass(frozen=True)
+class Named:
+    """A rehearsal as it was named on the command line."""
+
+    blueprint: Path | None
+    lab: str | None
+
+    @property
+    def name(self) -> str | None:
+        """Its name; None where it was not named at all."""
+        return self.lab or (default_lab_name(self.blueprint) if self.blueprint else None)
+
+    def typed(self, verb: str, *words: object) -> str:
+        """A command for it, as it was named."""
+        blueprint = [self.blueprint] if self.blueprint and self.lab is None else []
+        return typed("rehearse", verb, *blueprint, *words, lab=self.lab)
+
+    def up(self) -> str:
+        """The command that starts it."""
+        return typed("rehearse", "up", self.blueprint or "BLUEPRINT", lab=self.lab)
+
+
+def named(blueprint: Path, lab: str) -> Named:
+    """How to name the rehearsal `lab` of a blueprint: by that, if it has the name that follows from it."""
+    return Named(blueprint, None if lab == default_lab_name(blueprint) else lab)
+
+
+def parted(words: Sequence[str], lab: str | None) -> tuple[Named, list[str]]:
+    """What `[BLUEPRINT] WORD...` comes to: the rehearsal, and the other words. A blueprint ends in .yaml or .yml."""
+    if words and words[0].endswith((".yaml", ".yml")):
+        return Named(Path(words[0]), lab), list(words[1:])
+    return Named(None, lab), list(words)
+
+
+def one_of_all(meant: Named) -> str:
+    """The name of the rehearsal that is meant, or of the only one there is. Raises `UsageError`."""
+    if meant.name is not None:
+        return meant.name
+    require_root()
+    known = labs.lab_names()
+    if not known:
+        raise UsageError("there is no rehearsal on this machine", f"start one: {typed('rehearse', 'up', 'BLUEPRINT')}")
+    if len(known) > 1:
+        raise UsageError(
+            f"there are {len(known)} rehearsals on this machine: {', '.join(known)}",
+            f"say which by its blueprint, or with --lab; to see them: {typed('rehearse', 'list')}",
+        )
+    return known[0]
+
+
+def named_one(meant: Named, verb: str, *words: object) -> str:
+    """The name of the rehearsal that is meant, for what takes something away. Raises `UsageError` with what to type."""
+    if meant.name is not None:
+        return meant.name
+    name = one_of_all(meant)
+    blueprint = blueprint_of(name)
+    there = named(blueprint, name) if blueprint else Named(None, name)
+    raise UsageError(
+        "what takes something away wants the rehearsal named, by its blueprint or with --lab",
+        f"the only one here: {there.typed(verb, *words)}",
+    )
+
+
+def not_up(blueprint: Path, lab: str | None) -> UsageError:
+    """What is said of a blueprint whose rehearsal is not there."""
+    start = typed("rehearse", "up", blueprint, lab=lab)
+    others = [] if lab else of_blueprint(blueprint)
+    also = f", or name one that was made from it: --lab {' or --lab '.join(others)}" if others else ""
+    what = f"the rehearsal {lab!r}" if lab else f"the rehearsal of {blueprint}"
+    return UsageError(f"{what} is not up", f"start it: {start}{also}")
