@@ -48,6 +48,7 @@ class NoFacts(TypedDict):
     time_s: NotRequired[TimeS]
 
 
+_Disruption = Literal["none", "restart", "drain", "reboot", "destroys-data"]
 _Kind = Literal["file", "directory", "symlink", "other", "unsafe"] | None
 
 
@@ -110,6 +111,14 @@ class Goes(TypedDict):
     by: list[Word]
 
 
+class Obstacle(TypedDict):
+    """Something that is in the way of what is wanted."""
+
+    kind: Word
+    name: Path
+    why: str
+
+
 class Difference(TypedDict):
     """A role of which something is not as wanted."""
 
@@ -124,6 +133,15 @@ class Difference(TypedDict):
     checks: list[FailedCheck]
     opaque: OldOpaque | None
     reboot: bool
+    obstacles: list[Obstacle]
+
+
+class Stays(TypedDict):
+    """What stays on the node of what goes, and why."""
+
+    kind: Word
+    names: list[Path]
+    why: str
 
 
 class Surplus(TypedDict):
@@ -134,6 +152,9 @@ class Surplus(TypedDict):
     units: NotRequired[list[Word]]
     packages: NotRequired[list[Word]]
     accounts: NotRequired[list[Word]]
+    trees: NotRequired[list[Path]]
+    stays: NotRequired[list[Stays]]
+    disrupts: NotRequired[_Disruption]
     on_remove: Literal["keep", "stop", "purge"]
 
 
@@ -246,6 +267,10 @@ class _Warning(TypedDict):
     detail: str
 
 
+class _Remains(TypedDict):
+    stays: list[Stays]
+
+
 class _Failed(TypedDict):
     role: Word | None
     kind: Word
@@ -291,6 +316,7 @@ EVENTS: dict[str, Any] = {
     "changed": _Changed,
     "progress": _Progress,
     "warning": _Warning,
+    "remains": _Remains,
     "failed": _Failed,
     "skipped": _Skipped,
     "role_done": _RoleDone,

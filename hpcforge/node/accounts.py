@@ -46,11 +46,19 @@ def is_there(name: str) -> bool:
     return _user(name) is not None and not _locked(name)
 
 
+def home(name: str) -> str | None:
+    """An account's home; None where there is no such account."""
+    user = _user(name)
+    return user.pw_dir if user else None
+
+
 def put(wanted: Json) -> str | None:
     """Make an account so; what was changed, or None. NodeError where its name or number is somebody else's."""
     name, number = wanted["name"], wanted["uid"]
     user = _user(name)
-    _refuse_conflicts(name, number, user)
+    in_the_way = obstacle(wanted)
+    if in_the_way:
+        raise NodeError(in_the_way)
     changes = []
     if _group(name) is None:
         _edit(["groupadd", "--gid", str(number), "--", name])
@@ -70,6 +78,29 @@ def put(wanted: Json) -> str | None:
     return ", ".join(changes) or None
 
 
+def obstacle(wanted: Json) -> str | None:
+    """Why an account cannot be made so: its name or number is somebody else's; None where nothing is in the way."""
+    name, number = wanted["name"], wanted["uid"]
+    user, gid = _user(name), _group(name)
+    if user is not None and (user.pw_uid, user.pw_gid) != (number, number):
+        return (
+            f"account {name!r} has uid {user.pw_uid} and gid {user.pw_gid} on this node, the blueprint says {number}; "
+            "its files would change hands, so renumber it by hand or change the blueprint"
+        )
+    if gid is not None and gid != number:
+        return (
+            f"group {name!r} has gid {gid} on this node, {number} is wanted; renumber it by hand (groupmod --gid) or "
+            "change the blueprint"
+        )
+    for what, other, tool in (("uid", _name_of_user(number), "usermod"), ("gid", _name_of_group(number), "groupmod")):
+        if other is not None and other != name:
+            return (
+                f"{what} {number}, wanted for {name!r}, belongs to {other!r} on this node; choose another number in "
+                f"the blueprint, or renumber {other!r} by hand ({tool} --{what})"
+            )
+    return None
+
+
 def lock(name: str) -> str | None:
     """Let nobody log in to an account any more; "locked", or None where it is so or there is no such account."""
     if _user(name) is None or _locked(name):
@@ -84,20 +115,6 @@ def _locked(name: str) -> bool:
     except OSError:
         return False
     return any(line.split(":")[0] == name and line.split(":")[7:8] == [_LOCKED] for line in lines)
-
-
-def _refuse_conflicts(name: str, number: int, user: pwd.struct_passwd | None) -> None:
-    if user is not None and (user.pw_uid, user.pw_gid) != (number, number):
-        raise NodeError(
-            f"account {name!r} has uid {user.pw_uid} and gid {user.pw_gid} on this node, the blueprint says {number}; "
-            "its files would change hands, so renumber it by hand or change the blueprint"
-        )
-    gid = _group(name)
-    if gid is not None and gid != number:
-        raise NodeError(f"group {name!r} has gid {gid} on this node, {number} is wanted; renumber it by hand")
-    for what, other in (("uid", _name_of_user(number)), ("gid", _name_of_group(number))):
-        if other is not None and other != name:
-            raise NodeError(f"{what} {number}, wanted for {name!r}, belongs to {other!r} on this node")
 
 
 def _edit(argv: Sequence[str]) -> None:

@@ -30,6 +30,8 @@ MODULES = (
     "apart",
     "others",
     "originals",
+    "trees",
+    "remains",
     "ownership",
     "space",
     "guard",

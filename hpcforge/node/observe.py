@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from typing import Optional
 
-from hpcforge.node import accounts, checks, dpkg, facts, files, lock, ownership, receipt, units
+from hpcforge.node import accounts, checks, dpkg, facts, files, lock, originals, ownership, receipt, units
 from hpcforge.node.events import Json, NodeError, Report, explain
 from hpcforge.node.receipt import Receipt
 
@@ -20,6 +21,7 @@ def observe(request: Json, report: Report) -> Json:
     commands = _Commands(wanted, asks)
     commands.start()  # most of them wait for other programs; what follows goes on meanwhile
     remembered = receipt.load()
+    told = _receipt(remembered, wanted, bool(wanted or request.get("surplus")))
     if remembered.trouble:
         report.warning(f"{remembered.trouble}; every restart and all opaque work are taken as due")
     lacking = _packages(wanted, report)
@@ -42,7 +44,7 @@ def observe(request: Json, report: Report) -> Json:
             "reboot": remembered.reboot_due(role["role"]),
         }
         if any(value for key, value in difference.items() if key != "role"):
-            differences.append(difference)
+            differences.append({**difference, "obstacles": _obstacles(role, difference, remembered, told["surplus"])})
     answers = commands.answers(report)
     report.emit(
         {
@@ -51,7 +53,7 @@ def observe(request: Json, report: Report) -> Json:
             "differs": differences,
             "reads": reads,
             "answers": answers,
-            "receipt": _receipt(remembered, wanted, bool(wanted or request.get("surplus"))),
+            "receipt": told,
             "reverted": list(remembered.reverted),
             "armed": _armed(),
             "at_work": lock.holder(),
@@ -126,6 +128,28 @@ class _Commands(threading.Thread):
         self.join()
         pairs = ((place, detail) for place, detail in zip(self.places, self.details) if detail is not None)
         return [{"name": check["name"], "detail": detail} for (index, check), detail in pairs if index == role_index]
+
+
+_OBSTACLES: Mapping[str, Callable[[Json], Optional[str]]] = {
+    "directories": lambda wanted: files.obstacle(wanted["path"], "directory"),
+    "files": lambda wanted: files.obstacle(wanted["path"], "file"),
+    "accounts": accounts.obstacle,
+}
+
+
+def _obstacles(role: Json, difference: Json, remembered: Receipt, surplus: Json) -> list[Json]:
+    """What converge would refuse to put of a role, and why; what goes first is in nobody's way."""
+    kinds = ("files", "directories", "trees")
+    going = [path for left in surplus.values() for kind in kinds for path in left.get(kind, ())]
+    found = []
+    for key, obstacle in _OBSTACLES.items():
+        differs = {one.get("path") or one["name"] for one in difference[key]}
+        for item in role.get(key, ()):
+            name = item.get("path") or item["name"]
+            if name in differs and not any(f"{name}/".startswith(f"{path}/") for path in going):
+                why = obstacle(item) or (originals.obstacle(name, remembered) if key == "files" else None)
+                found += [{"kind": _KINDS[key], "name": name, "why": why}] if why else []
+    return found
 
 
 _KINDS = {"directories": "directory", "files": "file", "accounts": "account"}

@@ -9,12 +9,14 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
-from hpcforge.node import accounts, files, originals, units
+from hpcforge.node import accounts, files, originals, remains, units
 from hpcforge.node.events import Json, NodeError
 from hpcforge.node.receipt import Receipt
 
 UNKNOWN = "unknown"
-KINDS = {"files": "path", "directories": "path", "units": "name", "accounts": "name"}  # and what names one of it
+_MANNER = ("on_remove", "leaves", "disrupts")  # how a role goes, and what it does to jobs
+# Kinds, and what names one of each. A tree is what a role's own code makes.
+KINDS = {"files": "path", "directories": "path", "units": "name", "accounts": "name", "trees": "path"}
 
 
 def intend(receipt: Receipt, work: Sequence[Json], lacking: Collection[str] = ()) -> Receipt:
@@ -24,7 +26,7 @@ def intend(receipt: Receipt, work: Sequence[Json], lacking: Collection[str] = ()
     before = _units_before(roles, work)
     for role in work:
         entry = roles.setdefault(role["role"], _empty())
-        entry["on_remove"] = role.get("owns", {}).get("on_remove") or entry["on_remove"]
+        entry.update({key: value for key, value in _owns(role).items() if key in _MANNER})
         entry["packages"] += [
             name for name in role.get("packages", ()) if name in lacking and name not in entry["packages"]
         ]
@@ -36,6 +38,9 @@ def intend(receipt: Receipt, work: Sequence[Json], lacking: Collection[str] = ()
                 found = look(name, changes.get(name), known, made)
                 if found is not None:
                     entry[kind][name] = found
+        for path in _names(role, "trees"):
+            known = entry["trees"].get(path)
+            entry["trees"][path] = _tree(path, known, made, coded=role["role"] in receipt.opaque)
         entry["units"].update({name: before[name] for name in _names(role, "units") if name in before})
     return receipt._replace(roles=roles)
 
@@ -86,21 +91,27 @@ def last_written(receipt: Receipt, role: str, path: str, found: str | None) -> s
 
 
 def surplus(receipt: Receipt, wanted: Sequence[Json]) -> Json:
-    """By role, what the receipt owns and none of the wanted roles wants; only what is not empty.
+    """By role, what the receipt owns and none of the wanted roles wants, and what of it stays; only what is not empty.
 
-    Directories that were there before us are not spoken of, nor packages of a role that keeps them. Accounts that were
-    are: whoever takes a user out is to hear that she still gets in.
+    Directories that were there before us are not spoken of. Accounts that were are: whoever takes a user out is to hear
+    that she still gets in.
     """
+    roles = {role["role"] for role in wanted}
     kept = {kind: {item[key] for role in wanted for item in role.get(kind, ())} for kind, key in KINDS.items()}
     kept["packages"] = {name for role in wanted for name in role.get("packages", ())}
     found: Json = {}
     for role, entry in reversed(list(receipt.roles.items())):
         left: Json = {}
+        going = {kind: [name for name in entry[kind] if name not in kept[kind]] for kind in ("packages", "trees")}
         for kind, names in _removable(entry).items():
             left[kind] = [name for name in names if name not in kept[kind]]
             kept[kind] |= set(names)  # two roles may share one thing: it is told of once
-        if any(left.values()):
-            found[role] = {**{kind: names for kind, names in left.items() if names}, "on_remove": entry["on_remove"]}
+        whole, coded = role not in roles, role in receipt.opaque
+        if any(left.values()) or (whole and coded):
+            stays = remains.expected(role, entry, {**left, **going}, whole, coded)
+            does = entry["disrupts"] if left["trees"] else "none"
+            told = {**left, "on_remove": entry["on_remove"], "stays": stays, "disrupts": does}
+            found[role] = {key: value for key, value in told.items() if value and value != "none"}
     return found
 
 
@@ -110,6 +121,7 @@ def unowned(receipt: Receipt, wanted: Sequence[Json]) -> list[str]:
         role["role"]
         for role in wanted
         if role["role"] not in receipt.roles
+        or list(role.get("leaves", ())) != receipt.roles[role["role"]]["leaves"]
         or any(
             item[key] not in receipt.roles[role["role"]][kind]
             for kind, key in KINDS.items()
@@ -155,7 +167,7 @@ def _without_was(file: Json) -> Json:
 
 
 def _empty() -> Json:
-    return {"packages": [], "files": {}, "directories": {}, "units": {}, "accounts": {}, "on_remove": "stop"}
+    return {"packages": [], **{kind: {} for kind in KINDS}, "leaves": [], "on_remove": "stop", "disrupts": "none"}
 
 
 def _copied(entry: Json) -> Json:
@@ -165,7 +177,12 @@ def _copied(entry: Json) -> Json:
 def _names(role: Json, kind: str) -> Iterator[str]:
     """Names of one kind of resource that a role owns, those that are to be changed first."""
     changing = [item[KINDS[kind]] for item in role.get(kind, ())]
-    return iter(dict.fromkeys([*changing, *role.get("owns", {}).get(kind, ())]))
+    return iter(dict.fromkeys([*changing, *_owns(role).get(kind, ())]))
+
+
+def _owns(role: Json) -> Json:
+    found: Json = role.get("owns") or {}
+    return found
 
 
 def _first(values: Iterator[object]) -> object | None:
@@ -175,6 +192,7 @@ def _first(values: Iterator[object]) -> object | None:
 def _made(entry: Json) -> Iterator[Sequence[str]]:
     yield from (file["made"] for file in entry["files"].values())
     yield from entry["directories"].values()
+    yield from entry["trees"].values()
 
 
 def _removable(entry: Json) -> Mapping[str, list[str]]:
@@ -184,6 +202,7 @@ def _removable(entry: Json) -> Mapping[str, list[str]]:
         "directories": [path for path, made in entry["directories"].items() if made],
         "units": list(entry["units"]),
         "accounts": list(entry["accounts"]),
+        "trees": [path for path, made in entry["trees"].items() if made],
     }
 
 
@@ -224,6 +243,13 @@ def _directory(path: str, _change: Json | None, known: list[str] | None, made: s
     found = [path, *_parents(path, made)]
     made |= set(found)
     return found
+
+
+def _tree(path: str, known: list[str] | None, made: set[str], coded: bool) -> list[str]:
+    """What its role's code has yet to make, or made (`coded`) under a hpcforge that did not write that down."""
+    if known is None and coded:
+        return [path, *_parents(path, made)]
+    return _directory(path, None, known, made) or []
 
 
 def _account(name: str, _change: Json | None, known: bool | None, _made: set[str]) -> bool | None:

@@ -12,7 +12,8 @@ and what was in its place before.
      "directories": {path: [directories made for it, itself first; empty: it was there]},
      "units": {name: {"enabled": bool, "active": bool} before us},
      "accounts": {name: whether we made it},
-     "on_remove": "keep" | "stop" | "purge"}
+     "trees": {path: as for directories, of what the role's own code makes},
+     "on_remove": "keep" | "stop" | "purge", "leaves": [{"path", "why"}], "disrupts": as in a plan, to be without trees}
 
 While a file is being written, its entry also has `was`, the digest until then. BEFORE is null where there was nothing,
 "unknown" where the file was as wanted when it was first seen, `{"link": target}` for a symbolic link, or `{"mode",
@@ -90,6 +91,7 @@ def boot_id() -> str:
 
 
 EMPTY = Receipt()
+_SINCE: Json = {"trees": {}, "leaves": [], "disrupts": "none"}  # of a role, what an older hpcforge did not write down
 
 
 def load(folder: Path = FOLDER) -> Receipt:
@@ -198,7 +200,7 @@ def _parsed(path: Path, data: bytes) -> Receipt:
         if schema == 1:
             return found
         return found._replace(
-            roles=dict(document["roles"]),
+            roles={role: {**_SINCE, **entry} for role, entry in document["roles"].items()},
             cluster=document["cluster"],
             run=Run(**document["run"]),
             hpcforge=document["hpcforge"],

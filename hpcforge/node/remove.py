@@ -13,13 +13,35 @@ from functools import partial
 from pathlib import Path
 from typing import Optional
 
-from hpcforge.node import accounts, files, guard, lock, originals, ownership, packages, paths, receipt, starts, units
+from hpcforge.node import (
+    accounts,
+    files,
+    guard,
+    lock,
+    originals,
+    ownership,
+    packages,
+    paths,
+    receipt,
+    remains,
+    starts,
+    trees,
+    units,
+)
 from hpcforge.node.events import Json, NodeError, Report
 from hpcforge.node.receipt import Receipt
 
 Act = Callable[[Json, str], Optional[str]]  # what the receipt has of a role, a name in it -> what was done
 _LISTS = (*ownership.KINDS, "packages")
 _REHEARSALS = "labs"  # of whoever works on this machine: disks and keys, and file systems that are mounted
+_OURS = (
+    {
+        "kind": "path",
+        "names": [str(receipt.FOLDER / _REHEARSALS)],
+        "why": "rehearsals of whoever works on this machine: `hpcforge rehearse down` removes them",
+    },
+    {"kind": "path", "names": ["/run/hpcforge"], "why": "what was done here last, in memory until the next restart"},
+)
 _LEFT_BY_A_KILLED_RUN = re.compile(r"\.hpcforge-[0-9a-f]{16}")
 
 
@@ -37,7 +59,10 @@ def remove(request: Json, report: Report) -> None:
         _take_away([role for role in work if role.get("on_remove") != "keep"], remembered, report)
         done = [role for role in work if role["role"] not in report.failures]
         left = ownership.forget(remembered, done)
-        _directories([role for role in done if role.get("on_remove") != "keep"], remembered, left, report)
+        made = _directories([role for role in done if role.get("on_remove") != "keep"], remembered, left, report)
+        if remembered.roles:  # else an earlier request did it, and what stayed then is not known any more
+            stays = [*_remains(done, remembered, left, made), *(_OURS if leave else ())]
+            report.emit({"event": "remains", "stays": remains.found(stays, [], [])})
         receipt.save(left)
         left = _end_guarded(work, left, report)
         originals.tidy(left, guard.kept(guard.armed()))
@@ -54,6 +79,7 @@ def _take_away(work: Sequence[Json], remembered: Receipt, report: Report) -> Non
     if any(role["units"] or role["files"] for role in work):
         units.reload()
     each("unit", "units", partial(_unit_back, moved))
+    each("directory", "trees", _tree_gone)
     _purge(work, report)
     each("account", "accounts", partial(_lock, report))
     _say_who_stays(work, remembered, report)
@@ -206,6 +232,11 @@ def _file_back(report: Report, entry: Json, path: str) -> str | None:
     return None
 
 
+def _tree_gone(entry: Json, path: str) -> str | None:
+    """What a role's own code made; what was there before it is not its own."""
+    return trees.remove(path) if entry["trees"][path] else None
+
+
 def _purge(work: Sequence[Json], report: Report) -> None:
     roles = [role for role in work if role["packages"] and report.goes_on(role)]
     names = list(dict.fromkeys(name for role in roles for name in role["packages"]))
@@ -223,14 +254,38 @@ def _purge(work: Sequence[Json], report: Report) -> None:
                 report.changed(role["role"], "package", name, "purged")
 
 
-def _directories(work: Sequence[Json], remembered: Receipt, left: Receipt, report: Report) -> None:
-    """Directories that were made for these roles and that nobody else has go, the deepest first, if they are empty."""
+def _remains(done: Sequence[Json], remembered: Receipt, left: Receipt, directories: Sequence[str]) -> list[Json]:
+    """What is still there of these roles, and why."""
+    held = {
+        name
+        for entry in left.roles.values()
+        if any(entry[kind] for kind in ownership.KINDS)
+        for name in entry["packages"]
+    }
+    stays: list[Json] = []
+    taken: list[str] = []
+    for role in done:
+        entry = remembered.roles[role["role"]]
+        going = {**role, "packages": [name for name in entry["packages"] if name not in held]}
+        coded = role["role"] in remembered.opaque
+        stays += remains.expected(role["role"], entry, going, not role.get("wanted"), coded)
+        if role.get("on_remove") != "keep":
+            before = {path: entry["files"][path]["before"] for path in role["files"]}
+            taken += [path for path, what in before.items() if what in (None, ownership.UNKNOWN)]
+    return remains.found(stays, taken, directories)
+
+
+def _directories(work: Sequence[Json], remembered: Receipt, left: Receipt, report: Report) -> list[str]:
+    """Directories that were made for these roles and that nobody else has go, the deepest first, if they are empty.
+
+    Returns those of them that are there still, or were a moment ago.
+    """
     kept = {path for entry in left.roles.values() for path in entry["directories"]}
     kept |= {path for entry in left.roles.values() for file in entry["files"].values() for path in file["made"]}
     owner = {}
     for role in work:
         entry = remembered.roles[role["role"]]
-        made = [entry["directories"][path] for path in role["directories"]]
+        made = [entry[kind][path] for kind in ("directories", "trees") for path in role[kind]]
         made += [entry["files"][path]["made"] for path in role["files"]]
         owner.update({path: role["role"] for paths in made for path in paths if path not in kept})
     for path in sorted(owner, key=lambda path: path.count("/"), reverse=True):
@@ -241,6 +296,7 @@ def _directories(work: Sequence[Json], remembered: Receipt, left: Receipt, repor
             continue
         if gone:
             report.changed(owner[path], "directory", path, "removed")
+    return list(owner)
 
 
 def _remove_empty(path: str) -> bool:
@@ -273,9 +329,9 @@ def _go(report: Report) -> None:
     """The last of us: what is armed, and our own folder."""
     guard.disarm_all()
     if clear(receipt.FOLDER):
-        report.progress(None, f"nothing of hpcforge is left on this node: {receipt.FOLDER} is gone")
+        report.progress(None, f"{receipt.FOLDER} is gone")
     else:
-        report.progress(None, f"nothing of hpcforge is left on this node but the rehearsals in {receipt.FOLDER}")
+        report.progress(None, f"of {receipt.FOLDER} only the rehearsals in it stay")
 
 
 def clear(folder: Path) -> bool:

@@ -17,9 +17,9 @@ from typing import Any, Generic, TypeVar
 from jinja2 import TemplateError
 
 from hpcforge.cluster.model import Cluster, Node, SiteRole
-from hpcforge.plan.desired import Account, Check, Desired, Directory, File, Need, Opaque, Unit, Wanted
+from hpcforge.plan.desired import Account, Check, Desired, Directory, File, Leaves, Need, Opaque, Tree, Unit, Wanted
 from hpcforge.plan.render import evaluate, render
-from hpcforge.plan.role import Code, FileSpec, ResourceSpec, Role, RoleError, UnitSpec
+from hpcforge.plan.role import Code, FileSpec, LeavesSpec, ResourceSpec, Role, RoleError, TreeSpec, UnitSpec
 
 Context = dict[str, Any]
 S = TypeVar("S", bound=ResourceSpec)
@@ -153,6 +153,8 @@ def _site_roles(cluster: Cluster, node: Node, code: Mapping[str, Code]) -> Itera
                 _site_name(site_role),
                 needs=(Need("base"),),
                 opaque=_opaque(code[site_role.name], inputs),
+                trees=tuple(_tree(one, {}) for one in code[site_role.name].removes),
+                leaves=tuple(_leaves(one, {}) for one in code[site_role.name].leaves),
             )
 
 
@@ -208,6 +210,7 @@ class _Compiler:
     def _all_alike(self) -> _Alike[Wanted]:
         spec = self.role.spec
         resources = (*spec.packages, *spec.directories, *spec.files, *spec.accounts, *spec.units, *spec.checks)
+        resources += (*spec.removes, *spec.leaves)
         texts = [text for one in resources for text in _texts_of(self.role, one)]
         return _Alike(_spoken_of([*texts, *spec.inputs.values()]))
 
@@ -252,6 +255,8 @@ class _Compiler:
                 ),
             ),
             opaque=self._opaque(node),
+            trees=self._each(node, spec.removes, _tree),
+            leaves=self._each(node, spec.leaves, _leaves),
             on_remove=spec.on_remove,
             guard=spec.guard,
             shape=spec.shape,
@@ -321,6 +326,14 @@ class _Compiler:
             context: Context = {"cluster": self.cluster, "node": node}
             inputs = {name: _plain(evaluate(text, context)) for name, text in self.role.spec.inputs.items()}
             return _opaque(self.role.code, inputs)
+
+
+def _tree(spec: TreeSpec, context: Context) -> Tree:
+    return Tree(render(spec.path, context))
+
+
+def _leaves(spec: LeavesSpec, context: Context) -> Leaves:
+    return Leaves(render(spec.path, context), spec.why)
 
 
 def _plain(value: Any) -> Any:

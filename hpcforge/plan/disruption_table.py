@@ -290,18 +290,20 @@ class _There:
 
 def _surplus(had: Sequence[Wanted], wanted: Sequence[Wanted]) -> Iterator[tuple[str, Mapping[str, Any]]]:
     """By role, what no role wants any more."""
-    keys = {"files": "path", "directories": "path", "units": "name", "accounts": "name"}
+    keys = {"files": "path", "directories": "path", "units": "name", "accounts": "name", "trees": "path"}
     still = {(kind, getattr(one, key)) for role in wanted for kind, key in keys.items() for one in getattr(role, kind)}
     for old in had:
         names = {kind: [getattr(one, key) for one in getattr(old, kind)] for kind, key in keys.items()}
         left = {kind: [name for name in found if (kind, name) not in still] for kind, found in names.items()}
         if any(left.values()):
-            yield old.role, {**left, "on_remove": old.on_remove}
+            does = old.disrupts.get("opaque", "none") if left["trees"] else "none"
+            yield old.role, {**left, "on_remove": old.on_remove, "disrupts": does}
 
 
 def _worst(plan: Plan, leaving: Sequence[str]) -> Disruption:
     found: set[Disruption] = {change.disruption for step in plan.steps for change in step.changes.values()}
     found |= {"restart"} if any(one.owns.units for some in plan.removals.values() for one in some) else set()
+    found |= {one.owns.disrupts for some in plan.removals.values() for one in some}
     found |= {"drain"} if leaving else set()
     return max(found, key=DISRUPTIONS.index, default="none")
 
@@ -327,7 +329,7 @@ def _does(plan: Plan, new: Sequence[str], leaving: Sequence[str]) -> Iterator[st
 def _gone(one: Removal) -> Iterator[str]:
     said = {
         "**stops**": one.owns.units,
-        "removes": (*one.owns.files, *one.owns.directories),
+        "removes": dict.fromkeys((*one.owns.files, *one.owns.directories, *one.owns.trees)),
         "locks": one.owns.accounts,
     }
     yield from (f"{what} {', '.join(names)}" for what, names in said.items() if names)
