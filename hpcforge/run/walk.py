@@ -104,8 +104,9 @@ class _Walker:
         for clock in plan.clocks:
             if clock.refused:
                 self._settle(clock.node, CLOCK, Outcome("failed", plan.refused[clock.node]))
-        for thing in plan.obstacles:
-            self._settle(thing.node, thing.role, Outcome("failed", thing.said))
+        for name, role in dict.fromkeys((one.node, one.role) for one in plan.obstacles):
+            said = [one.said for one in plan.obstacles if (one.node, one.role) == (name, role)]
+            self._settle(name, role, Outcome("failed", "; ".join(said)))
         for one in plan.leaving:
             self.result.outcomes[one.node] = {}
             self.nodes[one.node] = _Node(one.node, deque(leaving_stages(one, run)))

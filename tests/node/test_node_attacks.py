@@ -221,7 +221,7 @@ def test_a_file_that_never_ends_is_given_up(place: Path) -> None:
 @pytest.mark.parametrize("obstacle", ["link", "directory", "gone"])
 def test_what_she_puts_in_the_way_does_not_hold_up_a_removal(place: Path, report, heard, obstacle: str) -> None:
     path = keys(place)
-    role = {"role": "users", "files": [str(path)], **dict.fromkeys(("directories", "trees", "units", "accounts"), [])}
+    role = {"role": "users", "files": [str(path)], "directories": [], "trees": []}
     file = {"digest": "0" * 64, "before": {"link": "elsewhere"}, "made": [str(path.parent)]}
     entry = {**role, "files": {str(path): file}, "directories": {}, "trees": {}, "on_remove": "stop"}
 
