@@ -104,8 +104,10 @@ class _Walker:
         for clock in plan.clocks:
             if clock.refused:
                 self._settle(clock.node, CLOCK, Outcome("failed", plan.refused[clock.node]))
-        for name, role in dict.fromkeys((one.node, one.role) for one in plan.obstacles):
-            said = [one.said for one in plan.obstacles if (one.node, one.role) == (name, role)]
+        in_the_way: dict[tuple[str, str], list[str]] = {}
+        for thing in plan.obstacles:
+            in_the_way.setdefault((thing.node, thing.role), []).append(thing.said)
+        for (name, role), said in in_the_way.items():
             self._settle(name, role, Outcome("failed", "; ".join(said)))
         for one in plan.leaving:
             self.result.outcomes[one.node] = {}
