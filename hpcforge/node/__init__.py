@@ -54,8 +54,8 @@ clock, and how long ago the lease was taken and the last heartbeat came.
 "start" | "restart" | "refresh"], "refresh": [command, ...]}], "checks": [Check], "owns": {"files": [path, ...],
 "directories": [path, ...], "units": [name, ...], "accounts": [name, ...], "trees": [path, ...], "on_remove", "leaves":
 [{"path", "why"}], "disrupts"}, "guard": {"id", "revert_s"}, "reboot": bool}`; keys may be absent. Null content: only
-mode or owner are to be changed. `owns` is all that the role wants on this node, changed or not; what is changed is owned
-anyway. `trees` are paths that its opaque work makes, `leaves` what stays when it goes.
+mode or owner are to be changed. `owns` is all that the role wants on this node, changed or not; what is changed is
+owned anyway. `trees` are paths that its opaque work makes, `leaves` what stays when it goes.
 
 *prepare* goes through all roles at once: accounts; early files; one package transaction with service starts held;
 directories; files. `restarts` are remembered on the node before a file changes, so that a run that is cut off between
