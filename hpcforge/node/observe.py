@@ -138,7 +138,7 @@ _OBSTACLES: Mapping[str, Callable[[Json], Optional[str]]] = {
 
 
 def _obstacles(role: Json, difference: Json, remembered: Receipt, surplus: Json) -> list[Json]:
-    """What converge would refuse to put of a role, and why; what goes first is in nobody's way."""
+    """What converge would refuse to make so of a role, and why. What is removed before is in nobody's way."""
     kinds = ("files", "directories", "trees")
     going = [path for left in surplus.values() for kind in kinds for path in left.get(kind, ())]
     found = []

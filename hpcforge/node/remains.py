@@ -16,7 +16,8 @@ CODE = "what its own code did there is not known to hpcforge, and the role does 
 RAN = "it ran before hpcforge, and goes on"
 HOME = "its account is locked, and never deleted"
 OPEN = "it was there before hpcforge, and is not locked"
-BEFORE = "it was there before hpcforge"
+OURS = "hpcforge logs in by it, and so it is not locked"
+BEFORE = "it was there before hpcforge, and may have been changed by its role's code"
 ALONE = "somebody has changed it, or put it in the way: left alone"
 NOT_EMPTY = "there is something in it that is not hpcforge's"
 
@@ -71,6 +72,8 @@ def _by_kind(entry: Json, going: Mapping[str, Sequence[str]]) -> Iterator[_Said]
         home = accounts.home(name)
         if not entry["accounts"][name]:
             yield "account", name, OPEN
+        elif name == os.environ.get("SUDO_USER"):
+            yield "account", name, OURS
         elif home:
             yield "home", home, HOME
     yield from (("path", path, BEFORE) for path in going.get("trees", ()) if not entry["trees"][path])
