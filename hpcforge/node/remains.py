@@ -12,9 +12,9 @@ from hpcforge.node import accounts, dpkg, units
 from hpcforge.node.events import Json
 
 PACKAGES = "hpcforge removes no packages, since others may need them by now: `apt-get purge` does"
-CODE = "what its own code did there is not known to hpcforge, and the role does not say how to remove it"
+CODE = "what its code made there is not in the receipt, and so not known to hpcforge"
 RAN = "it ran before hpcforge, and goes on"
-HOME = "its account is locked, and never deleted"
+HOME = "the account is locked, and never deleted"
 OPEN = "it was there before hpcforge, and is not locked"
 OURS = "hpcforge logs in by it, and so it is not locked"
 BEFORE = "it was there before hpcforge, and may have been changed by its role's code"
