@@ -14,7 +14,7 @@ import hashlib
 import io
 import os
 import stat
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import NamedTuple
 
 from hpcforge.node import commands, names, paths
@@ -204,6 +204,16 @@ def look_at(folder: int, name: str, path: str, limit: int = TEXT_LIMIT) -> Entry
     if data is None:
         return entry
     return entry._replace(digest=hashlib.sha256(data).hexdigest(), data=data if len(data) <= limit else None)
+
+
+def parents(path: str, made: Collection[str]) -> list[str]:
+    """Directories above a path that are missing, or among those that we made, the deepest first."""
+    above = []
+    while path.count("/") > 1:
+        path = path.rpartition("/")[0]
+        if path in made or not os.path.lexists(path):
+            above.append(path)
+    return above
 
 
 def read_text(path: str) -> str | None:

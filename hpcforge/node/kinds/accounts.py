@@ -1,5 +1,7 @@
 """Unix accounts: each with a group of its own name and number. Nothing is ever deleted or renumbered.
 
+The receipt has whether we made it.
+
 An account that is wanted no more has its password locked and is made to have expired, on the second day of 1970: nobody
 logs in to it any more, by whatever means. One that is wanted again no longer expires; its password stays locked.
 """
@@ -7,17 +9,20 @@ logs in to it any more, by whatever means. One that is wanted again no longer ex
 from __future__ import annotations
 
 import grp
+import os
 import pwd
 import time
 from collections.abc import Sequence
 from pathlib import Path
 
 from hpcforge.node import commands
-from hpcforge.node.events import Json, NodeError
+from hpcforge.node.events import Json, NodeError, Report
+from hpcforge.node.kinds import Need
 
 HOME_MODE = "0750"  # for others a home is closed; the group is the account's own
 _SHADOW = Path("/etc/shadow")
 _TIMEOUT_S = 60
+_BYTES = 128 * 1024
 _LOCKED = "1"  # our mark: the day of 1970 on which the account expired
 _TRIES = 10  # while somebody else edits /etc/passwd
 
@@ -50,7 +55,9 @@ def put(wanted: Json) -> str | None:
     """Make an account so; what was changed, or None. NodeError where its name or number is somebody else's."""
     name, number = wanted["name"], wanted["uid"]
     user = _user(name)
-    _refuse_conflicts(name, number, user)
+    in_the_way = obstacle(wanted, None)
+    if in_the_way:
+        raise NodeError(in_the_way)
     changes = []
     if _group(name) is None:
         _edit(["groupadd", "--gid", str(number), "--", name])
@@ -70,6 +77,53 @@ def put(wanted: Json) -> str | None:
     return ", ".join(changes) or None
 
 
+def obstacle(wanted: Json, known: bool | None) -> str | None:  # noqa: ARG001
+    """Its name or number is somebody else's."""
+    name, number = wanted["name"], wanted["uid"]
+    user, gid = _user(name), _group(name)
+    if user is not None and (user.pw_uid, user.pw_gid) != (number, number):
+        return (
+            f"account {name!r} has uid {user.pw_uid} and gid {user.pw_gid} on this node, the blueprint says {number}; "
+            "its files would change hands, so renumber it by hand or change the blueprint"
+        )
+    if gid is not None and gid != number:
+        return f"group {name!r} has gid {gid} on this node, {number} is wanted; renumber it by hand"
+    for what, other in (("uid", _name_of_user(number)), ("gid", _name_of_group(number))):
+        if other is not None and other != name:
+            return f"{what} {number}, wanted for {name!r}, belongs to {other!r} on this node"
+    return None
+
+
+def own(name: str, change: Json | None, made: set[str]) -> bool:  # noqa: ARG001
+    """Whether we are to make it."""
+    return not is_there(name)
+
+
+def renew(known: bool, change: Json) -> bool:  # noqa: ARG001
+    """The same."""
+    return known
+
+
+def put_back(name: str, known: bool, report: Report) -> str | None:
+    """Lock an account that we made, unless it is the one that we come in by."""
+    if not known:
+        if is_there(name):
+            report.warning(
+                f"account {name} was there before hpcforge, and so is not locked; to lock it: "
+                f"usermod --lock --expiredate {_LOCKED} {name}"
+            )
+        return None
+    if name == os.environ.get("SUDO_USER"):
+        report.warning(f"account {name} is the one that hpcforge logs in to: not locked, and no longer watched")
+        return None
+    return lock(name)
+
+
+def room(wanted: Json) -> list[Need]:
+    """A home from /etc/skel, and /etc/passwd, group and shadow with their copies."""
+    return [Need(wanted["home"], _BYTES, 8), Need("/etc", _BYTES, 4)]
+
+
 def lock(name: str) -> str | None:
     """Let nobody log in to an account any more; "locked", or None where it is so or there is no such account."""
     if _user(name) is None or _locked(name):
@@ -84,20 +138,6 @@ def _locked(name: str) -> bool:
     except OSError:
         return False
     return any(line.split(":")[0] == name and line.split(":")[7:8] == [_LOCKED] for line in lines)
-
-
-def _refuse_conflicts(name: str, number: int, user: pwd.struct_passwd | None) -> None:
-    if user is not None and (user.pw_uid, user.pw_gid) != (number, number):
-        raise NodeError(
-            f"account {name!r} has uid {user.pw_uid} and gid {user.pw_gid} on this node, the blueprint says {number}; "
-            "its files would change hands, so renumber it by hand or change the blueprint"
-        )
-    gid = _group(name)
-    if gid is not None and gid != number:
-        raise NodeError(f"group {name!r} has gid {gid} on this node, {number} is wanted; renumber it by hand")
-    for what, other in (("uid", _name_of_user(number)), ("gid", _name_of_group(number))):
-        if other is not None and other != name:
-            raise NodeError(f"{what} {number}, wanted for {name!r}, belongs to {other!r} on this node")
 
 
 def _edit(argv: Sequence[str]) -> None:
