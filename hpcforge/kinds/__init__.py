@@ -22,6 +22,7 @@ class Kind(NamedTuple):
     one: str  # as events call one
     key: str  # the field that names one
     early: bool = False  # there before packages are installed; else only those that say `early` of themselves
+    sources: bool = False  # where packages come from: what there is to install is read again when one has changed
 
 
 TABLE = (

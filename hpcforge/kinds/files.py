@@ -36,6 +36,10 @@ class File(Resource):
         written = found.get("written")
         return written is not None and (found.get("digest") != written or written == self.digest)
 
+    def is_news(self, found: Said) -> bool:  # noqa: ARG002
+        """Whatever is not drift."""
+        return True
+
 
 class Found(directories.Found):
     """A file that is not as wanted, with what is in it.

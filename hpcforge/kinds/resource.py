@@ -4,11 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypedDict
 
 from hpcforge.kinds import KINDS
 
 Said = Mapping[str, Any]  # what the node said of a resource that is not as wanted; at least `exists`
+
+
+class Told(TypedDict, total=False):
+    """What is said of every resource that is not as wanted, where the node knows."""
+
+    put: bool  # it is wanted as we last put it, so somebody else changed it
 
 
 @dataclass(frozen=True)
@@ -27,6 +33,14 @@ class Resource:
     def line(self, found: Said) -> str:
         """Its line in a plan, where a node has `found` instead."""
         return f"{'~' if found['exists'] else '+'} {KINDS[self.kind].one} {self.named}"
+
+    def drifted(self, found: Said) -> bool:
+        """Somebody else changed or removed it."""
+        return bool(found.get("put"))
+
+    def is_news(self, found: Said) -> bool:
+        """Something else is wanted than what was last put there."""
+        return found.get("put") is False
 
     @classmethod
     def farewell(cls, name: str) -> str | None:

@@ -25,7 +25,8 @@ def prepare(request: Json, report: Report) -> None:
         starts.release()  # what a killed run may have left
         _refuse_obstructed(work, remembered, report)
         changed = _put(work, report, early=True)
-        absent = _install(work, lacking, any(name.startswith("/etc/apt/") for name in changed), report)
+        fresh = any(kind.sources or name.startswith("/etc/apt/") for kind, name in changed)
+        absent = _install(work, lacking, fresh, report)
         remembered = ownership.without_packages(remembered, absent)
         receipt.save(remembered)
         _put(work, report, early=False)
@@ -74,9 +75,9 @@ def _refuse_obstructed(work: Sequence[Json], remembered: Receipt, report: Report
                     report.failed(role["role"], kind.one, name, why)
 
 
-def _put(work: Sequence[Json], report: Report, *, early: bool) -> list[str]:
-    """Put what is early, or the rest, of every role that may go on, a kind at a time; names of those that changed."""
-    changed: list[str] = []
+def _put(work: Sequence[Json], report: Report, *, early: bool) -> list[tuple[Kind, str]]:
+    """Put what is early, or the rest, of every role that may go on, a kind at a time; what changed, by name."""
+    changed: list[tuple[Kind, str]] = []
     for kind in TABLE:
         items = {
             role["role"]: [one for one in role.get(kind.name, ()) if early == (kind.early or bool(one.get("early")))]
@@ -85,7 +86,7 @@ def _put(work: Sequence[Json], report: Report, *, early: bool) -> list[str]:
         if kind.name == "files":
             _arm(work, items, report)
         for role in work:
-            changed += _put_each(role, kind, items[role["role"]], report)
+            changed += ((kind, name) for name in _put_each(role, kind, items[role["role"]], report))
     return changed
 
 

@@ -133,6 +133,8 @@ def _compare(role: Json, kind: Kind, remembered: Receipt, report: Report) -> lis
         if difference and "digest" in difference:  # by it, somebody else's change is told from our own
             last = ownership.last_written(remembered, role["role"], kind.name, item[kind.key], difference["digest"])
             difference = {**difference, "written": last}
+        elif difference:
+            difference = {**difference, **ownership.put_last(remembered, role["role"], kind.name, item)}
         if difference:
             differences.append(difference)
     return differences

@@ -6,6 +6,8 @@ leaves a receipt that knows at least of all that it touched.
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
 from hpcforge.kinds import KINDS
@@ -40,8 +42,8 @@ def intend(receipt: Receipt, work: Sequence[Json], lacking: Collection[str] = ()
                 )
                 if had is None:
                     had = acts(kind).own(name, change, paths)
-                elif change:
-                    had = acts(kind).renew(had, change)
+                if change:
+                    had = _renewed(had, digest_of(change))
                 if had is not None:
                     entry[kind][name] = had
         entry["units"].update({name: before[name] for name in _names(role, "units") if name in before})
@@ -58,19 +60,20 @@ def without_packages(receipt: Receipt, names: Collection[str]) -> Receipt:
 
 
 def written(receipt: Receipt, work: Sequence[Json]) -> Receipt:
-    """The receipt once these roles' files are what they were to become: what they were until then is forgotten."""
-    paths = {file["path"] for role in work for file in role.get("files", ())}
-    return _with_files(receipt, lambda path, file: file if path not in paths else _without_was(file))
+    """The receipt once these roles' resources are what they were to become: what they were until then is forgotten."""
+    done = {(kind, item[KEYS[kind]]) for role in work for kind in KINDS for item in role.get(kind, ())}
+    return _with_each(receipt, lambda kind, name, had: _without_was(had) if (kind, name) in done else had)
 
 
 def put_back(receipt: Receipt, states: Mapping[str, Json | None]) -> Receipt:
     """The receipt once these files, by path, have been put back to what they were before their last change."""
-    return _with_files(
-        receipt,
-        lambda path, file: (
-            {**_without_was(file), "digest": (states[path] or {}).get("kept")} if path in states else file
-        ),
-    )
+
+    def back(kind: str, name: str, had: Known) -> Known:
+        if kind != "files" or name not in states:
+            return had
+        return {**_without_was(had), "digest": (states[name] or {}).get("kept")}
+
+    return _with_each(receipt, back)
 
 
 def regained(receipt: Receipt, owned: Mapping[str, Json]) -> Receipt:
@@ -86,6 +89,12 @@ def regained(receipt: Receipt, owned: Mapping[str, Json]) -> Receipt:
 def known(receipt: Receipt, kind: str, name: str) -> Known | None:
     """What the receipt has of a resource, whichever role it is of."""
     return _first(entry[kind].get(name) for entry in receipt.roles.values())
+
+
+def put_last(receipt: Receipt, role: str, kind: str, wanted: Json) -> Json:
+    """`put`: whether what is wanted is what we last put there, so that it was somebody else who changed it."""
+    had = receipt.roles.get(role, {}).get(kind, {}).get(wanted[KEYS[kind]])
+    return {"put": "was" not in had and had.get("digest") == digest_of(wanted)} if isinstance(had, dict) else {}
 
 
 def last_written(receipt: Receipt, role: str, kind: str, name: str, found: str | None) -> str | None:
@@ -155,16 +164,33 @@ def forget(receipt: Receipt, work: Sequence[Json]) -> Receipt:
     return receipt._replace(roles=roles, opaque=opaque, reboots=reboots, restarts=receipt.restarts - gone["units"])
 
 
-def _with_files(receipt: Receipt, change: Callable[[str, Json], Json]) -> Receipt:
+def digest_of(wanted: Json) -> str:
+    """What tells a resource as it is wanted from the same otherwise."""
+    if "digest" in wanted:
+        return str(wanted["digest"])
+    return hashlib.sha256(json.dumps(wanted, sort_keys=True).encode()).hexdigest()
+
+
+def _with_each(receipt: Receipt, change: Callable[[str, str, Known], Known]) -> Receipt:
     roles = {
-        role: {**entry, "files": {path: change(path, file) for path, file in entry["files"].items()}}
+        role: {
+            **entry,
+            **{kind: {name: change(kind, name, had) for name, had in entry[kind].items()} for kind in KINDS},
+        }
         for role, entry in receipt.roles.items()
     }
     return receipt._replace(roles=roles)
 
 
-def _without_was(file: Json) -> Json:
-    return {key: value for key, value in file.items() if key != "was"}
+def _renewed(had: Known, digest: str) -> Known:
+    """With the digest of what is put now, and the one until then."""
+    if not isinstance(had, dict) or had.get("digest") == digest:
+        return had
+    return {**had, "digest": digest, "was": had.get("digest")}
+
+
+def _without_was(had: Known) -> Known:
+    return {key: value for key, value in had.items() if key != "was"} if isinstance(had, dict) else had
 
 
 def _empty() -> Json:

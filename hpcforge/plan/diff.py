@@ -273,10 +273,10 @@ def _reason(role: str, change: Change, seen: Observed, forced: bool, unnoted: bo
         return "check failed"
     if any(one["role"] == role for one in seen.reverted):
         return "taken back"
-    if any(file.drifted(found) for file, found in change.of(File)):
+    if any(one.resource.drifted(one.found) for one in change.resources):
         return "drifted"
     due = any(unit.reason.endswith((" changed", "was cut off")) for unit in change.units)
-    if change.of(File) or change.opaque or due:
+    if change.opaque or due or any(one.resource.is_news(one.found) for one in change.resources):
         return "input changed"
     if change.reboot:
         return "reboot pending"

@@ -36,11 +36,8 @@ class Acts(Protocol):
         """What the receipt is to have of it, above all what was there before us; None: it is not ours.
 
         Before it is put (`change`), or where it is as wanted already (None). `made`: directories that were made for
-        what is ours; it learns of more.
+        what is ours; it learns of more. Of an object, `made` are those for this one, and `digest` is kept by us.
         """
-
-    def renew(self, known: Known, change: Json) -> Known:
-        """What the receipt is to have of one that it knows, before it is put again."""
 
     def put_back(self, name: str, known: Known, report: Report) -> Optional[str]:
         """Make it what it was before us; what was done, or None where it is so already."""

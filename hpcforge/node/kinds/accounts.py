@@ -99,11 +99,6 @@ def own(name: str, change: Json | None, made: set[str]) -> bool:  # noqa: ARG001
     return not is_there(name)
 
 
-def renew(known: bool, change: Json) -> bool:  # noqa: ARG001
-    """The same."""
-    return known
-
-
 def put_back(name: str, known: bool, report: Report) -> str | None:
     """Lock an account that we made, unless it is the one that we come in by."""
     if not known:

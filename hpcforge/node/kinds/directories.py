@@ -30,11 +30,6 @@ def own(name: str, change: Json | None, made: set[str]) -> list[str]:  # noqa: A
     return found
 
 
-def renew(known: list[str], change: Json) -> list[str]:  # noqa: ARG001
-    """The same."""
-    return known
-
-
 def put_back(name: str, known: list[str], report: Report) -> None:
     """Not yet."""
 

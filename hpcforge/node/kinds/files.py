@@ -1,7 +1,6 @@
 """Regular files, see `hpcforge.node.files` and `hpcforge.node.originals`.
 
-The receipt has `{"digest": SHA-256 of what we last wrote, "before": BEFORE, "made": [directories made for it]}`, and
-`was`, the digest until then, while it is being written.
+The receipt has `{"digest": SHA-256 of what we last wrote, "before": BEFORE, "made": [directories made for it]}`.
 """
 
 from __future__ import annotations
@@ -37,20 +36,13 @@ def own(name: str, change: Json | None, made: set[str]) -> Json | None:
     try:
         if change:
             before = originals.keep(name)
-            return {"digest": change["digest"], "was": (before or {}).get("kept"), "before": before, "made": parents}
+            return {"digest": (before or {}).get("kept"), "before": before, "made": parents}
         found = files.look(name)
     except NodeError:
         return None  # what cannot be ours; putting it will fail and say why
     if found is None or found.kind != "file":
         return None  # wanted, not there, and not to be put now: nothing of ours yet
     return {"digest": found.digest, "before": UNKNOWN, "made": []}
-
-
-def renew(known: Json, change: Json) -> Json:
-    """With the digest that is to come."""
-    if change["digest"] == known["digest"]:
-        return known
-    return {**known, "digest": change["digest"], "was": known["digest"]}
 
 
 def put_back(name: str, known: Json, report: Report) -> str | None:
