@@ -59,7 +59,7 @@ def fits(kind: Any) -> Check:
         hints = get_type_hints(kind, include_extras=True)
         optional = {key for key, hint in hints.items() if get_origin(hint) is NotRequired}
         items = {key: fits(get_args(hint)[0] if key in optional else hint) for key, hint in hints.items()}
-        return _record(items, frozenset(items) - optional if kind.__total__ else frozenset())
+        return _record(items, kind.__required_keys__ - optional)
     return _PLAIN[kind]
 
 

@@ -25,6 +25,7 @@ MODULES = (
     "hpcforge.node.facts",
     "hpcforge.node.names",
     "hpcforge.node.paths",
+    "hpcforge.node.unix",
     "hpcforge.node.files",
     "hpcforge.node.receipt",
     "hpcforge.node.lock",

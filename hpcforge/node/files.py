@@ -108,6 +108,11 @@ def put_file(wanted: Json, content: bytes | None = None) -> str | None:
         os.close(folder)
 
 
+def put_text(path: str, text: str) -> str | None:
+    """Make a file of root's that all may read so; what was changed, or None."""
+    return put_file({"path": path, "mode": "0644", "owner": "root", "group": "root"}, text.encode())
+
+
 def put_directory(wanted: Json) -> str | None:
     """Make a directory so; what was changed, or None. Its content is not touched."""
     path = wanted["path"]

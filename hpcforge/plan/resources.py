@@ -9,7 +9,7 @@ from importlib import import_module
 from types import GenericAlias, UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 
-from pydantic import PlainSerializer, PlainValidator, TypeAdapter, WithJsonSchema
+from pydantic import PlainSerializer, PlainValidator, TypeAdapter, ValidationError, WithJsonSchema
 
 from hpcforge.kinds import KINDS
 from hpcforge.kinds.resource import Resource
@@ -54,10 +54,17 @@ def as_templates(of: type[Resource]) -> dict[str, Any]:
 
 
 def rendered(of: type[Resource], spec: object, render: Callable[[str], str]) -> Resource:
-    """The resource that a spec with these fields says."""
+    """The resource that a spec with these fields says. Raises ValueError where a field is not of its type."""
     hints = get_type_hints(of)
     values = {one.name: _rendered(getattr(spec, one.name), render) for one in fields(of)}
-    return of(**{name: _adapter(hints[name]).validate_python(value) for name, value in values.items()})
+    return of(**{name: _typed(name, hints[name], value) for name, value in values.items()})
+
+
+def _typed(name: str, hint: Any, value: Any) -> Any:
+    try:
+        return _adapter(hint).validate_python(value)
+    except ValidationError as error:
+        raise ValueError(f"{name}: {error.errors()[0]['msg']}: {value!r}") from None
 
 
 def _rendered(value: Any, render: Callable[[str], str]) -> Any:

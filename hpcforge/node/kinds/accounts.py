@@ -11,25 +11,20 @@ from __future__ import annotations
 import grp
 import os
 import pwd
-import time
-from collections.abc import Sequence
 from pathlib import Path
 
-from hpcforge.node import commands
+from hpcforge.node import unix
 from hpcforge.node.events import Json, NodeError, Report
 from hpcforge.node.kinds import Need
 
 HOME_MODE = "0750"  # for others a home is closed; the group is the account's own
 _SHADOW = Path("/etc/shadow")
-_TIMEOUT_S = 60
-_BYTES = 128 * 1024
 _LOCKED = "1"  # our mark: the day of 1970 on which the account expired
-_TRIES = 10  # while somebody else edits /etc/passwd
 
 
 def compare(wanted: Json) -> Json | None:
     """What there is of an account, when it is not what is wanted."""
-    user, gid = _user(wanted["name"]), _group(wanted["name"])
+    user, gid = _user(wanted["name"]), unix.gid(wanted["name"])
     if user is None:
         return {"name": wanted["name"], "exists": False, "uid": None, "gid": gid, "home": None, "shell": None}
     found = (user.pw_uid, user.pw_gid, gid, user.pw_dir, user.pw_shell)
@@ -59,20 +54,20 @@ def put(wanted: Json) -> str | None:
     if in_the_way:
         raise NodeError(in_the_way)
     changes = []
-    if _group(name) is None:
-        _edit(["groupadd", "--gid", str(number), "--", name])
+    if unix.gid(name) is None:
+        unix.edit(["groupadd", "--gid", str(number), "--", name])
         changes.append("group")
     if user is None:
         numbers = (f"--uid={number}", f"--gid={number}")
         home = (f"--home-dir={wanted['home']}", "--create-home", "-K", f"HOME_MODE={HOME_MODE}")
-        _edit(["useradd", *numbers, *home, f"--shell={wanted['shell']}", "--", name])
+        unix.edit(["useradd", *numbers, *home, f"--shell={wanted['shell']}", "--", name])
         return "created"
     if _locked(name):
-        _edit(["usermod", "--expiredate", "", "--", name])
+        unix.edit(["usermod", "--expiredate", "", "--", name])
         changes.append("unlocked")
     for option, old, new in (("shell", user.pw_shell, wanted["shell"]), ("home", user.pw_dir, wanted["home"])):
         if old != new:
-            _edit(["usermod", f"--{option}", new, "--", name])
+            unix.edit(["usermod", f"--{option}", new, "--", name])
             changes.append(f"{option} {old} -> {new}")
     return ", ".join(changes) or None
 
@@ -80,7 +75,7 @@ def put(wanted: Json) -> str | None:
 def obstacle(wanted: Json, known: bool | None) -> str | None:  # noqa: ARG001
     """Its name or number is somebody else's."""
     name, number = wanted["name"], wanted["uid"]
-    user, gid = _user(name), _group(name)
+    user, gid = _user(name), unix.gid(name)
     if user is not None and (user.pw_uid, user.pw_gid) != (number, number):
         return (
             f"account {name!r} has uid {user.pw_uid} and gid {user.pw_gid} on this node, the blueprint says {number}; "
@@ -116,14 +111,14 @@ def put_back(name: str, known: bool, report: Report) -> str | None:
 
 def room(wanted: Json) -> list[Need]:
     """A home from /etc/skel, and /etc/passwd, group and shadow with their copies."""
-    return [Need(wanted["home"], _BYTES, 8), Need("/etc", _BYTES, 4)]
+    return [Need(wanted["home"], unix.EDIT_BYTES, 8), Need("/etc", unix.EDIT_BYTES, 4)]
 
 
 def lock(name: str) -> str | None:
     """Let nobody log in to an account any more; "locked", or None where it is so or there is no such account."""
     if _user(name) is None or _locked(name):
         return None
-    _edit(["usermod", "--lock", "--expiredate", _LOCKED, "--", name])
+    unix.edit(["usermod", "--lock", "--expiredate", _LOCKED, "--", name])
     return "locked"
 
 
@@ -135,26 +130,9 @@ def _locked(name: str) -> bool:
     return any(line.split(":")[0] == name and line.split(":")[7:8] == [_LOCKED] for line in lines)
 
 
-def _edit(argv: Sequence[str]) -> None:
-    for attempt in range(_TRIES):
-        outcome = commands.run(argv, _TIMEOUT_S)
-        if outcome.rc == 0:
-            return
-        if "try again later" not in outcome.stderr or attempt == _TRIES - 1:
-            raise NodeError(f"{argv[0]} {argv[-1]}: {outcome.stderr.strip() or f'exit status {outcome.rc}'}")
-        time.sleep(1)
-
-
 def _user(name: str) -> pwd.struct_passwd | None:
     try:
         return pwd.getpwnam(name)
-    except KeyError:
-        return None
-
-
-def _group(name: str) -> int | None:
-    try:
-        return grp.getgrnam(name).gr_gid
     except KeyError:
         return None
 
