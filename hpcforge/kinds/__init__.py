@@ -29,5 +29,6 @@ TABLE = (
     Kind("accounts", "account", "name", early=True),
     Kind("directories", "directory", "path"),
     Kind("files", "file", "path"),
+    Kind("sysctls", "sysctl", "name"),
 )
 KINDS: Mapping[str, Kind] = {kind.name: kind for kind in TABLE}
