@@ -29,6 +29,7 @@ TABLE = (
     Kind("accounts", "account", "name", early=True),
     Kind("directories", "directory", "path"),
     Kind("files", "file", "path"),
+    Kind("links", "link", "path"),
     Kind("sysctls", "sysctl", "name"),
 )
 KINDS: Mapping[str, Kind] = {kind.name: kind for kind in TABLE}
