@@ -27,6 +27,7 @@ class Kind(NamedTuple):
 
 TABLE = (
     Kind("accounts", "account", "name", early=True),
+    Kind("groups", "group", "name", early=True),
     Kind("directories", "directory", "path"),
     Kind("files", "file", "path"),
     Kind("links", "link", "path"),
