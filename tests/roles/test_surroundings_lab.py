@@ -11,6 +11,7 @@ import pytest
 
 from hpcforge import shipped
 from hpcforge.cluster.load import load
+from hpcforge.kinds.files import File
 from hpcforge.lab.names import machine_name, tag_for
 from hpcforge.lab.state import others
 from hpcforge.plan.compile import compile_desired
@@ -83,7 +84,7 @@ def written(head: Nodes, folder: Path, *roles: str) -> str:
     path.write_text(BLUEPRINT.replace("RELEASE", head.lab.release))
     cluster = load(path, head.lab.inventory).cluster
     desired = compile_desired(cluster, load_roles(shipped.root() / "roles"), {"munge_key": None})
-    for file in (file for one in desired.nodes["head"] if one.role in roles for file in one.files):
+    for file in (file for one in desired.nodes["head"] if one.role in roles for file in one.of(File)):
         head.write("head", file.path, desired.texts[str(file.digest)])
     head.run("head", f"systemctl daemon-reload; ip address replace {STRANGER}/32 dev lo")
     return cluster.by_name["head"].address
