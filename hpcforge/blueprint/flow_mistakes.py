@@ -8,6 +8,8 @@ from hpcforge.blueprint.diagnostics import Mark, quote
 from hpcforge.blueprint.refusal import CLOSES, Refusal, Told, content, indent, key_before, quote_it, quoted, value_at
 
 _HOSTLIST = re.compile(r"(?:[A-Za-z0-9_.-]|,(?=[A-Za-z0-9\[])|\[[0-9,-]*+\])*+")
+_UNQUOTED = re.compile(r"[ {][A-Za-z0-9][\w.-]*+\[[0-9]")
+_SHOWN = 10  # lines
 _STEM = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-,"
 
 
@@ -26,7 +28,17 @@ def _hostlist(refusal: Refusal) -> Told | None:
     found = _HOSTLIST.match(refusal.here, start)
     text = found[0].rstrip(",") if found else ""
     message = f"{quote(text)} needs quotes: within braces and brackets `[` begins a list"
-    return message, Mark(refusal.line + 1, start + 1, len(text)), quote_it(key_before(refusal.here, start), text)
+    hint = quote_it(key_before(refusal.here, start), text)
+    also = [str(line + 1) for line in range(refusal.line + 1, len(refusal.lines)) if _has_another(refusal.text(line))]
+    if also:
+        hint += f"; so in line{'s' * (len(also) > 1)} {', '.join(also[:_SHOWN])}{', ...' * (len(also) > _SHOWN)}"
+    return message, Mark(refusal.line + 1, start + 1, len(text)), hint
+
+
+def _has_another(line: str) -> bool:
+    """Tell whether a line has a hostlist without quotes within braces."""
+    brace = line.find("{")
+    return brace >= 0 and _UNQUOTED.search(line, brace) is not None
 
 
 def _left_open(refusal: Refusal) -> Told | None:

@@ -100,6 +100,11 @@ def test_what_needs_quotes_is_shown_with_them(text: str, place: str, quoted: str
     assert lines[-1].endswith(f"quote it: `{quoted}`")
 
 
+def test_one_hostlist_without_quotes_names_the_others() -> None:
+    lines = ["a: {b: w[1-2]}", "c[1-2]: {d: e, f: 10.1.0.[1-2]}", "g[1-2]: {h: 'i[1]'}", "k: {l: m[1]}  # n"]
+    assert said("\n".join(lines).encode()).endswith('quote it: `b: "w[1-2]"`; so in lines 2, 4')
+
+
 @pytest.mark.parametrize(
     ("text", "place", "hint"),
     [
