@@ -65,7 +65,7 @@ def head(request: pytest.FixtureRequest, start: Callable[..., Nodes]) -> Nodes: 
     """A node whose systemd may load filters into the kernel, as on a machine; those of a rehearsal may not."""
     what = f"closed{'abc'[int(request.param) - 12]}"
     lab = f"test-{what}-{os.getpid()}"
-    # By the tags that are taken: names that end in four hexadecimal digits, as those of some processes, share the first.
+    # By the tags that are taken: names that end in the same four hexadecimal digits share the first.
     machine = machine_name(tag_for(lab, [other.tag for other in others(lab)]), "head")
     settings = Path("/run/systemd/nspawn") / f"{machine}.nspawn"
     settings.parent.mkdir(exist_ok=True)
