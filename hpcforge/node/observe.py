@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
-from typing import Optional
 
-from hpcforge.node import accounts, checks, dpkg, facts, files, lock, originals, ownership, receipt, units
+from hpcforge.kinds import KINDS, TABLE, Kind
+from hpcforge.node import checks, dpkg, facts, files, lock, ownership, receipt, units
 from hpcforge.node.events import Json, NodeError, Report, explain
+from hpcforge.node.kinds import acts
 from hpcforge.node.receipt import Receipt
 
 
@@ -35,9 +36,7 @@ def observe(request: Json, report: Report) -> Json:
             "role": role["role"],
             "packages": [name for name in role.get("packages", ()) if name in lacking],
             **_goes_for(role, foreseen),
-            "directories": _compare(role, "directories", report),
-            "files": [_with_written(one, role, remembered) for one in _compare(role, "files", report)],
-            "accounts": _compare(role, "accounts", report),
+            **{kind.name: _compare(role, kind, remembered, report) for kind in TABLE},
             "units": [down[unit["name"]] for unit in role.get("units", ()) if unit["name"] in down],
             "checks": commands.failed_checks(index),
             "opaque": _opaque(role, remembered),
@@ -61,12 +60,6 @@ def observe(request: Json, report: Report) -> Json:
         }
     )
     return found
-
-
-def _with_written(difference: Json, role: Json, remembered: Receipt) -> Json:
-    """The difference with the digest that we last wrote there: by it, somebody else's change is told from our own."""
-    last = ownership.last_written(remembered, role["role"], difference["path"], difference["digest"])
-    return {**difference, "written": last}
 
 
 def _receipt(remembered: Receipt, wanted: Sequence[Json], compare: bool) -> Json:
@@ -130,40 +123,33 @@ class _Commands(threading.Thread):
         return [{"name": check["name"], "detail": detail} for (index, check), detail in pairs if index == role_index]
 
 
-_OBSTACLES: Mapping[str, Callable[[Json], Optional[str]]] = {
-    "directories": lambda wanted: files.obstacle(wanted["path"], "directory"),
-    "files": lambda wanted: files.obstacle(wanted["path"], "file"),
-    "accounts": accounts.obstacle,
-}
-
-
 def _obstacles(role: Json, difference: Json, remembered: Receipt, surplus: Json) -> list[Json]:
     """What converge would refuse to make so of a role, and why. What is removed before is in nobody's way."""
-    kinds = ("files", "directories", "trees")
-    going = [path for left in surplus.values() for kind in kinds for path in left.get(kind, ())]
+    going = [name for left in surplus.values() for kind in (*KINDS, "trees") for name in left.get(kind, ())]
     found = []
-    for key, obstacle in _OBSTACLES.items():
-        differs = {one.get("path") or one["name"] for one in difference[key]}
-        for item in role.get(key, ()):
-            name = item.get("path") or item["name"]
-            if name in differs and not any(f"{name}/".startswith(f"{path}/") for path in going):
-                why = obstacle(item) or (originals.obstacle(name, remembered) if key == "files" else None)
-                found += [{"kind": _KINDS[key], "name": name, "why": why}] if why else []
+    for kind in TABLE:
+        differs = {one[kind.key] for one in difference[kind.name]}
+        for item in role.get(kind.name, ()):
+            name = item[kind.key]
+            if name in differs and not any(f"{name}/".startswith(f"{one}/") for one in going):
+                why = acts(kind.name).obstacle(item, ownership.known(remembered, kind.name, name))
+                found += [{"kind": kind.one, "name": name, "why": why}] if why else []
     return found
 
 
-_KINDS = {"directories": "directory", "files": "file", "accounts": "account"}
-_COMPARE = {"directories": files.compare_directory, "files": files.compare_file, "accounts": accounts.compare}
-
-
-def _compare(role: Json, key: str, report: Report) -> list[Json]:
+def _compare(role: Json, kind: Kind, remembered: Receipt, report: Report) -> list[Json]:
     differences = []
-    for item in role.get(key, ()):
+    for item in role.get(kind.name, ()):
         try:
-            difference = _COMPARE[key](item)
+            difference = acts(kind.name).compare(item)
         except Exception as error:  # one odd path must not hide what differs elsewhere
-            report.failed(role["role"], _KINDS[key], item.get("path") or item.get("name"), error)
+            report.failed(role["role"], kind.one, item[kind.key], error)
             continue
+        if difference and "digest" in difference:  # by it, somebody else's change is told from our own
+            last = ownership.last_written(remembered, role["role"], kind.name, item[kind.key], difference["digest"])
+            difference = {**difference, "written": last}
+        elif difference:
+            difference = {**difference, **ownership.put_last(remembered, role["role"], kind.name, item)}
         if difference:
             differences.append(difference)
     return differences

@@ -8,8 +8,10 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from hpcforge.node import accounts, dpkg, units
+from hpcforge.kinds import KINDS
+from hpcforge.node import dpkg, units
 from hpcforge.node.events import Json
+from hpcforge.node.kinds import accounts
 
 PACKAGES = "hpcforge removes no packages, since others may need them by now: `apt-get purge` does"
 CODE = "what its code made there is not in the receipt, and so not known to hpcforge"
@@ -22,7 +24,7 @@ ALONE = "somebody has changed it, or put it in the way: left alone"
 NOT_EMPTY = "there is something in it that is not hpcforge's"
 
 _Said = tuple[str, str, str]  # kind, name, why
-_KEPT = {"files": "file", "directories": "directory", "units": "unit", "accounts": "account", "trees": "path"}
+_KEPT = {**{kind.name: kind.one for kind in KINDS.values()}, "units": "unit", "trees": "path"}  # and how one is called
 
 
 def expected(role: str, entry: Json, going: Mapping[str, Sequence[str]], whole: bool, coded: bool) -> list[Json]:
@@ -47,7 +49,7 @@ def found(stays: Iterable[Json], files: Iterable[str], directories: Iterable[str
     there = set(packages) - set(dpkg.missing(packages))
     running = {name for name, one in units.query([n for kind, n, _ in said if kind == "unit"]).items() if one.runs}
     looks = {"package": there.__contains__, "unit": running.__contains__, "account": accounts.is_there}
-    looks["work"] = lambda _: True
+    looks |= dict.fromkeys(("work", "group", "membership", "sysctl"), lambda _: True)
     left = [one for one in said if looks.get(one[0], os.path.lexists)(one[1])]
     named = {name for _, name, _ in left}
     left += [("file", path, ALONE) for path in files if path not in named and os.path.lexists(path)]
@@ -62,7 +64,7 @@ def _names(going: Mapping[str, Sequence[str]]) -> set[str]:
 def _kept(role: str, entry: Json, going: Mapping[str, Sequence[str]], words: Mapping[str, str]) -> Iterator[_Said]:
     for kind, one in _KEPT.items():
         for name in going.get(kind, ()):
-            if kind not in ("directories", "trees") or entry[kind][name]:  # else it was there before us
+            if entry[kind][name] != []:  # else it was there before us
                 yield one, name, words.get(name, f"role {role} leaves all that it has")
 
 

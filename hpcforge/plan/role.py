@@ -6,13 +6,15 @@ import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from types import GenericAlias
 from typing import Any, Literal, Self, TypeVar
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model, field_validator, model_validator
 
 from hpcforge.errors import ExpectedError
 from hpcforge.plan.desired import Disruption, OnRemove, Shape
+from hpcforge.plan.resources import TYPES, as_templates
 
 Expression = str  # a Jinja expression over `cluster`, `node` and, under `for_each`, `item`
 
@@ -43,15 +45,6 @@ class PackageSpec(ResourceSpec):
     name: str
 
 
-class DirectorySpec(ResourceSpec):
-    """A directory with its mode and owner."""
-
-    path: str
-    mode: str = "0755"
-    owner: str = "root"
-    group: str = "root"
-
-
 class FileSpec(ResourceSpec):
     """A file: exactly one of `template`, `content`, `source` and `secret` says what is in it."""
 
@@ -66,15 +59,6 @@ class FileSpec(ResourceSpec):
     scope: Literal["cluster", "node"] = "node"
     early: bool = False
     verify: tuple[str, ...] = ()  # "{file}" stands for the new content
-
-
-class AccountSpec(ResourceSpec):
-    """A Unix account."""
-
-    name: str
-    uid: str
-    home: str
-    shell: str = "/bin/bash"
 
 
 class UnitSpec(ResourceSpec):
@@ -117,16 +101,14 @@ class GoingSpec(_Spec):
 
 
 class RoleSpec(GoingSpec):
-    """What `role.yaml` may say."""
+    """What `role.yaml` may say, but for the kinds of resources: those come from their table."""
 
     description: str
     on: Expression
     needs: tuple[str, ...] = ()
     packages: tuple[PackageSpec, ...] = ()
     replaces: tuple[str, ...] = ()  # packages that the distribution removes for these, where they are there
-    directories: tuple[DirectorySpec, ...] = ()
     files: tuple[FileSpec, ...] = ()
-    accounts: tuple[AccountSpec, ...] = ()
     units: tuple[UnitSpec, ...] = ()
     checks: tuple[CheckSpec, ...] = ()
     inputs: Mapping[str, Expression] = {}
@@ -134,7 +116,19 @@ class RoleSpec(GoingSpec):
     guard: bool = False
     shape: Shape = "free"
     sets_clock: Expression = "false"  # over `cluster`: whether it makes the node's clock right
-    disrupts: Mapping[Literal["packages", "files", "units", "opaque"], Disruption] = {}
+    disrupts: Mapping[str, Disruption] = {}  # by "packages", a kind, "units", "opaque"
+
+    def of(self, kind: str) -> tuple[ResourceSpec, ...]:
+        """What it says of one kind of resource."""
+        return tuple(getattr(self, kind))
+
+    @field_validator("disrupts")
+    @classmethod
+    def _of_parts(cls, disrupts: Mapping[str, Disruption]) -> Mapping[str, Disruption]:
+        for part in disrupts:
+            if part not in _PARTS:
+                raise ValueError(f"{part!r} is none of {', '.join(_PARTS)}")
+        return disrupts
 
     @model_validator(mode="after")
     def _no_reboot_under_guard(self) -> Self:
@@ -145,6 +139,19 @@ class RoleSpec(GoingSpec):
 
 G = TypeVar("G", bound=GoingSpec)
 _SHORT = {"packages": "name", "removes": "path"}  # of these, a text alone stands for a mapping with that key
+
+
+def _spec_of(kind: str) -> type[ResourceSpec]:
+    """What `role.yaml` may say of one kind of resource."""
+    if kind == "files":
+        return FileSpec
+    of = TYPES[kind]
+    return create_model(f"{of.__name__}Spec", __base__=ResourceSpec, __doc__=of.__doc__, **as_templates(of))
+
+
+_PARTS = ("packages", *TYPES, "units", "opaque")
+_KINDS: dict[str, Any] = {kind: (GenericAlias(tuple, (_spec_of(kind), ...)), ()) for kind in TYPES}
+_ROLE_SPEC: type[RoleSpec] = create_model("RoleSpec", __base__=RoleSpec, **_KINDS)
 
 
 @dataclass(frozen=True)
@@ -179,7 +186,7 @@ def load_roles(folder: Path) -> tuple[Role, ...]:
 def load_role(folder: Path) -> Role:
     """Read one role's folder. Raises `RoleError`."""
     path = folder / "role.yaml"
-    spec = _read_spec(path, RoleSpec)
+    spec = _read_spec(path, _ROLE_SPEC)
     texts = {}
     for file in spec.files:
         if sum(part is not None for part in (file.template, file.content, file.source, file.secret)) != 1:

@@ -13,12 +13,13 @@ from typing import Any
 import pytest
 
 from hpcforge import node
+from hpcforge.kinds import KINDS
 from hpcforge.node import bundle, contact, events, facts, files, main, observe, originals, ownership, receipt
 
 from .nodes import taken
 
 FOLDER = Path(node.__file__).parent
-STAY = {"__init__", "bundle", "contact"}
+STAY = {"hpcforge.node.__init__", "hpcforge.node.bundle", "hpcforge.node.contact"}
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="the node program runs as root")
 
 
@@ -36,16 +37,18 @@ def answers(request: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def test_every_module_travels():
-    assert set(bundle.MODULES) | STAY == {path.stem for path in FOLDER.glob("*.py")}
+    there = {f"hpcforge.node.{path.stem}" for path in FOLDER.glob("*.py")} - STAY
+    kinds = {f"hpcforge.node.kinds.{path.stem}" for path in FOLDER.glob("kinds/[!_]*.py")}
+    assert set(bundle.MODULES) == {*there, *kinds, "hpcforge.kinds", "hpcforge.node.kinds"}
 
 
 @pytest.mark.parametrize("name", bundle.MODULES)
 def test_python_3_9_and_standard_library_only(name):
-    tree = ast.parse((FOLDER / f"{name}.py").read_text(), feature_version=(3, 9))
+    tree = ast.parse(bundle.sources()[name], feature_version=(3, 9))
     imported = {alias.name for at in ast.walk(tree) if isinstance(at, ast.Import) for alias in at.names}
     imported |= {str(at.module) for at in ast.walk(tree) if isinstance(at, ast.ImportFrom)}
     for module in imported:
-        own = module == "hpcforge.node" or module.removeprefix("hpcforge.node.") in bundle.MODULES
+        own = module == "hpcforge.node" or module in bundle.MODULES
         assert own or module.split(".")[0] in sys.stdlib_module_names
 
 
@@ -73,9 +76,9 @@ def test_answers_in_which_all_differs_pass_the_border(tmp_path, wanted):
         "packages", "files", "directories", "accounts", "checks", "opaque", "obstacles"
     }  # fmt: skip
     assert [(one["kind"], one["name"]) for one in difference["obstacles"]] == [
+        ("account", "root"),
         ("directory", str(tmp_path / "f")),
         ("file", str(tmp_path / "d")),
-        ("account", "root"),
     ]
 
 
@@ -93,7 +96,7 @@ def test_what_converge_would_refuse_is_an_obstacle_and_what_goes_first_is_none(t
 
     def obstacles(remembered):
         left = ownership.surplus(remembered, [role])
-        differs = {"files": role["files"], "directories": [], "accounts": []}
+        differs = {**{kind: [] for kind in KINDS}, "files": role["files"]}
         return {Path(one["name"]).name: one["why"] for one in observe._obstacles(role, differs, remembered, left)}
 
     found = obstacles(receipt.EMPTY)

@@ -175,7 +175,7 @@ def test_what_is_no_longer_wanted_goes_but_packages_only_where_the_role_says_so(
     assert "  = stays: package oldd: hpcforge removes none\n" in text
     assert "  - tool: packages toold\n" in text
     assert "  - name: all of it stays, and is no longer watched\n" in text
-    assert "  - old: /opt/old, with all that is in it\n  - old: account made: lock\n" in text
+    assert "  - old: account made: lock\n  - old: /opt/old, with all that is in it\n" in text
     assert "hers: lock" not in text
     assert "ran.service: stop" not in text
     assert "  = stays: unit ran.service: it ran before\n" in text
@@ -232,9 +232,10 @@ def test_a_plan_made_before_leaves_out_what_is_in_the_way_by_now(cluster: Cluste
 
 def test_a_leaving_node_is_shown_with_its_jobs(cluster: Cluster, desired: Desired) -> None:
     head = replace(seen(node="head"), answers={SLURM_JOBS: "71|w9\n72|w[8-9]\n", SLURM_NODES: ""})
+    owns = Owns(resources={"files": ("/etc/munge/munge.key",)})
     gone = (
         Leaving("w8", "10.0.0.8", True, "no route to 10.0.0.8", ()),
-        Leaving("w9", "10.0.0.9", True, None, (Removal("munge", Owns(files=("/etc/munge/munge.key",))),)),
+        Leaving("w9", "10.0.0.9", True, None, (Removal("munge", owns),)),
     )
     text = plan_text(diff(cluster, desired, {"head": head}, gone))
     unreachable = "unreachable (no route to 10.0.0.8): the cluster forgets it, but it keeps its keys and certificate"
