@@ -201,7 +201,8 @@ def _parsed(path: Path, data: bytes) -> Receipt:
         if document["checksum"] != _checksum(document):
             raise ValueError("checksum")
         found = Receipt(frozenset(document["restarts"]), dict(document["opaque"]))
-        strange = {kind for entry in document.get("roles", {}).values() for kind in entry} - {*_OF_EVERY_ROLE, *KINDS}
+        strange = {kind for entry in document.get("roles", {}).values() for kind in entry}
+        strange -= {*_OF_EVERY_ROLE, *_SINCE}
         if strange:
             why = f"{path} was written by another hpcforge, which put {', '.join(sorted(strange))} here: use that one"
             return EMPTY._replace(trouble=why, newer=True)
@@ -221,7 +222,8 @@ def _parsed(path: Path, data: bytes) -> Receipt:
 
 def _without_empty(entry: Json) -> Json:
     """As written: a kind that schema 2 does not know is not spoken of without need."""
-    return {key: value for key, value in entry.items() if value or key in (*_OF_EVERY_ROLE, *_KINDS_OF_2)}
+    known = (*_OF_EVERY_ROLE, *_KINDS_OF_2)
+    return {key: value for key, value in entry.items() if key in known or value != _SINCE.get(key)}
 
 
 def _checksum(document: Json) -> str:

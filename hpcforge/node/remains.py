@@ -6,10 +6,10 @@ A `Stays` is `{"kind", "names": [what], "why"}`; kinds are package, file, direct
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from hpcforge.kinds import KINDS
-from hpcforge.node import dpkg, units
+from hpcforge.node import dpkg, units, unix
 from hpcforge.node.events import Json
 from hpcforge.node.kinds import accounts
 
@@ -19,10 +19,12 @@ RAN = "it ran before hpcforge, and goes on"
 HOME = "the account is locked, and never deleted"
 OPEN = "it was there before hpcforge, and is not locked"
 OURS = "hpcforge logs in by it, and so it is not locked"
+THERE = "it was there before hpcforge"
 BEFORE = "it was there before hpcforge, and may have been changed by its role's code"
 ALONE = "somebody has changed it, or put it in the way: left alone"
 NOT_EMPTY = "there is something in it that is not hpcforge's"
 
+_STILL = {"file": ALONE, "directory": NOT_EMPTY, "group": "somebody is in it"}  # of what was to go
 _Said = tuple[str, str, str]  # kind, name, why
 _KEPT = {**{kind.name: kind.one for kind in KINDS.values()}, "units": "unit", "trees": "path"}  # and how one is called
 
@@ -42,19 +44,22 @@ def expected(role: str, entry: Json, going: Mapping[str, Sequence[str]], whole: 
     return _told(said)
 
 
-def found(stays: Iterable[Json], files: Iterable[str], directories: Iterable[str]) -> list[Json]:
-    """What of this is there indeed; with `files` and `directories` that were to go, and are there still."""
+def found(stays: Iterable[Json], taken: Iterable[tuple[str, str]]) -> list[Json]:
+    """What of this is there indeed, and what of the `taken` (kind and name) that were to go."""
     said = [(one["kind"], name, one["why"]) for one in stays for name in one["names"]]
+    named = {name for _, name, _ in said}
+    said += [(kind, name, _STILL[kind]) for kind, name in taken if name not in named]
     packages = [name for kind, name, _ in said if kind == "package"]
     there = set(packages) - set(dpkg.missing(packages))
     running = {name for name, one in units.query([n for kind, n, _ in said if kind == "unit"]).items() if one.runs}
-    looks = {"package": there.__contains__, "unit": running.__contains__, "account": accounts.is_there}
-    looks |= dict.fromkeys(("work", "group", "membership", "sysctl"), lambda _: True)
-    left = [one for one in said if looks.get(one[0], os.path.lexists)(one[1])]
-    named = {name for _, name, _ in left}
-    left += [("file", path, ALONE) for path in files if path not in named and os.path.lexists(path)]
-    left += [("directory", path, NOT_EMPTY) for path in directories if path not in named and os.path.lexists(path)]
-    return _told(left)
+    looks: dict[str, Callable[[str], bool]] = {
+        "package": there.__contains__,
+        "unit": running.__contains__,
+        "account": accounts.is_there,
+        "group": lambda name: unix.gid(name) is not None,
+        **dict.fromkeys(("work", "membership", "sysctl"), lambda _: True),  # nobody else takes them away meanwhile
+    }
+    return _told(one for one in said if looks.get(one[0], os.path.lexists)(one[1]))
 
 
 def _names(going: Mapping[str, Sequence[str]]) -> set[str]:
@@ -78,6 +83,8 @@ def _by_kind(entry: Json, going: Mapping[str, Sequence[str]]) -> Iterator[_Said]
             yield "account", name, OURS
         elif home:
             yield "home", home, HOME
+    for kind in ("groups", "memberships"):
+        yield from ((_KEPT[kind], name, THERE) for name in going.get(kind, ()) if not entry[kind][name])
     yield from (("path", path, BEFORE) for path in going.get("trees", ()) if not entry["trees"][path])
 
 

@@ -49,8 +49,7 @@ def remove(request: Json, report: Report) -> None:
         left = ownership.forget(remembered, done)
         made = _directories([role for role in done if role.get("on_remove") != "keep"], remembered, left, report)
         if remembered.roles:  # else an earlier request did it, and what stayed then is not known any more
-            stays = [*_remains(done, remembered, left, made), *(_OURS if leave else ())]
-            report.emit({"event": "remains", "stays": remains.found(stays, [], [])})
+            report.emit({"event": "remains", "stays": _remains(done, remembered, left, made, leave)})
         receipt.save(left)
         left = _end_guarded(work, left, report)
         originals.tidy(left, guard.kept(guard.armed()))
@@ -206,16 +205,14 @@ def _purge(work: Sequence[Json], report: Report) -> None:
                 report.changed(role["role"], "package", name, "purged")
 
 
-def _remains(done: Sequence[Json], remembered: Receipt, left: Receipt, directories: Sequence[str]) -> list[Json]:
+def _remains(
+    done: Sequence[Json], remembered: Receipt, left: Receipt, directories: Sequence[str], leave: bool
+) -> list[Json]:
     """What is still there of these roles, and why."""
-    held = {
-        name
-        for entry in left.roles.values()
-        if any(entry[kind] for kind in ownership.KEYS)
-        for name in entry["packages"]
-    }
-    stays: list[Json] = []
-    taken: list[str] = []
+    others = [entry for entry in left.roles.values() if any(entry[kind] for kind in ownership.KEYS)]
+    held = {name for entry in others for name in entry["packages"]}
+    stays: list[Json] = [*(_OURS if leave else ())]
+    taken = [("directory", path) for path in directories]
     for role in done:
         entry = remembered.roles[role["role"]]
         going = {**role, "packages": [name for name in entry["packages"] if name not in held]}
@@ -223,8 +220,9 @@ def _remains(done: Sequence[Json], remembered: Receipt, left: Receipt, directori
         stays += remains.expected(role["role"], entry, going, not role.get("wanted"), coded)
         if role.get("on_remove") != "keep":
             owned = {name: entry[kind][name] for kind in ("files", "links") for name in role[kind]}
-            taken += [name for name, known in owned.items() if known["before"] in (None, "unknown")]
-    return remains.found(stays, taken, directories)
+            taken += [("file", name) for name, known in owned.items() if known["before"] in (None, "unknown")]
+            taken += [("group", name) for name in role["groups"] if entry["groups"][name]]
+    return remains.found(stays, taken)
 
 
 def _directories(work: Sequence[Json], remembered: Receipt, left: Receipt, report: Report) -> list[str]:
