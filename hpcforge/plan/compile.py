@@ -17,7 +17,7 @@ from typing import Any, Generic, TypeVar
 from jinja2 import TemplateError
 
 from hpcforge.cluster.model import Cluster, Node, SiteRole
-from hpcforge.plan.desired import Account, Check, Desired, Directory, File, Need, Opaque, Unit, Wanted
+from hpcforge.plan.desired import Account, Check, Desired, Directory, File, Need, Opaque, Reread, Unit, Wanted
 from hpcforge.plan.render import evaluate, render
 from hpcforge.plan.role import Code, FileSpec, ResourceSpec, Role, RoleError, UnitSpec
 
@@ -238,7 +238,7 @@ class _Compiler:
                     render(u.name, c),
                     paths if u.watches is None else tuple(render(w, c) for w in u.watches),
                     tuple(tuple(render(word, c) for word in command) for command in u.refresh),
-                    tuple(render(path, c) for path in u.rereads),
+                    tuple(Reread(render(one.path, c), one.lines) for one in u.rereads),
                 ),
             ),
             checks=self._each(

@@ -99,6 +99,7 @@ def _resources(node: str, wanted: Wanted) -> str:
         parts["opaque"] = [{"engine": opaque["engine"], "inputs": opaque["inputs"]}]
     del parts["role"], parts["files"]
     for unit in parts["units"]:
+        unit["rereads"] = [one["path"] if one["lines"] is None else one for one in unit["rereads"]]
         for name in ("refresh", "rereads"):
             if not unit[name]:
                 del unit[name]
