@@ -98,6 +98,17 @@ def test_slurm_counts_what_is_declared_less_the_reserve(cluster: Cluster, compil
     assert set(seen) == {node.name for node in cluster.workers}
 
 
+def test_jobs_that_can_never_run_are_refused(rehearsal: Cluster, compiled: Compiled) -> None:
+    def said(*settings: tuple[str, str]) -> list[str]:
+        cluster = dataclasses.replace(rehearsal, slurm=dataclasses.replace(rehearsal.slurm, settings=settings))
+        lines = slurm_conf(compiled(cluster), cluster).splitlines()
+        return [line for line in lines if line.lower().startswith("enforcepartlimits")]
+
+    assert said() == ["EnforcePartLimits=ALL"]
+    assert said(("EnforcePartLimits", "ANY")) == ["EnforcePartLimits=ANY"]  # the site's word
+    assert said(("Enforcepartlimits", "NO")) == ["Enforcepartlimits=NO"]
+
+
 def test_gres_names_as_many_devices_as_slurm_conf_counts(cluster: Cluster, compiled: Compiled) -> None:
     conf = text(compiled(cluster), cluster.slurm.controller, "/etc/slurm/gres.conf")
     lines = [settings(line) for line in conf.splitlines() if line.startswith("NodeName=")]
