@@ -89,10 +89,10 @@ def test_slurm_counts_what_is_declared_less_the_reserve(cluster: Cluster, compil
             seen[name] = line
             node = cluster.by_name[name]
             assert address == node.address
-            assert int(line["RealMemory"]) == node.memory_mib - cluster.slurm.reserve_memory_mib
+            assert int(line["RealMemory"]) == node.memory_mib - node.reserve_memory_mib
             cpus = int(line["Sockets"]) * int(line["CoresPerSocket"]) * int(line["ThreadsPerCore"])
             assert cpus == node.cpus
-            assert int(line.get("CoreSpecCount", "0")) == cluster.slurm.reserve_cores
+            assert int(line.get("CoreSpecCount", "0")) == node.reserve_cores
             gpus = node.gpus
             assert line.get("Gres") == (f"gpu:{gpus.model}:{gpus.count}" if gpus else None)
     assert set(seen) == {node.name for node in cluster.workers}
