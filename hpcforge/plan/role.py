@@ -88,7 +88,8 @@ class RereadSpec(_Spec):
     @classmethod
     def _is_expression(cls, lines: str | None) -> str | None:
         try:
-            re.compile(lines or "")
+            if lines is not None:
+                re.compile(lines)
         except re.error as error:
             raise ValueError(f"{lines!r} is no regular expression: {error}") from error
         return lines

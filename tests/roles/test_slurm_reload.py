@@ -11,11 +11,16 @@ import pytest
 
 from hpcforge.cluster import load
 from hpcforge.cluster.model import Cluster
+from hpcforge.engines.tasks import Program
 from hpcforge.plan.desired import Desired, File
 from hpcforge.plan.diff import diff
 from hpcforge.plan.observed import Observed
+from hpcforge.plan.plan import Plan
+from hpcforge.run.run import Run
+from hpcforge.run.stages import stages
 
 REHEARSAL = Path(__file__).parents[2] / "blueprints" / "rehearsal.yaml"
+RUN = Run(2, "one", "ops@host", "rehearsal", "0.2.0")
 SLURM_CONF = "/etc/slurm/slurm.conf"
 
 
@@ -23,21 +28,25 @@ def slurm_conf(desired: Desired) -> File:
     return next(f for roles in desired.nodes.values() for one in roles for f in one.files if f.path == SLURM_CONF)
 
 
-def done_to_slurmctld(
-    compiled: Callable[[Cluster], Desired], release: str, edit: Callable[[str], str], **found: Any
-) -> tuple[str, ...]:
-    """What is planned for slurmctld where slurm.conf on the head is what `edit` makes of the wanted one."""
+def planned(compiled: Callable[[Cluster], Desired], release: str, edit: Callable[[str], str], **found: Any) -> Plan:
+    """What is planned where slurm.conf on the head is what `edit` makes of the wanted one."""
     text = REHEARSAL.read_text().replace('release: "12"', f'release: "{release}"')
     cluster = load(REHEARSAL, instead={REHEARSAL: text}).cluster
     desired = compiled(cluster)
     file = slurm_conf(desired)
     old = edit(desired.texts[str(file.digest)])
-    assert old != desired.texts[str(file.digest)]
+    differs = old != desired.texts[str(file.digest)]
     there = {**dataclasses.asdict(file), "exists": True, "digest": "00", "written": "00", "text": old}
     unit = {"name": "slurmctld.service", "enabled": True, "active": "active", **found}
-    difference = {"role": "slurm_controller", "files": [there], "units": [unit] if found else []}
-    plan = diff(cluster, desired, {"head": Observed("head", {}, {"slurm_controller": difference}, receipt={"run": 1})})
-    [change] = [step.changes["head"] for step in plan.steps]
+    difference = {"role": "slurm_controller", "files": [there] if differs else [], "units": [unit] if found else []}
+    return diff(cluster, desired, {"head": Observed("head", {}, {"slurm_controller": difference}, receipt={"run": 1})})
+
+
+def done_to_slurmctld(
+    compiled: Callable[[Cluster], Desired], release: str, edit: Callable[[str], str], **found: Any
+) -> tuple[str, ...]:
+    """The actions on slurmctld, which alone decide what is disrupted."""
+    [change] = [step.changes["head"] for step in planned(compiled, release, edit, **found).steps]
     assert change.disruption == ("restart" if "restart" in change.units[0].actions else "none")
     return change.units[0].actions
 
@@ -73,6 +82,18 @@ def test_a_restart_that_is_due_is_not_forgotten_over_a_reload(compiled: Callable
     """A run that was cut off may have left a change that only a restart takes up; which one is not known."""
     assert done_to_slurmctld(compiled, "12", shorter, restart_pending=True) == ("restart",)
     assert done_to_slurmctld(compiled, "12", shorter, restart_pending=False) == ("refresh",)
+
+
+def test_a_reload_survives_a_run_that_is_cut_off(compiled: Callable[[Cluster], Desired]) -> None:
+    """It is written down on the node before the file changes; what is found there later is made up for by a restart."""
+    [prepare] = [
+        one.task.request
+        for one in stages(planned(compiled, "12", shorter), "head", {}, RUN)
+        if isinstance(one.task, Program) and one.task.request.get("phase") == "prepare"
+    ]
+    assert [file["path"] for role in prepare["work"] for file in role["files"]] == [SLURM_CONF]
+    assert prepare["restarts"] == ["slurmctld.service"]
+    assert done_to_slurmctld(compiled, "12", str, restart_pending=True) == ("restart",)
 
 
 @pytest.mark.parametrize("release", ["12", "13"])
