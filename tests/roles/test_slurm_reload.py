@@ -12,7 +12,8 @@ import pytest
 from hpcforge.cluster import load
 from hpcforge.cluster.model import Cluster
 from hpcforge.engines.tasks import Program
-from hpcforge.plan.desired import Desired, File
+from hpcforge.kinds.files import File
+from hpcforge.plan.desired import Desired
 from hpcforge.plan.diff import diff
 from hpcforge.plan.observed import Observed
 from hpcforge.plan.plan import Plan
@@ -25,7 +26,7 @@ SLURM_CONF = "/etc/slurm/slurm.conf"
 
 
 def slurm_conf(desired: Desired) -> File:
-    return next(f for roles in desired.nodes.values() for one in roles for f in one.files if f.path == SLURM_CONF)
+    return next(f for roles in desired.nodes.values() for one in roles for f in one.of(File) if f.path == SLURM_CONF)
 
 
 def planned(compiled: Callable[[Cluster], Desired], release: str, edit: Callable[[str], str], **found: Any) -> Plan:
