@@ -45,6 +45,7 @@ from hpcforge.report.apply_text import nodes_table, verdicts_table
 from hpcforge.report.plan_text import plan_text
 from hpcforge.report.progress import Progress
 from hpcforge.report.status_text import history_table, status_json, status_text
+from hpcforge.report.stays_text import stays_text
 from hpcforge.report.stream import Stream
 from hpcforge.run import lease as leases
 from hpcforge.run.admit import admit
@@ -134,6 +135,7 @@ FACTS = {
     "gpus": {"fake": 2, "nvidia": 0},
     "time_s": 1.7e9,
 }
+STAYS = {"kind": "package", "names": ["oldd", "older"], "why": "they stay"}
 RECEIPT = {
     "run": 7,
     "who": "ada@desk",
@@ -141,7 +143,17 @@ RECEIPT = {
     "cluster": "small",
     "hpcforge": "0.1",
     "trouble": "it is damaged",
-    "surplus": {"old": {"files": ["/etc/old"], "units": ["old.service"], "accounts": ["old"], "on_remove": "stop"}},
+    "surplus": {
+        "old": {
+            "files": ["/etc/old"],
+            "units": ["old.service"],
+            "accounts": ["old"],
+            "trees": ["/opt/old"],
+            "stays": [STAYS],
+            "disrupts": "restart",
+            "on_remove": "stop",
+        }
+    },
     "unowned": ["client"],
 }
 HOLDER = {
@@ -172,6 +184,7 @@ def difference(role: str) -> Line:
         "checks": [{"name": "it answers", "detail": "no"}],
         "opaque": {"digest": "d"},
         "reboot": False,
+        "obstacles": [],
     }  # fmt: skip
 
 
@@ -211,6 +224,7 @@ AT_WORK = [
     {"event": "changed", "role": "client", "kind": "file", "name": "/etc/client.conf", "detail": "content"},
     {"event": "progress", "role": "client", "detail": "installing"},
     {"event": "warning", "detail": "odd"},
+    {"event": "remains", "stays": [STAYS]},
     {"event": "skipped", "role": "client", "because": "server"},
     {"event": "role_done", "role": "client"},
 ]
@@ -315,7 +329,7 @@ class Printed:
             verdicts = load(found.head.reads.get(VERDICTS_PATH) or "").verdicts
             stream.result(Applied(ended, admission, verdicts, 9.0, "", None), 0)  # type: ignore[arg-type]
         self.text += [plan_text(plan, new_files=True), nodes_table(plan, ended, admission)]
-        self.text.append(verdicts_table(verdicts, 9.0, "", ended.lost))
+        self.text += [stays_text(ended.stays), verdicts_table(verdicts, 9.0, "", ended.lost)]
         return plan, ended
 
     def status(self) -> None:
