@@ -58,6 +58,10 @@ def _why(change: Change) -> str:
 
 def _removals(removals: Sequence[Removal]) -> list[str]:
     """What goes, role by role, and then what of it stays."""
+    return [*_goes(removals), *_stays(removals)]
+
+
+def _goes(removals: Sequence[Removal]) -> list[str]:
     lines = []
     for one in removals:
         owns, stays = one.owns, {(kept.kind, name) for kept in one.stays for name in kept.names}
@@ -73,7 +77,11 @@ def _removals(removals: Sequence[Removal]) -> list[str]:
         lines += [f"  - {one.role}: {text}" for text in (*gone[False], *trees, *gone[True]) if text]
         if owns.packages:
             lines.append(f"  - {one.role}: packages {' '.join(owns.packages)}")
-    return [*lines, *(f"  = stays: {line}" for line in stays_lines(kept for one in removals for kept in one.stays))]
+    return lines
+
+
+def _stays(removals: Sequence[Removal]) -> list[str]:
+    return [f"  = stays: {line}" for line in stays_lines(kept for one in removals for kept in one.stays)]
 
 
 def _leaving(one: Leaving, plan: Plan) -> list[str]:
@@ -83,7 +91,7 @@ def _leaving(one: Leaving, plan: Plan) -> list[str]:
         return [f"  ! {one.unknown}"]
     jobs = plan.jobs.get(one.node, ())
     drained = [f"  ~ drain{_waiting(jobs, plan)}"] if one.worker else []
-    return [*drained, *_removals(one.removals), "  - everything that hpcforge keeps there"]
+    return [*drained, *_goes(one.removals), "  - everything that hpcforge keeps there", *_stays(one.removals)]
 
 
 def _waiting(jobs: Sequence[str], plan: Plan) -> str:

@@ -8,7 +8,7 @@ from hpcforge.blueprint.hostlist import fold
 from hpcforge.plan.plan import Stays
 from hpcforge.report.text import one_line
 
-_MANY = {"directory": "directories", "work": "work"}
+_WORDS = {("directory", True): "directories", ("work", False): "work of", ("work", True): "work of"}
 
 
 def stays_lines(stays: Iterable[Stays]) -> Iterator[str]:
@@ -17,7 +17,9 @@ def stays_lines(stays: Iterable[Stays]) -> Iterator[str]:
     for one in stays:
         names.setdefault((one.kind, one.why), {}).update(dict.fromkeys(one.names))
     for (kind, why), several in names.items():
-        yield f"{'' if kind == 'path' else _kind(kind, len(several)) + ' '}{' '.join(several)}: {why}"
+        many = len(several) > 1
+        what = "" if kind == "path" else _WORDS.get((kind, many), f"{kind}s" if many else kind) + " "
+        yield f"{what}{' '.join(several)}: {why}"
 
 
 def stays_text(stays: Mapping[str, Iterable[Stays]]) -> str:
@@ -31,7 +33,3 @@ def stays_text(stays: Mapping[str, Iterable[Stays]]) -> str:
 
 def _indented(body: Iterable[str]) -> Iterator[str]:
     return (f"  {line}" for line in body)
-
-
-def _kind(kind: str, count: int) -> str:
-    return kind if count == 1 else _MANY.get(kind, f"{kind}s")

@@ -155,7 +155,7 @@ def test_a_node_goes_when_its_job_has_ended(cluster: Cluster) -> None:
     _, _, stays = said.partition("stays on w02:\n")
     for line in (
         "  unit ssh.service: it ran before hpcforge, and goes on\n",
-        "  home /home/ada: its account is locked, and never deleted\n",
+        "  home /home/ada: the account is locked, and never deleted\n",
         "  file /etc/hostname: the machine keeps its name\n",
         "  /var/lib/slurm/slurmd: what slurmd kept of jobs\n",
     ):

@@ -247,8 +247,8 @@ def test_what_code_made_goes_and_the_node_says_what_stays(node, wanted, before):
     assert node.shell(
         "ls -d /opt/ours /opt/was-there/theirs /etc/new/full/theirs 2>/dev/null", check=False
     ).split() == [
-        "/opt/was-there/theirs",
         "/etc/new/full/theirs",
+        "/opt/was-there/theirs",
     ]
     assert node.shell("systemctl is-active ssh") == "active\n"
     assert of(node.send(converge("remove", [], leave=True)), "remains") == []  # it cannot know any more

@@ -329,7 +329,7 @@ class Printed:
             verdicts = load(found.head.reads.get(VERDICTS_PATH) or "").verdicts
             stream.result(Applied(ended, admission, verdicts, 9.0, "", None), 0)  # type: ignore[arg-type]
         self.text += [plan_text(plan, new_files=True), nodes_table(plan, ended, admission)]
-        self.text += [stays_text(ended.stays), verdicts_table(verdicts, 9.0, "", ended.lost)]
+        self.text += [verdicts_table(verdicts, 9.0, "", ended.lost), stays_text(ended.stays)]
         return plan, ended
 
     def status(self) -> None:

@@ -17,7 +17,7 @@ from hpcforge.node import unix
 from hpcforge.node.events import Json, NodeError, Report
 from hpcforge.node.kinds import Need
 
-_HOME = "its account is locked, and never deleted"
+_HOME = "the account is locked, and never deleted"
 OPEN = "it was there before hpcforge, and is not locked"
 _OURS = "hpcforge logs in by it, and so it is not locked"
 HOME_MODE = "0750"  # for others a home is closed; the group is the account's own
