@@ -612,7 +612,7 @@ def test_verdicts_that_count_on_a_node_that_is_away_say_so() -> None:
     printed.status()
     assert printed.text[2].startswith("verdicts of 9.0 s ago (w1 was there then, and is away now):\n")
     assert "  (of before: not of the cluster as it is)\n" in printed.text[2]
-    assert "allreduce passed counting on w1, away now (" in printed.text[3]
+    assert "allreduce passed counting on w1, away now (" in printed.text[4]
 
 
 LLDP = {"lldp": {"interface": {"eth0": {"via": "LLDP", "chassis": {"leaf1": {"id": {"type": "mac", "value": "m"}}},
