@@ -22,6 +22,21 @@ R = TypeVar("R", bound=Resource)
 T = TypeVar("T")
 
 
+@dataclass(frozen=True)
+class Tree:
+    """What a role's own code makes at a path: with the role it goes, and all that is in it."""
+
+    path: str
+
+
+@dataclass(frozen=True)
+class Leaves:
+    """A path that stays when the role goes, and why."""
+
+    path: str
+    why: str
+
+
 @dataclass(frozen=True, slots=True)
 class Reread:
     """A file that a refresh is enough for; with `lines`, where it changes in lines alone that match that expression."""
@@ -83,6 +98,8 @@ class Wanted:
     units: tuple[Unit, ...] = ()
     checks: tuple[Check, ...] = ()
     opaque: Opaque | None = None
+    trees: tuple[Tree, ...] = ()  # what the opaque work makes, and nobody else
+    leaves: tuple[Leaves, ...] = ()  # what stays when the role goes
     on_remove: OnRemove = "stop"  # keep: leave all of it; purge: packages that we brought go, too
     guard: bool = False  # it could lock hpcforge out: reverts by itself unless a new connection confirms it
     shape: Shape = "free"  # together: units wait until every node has the files, as a new munge key needs

@@ -28,6 +28,7 @@ from hpcforge.plan.observed import Difference, Observed, nothing_there
 from hpcforge.plan.plan import (
     Change,
     Leaving,
+    Obstacle,
     OpaqueChange,
     Owns,
     PackageRemoval,
@@ -36,6 +37,7 @@ from hpcforge.plan.plan import (
     RebootCause,
     Removal,
     ResourceChange,
+    Stays,
     Step,
     UnitChange,
     worst,
@@ -72,13 +74,14 @@ def diff(
     found = {name: tuple(_node_changes(desired.nodes[name], seen, bare)) for name, seen in reachable.items()}
     controller = head or observed.get(cluster.slurm.controller)
     clocks = _clocks(cluster, reachable, controller, found)
-    refused = {one.node for one in clocks if one.refused}
+    obstacles = tuple(_obstacles(desired, reachable, scope))
+    refused = {one.node for one in clocks if one.refused} | {one.node for one in obstacles}
     steps: dict[str, dict[str, Change]] = {role: {} for role in desired.roles}
     for name, changes in found.items():
         for wanted, change in changes if name not in refused else ():
             steps[wanted.role][name] = change
     changed = tuple(Step(role, steps[role]) for role in desired.roles if steps[role])
-    busy = {node for step in changed for node in step.changes}
+    busy = {node for step in changed for node in step.changes} | refused
     workers = tuple(worker for worker in declared(cluster) if worker.node in reachable)
     short = tuple(_short(workers, reachable, busy))
     answers = controller.answers if controller else {}
@@ -114,6 +117,7 @@ def diff(
         basis={name: seen.basis for name, seen in reachable.items()},
         scheduler="slurm_controller" in desired.roles,
         clocks=clocks,
+        obstacles=obstacles,
         via=cluster.access.via.name if cluster.access.via and cluster.access.via.is_node else None,
     )
 
@@ -139,6 +143,15 @@ def _clocks(
     return clocks_off(clocks, cluster.slurm.controller, setting)
 
 
+def _obstacles(desired: Desired, reachable: Mapping[str, Observed], scope: Scope) -> Iterator[Obstacle]:
+    """What is in the way of the roles that the plan is for, as far as nodes can tell."""
+    for name, seen in reachable.items():
+        for wanted in desired.nodes[name]:
+            if scope.only is None or wanted.role in scope.only:
+                for one in seen.differs.get(wanted.role, {}).get("obstacles", ()):
+                    yield Obstacle(name, wanted.role, one["kind"], one["name"], one["why"])
+
+
 def surplus(seen: Observed) -> tuple[Removal, ...]:
     """What a node's receipt owns and no role wants there."""
     roles = (seen.receipt or {}).get("surplus") or {}
@@ -149,19 +162,21 @@ def surplus(seen: Observed) -> tuple[Removal, ...]:
                 packages=tuple(parts.get("packages", ())) if parts.get("on_remove") == "purge" else (),
                 resources={kind: tuple(parts[kind]) for kind in KINDS if parts.get(kind)},
                 units=tuple(parts.get("units", ())),
+                trees=tuple(parts.get("trees", ())),
                 on_remove=parts.get("on_remove", "stop"),
+                disrupts=parts.get("disrupts", "none"),
             ),
-            bool(parts.get("wanted")),
+            stays=tuple(Stays(one["kind"], tuple(one["names"]), one["why"]) for one in parts.get("stays", ())),
         )
         for role, parts in roles.items()
     )
 
 
 def _removals(roles: Iterable[Wanted], seen: Observed, scope: Scope) -> Iterator[Removal]:
-    guarded = {wanted.role for wanted in roles if wanted.guard}
+    guarded = {wanted.role: wanted.guard for wanted in roles}
     for one in surplus(seen):
         if scope.only is None or one.role in scope.only:
-            yield replace(one, guard=one.role in guarded)
+            yield replace(one, wanted=one.role in guarded, guard=guarded.get(one.role, False))
 
 
 def _in_service(
@@ -280,7 +295,10 @@ def _owns(wanted: Wanted) -> Owns:
         packages=wanted.packages,
         resources={kind: tuple(names) for kind, names in named.items()},
         units=tuple(unit.name for unit in wanted.units),
+        trees=tuple(tree.path for tree in wanted.trees),
         on_remove=wanted.on_remove,
+        leaves=wanted.leaves,
+        disrupts=wanted.disrupts.get("opaque", "none") if wanted.trees else "none",
     )
 
 

@@ -7,7 +7,7 @@ from collections.abc import Container, Mapping, Sequence
 from hpcforge.blueprint.hostlist import fold
 from hpcforge.cluster.model import Cluster
 from hpcforge.plan.admission import Shortfall
-from hpcforge.plan.plan import Plan
+from hpcforge.plan.plan import Plan, Stays
 from hpcforge.report.text import duration, one_line, table
 from hpcforge.run.admit import Admission
 from hpcforge.run.result import Result
@@ -28,7 +28,7 @@ def nodes_table(plan: Plan, result: Result, admission: Admission | None) -> str:
 def _stories(plan: Plan, result: Result, admission: Admission | None) -> dict[str, tuple[str, str]]:
     """What became of each node of the plan, and more of it; the worst that is to be said of one is said."""
     stories = {node: ("configured" if result.outcomes.get(node) else "unchanged", "") for node in plan.nodes}
-    stories |= {one.node: ("left", "nothing of hpcforge is on it any more") for one in plan.leaving}
+    stories |= {one.node: ("left", _left(result.stays.get(one.node))) for one in plan.leaving}
     keys = (
         "it keeps its keys: `secrets rotate BLUEPRINT munge_key` and an apply make them void; its host certificate "
         "ends within 180 days, and ssh on the nodes refuses it from now on"
@@ -47,6 +47,13 @@ def _stories(plan: Plan, result: Result, admission: Admission | None) -> dict[st
     for told in worse:
         stories |= {node: story for node, story in told.items() if node in stories}
     return stories
+
+
+def _left(stays: Sequence[Stays] | None) -> str:
+    """What a node that was cleaned says of itself."""
+    if stays is None:
+        return "nothing of hpcforge's was known there: an earlier run may have cleaned it"
+    return "cleaned; what stays there is below" if stays else "cleaned; nothing that hpcforge put there stays"
 
 
 def _out_of_service(admission: Admission) -> dict[str, tuple[str, str]]:

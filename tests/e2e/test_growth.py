@@ -34,6 +34,9 @@ sudo find /etc -type f ! -path /etc/ssh/ssh_known_hosts2 -exec sha256sum {{}} + 
 """
 
 
+INSTALLED = "dpkg-query -W -f '${Package}\\n'"
+
+
 @dataclass(frozen=True)
 class Cluster:
     """A site, and which release it runs."""
@@ -181,8 +184,23 @@ def test_a_node_goes_when_its_job_has_ended(cluster: Cluster) -> None:
     job = cluster.submit("-w w02", "sleep 12; echo whole")
     other = cluster.submit("-w w03", "until test -e /tmp/go; do sleep 0.2; done; echo whole")
     before = {node: cluster.state_of(node) for node in ("w01", "w03", "w04")}
+    ours = site.ssh("w02", INSTALLED).splitlines()
     cluster.ran("nodes", "remove", "BLUEPRINT", "w02", "--yes")
+    planned = site.cli("plan", "BLUEPRINT").stdout
+    assert "unit slurmd.service: stop\n" in planned
+    assert "ssh.service: stop" not in planned
     said = cluster.ran("apply", "BLUEPRINT", "--yes")
+    _, _, stays = said.partition("stays on w02:\n")
+    for line in (
+        "  unit ssh.service: it ran before hpcforge, and goes on\n",
+        "  home /home/ada: the account is locked, and never deleted\n",
+        "  file /etc/hostname: the machine keeps its name\n",
+        "  /var/lib/slurm/slurmd: what slurmd kept of jobs\n",
+    ):
+        assert line in planned.replace("  = stays: ", "  ")
+        assert line in stays
+    packages = next(line for line in stays.splitlines() if line.startswith("  packages "))
+    assert {"slurmd", "slurm-client", "munge", "chrony"} <= {*packages.partition(":")[0].split()} <= {"packages", *ours}
     assert "4 nodes to change: head,w[01,03-04]; 1 node to leave: w02" in said  # its key is revoked everywhere
     assert cluster.job_state(job) == "COMPLETED"
     assert site.ssh("w02", f"cat /tmp/{job}.out") == "whole\n"
@@ -204,7 +222,11 @@ def test_a_node_that_went_leaves_no_ghost_and_keeps_no_key(cluster: Cluster) -> 
     assert site.ssh("w02", "systemctl is-active slurmd munge chrony || true").split() == ["inactive"] * 3
     gone = "/etc/munge/munge.key /var/lib/hpcforge /etc/systemd/system/slurmd.service.d/hpcforge.conf"
     assert site.ssh("w02", f"for p in {gone}; do sudo test -e $p && echo $p; done; true") == ""
-    assert site.ssh("w02", "cat /etc/hostname; hostname") == "w02\nw02\n"
+    assert site.ssh("w02", "cat /etc/hostname; hostname; systemctl is-active ssh") == "w02\nw02\nactive\n"
+    # All that bears our name: what the report says, and that of the rehearsal itself, which it is a node of.
+    found = site.ssh("w02", "sudo find / -xdev -path /proc -prune -o -iname '*hpcforge*' -print").splitlines()
+    assert [path for path in found if not path.startswith("/run/hpcforge")] == []
+    assert site.ssh("w02", "sudo grep -rIl hpcforge /etc") == "/etc/hosts\n"
     assert site.cli("plan", "BLUEPRINT").returncode == 0
 
 

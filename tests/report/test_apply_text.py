@@ -9,8 +9,9 @@ import pytest
 from hpcforge import shipped
 from hpcforge.cluster.load import load
 from hpcforge.plan.admission import Shortfall
-from hpcforge.plan.plan import Leaving, Plan
+from hpcforge.plan.plan import Leaving, Plan, Stays
 from hpcforge.report.apply_text import next_steps, nodes_table
+from hpcforge.report.stays_text import stays_text
 from hpcforge.run.admit import Admission
 from hpcforge.run.result import Outcome, Result
 
@@ -29,7 +30,10 @@ def test_each_node_once_and_those_with_the_same_story_together() -> None:
         shortfalls=(),
         drains=(),
         texts={},
-        leaving=(Leaving("w20", "10.0.0.20", True, None, ()), Leaving("w21", "10.0.0.21", True, "no route", ())),
+        leaving=(
+            *(Leaving(name, "10.0.0.20", True, None, ()) for name in ("w20", "w22", "w23")),
+            Leaving("w21", "10.0.0.21", True, "no route", ()),
+        ),
     )
     result = Result(
         outcomes={
@@ -40,11 +44,12 @@ def test_each_node_once_and_those_with_the_same_story_together() -> None:
             "w6": {"base": Outcome("unreachable", "link lost")},
             "w7": {"base": DONE, "munge": Outcome("skipped", "munge on w1 failed"), "slurm": Outcome("skipped", "x")},
             "w8": {"base": DONE},
-            "w20": {"base (removed)": DONE},
+            **{name: {"base (removed)": DONE} for name in ("w20", "w22", "w23")},
             "w21": {"base (removed)": Outcome("unreachable", "no route")},
         },
         lost={"w6": "link lost", "elsewhere": "not of this plan"},
         abandoned={"w21": "no route"},
+        stays={"w20": (Stays("path", ("/etc/hosts",), "its name"),), "w22": ()},
     )
     short = Shortfall("w8", "CPUs", "2", "1", "w8: {sockets: 1}")
     admission = Admission((short,), (), {"w8": "idle+drain: hpcforge: CPUs", "w9": "down: Kernel panic"}, None)
@@ -59,7 +64,9 @@ def test_each_node_once_and_those_with_the_same_story_together() -> None:
         ["w7", "skipped", "munge, slurm (munge on w1 failed)"],
         ["w8", "drained", "CPUs 1, declared 2; to accept it, under overrides:  w8: {sockets: 1}"],
         ["w9", "not scheduled", "down: Kernel panic"],
-        ["w20", "left", "nothing of hpcforge is on it any more"],
+        ["w20", "left", "cleaned; what stays there is below"],
+        ["w22", "left", "cleaned; nothing that hpcforge put there stays"],
+        ["w23", "left", "nothing of hpcforge's was known there: an earlier run may have cleaned it"],
         [
             "w21",
             "left behind",
@@ -130,3 +137,19 @@ def test_no_job_is_offered_where_it_is_not_known_who_is_in_service() -> None:
     assert "run a job:    ssh ops@10.77.0.10 sudo -iu tests srun -N3 hostname\n" in next_steps(
         cluster, "VERIFY", None, Admission((), (), {}, None)
     )
+
+
+def test_what_stays_is_said_by_node_and_reason() -> None:
+    packages = [Stays("package", names, "nobody removes them") for names in (("munge", "slurmd"), ("munge", "chrony"))]
+    hosts = Stays("path", ("/etc/hosts",), "its name")
+    stays = {
+        "w1": (*packages, hosts),
+        "w2": (*packages, hosts),
+        "w3": (Stays("directory", ("/a", "/b"), "full"),),
+        "w4": (),
+    }
+    assert stays_text(stays) == (
+        "stays on w[1-2]:\n  packages munge slurmd chrony: nobody removes them\n  /etc/hosts: its name\n"
+        "stays on w3:\n  directories /a /b: full\n"
+    )
+    assert stays_text({"w4": ()}) == ""
