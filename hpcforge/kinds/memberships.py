@@ -27,7 +27,7 @@ class Membership(Resource):
     def farewell(cls, name: str) -> str | None:
         """In words."""
         account, _, group = name.partition(":")
-        return f"{account} out of group {group}"
+        return f"{account} out of group {group}, unless it was in there before us"
 
 
 class Found(Told):

@@ -7,7 +7,7 @@ import time
 from collections.abc import Sequence
 from functools import partial
 
-from hpcforge.kinds import KINDS, TABLE, Kind
+from hpcforge.kinds import TABLE, Kind
 from hpcforge.node import checks, dpkg, facts, files, lock, ownership, receipt, units
 from hpcforge.node.events import Json, NodeError, Report, explain
 from hpcforge.node.kinds import acts
@@ -125,13 +125,14 @@ class _Commands(threading.Thread):
 
 def _obstacles(role: Json, difference: Json, remembered: Receipt, surplus: Json) -> list[Json]:
     """What converge would refuse to make so of a role, and why. What is removed before is in nobody's way."""
-    going = [name for left in surplus.values() for kind in (*KINDS, "trees") for name in left.get(kind, ())]
+    paths = [kind.name for kind in TABLE if kind.key == "path"]
+    going = [path for left in surplus.values() for kind in (*paths, "trees") for path in left.get(kind, ())]
     found = []
     for kind in TABLE:
-        differs = {one[kind.key] for one in difference[kind.name]}
+        differs = {one[kind.key] for one in difference.get(kind.name, ())}
         for item in role.get(kind.name, ()):
             name = item[kind.key]
-            if name in differs and not any(f"{name}/".startswith(f"{one}/") for one in going):
+            if name in differs and not any(f"{name}/".startswith(f"{path}/") for path in going):
                 why = acts(kind.name).obstacle(item, ownership.known(remembered, kind.name, name))
                 found += [{"kind": kind.one, "name": name, "why": why}] if why else []
     return found

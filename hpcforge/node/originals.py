@@ -47,7 +47,7 @@ def keep(path: str, folder: Path = FOLDER) -> Json | None:
 
 
 def obstacle(path: str) -> str | None:
-    """Why what is at a path cannot be kept."""
+    """Why what is at a path cannot be kept, as it has to be before it is replaced for the first time."""
     try:
         entry = files.look(path, limit=0)
     except NodeError as error:

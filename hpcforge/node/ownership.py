@@ -49,8 +49,7 @@ def intend(receipt: Receipt, work: Sequence[Json], lacking: Collection[str] = ()
                 if had is not None:
                     entry[kind][name] = had
         for path in _names(role, "trees"):
-            if path not in entry["trees"]:
-                entry["trees"][path] = _tree(path, paths, coded=role["role"] in receipt.opaque)
+            entry["trees"][path] = _tree(path, entry["trees"].get(path), paths, coded=role["role"] in receipt.opaque)
         entry["units"].update({name: before[name] for name in _names(role, "units") if name in before})
     return receipt._replace(roles=roles)
 
@@ -230,7 +229,8 @@ def _first(values: Iterator[object]) -> object | None:
 
 def made_for(entry: Json) -> Iterator[str]:
     """The directories that were made for what a role has."""
-    yield from (path for kind in (*KINDS, "trees") for known in entry[kind].values() for path in made(known))
+    kinds = (*KINDS, "trees")
+    yield from (path for kind in kinds for known in entry[kind].values() for path in made(known))
 
 
 def _removable(entry: Json) -> Mapping[str, list[str]]:
@@ -240,12 +240,11 @@ def _removable(entry: Json) -> Mapping[str, list[str]]:
     }
 
 
-def _tree(path: str, paths: set[str], coded: bool) -> list[str]:
-    """The directories that its role's code has yet to make, or has made (`coded`) before that was written down."""
-    if coded:
-        return [path, *files.parents(path, paths)]
-    owned: list[str] = acts("directories").own(path, None, paths)
-    return owned
+def _tree(path: str, known: list[str] | None, paths: set[str], coded: bool) -> list[str]:
+    """What its role's code has yet to make, or made (`coded`) under a hpcforge that did not write that down."""
+    if known is not None:
+        return known
+    return [path, *files.parents(path, paths)] if coded else list(acts("directories").own(path, None, paths))
 
 
 def _units_before(roles: Mapping[str, Json], work: Sequence[Json]) -> Mapping[str, Json]:

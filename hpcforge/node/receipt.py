@@ -9,7 +9,7 @@ and what was in its place before.
 
     {"packages": [those that were missing and that we installed],
      "units": {name: {"enabled": bool, "active": bool} before us},
-     "trees": {path: [directories made for it, itself first; empty: it was there], of what the role's own code makes},
+     "trees": {path: as the module of directories has it, of what the role's own code makes},
      "on_remove": "keep" | "stop" | "purge", "leaves": [{"path", "why"}], "disrupts": as in a plan, to be without trees,
      KIND: {name: what the module of that kind (`hpcforge.node.kinds`) has to know to put back what was there before}}
 
@@ -36,7 +36,7 @@ from hpcforge.node.events import BusyError, Json, NodeError, Report
 FOLDER = Path("/var/lib/hpcforge")
 SCHEMA = 3
 _KINDS_OF_2 = ("accounts", "directories", "files")  # an hpcforge that reads no later schema knows no others
-_OF_EVERY_ROLE = ("packages", "units", "on_remove")
+_OF_EVERY_ROLE = ("packages", "units", "on_remove", "trees", "leaves", "disrupts")
 NAME = "receipt.json"
 _FIRST = "state.json"  # its name under schema 1, which knew only restarts and opaque work
 
@@ -92,8 +92,7 @@ def boot_id() -> str:
 
 
 EMPTY = Receipt()
-# Of a role, what an older hpcforge did not write down.
-_SINCE: Json = {**{kind: {} for kind in KINDS}, "trees": {}, "leaves": [], "disrupts": "none"}
+_SINCE: Json = {"trees": {}, "leaves": [], "disrupts": "none"}  # of a role, what an older hpcforge did not write down
 
 
 def load(folder: Path = FOLDER) -> Receipt:
@@ -201,15 +200,14 @@ def _parsed(path: Path, data: bytes) -> Receipt:
         if document["checksum"] != _checksum(document):
             raise ValueError("checksum")
         found = Receipt(frozenset(document["restarts"]), dict(document["opaque"]))
-        strange = {kind for entry in document.get("roles", {}).values() for kind in entry}
-        strange -= {*_OF_EVERY_ROLE, *_SINCE}
+        strange = {kind for entry in document.get("roles", {}).values() for kind in entry} - {*_OF_EVERY_ROLE, *KINDS}
         if strange:
             why = f"{path} was written by another hpcforge, which put {', '.join(sorted(strange))} here: use that one"
             return EMPTY._replace(trouble=why, newer=True)
         if schema == 1:
             return found
         return found._replace(
-            roles={role: {**_SINCE, **entry} for role, entry in document["roles"].items()},
+            roles={role: {**entry, **_lacking(entry)} for role, entry in document["roles"].items()},
             cluster=document["cluster"],
             run=Run(**document["run"]),
             hpcforge=document["hpcforge"],
@@ -220,10 +218,16 @@ def _parsed(path: Path, data: bytes) -> Receipt:
         return EMPTY._replace(trouble=f"{path} is damaged ({len(data)} bytes)")
 
 
+def _lacking(entry: Json) -> Json:
+    """What an earlier hpcforge did not write."""
+    every = {**{kind: {} for kind in KINDS}, **_SINCE}
+    return {key: empty for key, empty in every.items() if key not in entry}
+
+
 def _without_empty(entry: Json) -> Json:
-    """As written: a kind that schema 2 does not know is not spoken of without need."""
-    known = (*_OF_EVERY_ROLE, *_KINDS_OF_2)
-    return {key: value for key, value in entry.items() if key in known or value != _SINCE.get(key)}
+    """As written: what an earlier hpcforge does not know is not spoken of without need."""
+    lacking = _lacking(dict.fromkeys(("packages", "units", "on_remove", *_KINDS_OF_2)))
+    return {key: value for key, value in entry.items() if key not in lacking or value != lacking[key]}
 
 
 def _checksum(document: Json) -> str:

@@ -13,10 +13,10 @@ from functools import partial
 from pathlib import Path
 from typing import Optional
 
-from hpcforge.kinds import KINDS, TABLE, Kind
+from hpcforge.kinds import TABLE, Kind
 from hpcforge.node import guard, lock, originals, ownership, packages, paths, receipt, remains, starts, trees, units
 from hpcforge.node.events import Json, NodeError, Report
-from hpcforge.node.kinds import acts
+from hpcforge.node.kinds import UNKNOWN, acts
 from hpcforge.node.receipt import Receipt
 
 Act = Callable[[Json, str], Optional[str]]  # what the receipt has of a role, a name in it -> what was done
@@ -49,7 +49,8 @@ def remove(request: Json, report: Report) -> None:
         left = ownership.forget(remembered, done)
         made = _directories([role for role in done if role.get("on_remove") != "keep"], remembered, left, report)
         if remembered.roles:  # else an earlier request did it, and what stayed then is not known any more
-            report.emit({"event": "remains", "stays": _remains(done, remembered, left, made, leave)})
+            stays = [*_remains(done, remembered, left, made), *(_OURS if leave else ())]
+            report.emit({"event": "remains", "stays": remains.found(stays, [], [])})
         receipt.save(left)
         left = _end_guarded(work, left, report)
         originals.tidy(left, guard.kept(guard.armed()))
@@ -205,24 +206,24 @@ def _purge(work: Sequence[Json], report: Report) -> None:
                 report.changed(role["role"], "package", name, "purged")
 
 
-def _remains(
-    done: Sequence[Json], remembered: Receipt, left: Receipt, directories: Sequence[str], leave: bool
-) -> list[Json]:
+def _remains(done: Sequence[Json], remembered: Receipt, left: Receipt, directories: Sequence[str]) -> list[Json]:
     """What is still there of these roles, and why."""
-    others = [entry for entry in left.roles.values() if any(entry[kind] for kind in ownership.KEYS)]
-    held = {name for entry in others for name in entry["packages"]}
-    stays: list[Json] = [*(_OURS if leave else ())]
-    taken = [("directory", path) for path in directories]
+    held = {
+        name
+        for entry in left.roles.values()
+        if any(entry[kind] for kind in ownership.KEYS)
+        for name in entry["packages"]
+    }
+    stays: list[Json] = []
+    taken: list[str] = []
     for role in done:
         entry = remembered.roles[role["role"]]
         going = {**role, "packages": [name for name in entry["packages"] if name not in held]}
         coded = role["role"] in remembered.opaque
         stays += remains.expected(role["role"], entry, going, not role.get("wanted"), coded)
         if role.get("on_remove") != "keep":
-            owned = {name: entry[kind][name] for kind in ("files", "links") for name in role[kind]}
-            taken += [("file", name) for name, known in owned.items() if known["before"] in (None, "unknown")]
-            taken += [("group", name) for name in role["groups"] if entry["groups"][name]]
-    return remains.found(stays, taken)
+            taken += [path for path in role["files"] if entry["files"][path]["before"] in (None, UNKNOWN)]
+    return remains.found(stays, taken, directories)
 
 
 def _directories(work: Sequence[Json], remembered: Receipt, left: Receipt, report: Report) -> list[str]:
@@ -234,7 +235,7 @@ def _directories(work: Sequence[Json], remembered: Receipt, left: Receipt, repor
     owner = {}
     for role in work:
         entry = remembered.roles[role["role"]]
-        asked = {kind: {name: entry[kind][name] for name in role[kind]} for kind in (*KINDS, "trees")}
+        asked = {kind: {name: entry[kind][name] for name in role[kind]} for kind in ownership.KEYS}
         owner.update({path: role["role"] for path in ownership.made_for(asked) if path not in kept})
     for path in sorted(owner, key=lambda path: path.count("/"), reverse=True):
         try:

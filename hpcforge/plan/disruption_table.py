@@ -337,10 +337,10 @@ def _does(plan: Plan, new: Sequence[str], leaving: Sequence[str]) -> Iterator[st
 
 
 def _gone(one: Removal) -> Iterator[str]:
-    said: dict[str, list[str]] = {"**stops**": list(one.owns.units)}
+    said: dict[str, dict[str, None]] = {"**stops**": dict.fromkeys(one.owns.units)}
     for kind in reversed(TYPES):
-        said.setdefault(TYPES[kind].goes, []).extend(one.owns.resources.get(kind, ()))
-    said["removes"] = list(dict.fromkeys((*said["removes"], *one.owns.trees)))
+        said.setdefault(TYPES[kind].goes, {}).update(dict.fromkeys(one.owns.resources.get(kind, ())))
+    said["removes"].update(dict.fromkeys(one.owns.trees))
     yield from (f"{what} {', '.join(names)}" for what, names in said.items() if names)
 
 

@@ -6,7 +6,7 @@ import difflib
 from collections.abc import Iterator, Mapping, Sequence
 
 from hpcforge.blueprint.hostlist import fold
-from hpcforge.kinds import KINDS
+from hpcforge.kinds import TABLE
 from hpcforge.kinds.files import File
 from hpcforge.kinds.resource import Said
 from hpcforge.plan.clocks import ClockOff
@@ -69,11 +69,12 @@ def _goes(removals: Sequence[Removal]) -> list[str]:
             lines.append(f"  - {one.role}: all of it stays, and is no longer watched")
             continue
         lines += [f"  - {one.role}: unit {name}: stop" for name in owns.units if ("unit", name) not in stays]
-        for kind in reversed(TYPES):
-            names = [name for name in owns.resources.get(kind, ()) if (KINDS[kind].one, name) not in stays]
-            said = (TYPES[kind].farewell(name) for name in names)
-            lines += [f"  - {one.role}: {text}" for text in said if text]
-        lines += [f"  - {one.role}: {path}, with all that is in it" for path in owns.trees]
+        gone: dict[bool, list[str | None]] = {False: [], True: []}  # by whether it comes before packages
+        for kind in reversed(TABLE):
+            names = [name for name in owns.resources.get(kind.name, ()) if (kind.one, name) not in stays]
+            gone[kind.early] += map(TYPES[kind.name].farewell, names)
+        trees = [f"{path}, with all that is in it" for path in owns.trees]
+        lines += [f"  - {one.role}: {text}" for text in (*gone[False], *trees, *gone[True]) if text]
         if owns.packages:
             lines.append(f"  - {one.role}: packages {' '.join(owns.packages)}")
     return lines

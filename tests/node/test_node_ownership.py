@@ -6,6 +6,7 @@ from functools import partial
 import pytest
 
 from hpcforge.node import originals, ownership, remains
+from hpcforge.node.kinds import accounts
 from hpcforge.node.receipt import EMPTY
 
 from .conftest import GROUP, OWNER
@@ -195,7 +196,7 @@ def test_accounts_of_before_are_told_of_when_nobody_wants_them(wanted):
     assert owned.roles["users"]["accounts"] == {"root": False, "nobody-has-this": True}
     assert ownership.surplus(owned, [users]) == {}
     left = ownership.surplus(owned, [{"role": "users", "accounts": users["accounts"][1:]}])
-    stays = {"kind": "account", "names": ["root"], "why": remains.OPEN}
+    stays = {"kind": "account", "names": ["root"], "why": accounts.OPEN}
     assert left == {"users": {"accounts": ["root"], "on_remove": "stop", "stays": [stays]}}
     told = [{"role": "users", "wanted": True, **left["users"]}]
     assert ownership.surplus(ownership.forget(owned, told), []) == {

@@ -13,7 +13,6 @@ from typing import Any
 import pytest
 
 from hpcforge import node
-from hpcforge.kinds import KINDS
 from hpcforge.node import bundle, contact, events, facts, files, main, observe, originals, ownership, receipt
 
 from .nodes import taken
@@ -96,7 +95,7 @@ def test_what_converge_would_refuse_is_an_obstacle_and_what_goes_first_is_none(t
 
     def obstacles(remembered):
         left = ownership.surplus(remembered, [role])
-        differs = {**{kind: [] for kind in KINDS}, "files": role["files"]}
+        differs = {"files": role["files"], "directories": [], "accounts": []}
         return {Path(one["name"]).name: one["why"] for one in observe._obstacles(role, differs, remembered, left)}
 
     found = obstacles(receipt.EMPTY)

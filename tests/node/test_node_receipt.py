@@ -210,7 +210,7 @@ def test_what_an_earlier_hpcforge_wrote_is_read_and_written_as_it_was(folder):
     assert found.roles["users"]["accounts"] == {"ada": True, "ops": False}
     assert found.roles["time"]["files"]["/etc/chrony/chrony.conf"]["was"] == "ef" * 32
     left = ownership.surplus(found, [])
-    assert {role: {key: what for key, what in one.items() if key != "stays"} for role, one in left.items()} == {
+    assert {role: {key: one[key] for key in one if key != "stays"} for role, one in left.items()} == {
         "time": {"files": ["/etc/chrony/chrony.conf"], "units": ["chrony.service"], "on_remove": "purge"},
         "users": {
             "accounts": ["ada", "ops"],

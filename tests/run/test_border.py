@@ -79,6 +79,8 @@ def node(name: str, function: str, address: str, gpus: Gpus | None = None) -> No
         gpus=gpus,
         address=address,
         host_keys=(KEY,),
+        reserve_cores=1,
+        reserve_memory_mib=1024,
     )
 
 
@@ -96,7 +98,7 @@ CLUSTER = Cluster(
     os=OperatingSystem("debian", "12", "3.11", "22.05", "2.36"),
     pytorch=None,
     site_roles=(),
-    slurm=Slurm("head", 1, 1024, (), (Partition("main", ("w1", "w2"), True, "INFINITE"),)),
+    slurm=Slurm("head", (), (Partition("main", ("w1", "w2"), True, "INFINITE"),)),
     users=(),
     acceptance=None,
 )
@@ -612,7 +614,7 @@ def test_verdicts_that_count_on_a_node_that_is_away_say_so() -> None:
     printed.status()
     assert printed.text[2].startswith("verdicts of 9.0 s ago (w1 was there then, and is away now):\n")
     assert "  (of before: not of the cluster as it is)\n" in printed.text[2]
-    assert "allreduce passed counting on w1, away now (" in printed.text[3]
+    assert "allreduce passed counting on w1, away now (" in printed.text[4]
 
 
 LLDP = {"lldp": {"interface": {"eth0": {"via": "LLDP", "chassis": {"leaf1": {"id": {"type": "mac", "value": "m"}}},

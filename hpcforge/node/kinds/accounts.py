@@ -17,6 +17,9 @@ from hpcforge.node import unix
 from hpcforge.node.events import Json, NodeError, Report
 from hpcforge.node.kinds import Need
 
+_HOME = "the account is locked, and never deleted"
+OPEN = "it was there before hpcforge, and is not locked"
+_OURS = "hpcforge logs in by it, and so it is not locked"
 HOME_MODE = "0750"  # for others a home is closed; the group is the account's own
 _SHADOW = Path("/etc/shadow")
 _LOCKED = "1"  # our mark: the day of 1970 on which the account expired
@@ -44,12 +47,6 @@ def compare(wanted: Json) -> Json | None:
 def is_there(name: str) -> bool:
     """Whether there is an account of this name, other than one that we made once and locked."""
     return _user(name) is not None and not _locked(name)
-
-
-def home(name: str) -> str | None:
-    """An account's home; None where there is no such account."""
-    user = _user(name)
-    return user.pw_dir if user else None
 
 
 def put(wanted: Json) -> str | None:
@@ -111,14 +108,24 @@ def put_back(name: str, known: bool, report: Report) -> str | None:
     if not known:
         if is_there(name):
             report.warning(
-                f"account {name} was there before hpcforge, and so is not locked; to lock it: "
-                f"usermod --lock --expiredate {_LOCKED} {name}"
+                f"there before hpcforge, and so not locked: {name}; to lock an account: "
+                f"usermod --lock --expiredate {_LOCKED} NAME"
             )
         return None
     if name == os.environ.get("SUDO_USER"):
         report.warning(f"account {name} is the one that hpcforge logs in to: not locked, and no longer watched")
         return None
     return lock(name)
+
+
+def stays(name: str, known: bool) -> tuple[str, str, str] | None:
+    """Its home, or the whole of one that we do not lock."""
+    user = _user(name)
+    if not known:
+        return "account", name, OPEN
+    if name == os.environ.get("SUDO_USER"):
+        return "account", name, _OURS
+    return ("home", user.pw_dir, _HOME) if user else None
 
 
 def room(wanted: Json) -> list[Need]:

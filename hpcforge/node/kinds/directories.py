@@ -17,7 +17,7 @@ put = files.put_directory
 
 
 def obstacle(wanted: Json, known: list[str] | None) -> str | None:  # noqa: ARG001
-    """Something else is there, or on the way."""
+    """What is there and is no directory."""
     return files.obstacle(wanted["path"], "directory")
 
 
