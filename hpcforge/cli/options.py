@@ -66,6 +66,17 @@ Force = Annotated[
         show_default=False,
     ),
 ]
+Verify = Annotated[
+    str | None,
+    typer.Option(
+        "--verify",
+        help="What to test afterwards: touched (what changed, with a partner each; all of what has not passed yet), "
+        "all, or none. Default: touched.",
+        metavar="touched|all|none",
+        show_default=False,
+        autocompletion=lambda: ["touched", "all", "none"],
+    ),
+]
 Roles = Annotated[
     Path | None,
     typer.Option(

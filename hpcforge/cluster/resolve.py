@@ -10,8 +10,8 @@ from hpcforge.blueprint import hostlist
 from hpcforge.blueprint import schema as s
 from hpcforge.blueprint.acceptance_checks import TIME_LIMIT_S, sets_of, tests_of
 from hpcforge.blueprint.checks import select, site_role_nodes
-from hpcforge.blueprint.node_sets import Known
 from hpcforge.blueprint.inventory import Inventory, InventoryNode
+from hpcforge.blueprint.node_sets import Known
 from hpcforge.blueprint.values import minutes
 from hpcforge.catalog import Catalog
 from hpcforge.cluster import model as m

@@ -9,17 +9,17 @@ output back. All of it is pure: it depends on the cluster alone.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
+from hpcforge.blueprint.acceptance_checks import MARGIN_S, TIME_LIMIT_S, asked_min
 from hpcforge.blueprint.hostlist import fold
+from hpcforge.blueprint.values import limit_s
 from hpcforge.cluster.model import Cluster, Node, Partition, SmokeTest
 
 SMOKE_TESTS = "/opt/hpcforge/smoke_tests"
 PATH = "/usr/local/bin:/usr/bin:/bin"
-MARGIN_S = 60  # the allocation outlives the step's time limit by this, so that Slurm never ends a step before we do
 GRACE_S = 60  # once one node's torchrun has ended, the others have this long to say what they saw
 MEMORY_MIB = {False: 2048, True: 16384}  # a rank's share, without and with real GPUs; torch alone needs about 300
 
@@ -79,7 +79,8 @@ def partition_for(cluster: Cluster, names: Sequence[str]) -> Partition:
     holding = [one for one in cluster.slurm.partitions if set(names) <= set(one.nodes)]
     if not holding:
         raise NotLaunchableError(f"no partition in slurm.partitions holds all of {fold(names)}")
-    return next((one for one in holding if one.default), holding[0])
+    long_enough = [one for one in holding if limit_s(one.max_time) >= asked_min(TIME_LIMIT_S) * 60] or holding
+    return next((one for one in long_enough if one.default), long_enough[0])
 
 
 def launch(
@@ -122,17 +123,8 @@ def launch(
 def _in_time(turns: Sequence[Turn], partition: Partition) -> tuple[Turn, ...]:
     """The first of the turns, as far as a job of the partition may last: Slurm leaves a longer one pending for ever."""
     ends_s = accumulate(turn.time_limit_s for turn in turns)
-    fit = sum(_asked_min(end_s) * 60 <= _limit_s(partition.max_time) for end_s in ends_s)
+    fit = sum(asked_min(end_s) * 60 <= limit_s(partition.max_time) for end_s in ends_s)
     return tuple(turns[: max(1, fit)])
-
-
-def _limit_s(max_time: str) -> float:
-    """A partition's time limit: [days-]hours:minutes:seconds, or INFINITE (slurm.conf(5), MaxTime)."""
-    if max_time == "INFINITE":
-        return math.inf
-    days, _, clock = max_time.rpartition("-")
-    hours, minutes, seconds = map(int, clock.split(":"))
-    return ((int(days or 0) * 24 + hours) * 60 + minutes) * 60 + seconds
 
 
 def script(job: Launch) -> str:
@@ -151,7 +143,7 @@ def sbatch(job: Launch) -> list[str]:
         f"--nodelist={job.nodelist}",
         "--exclusive",
         *_shares(job),
-        f"--time={_asked_min(job.time_limit_s)}",
+        f"--time={asked_min(job.time_limit_s)}",
         "--no-requeue",
         "--chdir=/",  # the user's home need not be there
         "--output=/dev/null",
@@ -280,8 +272,3 @@ def _environment(job: Launch) -> dict[str, str]:
 
 def _held_s(job: Launch) -> int:
     return job.time_limit_s + MARGIN_S
-
-
-def _asked_min(time_limit_s: int) -> int:
-    """Minutes that Slurm is asked for: it knows no seconds here."""
-    return math.ceil((time_limit_s + MARGIN_S) / 60)
