@@ -1,6 +1,6 @@
 """Node sets: what names nodes in smoke tests and in `--limit`. Pure.
 
-Terms are joined by `,` (and) and `!` (less), worked off from left to right as in ClusterShell: `all!w03`, `rack-a,rack-b`.
+Terms are joined by `,` (and) and `!` (less), worked off from left to right: `all!w03`, `rack-a,rack-b`.
 A term is a hostlist, or a word: `all`, a partition, a rack, a function. What is the name of a node is that node.
 """
 

@@ -17,10 +17,9 @@ Why = Literal["asked for", "not passed yet", "changed"]
 
 
 @dataclass(frozen=True)
-class Tested:
-    """What is known of a test on a node set: the nodes that have passed it since they last changed."""
+class Standing:
+    """For what the last verdict on a node set, that it passed, stands: nodes that have passed since they changed."""
 
-    test: str
     nodes: frozenset[str] = frozenset()
     served: bool = True  # False: what jobs need of nodes that run none has changed since
 
@@ -37,8 +36,8 @@ class SmokeRun:
 
     @property
     def whole(self) -> bool:
-        """True if all of the set is tested that can be."""
-        return self.why != "changed"
+        """True if all of the set is tested, as far as it can be."""
+        return self.why != "changed" or not self.untested
 
     @property
     def untested(self) -> tuple[str, ...]:
@@ -65,22 +64,22 @@ class SmokeRuns:
 
 def smoke_runs(
     cluster: Cluster,
-    tested: Mapping[SmokeTest, Tested],
+    tested: Mapping[SmokeTest, Standing],
     verify: Verify,
     out: Container[str],
     busy: Mapping[str, str],
 ) -> SmokeRuns:
     """Choose. `out` are nodes that no job can use, `busy` those that users' jobs hold, and whose.
 
-    A set of which nothing is `tested` is tested as a whole.
+    `tested` are the tests whose last verdict is that they passed; the others are run on the whole of their sets.
     """
     tests = cluster.acceptance.tests if cluster.acceptance and verify != "none" else ()
     runs: dict[tuple[tuple[str, ...], tuple[str, ...], Why, tuple[str, ...]], list[str]] = {}
     waits: dict[tuple[str, ...], list[str]] = {}
     held: dict[tuple[str, ...], Mapping[str, str]] = {}
     for test in tests:
-        known = tested.get(test, Tested(test.name))
-        if verify == "all" or not known.nodes & {*test.nodes}:
+        known = tested.get(test)
+        if verify == "all" or known is None:
             why: Why = "asked for" if verify == "all" else "not passed yet"
             runs.setdefault((test.nodes, test.nodes, why, ()), []).append(test.name)
             continue

@@ -53,7 +53,7 @@ def _smoke(plan: Plan) -> Iterator[str]:
     for one in plan.smoke.waiting:
         held = ", ".join(f"{node}: {job}" for node, job in one.held.items())
         yield from (f"smoke tests wait  {fold(one.nodes) or 'jobs run'}", f"  ~ {', '.join(one.tests)}: {held}", "")
-    if plan.touched and plan.scheduler and not (plan.smoke.runs or plan.smoke.waiting):
+    if plan.touched and plan.scheduler and (plan.verify == "none" or not (plan.smoke.runs or plan.felt)):
         why = "--verify none" if plan.verify == "none" else "jobs feel nothing of this"
         yield from (f"smoke tests  none  ({why})", "")
 

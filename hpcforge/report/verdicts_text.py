@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 
 from hpcforge.blueprint.hostlist import fold
+from hpcforge.cluster.model import SmokeTest
 from hpcforge.plan.smoke_runs import SmokeRun
 from hpcforge.report.text import duration, one_line
 from hpcforge.run.testing import Verified, waits
-from hpcforge.verify.kept import Kept
+from hpcforge.verify.kept import Kept, Recorded
 from hpcforge.verify.verdicts import Verdict, summary_line
 
 
@@ -22,7 +23,7 @@ def verdicts_text(tests: Verified, again: str, away: Collection[str], now_s: flo
         lines += _verdict(one.verdict, again)
         following = tests.reached[number + 1 : number + 2]
         if not one.run.whole and not (following and following[0].run == one.run):
-            lines.append(f"  {_of_a_part(one.run, tests.recorded.kept, now_s)}")
+            lines.append(f"  {_of_a_part(one.run, tests.recorded, now_s)}")
     for waiting in tests.waiting:
         lines += [f"{', '.join(waiting.tests)}  waiting  {waits(waiting)}", f"  next: {again}   (when that has ended)"]
     now = [one.verdict for one in tests.reached]
@@ -39,24 +40,20 @@ def _verdict(verdict: Verdict, again: str) -> Iterator[str]:
         yield f"  next: {verdict.next_command}" + (f"; {again}   (when that has ended)" if verdict.waits_for else "")
 
 
-def _of_a_part(run: SmokeRun, kept: Sequence[Kept], now_s: float) -> str:
+def _of_a_part(run: SmokeRun, recorded: Recorded, now_s: float) -> str:
     """For whose sake a run was, and what of its node set it leaves out."""
     partners = [node for node in run.nodes if node not in run.changed]
     why = "what jobs need of other nodes changed: a node of each kind was tested"
     if run.changed:
         why = f"{fold(run.changed)} changed" + (f", tested with {fold(partners)}" if partners else "")
-    if not run.untested:
+    before = recorded.of(SmokeTest(run.tests[0], run.span, 0))
+    if not run.untested or before is None:
         return why
-    before = next(one for one in kept if one.verdict.test in run.tests and {*one.verdict.nodes} & {*run.span})
+    late = [node for node in run.untested if node not in before.stands_for] if before.stands_for else []
+    rest = [node for node in run.untested if node not in late]
     ago = duration(max(0.0, now_s - before.time_s))
-    stands = [node for node in run.untested if node in before.stands_for]
-    late = [node for node in run.untested if node not in before.stands_for]
-    said = (
-        [f"{fold(stands)} not tested now: unchanged since the whole {before.verdict.status} {ago} ago"]
-        if stands
-        else []
-    )
-    said += [f"{fold(late)} not tested since it changed"] if late else []
+    said = [f"not tested now: {fold(rest)}, unchanged since last tested (the whole {ago} ago)"] if rest else []
+    said += [f"not tested since a change: {fold(late)}"] if late else []
     return "; ".join([why, *said])
 
 

@@ -10,7 +10,7 @@ from hpcforge.blueprint.hostlist import fold
 from hpcforge.cluster.model import Cluster, SmokeTest
 from hpcforge.engines.tasks import Engine
 from hpcforge.plan.plan import Plan
-from hpcforge.plan.smoke_runs import SmokeRun, SmokeRuns, Tested, Verify, Waiting, smoke_runs
+from hpcforge.plan.smoke_runs import SmokeRun, SmokeRuns, Standing, Verify, Waiting, smoke_runs
 from hpcforge.run.head import EngineHead
 from hpcforge.run.listener import Listener
 from hpcforge.run.observe import UNREACHABLE
@@ -44,7 +44,7 @@ class Verified:
 
 
 def planned(cluster: Cluster, plan: Plan, recorded: Recorded, verify_what: Verify, out: Collection[str] = ()) -> Plan:
-    """The plan with the tests that would follow it, as far as it can be told before. Slurm does not use nodes in `out`."""
+    """The plan with the tests that would follow it, as far as it can be told before. Slurm does not use `out`."""
     if not plan.scheduler:
         return replace(plan, verify="none")
     amiss = {*out} - {*plan.felt} | {*plan.unreachable, *plan.refused, *(one.node for one in plan.shortfalls)}
@@ -64,11 +64,9 @@ def chosen(
 ) -> SmokeRuns:
     """Which tests run where, by what is known."""
     tests = cluster.acceptance.tests if cluster.acceptance else ()
-    kept = {test: recorded.of(test) for test in tests}
-    tested = {
-        test: Tested(test.name, frozenset(one.stands_for), one.served) for test, one in kept.items() if one is not None
-    }
-    return smoke_runs(cluster, tested, verify_what, out, held)
+    kept = [(one, last) for one in tests if (last := recorded.of(one)) is not None and last.last.passed]
+    standing = {one: Standing(frozenset(last.stands_for), last.served) for one, last in kept}
+    return smoke_runs(cluster, standing, verify_what, out, held)
 
 
 def run_tests(

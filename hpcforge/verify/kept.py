@@ -1,8 +1,8 @@
 """The last verdicts as the head keeps them: of each test and node set, and for which nodes they still stand.
 
-A verdict on some of a set's nodes, after these changed, is kept beside that of the whole set, not in its place. A change
-that jobs can feel takes its nodes out of what a verdict stands for *before* it is made, so that a run which is cut off
-leaves them to be tested by the next.
+A verdict on some of a set's nodes, after these changed, is kept beside that of the whole set, not in its place. A
+change that jobs can feel takes its nodes out of what a verdict stands for *before* it is made, so that a run which is
+cut off leaves them to be tested by the next.
 """
 
 from __future__ import annotations
@@ -94,7 +94,9 @@ class Recorded:
             by_set[test] = replace(
                 before, stands_for=stands_for if verdict.passed else (), served=True, part=verdict, part_s=at_s
             )
-        return Recorded(tuple(dict.fromkeys(one for one in by_set.values() if one is not None)))
+        kept: list[Kept] = []
+        kept += (one for one in by_set.values() if one is not None and one not in kept)
+        return Recorded(tuple(kept))
 
 
 def _expanded(text: str) -> tuple[str, ...]:

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from hpcforge.cli.site import open_engines, open_site
-from hpcforge.run.apply import EngineHead
+from hpcforge.run.head import EngineHead
 from hpcforge.verify.verify import verify
 from tests.e2e.conftest import Site
 
