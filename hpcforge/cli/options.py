@@ -44,7 +44,7 @@ Limit = Annotated[
     list[str] | None,
     typer.Option(
         "--limit",
-        help="Only these nodes: a hostlist, a rack or a function. Repeatable.",
+        help="Only these nodes: a hostlist, a partition, a rack, a function, or all!w03. Repeatable.",
         metavar="NODES",
         show_default=False,
     ),

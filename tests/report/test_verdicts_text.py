@@ -16,9 +16,7 @@ NAMES = ("allreduce", "train_ddp")
 
 
 def passed(test: str, *nodes: str) -> Verdict:
-    return Verdict(
-        test, "passed", nodes, ranks=2 * len(nodes), backend="gloo", device="cpu", torch_build="2.13"
-    )
+    return Verdict(test, "passed", nodes, ranks=2 * len(nodes), backend="gloo", device="cpu", torch_build="2.13")
 
 
 BEFORE = Recorded().reached(TESTS, [(one, passed(one.name, *SPAN), True) for one in TESTS], NOW - 7200)
