@@ -70,11 +70,11 @@ def apply(
     site = open_site(blueprint, inventory, lab, identity)
     site = trust_new(site) if trust else site
     wanted = goal(site, roles, make=True)
-    choice = choose(site, wanted.desired, limit, exclude, only, force, verify)
     given = {"inventory": inventory, "lab": lab, "identity": identity, "roles": roles}
     chosen = {"limit": limit, "exclude": exclude, "only": only, "force": force, "verify": verify}
     plan_again = typed("plan", blueprint, **given, output=plan_file)
     made = read_plan(plan_file, wanted.desired, wanted.secrets, plan_again) if plan_file is not None else None
+    choice = choose(site, wanted.desired, limit, exclude, only, force, made.verify if made else verify)
     with (
         open_engines(site) as engines,
         Progress(live=not (as_json and printing.on_terminal())) as human,  # two cannot write to one screen

@@ -24,16 +24,16 @@ def felt(
     drains: Iterable[Drain],
 ) -> frozenset[str]:
     """The nodes with a change that jobs can feel. `run_as` is the account of the tests' own jobs."""
-    parts = {(node, step.role): change for step in steps for node, change in step.changes.items()}
-    gone = {(node, one.role) for node, each in removals.items() for one in each}
-    if not (parts or gone):
-        found: set[str] = set()
-    else:
-        reach = _Reach(desired, frozenset(workers))
-        found = {node for (node, role), change in parts.items() if _does(change) and reach(node, role)}
-        found |= {node for (node, _), change in parts.items() if run_as in [one.name for one in change.accounts]}
-        found |= {node for node, role in gone if reach(node, role)}
-    return frozenset(found | {one.node for one in drains if one.action == "resume"})
+    reach = _Reach(desired, frozenset(workers))
+    found = {one.node for one in drains if one.action == "resume"}
+    for step in steps:
+        for node, change in step.changes.items():
+            if node not in found and (
+                (reach(node, step.role) and _does(change)) or run_as in [one.name for one in change.accounts]
+            ):
+                found.add(node)
+    found |= {node for node, gone in removals.items() if any(reach(node, one.role) for one in gone)}
+    return frozenset(found)
 
 
 def _does(change: Change) -> bool:

@@ -42,7 +42,8 @@ class SmokeRun:
     @property
     def untested(self) -> tuple[str, ...]:
         """Nodes of the set that take no part."""
-        return tuple(node for node in self.span if node not in self.nodes)
+        taken = frozenset(self.nodes)
+        return tuple(node for node in self.span if node not in taken)
 
 
 @dataclass(frozen=True)
@@ -90,7 +91,8 @@ def smoke_runs(
         nodes, changed = _touched(cluster, usable, due, busy, with_service=not known.served)
         if nodes:
             runs.setdefault((nodes, test.nodes, "changed", changed), []).append(test.name)
-        late = tuple(node for node in due if node not in changed)
+        done = {*changed}
+        late = tuple(node for node in due if node not in done)
         if late or not nodes:
             waits.setdefault(late, []).append(test.name)
             held[late] = _held(late, busy) or _held(usable, busy)
@@ -112,8 +114,8 @@ def _touched(
     One unchanged partner of each kind of node that changed; where a service changed that jobs need, a node of each
     kind. Nobody is tested alone while the set has others: without an idle partner it waits.
     """
-    changed = [node for node in due if node not in busy]
-    idle = [node for node in usable if node not in busy and node not in due]
+    changed, unchanged = [node for node in due if node not in busy], {*usable} - {*due}
+    idle = [node for node in usable if node not in busy and node in unchanged]
     chosen = [*changed, *_one_each(cluster, idle, {_kind(cluster, node) for node in changed})]
     if with_service:
         chosen += _one_each(cluster, idle, {_kind(cluster, n) for n in usable} - {_kind(cluster, n) for n in chosen})
@@ -123,7 +125,8 @@ def _touched(
         chosen += sorted(others, key=lambda node: _kind(cluster, node) != kind)[:1]
         if len(chosen) == 1:
             return (), ()
-    return tuple(node for node in usable if node in chosen), tuple(changed)
+    taken = {*chosen}
+    return tuple(node for node in usable if node in taken), tuple(changed)
 
 
 def _one_each(cluster: Cluster, nodes: Sequence[str], kinds: Collection[tuple[str, Gpus | None]]) -> Iterator[str]:

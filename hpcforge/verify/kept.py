@@ -90,7 +90,7 @@ class Recorded:
             if whole or before is None:
                 by_set[test] = Kept(verdict, at_s, verdict.nodes if verdict.passed else ())
                 continue
-            stands_for = (*before.stands_for, *(node for node in verdict.nodes if node not in before.stands_for))
+            stands_for = tuple(dict.fromkeys((*before.stands_for, *verdict.nodes)))
             by_set[test] = replace(
                 before, stands_for=stands_for if verdict.passed else (), served=True, part=verdict, part_s=at_s
             )
