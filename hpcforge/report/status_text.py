@@ -82,9 +82,8 @@ def _verdicts(found: Status, now_s: float) -> Iterator[str]:
         ago = f"{duration(max(0.0, now_s - one.last_s))} ago"
         if one.part is not None:
             ago += f", the whole {duration(max(0.0, now_s - one.time_s))} ago"
-        late = [node for node in one.verdict.nodes if node not in one.stands_for] if one.last.passed else []
-        if late or not one.served:
-            ago += f"; not tested since a change{f' of {fold(late)}' if late else ''}"
+        if one.changed or not one.served:
+            ago += f"; not tested since a change{f' of {fold(one.changed)}' if one.changed else ''}"
         said = f"{one.verdict.test} {one.last.status.replace('_', ' ')}{where}{_counting_on(away, one.verdict.nodes)}"
         told.setdefault(ago, []).append(said)
     return (f"{', '.join(said)} ({ago})" for ago, said in told.items())

@@ -79,9 +79,8 @@ def _since(one: Kept, away: Collection[str]) -> str:
     gone = [node for node in one.verdict.nodes if node in away]
     if gone:
         return f"{fold(gone)} was there then, and is away now"
-    late = [node for node in one.verdict.nodes if node not in one.stands_for] if one.last.passed else []
-    if late:
-        return f"{fold(late)} changed since and has not been tested"
+    if one.changed:
+        return f"{fold(one.changed)} changed since and has not been tested"
     if not one.served:
         return "what jobs need of other nodes changed since and has not been tested"
     if one.part is not None:

@@ -42,6 +42,13 @@ class Kept:
         return self.part or self.verdict
 
     @property
+    def changed(self) -> tuple[str, ...]:
+        """Nodes that were tested, have changed since, and were not tested again; none where the last did not pass."""
+        stands = {*self.stands_for}
+        tested = dict.fromkeys((*self.verdict.nodes, *(self.part.nodes if self.part else ())))
+        return tuple(node for node in tested if node not in stands) if self.last.passed else ()
+
+    @property
     def last_s(self) -> float:
         """When that was reached."""
         return self.part_s if self.part else self.time_s

@@ -32,8 +32,11 @@ def test_what_was_dumped_is_loaded() -> None:
 def test_a_change_takes_its_nodes_out_and_a_pass_brings_them_back() -> None:
     changed = RECORD.changed({"w02", "w09"}, served=False)
     assert stands_for(changed) == ("w01", "w03")
+    assert changed.kept[0].changed == ("w02",)
     again = changed.reached([THREE], [(THREE, PAIR, False)], 2000.0)
     assert set(stands_for(again)) == set(THREE.nodes)
+    [kept] = again.changed({"w02"}, served=True).kept
+    assert kept.changed == ("w02",)
     [kept] = again.kept
     assert (kept.verdict, kept.time_s, kept.last, kept.last_s, kept.served) == (PASSED, 1000.5, PAIR, 2000.0, True)
 
