@@ -94,8 +94,8 @@ def run_tests(
         for one in choice.waiting:
             listener.say(f"{', '.join(one.tests)}: {waits(one)}")
         reached = [
-            *_launched(cluster, head, [run for run in choice.runs if run.whole], out, PENDING_S, listener),
-            *_launched(cluster, head, [run for run in choice.runs if not run.whole], out, _PENDING_PART_S, listener),
+            *_launched(cluster, head, [run for run in choice.runs if run.whole], out, listener),
+            *_launched(cluster, head, [run for run in choice.runs if not run.whole], out, listener, part=True),
         ]
         of_sets = [(_on(cluster, one.verdict.test, one.run.span), one.verdict, one.run.whole) for one in reached]
         recorded = recorded.reached(cluster.acceptance.tests, of_sets, time.time())
@@ -109,15 +109,18 @@ def _launched(
     head: Head,
     runs: Sequence[SmokeRun],
     out: Mapping[str, str],
-    pending_s: float,
     listener: Listener,
+    *,
+    part: bool = False,
 ) -> list[Reached]:
     entries = [(run, _on(cluster, name, run.nodes)) for run in runs for name in run.tests]
 
     def progress(tests: str, text: str) -> None:
         listener.say(f"{tests}: {text}")
 
-    verdicts = verify(cluster, head, out, progress, tests=[one for _, one in entries], pending_s=pending_s)
+    pending_s = _PENDING_PART_S if part else PENDING_S
+    tests = [one for _, one in entries]
+    verdicts = verify(cluster, head, out, progress, tests=tests, part=part, pending_s=pending_s)
     return [Reached(run, verdict) for (run, _), verdict in zip(entries, verdicts, strict=True)]
 
 

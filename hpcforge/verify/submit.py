@@ -88,19 +88,22 @@ def launch(
     tests: Sequence[SmokeTest],
     names: Sequence[str],
     arguments: Mapping[str, Sequence[str]] | None = None,
+    *,
+    part: bool = False,
 ) -> Launch:
     """How tests of the same nodes are run on the named ones, which are some or all of theirs.
 
     The first tests, that is: as many as one job of the partition has time for, and at least one.
     Every node gets as many ranks as the node with the fewest GPUs has GPUs (at least one), and a like share of memory
-    within what Slurm has to give. `arguments` are further ones of test programs, by test. Raises NotLaunchableError.
+    within what Slurm has to give. Of a `part` of a node set, one rank a node is enough where GPUs are fake or there are
+    none: a second one would use the same cores. `arguments` are further ones of test programs, by test. Raises NotLaunchableError.
     """
     nodes = tuple(cluster.by_name[name] for name in names)
     if cluster.pytorch is None or cluster.acceptance is None:
         raise NotLaunchableError("smoke tests need software.frameworks.pytorch and an acceptance section")
     gpus = min(node.gpus.count if node.gpus else 0 for node in nodes)
     real = gpus > 0 and not any(node.gpus and node.gpus.fake for node in nodes)
-    ranks = max(1, gpus)
+    ranks = max(1, gpus) if real or not part else 1
     memory = min(cluster.job_memory_mib(node) for node in nodes)
     packaged = cluster.pytorch.build == "distribution"
     partition = partition_for(cluster, names)
@@ -258,7 +261,7 @@ def _environment(job: Launch) -> dict[str, str]:
         "PATH": PATH,
         "HOME": "/nonexistent",  # torch looks there for caches and writes none; nobody but root could make it
         "LANG": "C.UTF-8",
-        "OMP_NUM_THREADS": str(max(1, job.cpus_per_node // job.ranks_per_node)),
+        "OMP_NUM_THREADS": str(max(1, job.cpus_per_node // max(job.ranks_per_node, job.gpus_per_node))),
         # Only what root installed is imported: nothing from a home, nothing from wherever the program was started.
         # Python before 3.11 knows no safe path; there it is that of the program, and /, where Slurm starts it.
         "PYTHONNOUSERSITE": "1",

@@ -29,10 +29,13 @@ def verify(
     progress: Progress,
     *,
     tests: Sequence[SmokeTest] | None = None,
+    part: bool = False,
     pending_s: float = PENDING_S,
     extra_args: Mapping[str, Sequence[str]] | None = None,
 ) -> tuple[Verdict, ...]:
     """Run tests on their nodes, but for those left out (by name: why): `tests`, or else all of the blueprint.
+
+    `part`: these nodes are some of a node set, which as a whole has passed before.
 
     A verdict each, in their order; none if the blueprint asks for no tests. Whatever happens, also if interrupted, the
     jobs it submitted are cancelled. `extra_args` are further arguments of test programs, by test.
@@ -44,7 +47,7 @@ def verify(
         waiting = [test for test in dict.fromkeys(tests) if test.nodes == nodes]
         while waiting:  # a launch ends with the first test that is not right: those after it are launched anew
             patience_s = PENDING_AGAIN_S if any(one.status == "pending" for one in verdicts.values()) else pending_s
-            reached = _run(cluster, head, waiting, nodes_left_out, progress, patience_s, extra_args or {})
+            reached = _run(cluster, head, waiting, nodes_left_out, progress, patience_s, extra_args or {}, part)
             verdicts |= zip(waiting, reached, strict=False)
             waiting = waiting[len(reached) :]
     return tuple(verdicts[test] for test in tests)
@@ -58,6 +61,7 @@ def _run(
     progress: Progress,
     pending_s: float,
     arguments: Mapping[str, Sequence[str]],
+    part: bool,
 ) -> list[Verdict]:
     """One launch of tests that have the same nodes; verdicts on as many as it reached, at least one."""
     began = time.monotonic()
@@ -66,7 +70,7 @@ def _run(
     try:
         if not names:
             raise NotLaunchableError("none of its nodes is usable")
-        job = launch(cluster, tests, names, arguments)
+        job = launch(cluster, tests, names, arguments, part=part)
         tests = tests[: len(job.turns)]
         verdicts = _submitted(head, job, partial(progress, ", ".join(test.name for test in tests)), pending_s)
     except NotLaunchableError as error:
