@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+from hpcforge.kinds.accounts import Account
 from hpcforge.plan.admission import Drain
 from hpcforge.plan.desired import Desired, Wanted
 from hpcforge.plan.plan import Change, Removal, Step
@@ -29,7 +30,7 @@ def felt(
     for step in steps:
         for node, change in step.changes.items():
             if node not in found and (
-                (reach(node, step.role) and _does(change)) or run_as in [one.name for one in change.accounts]
+                (reach(node, step.role) and _does(change)) or run_as in [one.name for one, _ in change.of(Account)]
             ):
                 found.add(node)
     found |= {node for node, gone in removals.items() if any(reach(node, one.role) for one in gone)}
@@ -39,14 +40,7 @@ def felt(
 def _does(change: Change) -> bool:
     """Whether anything is done: a receipt that takes note of what is there is felt by nobody."""
     return bool(
-        change.packages
-        or change.directories
-        or change.files
-        or change.accounts
-        or change.units
-        or change.opaque
-        or change.failed_checks
-        or change.reboot
+        change.packages or change.resources or change.units or change.opaque or change.failed_checks or change.reboot
     )
 
 

@@ -96,7 +96,8 @@ def launch(
     The first tests, that is: as many as one job of the partition has time for, and at least one.
     Every node gets as many ranks as the node with the fewest GPUs has GPUs (at least one), and a like share of memory
     within what Slurm has to give. Of a `part` of a node set, one rank a node is enough where GPUs are fake or there are
-    none: a second one would use the same cores. `arguments` are further ones of test programs, by test. Raises NotLaunchableError.
+    none: a second one would use the same cores. `arguments` are further ones of test programs, by test.
+    Raises NotLaunchableError.
     """
     nodes = tuple(cluster.by_name[name] for name in names)
     if cluster.pytorch is None or cluster.acceptance is None:

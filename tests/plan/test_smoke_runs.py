@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from hpcforge.cluster.model import Acceptance, Cluster, Gpus, SmokeTest
+from hpcforge.kinds.accounts import Account
 from hpcforge.plan.compile import compile_desired
-from hpcforge.plan.desired import Account
 from hpcforge.plan.felt import felt
-from hpcforge.plan.plan import Change, Owns, Removal, Step, UnitChange
+from hpcforge.plan.plan import Change, Owns, Removal, ResourceChange, Step, UnitChange
 from hpcforge.plan.role import load_roles
 from hpcforge.plan.smoke_runs import SmokeRun, Standing, Verify, Waiting, smoke_runs
 
@@ -154,7 +154,7 @@ def test_which_changes_jobs_feel(cluster: Cluster) -> None:
     assert feels(step("site_motd", "w1")) == {"w1"}
     assert feels(step("base", "login"), step("slurm_client", "login"), step("munge", "login")) == set()
     assert feels(step("base", "w1", change=Change(noted=False))) == set()
-    account = Change(accounts=(Account("tests", 2002, "/home/tests", "/bin/bash"),))
+    account = Change(resources=(ResourceChange(Account("tests", 2002, "/home/tests", "/bin/bash"), {}),))
     assert feels(step("users", "w1", change=account)) == {"w1"}
     gone = {"w1": [Removal("users", Owns())], "w2": [Removal("of_old", Owns())]}
     assert feels(removals=gone) == {"w2"}
