@@ -29,6 +29,7 @@ from hpcforge.plan.roster import LastRun, Roster, next_roster
 from hpcforge.report import printing
 from hpcforge.report.apply_text import next_steps, nodes_table, phases_line
 from hpcforge.report.progress import Progress
+from hpcforge.report.stays_text import stays_text
 from hpcforge.report.stream import Stream
 from hpcforge.report.verdicts_text import verdicts_text
 from hpcforge.run import lease as leases
@@ -89,12 +90,16 @@ def apply(
         progress.result(done, code)
     if not as_json:
         printing.result(nodes_table(plan, done.result, done.admission))
+        stays = stays_text(done.result.stays)
+        printing.result(f"\n{stays}" if stays else "")
         apply_again = typed("apply", blueprint, **given)
         printing.result("\n" + verdicts_text(done.tests, apply_again, done.result.lost, time.time()))
     again = plan_again if plan_file is not None else typed("apply", blueprint, **given, **chosen, yes=yes)
     test_again = typed("verify", blueprint, inventory=inventory, lab=lab)
     printing.note(
-        "\n" + phases_line(human.phases, human.elapsed_s) + next_steps(site.cluster, test_again, _rehearsal(site))
+        "\n"
+        + phases_line(human.phases, human.elapsed_s)
+        + next_steps(site.cluster, test_again, _rehearsal(site), done.admission)
     )
     if code not in (Exit.DONE, Exit.BELOW):
         printing.note(f"go on:        {again}\n")

@@ -71,7 +71,7 @@ def test_a_partition_that_lasts_long_enough_is_chosen(build: Build) -> None:
     names = ("w1", "w2")
     short, long = Partition("short", names, True, "00:05:00"), Partition("long", names, False, "INFINITE")
     two = dataclasses.replace(cluster, slurm=dataclasses.replace(cluster.slurm, partitions=(short, long)))
-    assert submit.partition_for(two, names) == long
+    assert submit.partition_for(two, names, 600) == long
 
 
 def test_memory_stays_within_what_slurm_has_to_give(build: Build) -> None:
