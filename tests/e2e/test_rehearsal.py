@@ -152,7 +152,7 @@ def test_a_node_that_a_users_job_holds_is_tested_when_the_job_has_ended(site: Si
     assert f"next: {sys.executable} -m hpcforge apply {site.blueprint} --lab {site.lab}" in busy.stdout
     assert "w02 changed since and has not been tested" in busy.stdout
     assert "by hand" not in site.ssh("w02", "cat /etc/chrony/chrony.conf")
-    site.ssh("head", f"scancel {job}")
+    site.ssh("head", f"sudo -iu ada scancel {job}")
     site.becomes("head", "squeue -h", "")
     untested = site.cli("apply", "BLUEPRINT", "--yes", "--verify", "none")
     assert untested.returncode == 0
