@@ -28,6 +28,7 @@ class Kind(NamedTuple):
 TABLE = (
     Kind("accounts", "account", "name", early=True),
     Kind("groups", "group", "name", early=True),
+    Kind("sources", "package source", "name", early=True, sources=True),
     Kind("memberships", "membership", "name"),
     Kind("directories", "directory", "path"),
     Kind("files", "file", "path"),
