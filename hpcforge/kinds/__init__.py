@@ -29,6 +29,7 @@ TABLE = (
     Kind("accounts", "account", "name", early=True),
     Kind("groups", "group", "name", early=True),
     Kind("sources", "package source", "name", early=True, sources=True),
+    Kind("pins", "pin", "name", early=True, sources=True),
     Kind("memberships", "membership", "name"),
     Kind("directories", "directory", "path"),
     Kind("files", "file", "path"),
