@@ -35,5 +35,6 @@ TABLE = (
     Kind("files", "file", "path"),
     Kind("links", "link", "path"),
     Kind("sysctls", "sysctl", "name"),
+    Kind("holds", "hold", "name"),
 )
 KINDS: Mapping[str, Kind] = {kind.name: kind for kind in TABLE}
