@@ -92,7 +92,9 @@ def apply(
     again = plan_again if plan_file is not None else typed("apply", blueprint, **given, **chosen, yes=yes)
     verify = typed("verify", blueprint, inventory=inventory, lab=lab)
     printing.note(
-        "\n" + phases_line(human.phases, human.elapsed_s) + next_steps(site.cluster, verify, _rehearsal(site))
+        "\n"
+        + phases_line(human.phases, human.elapsed_s)
+        + next_steps(site.cluster, verify, _rehearsal(site), done.admission)
     )
     if code not in (Exit.DONE, Exit.BELOW):
         printing.note(f"go on:        {again}\n")

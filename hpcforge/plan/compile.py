@@ -19,7 +19,7 @@ from jinja2 import TemplateError
 from hpcforge.cluster.model import Cluster, Node, SiteRole
 from hpcforge.kinds.files import File
 from hpcforge.kinds.resource import Resource
-from hpcforge.plan.desired import Check, Desired, Leaves, Need, Opaque, Tree, Unit, Wanted
+from hpcforge.plan.desired import Check, Desired, Leaves, Need, Opaque, Reread, Tree, Unit, Wanted
 from hpcforge.plan.render import evaluate, render
 from hpcforge.plan.resources import TYPES, rendered
 from hpcforge.plan.role import Code, FileSpec, LeavesSpec, ResourceSpec, Role, RoleError, TreeSpec, UnitSpec
@@ -234,7 +234,7 @@ class _Compiler:
                     render(u.name, c),
                     paths if u.watches is None else tuple(render(w, c) for w in u.watches),
                     tuple(tuple(render(word, c) for word in command) for command in u.refresh),
-                    tuple(render(path, c) for path in u.rereads),
+                    tuple(Reread(render(one.path, c), one.lines) for one in u.rereads),
                 ),
             ),
             checks=self._each(

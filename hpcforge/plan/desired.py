@@ -38,13 +38,21 @@ class Leaves:
 
 
 @dataclass(frozen=True, slots=True)
+class Reread:
+    """A file that a refresh is enough for; with `lines`, where it changes in lines alone that match that expression."""
+
+    path: str
+    lines: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Unit:
     """A systemd unit that is enabled and running; restarted (or refreshed) when one of `watches` (paths) changes."""
 
     name: str
     watches: tuple[str, ...]
     refresh: tuple[tuple[str, ...], ...] = ()  # commands in place of a restart, in order, where it runs already
-    rereads: tuple[str, ...] = ()  # the paths that a refresh is enough for; none: all of `watches`
+    rereads: tuple[Reread, ...] = ()  # the files that a refresh is enough for; none: all of `watches`
 
 
 @dataclass(frozen=True, slots=True)

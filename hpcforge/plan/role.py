@@ -3,14 +3,24 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import GenericAlias
-from typing import Any, Literal, Self, TypeVar
+from typing import Annotated, Any, Literal, Self, TypeVar
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model, field_validator, model_validator
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationError,
+    create_model,
+    field_validator,
+    model_validator,
+)
 
 from hpcforge.errors import ExpectedError
 from hpcforge.plan.desired import Disruption, OnRemove, Shape
@@ -61,13 +71,36 @@ class FileSpec(ResourceSpec):
     verify: tuple[str, ...] = ()  # "{file}" stands for the new content
 
 
+class RereadSpec(_Spec):
+    """A file that a refresh is enough for; with `lines` where it changes in lines that match that expression alone."""
+
+    path: str
+    lines: str | None = None
+
+    @field_validator("lines")
+    @classmethod
+    def _is_expression(cls, lines: str | None) -> str | None:
+        try:
+            if lines is not None:
+                re.compile(lines)
+        except re.error as error:
+            raise ValueError(f"{lines!r} is no regular expression: {error}") from error
+        return lines
+
+
+def _as_path(given: object) -> object:
+    return {"path": given} if isinstance(given, str) else given
+
+
 class UnitSpec(ResourceSpec):
     """A systemd unit that shall be enabled and active."""
 
     name: str
     watches: tuple[str, ...] | None = None  # None: every file of the role
     refresh: tuple[tuple[str, ...], ...] = ()  # in place of a restart
-    rereads: tuple[str, ...] = ()  # the files that a refresh is enough for; none: all that it watches
+    rereads: tuple[
+        Annotated[RereadSpec, BeforeValidator(_as_path)], ...
+    ] = ()  # the files that a refresh is enough for; none: all that it watches
 
 
 class TreeSpec(ResourceSpec):

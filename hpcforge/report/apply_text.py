@@ -107,16 +107,45 @@ def phases_line(phases: Mapping[str, float], total_s: float) -> str:
     return f"time: {', '.join(shown)}; in all {duration(total_s)}\n"
 
 
-def next_steps(cluster: Cluster, verify: str, rehearsal: tuple[str, str] | None) -> str:
-    """How to log in, test again, and, for a `rehearsal` (commands that log in and take it down), take it down."""
+def next_steps(
+    cluster: Cluster, verify: str, rehearsal: tuple[str, str] | None, admission: Admission | None = None
+) -> str:
+    """How to log in, run a job and test again; for a `rehearsal` (commands that log in and take it down) that, too.
+
+    Without an `admission` it is not known which nodes a job could have, and none is offered.
+    """
     head = cluster.slurm.controller
     if rehearsal is None:
-        return f"log in:       ssh {cluster.access.user}@{cluster.by_name[head].address}\ntest again:   {verify}\n"
-    ssh, down = rehearsal
-    run_as = cluster.acceptance.run_as if cluster.acceptance else cluster.access.user
-    return (
-        f"log in:       {ssh} {head}\n"
-        f"run a job:    {ssh} {head} -- sudo -iu {run_as} srun -N{len(cluster.workers)} hostname\n"
-        f"test again:   {verify}\n"
-        f"take down:    {down}\n"
-    )
+        login = on_head = f"ssh {cluster.access.user}@{cluster.by_name[head].address}"
+    else:
+        login = f"{rehearsal[0]} {head}"
+        on_head = f"{login} --"
+    steps = {"log in": login}
+    if admission and not admission.error:
+        steps["run a job"] = _a_job(cluster, on_head, admission)
+    steps["test again"] = verify
+    if rehearsal is not None:
+        steps["take down"] = rehearsal[1]
+    return "".join(f"{what + ':':<13} {how}\n" for what, how in steps.items())
+
+
+def _a_job(cluster: Cluster, on_head: str, admission: Admission) -> str:
+    """A command that runs a job on all that its partition has in service, or why there is none."""
+    person = _somebody(cluster)
+    if person is None:
+        return "not yet: there is no user; add one to the blueprint and apply:  users: {ada: {uid: 2001}}"
+    partition = next((one for one in cluster.slurm.partitions if one.default), cluster.slurm.partitions[0])
+    in_service = [node for node in partition.nodes if node not in admission.not_scheduled]
+    if not in_service:
+        return f"not yet: no node of partition {partition.name} is in service"
+    become = f"sudo -iu {person}" if cluster.access.become == "sudo" else f"runuser -u {person} --"
+    named = "" if partition.default else f" -p {partition.name}"
+    return f"{on_head} {become} srun{named} -N{len(in_service)} hostname"
+
+
+def _somebody(cluster: Cluster) -> str | None:
+    """Who a job can be run as: the tests' own account, else a user of the blueprint, an administrator last."""
+    if cluster.acceptance:
+        return cluster.acceptance.run_as
+    users = sorted(cluster.users, key=lambda user: (user.name == cluster.access.user, user.admin))
+    return users[0].name if users else None

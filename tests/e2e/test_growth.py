@@ -141,6 +141,44 @@ def test_a_node_comes_while_a_job_runs(cluster: Cluster) -> None:
     assert cluster.site.cli("plan", "BLUEPRINT").returncode == 0
 
 
+def test_a_partitions_limit_changes_while_a_job_runs(cluster: Cluster) -> None:
+    site = cluster.site
+    job = cluster.submit("-w w[01-02]", "until test -e /tmp/changed; do sleep 0.2; done; srun -N2 hostname; echo whole")
+    before = site.ssh("head", "systemctl show -P MainPID slurmctld"), cluster.state_of("w01")
+    text = site.blueprint.read_text()
+    assert text.count('"01:00:00"') == 1
+    site.blueprint.write_text(text.replace('"01:00:00"', '"02:00:00"'))
+    plan = site.cli("plan", "BLUEPRINT").stdout
+    assert "~ unit slurmctld.service: refresh (/etc/slurm/slurm.conf changed)" in plan
+    assert "disrupts" not in plan
+    said = cluster.ran("apply", "BLUEPRINT", "--yes")
+    assert " MaxTime=02:00:00 " in site.ssh("head", "scontrol --oneliner show partition main")
+    if cluster.release == "12":  # a later one takes its own place, under another number
+        assert (site.ssh("head", "systemctl show -P MainPID slurmctld"), cluster.state_of("w01")) == before
+    site.becomes("w01", "grep -o MaxTime=[0-9:]* /run/slurm/conf/slurm.conf", "MaxTime=02:00:00\n")
+    assert cluster.job_state(job) == "RUNNING"
+    site.ssh("w01", "sudo touch /tmp/changed")
+    cluster.wait_for(job, "COMPLETED")
+    assert site.ssh("w01", f"tail -n 1 /tmp/{job}.out") == "whole\n"
+
+    [offered] = [line.partition(" rehearse ")[2] for line in said.splitlines() if line.startswith("run a job: ")]
+    assert offered.endswith(" -- sudo -iu ada srun -N4 hostname")
+    ran = site.cli("rehearse", *offered.split())
+    assert (ran.returncode, sorted(ran.stdout.split())) == (0, ["w01", "w02", "w03", "w04"])
+
+
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [("-N5", "Node count specification invalid"), ("-t 02:00:01", "Requested time limit is invalid")],
+)
+def test_a_job_that_can_never_run_is_refused_when_it_is_submitted(cluster: Cluster, asked: str, said: str) -> None:
+    submit = f"sudo -iu ada sbatch -D /tmp -o /dev/null {asked} --wrap true"
+    done = cluster.site.cli("rehearse", "ssh", "head", "--", submit)
+    assert done.returncode == 1
+    assert said in done.stderr
+    assert cluster.site.ssh("head", "squeue -h") == ""
+
+
 def test_a_node_goes_when_its_job_has_ended(cluster: Cluster) -> None:
     site = cluster.site
     job = cluster.submit("-w w02", "sleep 12; echo whole")

@@ -120,6 +120,11 @@ def test_a_value_that_looks_like_a_template_stays_text(cluster: Cluster, roles_f
         ("\non: ", "\nneeds: [client]\non: ", "needs itself"),
         ("template: server.conf.j2", "template: gone.j2", "cannot read"),
         (", scope: cluster", ", scope: cluster, content: x", "exactly one"),
+        (
+            "{name: server.service}",
+            "{name: server.service, rereads: [{path: /x, lines: '('}]}",
+            "no regular expression",
+        ),
         ("\non: ", "\nguard: true\ndisrupts: {files: reboot}\non: ", "cannot ask for a reboot"),
     ],
 )

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import re
 
+import pytest
+
+from hpcforge import shipped
+from hpcforge.cluster.load import load
 from hpcforge.plan.admission import Shortfall
 from hpcforge.plan.plan import Leaving, Plan, Stays
-from hpcforge.report.apply_text import nodes_table
+from hpcforge.report.apply_text import next_steps, nodes_table
 from hpcforge.report.stays_text import stays_text
 from hpcforge.run.admit import Admission
 from hpcforge.run.result import Outcome, Result
@@ -87,3 +91,65 @@ def test_what_stays_is_said_by_node_and_reason() -> None:
         "stays on w3:\n  directories /a /b: full\n"
     )
     assert stays_text({"w4": ()}) == ""
+
+
+REHEARSAL = shipped.root() / "blueprints" / "rehearsal.yaml"
+PARTITIONS = """\
+    whole: {nodes: all}
+    main: {nodes: "w[01-02]", default: true}
+"""
+
+
+def job(out: dict[str, str], *edits: tuple[str, str]) -> str | None:
+    """The line on how to run a job, of the rehearsal with two partitions and `edits`, with nodes `out` of service."""
+    text = REHEARSAL.read_text()
+    shipped_one = '    main: {nodes: "w[01-03]", default: true, max_time: "01:00:00"}\n'
+    for old, new in ((shipped_one, PARTITIONS), *edits):
+        assert old in text
+        text = text.replace(old, new)
+    cluster = load(REHEARSAL, instead={REHEARSAL: text}).cluster
+    said = next_steps(cluster, "VERIFY", ("SSH", "DOWN"), Admission((), (), out, None))
+    steps = dict(line.split(":", 1) for line in said.splitlines())
+    assert list(steps) == ["log in", "run a job", "test again", "take down"]
+    return steps["run a job"].strip()
+
+
+TESTS = REHEARSAL.read_text()[REHEARSAL.read_text().index("acceptance:") :]
+PEOPLE = REHEARSAL.read_text().partition("users:\n")[2].partition("\nacceptance:")[0]
+
+
+@pytest.mark.parametrize(
+    ("out", "edits", "expected"),
+    [
+        ({}, [], "SSH head -- sudo -iu tests srun -N2 hostname"),  # three workers, two in the default partition
+        ({"w02": "idle+drain: disk"}, [], "SSH head -- sudo -iu tests srun -N1 hostname"),
+        ({"w03": "down"}, [], "SSH head -- sudo -iu tests srun -N2 hostname"),
+        ({}, [(", default: true", "")], "SSH head -- sudo -iu tests srun -p whole -N3 hostname"),
+        ({}, [("become: sudo", "become: none")], "SSH head -- runuser -u tests -- srun -N2 hostname"),
+        (
+            {"w01": "down", "w02": "down"},
+            [],
+            "not yet: no node of partition main is in service",
+        ),
+        ({}, [(TESTS, "")], "SSH head -- sudo -iu tests srun -N2 hostname"),  # ada is an administrator
+        ({}, [(TESTS, ""), ("  tests: {uid: 2002}", "")], "SSH head -- sudo -iu ada srun -N2 hostname"),
+        (
+            {},
+            [(TESTS, ""), (f"users:\n{PEOPLE}", "")],
+            "not yet: there is no user; add one to the blueprint and apply:  users: {ada: {uid: 2001}}",
+        ),
+    ],
+)
+def test_the_job_that_is_offered_can_run(out: dict[str, str], edits: list[tuple[str, str]], expected: str) -> None:
+    assert job(out, *edits) == expected
+
+
+def test_no_job_is_offered_where_it_is_not_known_who_is_in_service() -> None:
+    cluster = load(REHEARSAL).cluster
+    for admission in (None, Admission((), (), {}, "scontrol: Unable to contact slurm controller")):
+        assert (
+            next_steps(cluster, "VERIFY", None, admission) == "log in:       ssh ops@10.77.0.10\ntest again:   VERIFY\n"
+        )
+    assert "run a job:    ssh ops@10.77.0.10 sudo -iu tests srun -N3 hostname\n" in next_steps(
+        cluster, "VERIFY", None, Admission((), (), {}, None)
+    )

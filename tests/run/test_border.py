@@ -79,6 +79,8 @@ def node(name: str, function: str, address: str, gpus: Gpus | None = None) -> No
         gpus=gpus,
         address=address,
         host_keys=(KEY,),
+        reserve_cores=1,
+        reserve_memory_mib=1024,
     )
 
 
@@ -96,7 +98,7 @@ CLUSTER = Cluster(
     os=OperatingSystem("debian", "12", "3.11", "22.05", "2.36"),
     pytorch=None,
     site_roles=(),
-    slurm=Slurm("head", 1, 1024, (), (Partition("main", ("w1", "w2"), True, "INFINITE"),)),
+    slurm=Slurm("head", (), (Partition("main", ("w1", "w2"), True, "INFINITE"),)),
     users=(),
     acceptance=None,
 )
