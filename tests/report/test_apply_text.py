@@ -77,25 +77,6 @@ def test_each_node_once_and_those_with_the_same_story_together() -> None:
     ]
 
 
-<<<<<<< HEAD
-def test_what_stays_is_said_by_node_and_reason() -> None:
-    packages = [Stays("package", names, "nobody removes them") for names in (("munge", "slurmd"), ("munge", "chrony"))]
-    hosts = Stays("path", ("/etc/hosts",), "its name")
-    stays = {
-        "w1": (*packages, hosts),
-        "w2": (*packages, hosts),
-        "w3": (Stays("directory", ("/a", "/b"), "full"),),
-        "w4": (),
-    }
-    assert stays_text(stays) == (
-        "stays on w[1-2]:\n  packages munge slurmd chrony: nobody removes them\n  /etc/hosts: its name\n"
-        "stays on w3:\n  directories /a /b: full\n"
-    )
-    assert stays_text({"w4": ()}) == ""
-
-
-=======
->>>>>>> main
 REHEARSAL = shipped.root() / "blueprints" / "rehearsal.yaml"
 PARTITIONS = """\
     whole: {nodes: all}
@@ -156,8 +137,6 @@ def test_no_job_is_offered_where_it_is_not_known_who_is_in_service() -> None:
     assert "run a job:    ssh ops@10.77.0.10 sudo -iu tests srun -N3 hostname\n" in next_steps(
         cluster, "VERIFY", None, Admission((), (), {}, None)
     )
-<<<<<<< HEAD
-=======
 
 
 def test_what_stays_is_said_by_node_and_reason() -> None:
@@ -174,4 +153,3 @@ def test_what_stays_is_said_by_node_and_reason() -> None:
         "stays on w3:\n  directories /a /b: full\n"
     )
     assert stays_text({"w4": ()}) == ""
->>>>>>> main
