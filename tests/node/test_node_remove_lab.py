@@ -178,7 +178,7 @@ def test_what_is_not_ours_is_left_alone(node, work, before):
     assert events[-1]["failed"] == []
     warnings = " ".join(one["detail"] for one in of(events, "warning"))
     assert "files: /etc/passwd, ssh.service: not ours" in warnings
-    assert "never: /etc/hostname, ops, bash: not ours" in warnings
+    assert "never: ops, /etc/hostname, bash: not ours" in warnings
     assert "/etc/same is not what we last wrote" in warnings
     assert node.shell("cat /etc/same; ls /srv/made/data; test -s /etc/passwd; systemctl is-active ssh").split() == [
         "edited",
