@@ -300,10 +300,15 @@ class Blueprint(Section):
 
 def json_schema() -> dict[str, Any]:
     """Return the JSON Schema (2020-12) of a blueprint, for editors; every field has a description."""
-    schema: dict[str, Any] = _bounds(Blueprint.model_json_schema(by_alias=True))
+    return schema_of(Blueprint, "hpcforge blueprint")
+
+
+def schema_of(section: type[Section], title: str) -> dict[str, Any]:
+    """Return the JSON Schema (2020-12) of a whole file, as editors know it."""
+    schema: dict[str, Any] = _bounds(section.model_json_schema(by_alias=True))
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
-        "title": "hpcforge blueprint",
+        "title": title,
         **{key: value for key, value in schema.items() if key != "title"},
     }
 

@@ -284,6 +284,10 @@ EndpointName = Annotated[
     str,
     Matches(r"[a-z](?:[a-z0-9-]{0,30}[a-z0-9])?", "a short name: up to 32 lower-case letters, digits and hyphens"),
 ]
+Mac = Annotated[str, Matches("[0-9a-f]{2}(?::[0-9a-f]{2}){5}", "a MAC address in lower case, as in 52:54:00:12:34:56")]
+Serial = Annotated[
+    str, Matches(r"[A-Za-z0-9][A-Za-z0-9._/-]{0,63}", "a serial number: up to 64 letters, digits and ._/-")
+]
 SUBNET_MANAGER = _LABEL  # on-switch and external are labels, too
 Whole = Annotated[int, BeforeValidator(whole)]
 # bounds first: only so do they reach the JSON Schema of a field that may also be null
@@ -321,7 +325,7 @@ FilePath = Annotated[str, Matches(r"[\w ./~@+=,-]{1,1000}", "a path of letters, 
 SecretsPath = Annotated[
     str, Matches(r"[\w ./~@+=,-]{1,1000}\.age", "a path that ends in .age, of letters, digits, spaces and ./_~@+=,-")
 ]
-Sentence = Annotated[str, Matches(r"[^\x00-\x1f\x7f-\x9f\u2028\u2029{}]{1,200}", "one line of up to 200 characters")]
+Sentence = Annotated[str, Matches(r"[^\x00-\x1f\x7f-\x9f\u2028\u2029]{1,200}", "one line of up to 200 characters")]
 # What hpcforge writes itself, and what names programs, files or further configuration: matched whatever its case.
 _SLURM_OWNED = re.compile(
     r"(?i)accounting.*|auth.*|clustername|cred.*|crypto.*|downnodes|epilog(?:slurmctld)?|frontend.*|gres.*|include|launch.*|"

@@ -38,6 +38,14 @@ class Gpus:
 
 
 @dataclass(frozen=True)
+class Bmc:
+    """A machine's management controller, as far as it is known."""
+
+    address: str | None
+    mac: str | None
+
+
+@dataclass(frozen=True)
 class Node:
     """One machine as declared (overrides applied), and where to reach it.
 
@@ -59,6 +67,11 @@ class Node:
     rack_u: int | None = None  # the lowest rack unit it takes, counted from 1 at the bottom
     addresses: Mapping[str, str] = field(default_factory=dict, hash=False)  # on other networks, BMC's too, by network
     fabrics: tuple[str, ...] = ()  # that it is plugged into
+    mac: str | None = None  # of the interface that has `address`, and boots
+    bmc: Bmc | None = None  # None: nothing is known of it
+    serial: str | None = None
+    note: str | None = None  # what else the inventory says of the machine
+    reason: str | None = None  # why it differs from its hardware; None: it does not
 
     @property
     def cpus(self) -> int:

@@ -89,7 +89,8 @@ def _nodes(
             machine = known.get(name) or _UNKNOWN_MACHINE
             on = {network.name: addressed.addresses[network.name].get(name) for network in addressed.all}
             addresses = {network: address for network, address in on.items() if address}
-            nodes.append(_node(name, key, group, override, machine, addresses, catalog, places.get(name)))
+            bmc = _bmc(machine, addresses.get(addressed.bmc or ""))
+            nodes.append(_node(name, key, group, override, machine, addresses, bmc, catalog, places.get(name)))
     return nodes
 
 
@@ -100,6 +101,7 @@ def _node(
     override: s.Override | None,
     machine: InventoryNode,
     addresses: dict[str, str],
+    bmc: m.Bmc | None,
     catalog: Catalog,
     place: tuple[str, int] | None,
 ) -> m.Node:
@@ -120,7 +122,20 @@ def _node(
         rack=place[0] if place else None,
         rack_u=place[1] if place else None,
         addresses=dict(others),
+        mac=machine.mac,
+        bmc=bmc,
+        serial=machine.serial,
+        note=machine.note,
+        reason=override.reason if override else None,
     )
+
+
+def _bmc(machine: InventoryNode, address: str | None) -> m.Bmc | None:
+    """The management controller; `address` is that on the network for them."""
+    said = machine.bmc
+    address = address or (said.address if said else None)
+    mac = said.mac if said else None
+    return m.Bmc(address, mac) if address or mac else None
 
 
 def _access(

@@ -29,6 +29,7 @@ from hpcforge.facility.design import to_json
 from hpcforge.report import fabric_svg
 from hpcforge.report.fabric_html import run_said
 from hpcforge.report.fabric_picture import picture
+from tests.shipped import anywhere
 
 from . import hand
 
@@ -45,7 +46,7 @@ def hpcforge(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 def altered(folder: Path, path: Path, *changes: tuple[str, str]) -> Path:
-    text = path.read_text(encoding="utf-8")
+    text = anywhere(path)
     for old, new in changes:
         assert old in text, old
         text = text.replace(old, new)
