@@ -16,6 +16,7 @@ from hpcforge.blueprint.diagnostics import did_you_mean, quote
 from hpcforge.blueprint.fabric_checks import fabric_findings
 from hpcforge.blueprint.network_checks import network_findings, primary
 from hpcforge.blueprint.reader import Loc
+from hpcforge.blueprint.services import Services
 from hpcforge.blueprint.site import Site
 from hpcforge.blueprint.site_checks import site_findings, unknown_racks
 from hpcforge.blueprint.validate import Draft, Finding
@@ -181,24 +182,23 @@ def _reference(declared: Declared, loc: Loc, names: Iterable[str], *, key: bool 
 
 
 def _services(draft: Draft, declared: Declared) -> Findings:
-    services: s.Services | None = draft.sections["services"]
-    if services is None:
-        return
-    for name, service in (("dns", services.dns), ("time", services.time), ("depot", services.depot)):
-        if service is None or not draft.intact("services", name):
+    services: Services | None = draft.sections["services"]
+    for name, service in (services.by_name() if services else {}).items():
+        if not draft.intact("services", name):
             continue
         loc = ("services", name)
-        if service.on:
-            yield from _reference(declared, (*loc, "on"), (service.on,))
-        if not isinstance(service, s.Depot) and (service.on is None) == (not service.external):
+        if service.node:
+            yield from _reference(declared, (*loc, "on"), (service.node,))
+        if (service.node is None) == (not service.outside):
             yield Finding(
                 loc,
-                f"`{name}` needs one of `on` and `external`, not {'both' if service.on else 'neither'}",
+                f"`{name}` needs one of `on` and `external`, not {'both' if service.node else 'neither'}",
                 "on: the node that serves it; external: what the site has",
                 key=True,
             )
-        if isinstance(service, s.Dns) and service.forward and not service.on:
-            yield Finding((*loc, "forward"), "`forward` is for a name server of our own, with `on`", key=True)
+        for option in services.offers[name].options if services else ():
+            if getattr(service, option) and not service.node:
+                yield Finding((*loc, option), f"`{option}` is for a service of our own, with `on`", key=True)
 
 
 def _site_roles(draft: Draft, declared: Declared) -> Findings:

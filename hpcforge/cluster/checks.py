@@ -15,6 +15,7 @@ from hpcforge.blueprint.checks import Declared, node_as_jump_host, node_network,
 from hpcforge.blueprint.diagnostics import did_you_mean, quote
 from hpcforge.blueprint.inventory import Bmc, InventoryNode
 from hpcforge.blueprint.network_checks import is_bmc
+from hpcforge.blueprint.services import Services
 from hpcforge.blueprint.validate import Draft, Finding
 from hpcforge.catalog import Catalog, System
 from hpcforge.cluster.hardware_checks import hardware_findings
@@ -163,6 +164,7 @@ def _pytorch(draft: Draft, catalog: Catalog, system: System | None, version: str
     if version not in known:
         yield Finding(loc, f"unknown PyTorch version {quote(version)}", f"known: {', '.join(known)}")
         return
+    services: Services | None = draft.sections["services"]
     real = sorted({model for model in _gpu_models(draft, catalog) if catalog.gpus[model].vendor != "none"})
     if real:
         yield Finding(
@@ -177,7 +179,7 @@ def _pytorch(draft: Draft, catalog: Catalog, system: System | None, version: str
             f"{system.release}'s own package" + (f", version {system.pytorch}" if system.pytorch else ""),
             severity="warning",
         )
-    elif system and draft.sections["services"] and not draft.sections["services"].depot and draft.intact("services"):
+    elif system and services and "depot" not in services.by_name() and draft.intact("services"):
         yield Finding(
             ("services",), "`depot` is missing: PyTorch's wheels are served to the nodes", "depot: {on: NODE}", key=True
         )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cache
 from itertools import chain, islice
 from pathlib import Path
 from types import MappingProxyType
@@ -12,11 +13,13 @@ from typing import cast
 
 from pydantic_core import PydanticCustomError
 
+from hpcforge import shipped
 from hpcforge.blueprint import checks, reader, values
 from hpcforge.blueprint.diagnostics import Diagnostic, InvalidInput, did_you_mean, in_order, quote
 from hpcforge.blueprint.hardware import Parts
 from hpcforge.blueprint.inventory import Inventory, InventoryAccess
-from hpcforge.blueprint.schema import Blueprint, User
+from hpcforge.blueprint.schema import Blueprint, User, blueprint_model
+from hpcforge.blueprint.services import load_offers
 from hpcforge.blueprint.validate import Draft, Finding, validate
 from hpcforge.blueprint.values import is_path
 from hpcforge.catalog import Catalog, load_catalog
@@ -73,14 +76,17 @@ def load(
     *,
     judged: bool = True,
     instead: Mapping[Path, str] = _NOTHING,
+    roles: Path | None = None,
 ) -> Loaded:
     """Read a blueprint, and the inventory given here or named in it. Raises InvalidInput with every error of both.
 
     Racks, power, cooling and fabrics are judged, too; with `judged` False their errors do not raise, but are in
     `diagnostics`.
-    `instead` has text to be read in place of what is in a file: what it would say once it is written.
+    `instead` has text to be read in place of what is in a file: what it would say once it is written. `roles` is the
+    folder of those whose services may be named; default: the shipped ones.
     """
-    draft, diagnostics = validate(Blueprint, _read(blueprint_path, instead, reader.MAX_VALUES))
+    model = _model(roles or shipped.root() / "roles")
+    draft, diagnostics = validate(model, _read(blueprint_path, instead, reader.MAX_VALUES))
     named = None if inventory_path else _named_inventory(draft, blueprint_path.parent)
     inventory_path = inventory_path or named
     machines: Draft | None = None
@@ -97,6 +103,11 @@ def load(
     if judged:
         _raise_errors(draft, loaded.diagnostics)
     return loaded
+
+
+@cache
+def _model(roles: Path) -> type[Blueprint]:
+    return blueprint_model(load_offers(roles))
 
 
 def _read(path: Path, instead: Mapping[Path, str], max_values: int) -> reader.Document:

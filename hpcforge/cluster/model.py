@@ -133,15 +133,17 @@ class FabricOf:
 
 
 @dataclass(frozen=True)
-class Services:
-    """Where the cluster's services run; a name is a node, external means that the site already has one."""
+class Service:
+    """Where a service runs, or which outside service stands in for it; neither: the cluster has none."""
 
-    dns_on: str | None
-    dns_external: tuple[str, ...]
-    dns_forward: tuple[str, ...]
-    time_on: str | None
-    time_external: tuple[str, ...]
-    depot_on: str | None  # serves wheels to nodes without internet
+    on: tuple[str, ...] = ()  # nodes
+    external: tuple[str, ...] = ()
+    options: Mapping[str, tuple[str, ...]] = field(default_factory=dict, hash=False)  # all that its role declares
+
+    @property
+    def host(self) -> str | None:
+        """The node that it runs on; None where it runs outside, or nowhere."""
+        return self.on[0] if self.on else None
 
 
 @dataclass(frozen=True)
@@ -268,7 +270,7 @@ class Cluster:
     access: Access
     nodes: tuple[Node, ...]
     network: Network  # that node addresses are on
-    services: Services
+    services: Mapping[str, Service]  # all that roles offer, by name
     os: OperatingSystem
     pytorch: PyTorch | None
     site_roles: tuple[SiteRole, ...]

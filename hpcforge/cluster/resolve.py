@@ -10,6 +10,7 @@ from hpcforge.blueprint import hostlist
 from hpcforge.blueprint import schema as s
 from hpcforge.blueprint.checks import select, site_role_nodes
 from hpcforge.blueprint.inventory import Inventory, InventoryNode
+from hpcforge.blueprint.services import Offer, Service, Services
 from hpcforge.blueprint.values import minutes
 from hpcforge.catalog import Catalog
 from hpcforge.cluster import model as m
@@ -165,15 +166,15 @@ def _fabric(fabric: Fabric, addressed: Networks) -> m.FabricOf:
     return m.FabricOf(fabric.name, fabric.kind, fabric.rate_gbps, fabric.rails, bmc)
 
 
-def _services(services: s.Services) -> m.Services:
-    return m.Services(
-        dns_on=services.dns.on,
-        dns_external=services.dns.external,
-        dns_forward=services.dns.forward,
-        time_on=services.time.on,
-        time_external=services.time.external,
-        depot_on=services.depot.on if services.depot else None,
-    )
+def _services(services: Services) -> dict[str, m.Service]:
+    """Every service that roles offer; one that the blueprint does not speak of is nowhere."""
+    said = services.by_name()
+    return {name: _service(said.get(name), offer) for name, offer in services.offers.items()}
+
+
+def _service(said: Service | None, offer: Offer) -> m.Service:
+    options = {option: getattr(said, option, ()) for option in offer.options}
+    return m.Service((said.node,) if said and said.node else (), said.outside if said else (), options)
 
 
 def _system(blueprint: s.Blueprint, catalog: Catalog) -> m.OperatingSystem:

@@ -11,6 +11,7 @@ from typing import Any, Literal, Self
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
+from hpcforge.blueprint.services import Offer
 from hpcforge.errors import ExpectedError
 from hpcforge.plan.desired import Disruption, OnRemove, Shape
 
@@ -107,6 +108,7 @@ class RoleSpec(_Spec):
     files: tuple[FileSpec, ...] = ()
     accounts: tuple[AccountSpec, ...] = ()
     units: tuple[UnitSpec, ...] = ()
+    services: Mapping[str, Offer] = {}  # what blueprints may then say under `services`
     checks: tuple[CheckSpec, ...] = ()
     inputs: Mapping[str, Expression] = {}
     on_remove: OnRemove = "stop"
