@@ -95,7 +95,7 @@ class SiteRole(Section):
     """A site's own Ansible role."""
 
     path: v.FilePath = Field(description="The role's folder, relative to the blueprint.")
-    on: v.NodeHostlist = Field(description="Nodes as a hostlist, or a function: all nodes that have it.")
+    on: v.NodeSet = Field(description="Nodes, as a node set: a hostlist, a function, a group, a rack, all!w03.")
 
 
 class Software(Section):
@@ -116,7 +116,7 @@ class Reserve(Section):
 class Partition(Section):
     """A Slurm partition."""
 
-    nodes: v.WorkerHostlist = Field(description="Workers as a hostlist, or all.")
+    nodes: v.NodeSet = Field(description="Workers, as a node set: all, a hostlist, a group, a rack, all!gpu03.")
     default: v.Truth = Field(False, description="Jobs that name no partition go here.")
     max_time: v.MaxTime = Field(
         "infinite", description="Time limit of a job, [days-]hours:minutes:seconds, or infinite."

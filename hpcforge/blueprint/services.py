@@ -44,6 +44,7 @@ class Offer(BaseModel):
     on: str = "The node that serves it."  # what `on` means
     external: Listed | None = None
     options: Mapping[_Name, Listed] = {}  # of a service of our own
+    several: bool = False  # it may run on more than one node
     required: bool = False  # a blueprint has to say where it comes from
 
 
@@ -54,8 +55,8 @@ class Service(Section):
     """A service of a blueprint; what it may say follows from what a role declares of it."""
 
     @property
-    def node(self) -> str | None:
-        """The node that it runs on."""
+    def on_set(self) -> str | None:
+        """The nodes that it runs on, as a node set."""
         return getattr(self, "on", None)
 
     @property
@@ -116,9 +117,9 @@ def services_model(offers: Mapping[str, Offer]) -> type[Services]:
 
 def _service_model(name: str, offer: Offer) -> type[Service]:
     outside = offer.external
-    fields: dict[str, Any] = {"on": (v.NodeName, Field(description=offer.on))}
+    fields: dict[str, Any] = {"on": (v.NodeSet, Field(description=offer.on))}
     if outside:
-        fields["on"] = v.NodeName | None, Field(None, description=offer.on)
+        fields["on"] = v.NodeSet | None, Field(None, description=offer.on)
     for option, listed in offer.options.items():
         fields[option] = _listed(listed)
     if outside:

@@ -144,10 +144,6 @@ def _node_names(text: str) -> str:
     return text
 
 
-def _worker_names(text: str) -> str:
-    return text if text == "all" else _node_names(text)
-
-
 def _node_set(text: str) -> str:
     try:
         return text if text == node_sets.EACH_PARTITION else node_sets.check(text)
@@ -315,7 +311,6 @@ MemoryGib = Annotated[int, Field(ge=1, le=65_536), BeforeValidator(whole)]
 Truth = Annotated[bool, BeforeValidator(_truth)]
 NodeName = Annotated[str, NODE_NAME]
 NodeHostlist = Annotated[str, Checked(_node_names)]
-WorkerHostlist = Annotated[str, Checked(_worker_names)]
 NodeSet = Annotated[str, Checked(_node_set)]
 Ipv4 = Annotated[str, Checked(_ipv4), Field(json_schema_extra={"format": "ipv4"})]
 Ipv4Hostlist = Annotated[str, Checked(_ipv4_hostlist)]

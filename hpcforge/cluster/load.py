@@ -154,6 +154,7 @@ def _loaded(
         addressed,
         connected.built,
     )
+    warnings += draft.place(_empty(blueprint, cluster))
     warnings += draft.place(_impossible_tests(blueprint, cluster))
     judged = [breach for breach in placed.breaches if blueprint.site or breach.judged != "not-checked"]
     said = [(breach.judged, diagnostic(draft, breach)) for breach in (*judged, *connected.breaches, *laid.breaches)]
@@ -172,6 +173,20 @@ def _loaded(
         inventory_path=inventory_path,
         inventory=inventory,
     )
+
+
+def _empty(blueprint: Blueprint, cluster: Cluster) -> Iterator[Finding]:
+    """Yield sets of the wrong size that name racks of which it was not known before what stands there."""
+    empty = [one.name for one in cluster.slurm.partitions if not one.nodes]
+    for name in empty:
+        yield checks.no_worker(("slurm", "partitions", name, "nodes"), blueprint.slurm.partitions[name].nodes)
+    for index, role in enumerate(cluster.site_roles):
+        if not role.on:
+            yield checks.no_node(("software", "site_roles", index, "on"), blueprint.software.site_roles[index].on)
+    for name, service in blueprint.services.by_name().items():
+        if service.on_set is not None:
+            offer, on = blueprint.services.offers[name], cluster.services[name].on
+            yield from checks.service_findings(name, offer, ("services", name, "on"), on)
 
 
 def _impossible_tests(blueprint: Blueprint, cluster: Cluster) -> Iterator[Finding]:

@@ -14,13 +14,14 @@ from hpcforge.blueprint import hostlist
 from hpcforge.blueprint import schema as s
 from hpcforge.blueprint.checks import outside
 from hpcforge.blueprint.inventory import Inventory, InventoryNode
+from hpcforge.blueprint.named import of_blueprint
 from hpcforge.blueprint.network_checks import is_bmc, primary
 from hpcforge.blueprint.networks import Network
+from hpcforge.blueprint.node_sets import sure
 from hpcforge.blueprint.reader import Loc
 from hpcforge.blueprint.validate import Finding
 from hpcforge.cluster import model as m
 from hpcforge.fabric.addresses import alike, by_name
-from hpcforge.fabric.fabrics import nodes_of
 
 _SHOWN = 3  # pairs of nodes that share an address, of one network
 
@@ -60,7 +61,8 @@ class _Work:
         moved = inventory.networks if inventory else {}
         self.bmc = next((name for name, one in blueprint.networks.items() if is_bmc(name, one)), None)
         self.cidr = {name: moved[name].cidr if name in moved else one.cidr for name, one in blueprint.networks.items()}
-        self.nodes = nodes_of(blueprint, "all")
+        self.known = of_blueprint(blueprint)
+        self.nodes = self.known.everything
         self.on = {name: self._on(network) for name, network in blueprint.networks.items()}
         self.given = {
             name: address
@@ -72,9 +74,9 @@ class _Work:
     def _on(self, network: Network) -> dict[str, None]:
         """The nodes on a network: those that it names; else those of its fabric, or all."""
         if network.nodes is not None:
-            return dict.fromkeys(nodes_of(self.blueprint, network.nodes))
+            return dict.fromkeys(sure(network.nodes, self.known))
         fabric = self.blueprint.fabrics.get(network.fabric or "")
-        return dict.fromkeys(nodes_of(self.blueprint, fabric.nodes) if fabric else self.nodes)
+        return dict.fromkeys(sure(fabric.nodes, self.known) if fabric else self.nodes)
 
     def addresses(self, name: str) -> dict[str, str]:
         """Addresses on a network by node; on one of the site only those that the inventory has."""

@@ -9,16 +9,16 @@ from pathlib import Path
 from hpcforge.blueprint import hostlist
 from hpcforge.blueprint import schema as s
 from hpcforge.blueprint.acceptance_checks import TIME_LIMIT_S, sets_of, tests_of
-from hpcforge.blueprint.checks import select, site_role_nodes
-from hpcforge.blueprint.node_sets import Known
 from hpcforge.blueprint.inventory import Inventory, InventoryNode
+from hpcforge.blueprint.named import racks_of
+from hpcforge.blueprint.node_sets import Known, sure
 from hpcforge.blueprint.services import Offer, Service, Services
 from hpcforge.blueprint.values import minutes
 from hpcforge.catalog import Catalog
 from hpcforge.cluster import model as m
 from hpcforge.cluster.checks import shape
 from hpcforge.cluster.networks import Networks, networks
-from hpcforge.cluster.select import worker_words
+from hpcforge.cluster.select import words, worker_words
 from hpcforge.fabric.graph import Fabric
 from hpcforge.fabric.slurm import Topology, compute_fabric, topology
 
@@ -51,26 +51,25 @@ def resolve(
         dataclasses.replace(node, fabrics=plugged.get(node.name, ()))
         for node in _nodes(blueprint, inventory, catalog, places or {}, addressed)
     )
-    names: dict[str, list[str]] = {
-        function: [node.name for node in nodes if function in node.functions] for function in m.FUNCTIONS
-    }
-    slurm = _slurm(blueprint.slurm, names["worker"], fabrics)
+    racks = racks_of(blueprint.site)
+    known = words(nodes, (), (), racks)
+    slurm = _slurm(blueprint.slurm, worker_words(nodes, (), racks), fabrics)
     return m.Cluster(
         name=blueprint.name,
         domain=blueprint.domain,
         access=_access(blueprint, inventory, private_key, nodes),
         nodes=nodes,
         network=addressed.all[0],
-        services=_services(blueprint.services),
+        services=_services(blueprint.services, known),
         os=_system(blueprint, catalog),
         pytorch=_pytorch(blueprint, catalog),
         site_roles=tuple(
-            m.SiteRole(Path(role.path).name, folder / role.path, site_role_nodes(role.on, lambda on: names.get(on, ())))
+            m.SiteRole(Path(role.path).name, folder / role.path, sure(role.on, known))
             for role in blueprint.software.site_roles
         ),
         slurm=slurm,
         users=tuple(m.User(name, user.uid, user.admin, keys.get(name, ())) for name, user in blueprint.users.items()),
-        acceptance=_acceptance(blueprint.acceptance, worker_words(nodes, slurm.partitions), slurm.partitions),
+        acceptance=_acceptance(blueprint.acceptance, worker_words(nodes, slurm.partitions, racks), slurm.partitions),
         rollout=_rollout(blueprint.rollout, len(nodes)),
         networks=addressed.all,
         fabrics=tuple(_fabric(one, addressed) for one in fabrics),
@@ -168,15 +167,16 @@ def _fabric(fabric: Fabric, addressed: Networks) -> m.FabricOf:
     return m.FabricOf(fabric.name, fabric.kind, fabric.rate_gbps, fabric.rails, bmc)
 
 
-def _services(services: Services) -> dict[str, m.Service]:
+def _services(services: Services, known: Known) -> dict[str, m.Service]:
     """Every service that roles offer; one that the blueprint does not speak of is nowhere."""
     said = services.by_name()
-    return {name: _service(said.get(name), offer) for name, offer in services.offers.items()}
+    return {name: _service(said.get(name), offer, known) for name, offer in services.offers.items()}
 
 
-def _service(said: Service | None, offer: Offer) -> m.Service:
+def _service(said: Service | None, offer: Offer, known: Known) -> m.Service:
     options = {option: getattr(said, option, ()) for option in offer.options}
-    return m.Service((said.node,) if said and said.node else (), said.outside if said else (), options)
+    on = sure(said.on_set, known) if said and said.on_set else ()
+    return m.Service(on, said.outside if said else (), options)
 
 
 def _system(blueprint: s.Blueprint, catalog: Catalog) -> m.OperatingSystem:
@@ -198,18 +198,19 @@ def _pytorch(blueprint: s.Blueprint, catalog: Catalog) -> m.PyTorch | None:
     return m.PyTorch(version, "wheel", tuple(m.Wheel(wheel.file, wheel.sha256) for wheel in build.wheels))
 
 
-def _slurm(slurm: s.Slurm, workers: list[str], fabrics: Sequence[Fabric]) -> m.Slurm:
+def _slurm(slurm: s.Slurm, known: Known, fabrics: Sequence[Fabric]) -> m.Slurm:
+    """`known` are the words for workers."""
     return m.Slurm(
         controller=slurm.controller,
         reserve_cores=slurm.reserve.cores,
         reserve_memory_mib=slurm.reserve.memory_gib * 1024,
         enforce=slurm.enforce,
         partitions=tuple(
-            m.Partition(name, select(partition.nodes, workers), partition.default, partition.max_time.upper())
+            m.Partition(name, sure(partition.nodes, known), partition.default, partition.max_time.upper())
             for name, partition in slurm.partitions.items()
         ),
         settings=tuple(slurm.settings.items()),
-        topology=_topology(slurm.topology, workers, fabrics),
+        topology=_topology(slurm.topology, known.everything, fabrics),
     )
 
 
@@ -229,7 +230,7 @@ def _rollout(rollout: s.Rollout | None, nodes: int) -> m.Rollout:
     )
 
 
-def _topology(wanted: s.SlurmTopology, workers: list[str], fabrics: Sequence[Fabric]) -> Topology | None:
+def _topology(wanted: s.SlurmTopology, workers: Sequence[str], fabrics: Sequence[Fabric]) -> Topology | None:
     if wanted.plugin == "flat":
         return None
     fabric = compute_fabric(fabrics, workers, wanted.fabric)
