@@ -45,7 +45,7 @@ def cluster() -> Cluster:
             node("w2", "worker", "10.0.0.3", Gpus("fake", 2)),
         ),
         network=Network("cluster", "10.0.0.0/24"),
-        services={name: Service(("head",)) for name in ("dns", "time", "depot")},
+        services={name: Service(("head",), (), {"forward": ()}) for name in ("dns", "time", "depot")},
         os=OperatingSystem("debian", "12", "3.11", "22.05", "2.36"),
         pytorch=None,
         site_roles=(),
