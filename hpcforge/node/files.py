@@ -14,7 +14,7 @@ import hashlib
 import io
 import os
 import stat
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import NamedTuple
 
 from hpcforge.node import commands, names, paths
@@ -106,6 +106,11 @@ def put_file(wanted: Json, content: bytes | None = None) -> str | None:
         return "created" if entry is None else "content" if entry.kind == "file" else "was a symbolic link"
     finally:
         os.close(folder)
+
+
+def put_text(path: str, text: str) -> str | None:
+    """Make a file of root's that all may read so; what was changed, or None."""
+    return put_file({"path": path, "mode": "0644", "owner": "root", "group": "root"}, text.encode())
 
 
 def put_directory(wanted: Json) -> str | None:
@@ -204,6 +209,16 @@ def look_at(folder: int, name: str, path: str, limit: int = TEXT_LIMIT) -> Entry
     if data is None:
         return entry
     return entry._replace(digest=hashlib.sha256(data).hexdigest(), data=data if len(data) <= limit else None)
+
+
+def parents(path: str, made: Collection[str]) -> list[str]:
+    """Directories above a path that are missing, or among those that we made, the deepest first."""
+    above = []
+    while path.count("/") > 1:
+        path = path.rpartition("/")[0]
+        if path in made or not os.path.lexists(path):
+            above.append(path)
+    return above
 
 
 def read_text(path: str) -> str | None:

@@ -7,8 +7,10 @@ import time
 from collections.abc import Sequence
 from functools import partial
 
-from hpcforge.node import accounts, checks, dpkg, facts, files, lock, ownership, receipt, units
+from hpcforge.kinds import TABLE, Kind
+from hpcforge.node import checks, dpkg, facts, files, lock, ownership, receipt, units
 from hpcforge.node.events import Json, NodeError, Report, explain
+from hpcforge.node.kinds import acts
 from hpcforge.node.receipt import Receipt
 
 
@@ -33,9 +35,7 @@ def observe(request: Json, report: Report) -> Json:
             "role": role["role"],
             "packages": [name for name in role.get("packages", ()) if name in lacking],
             **_goes_for(role, foreseen),
-            "directories": _compare(role, "directories", report),
-            "files": [_with_written(one, role, remembered) for one in _compare(role, "files", report)],
-            "accounts": _compare(role, "accounts", report),
+            **{kind.name: _compare(role, kind, remembered, report) for kind in TABLE},
             "units": [down[unit["name"]] for unit in role.get("units", ()) if unit["name"] in down],
             "checks": commands.failed_checks(index),
             "opaque": _opaque(role, remembered),
@@ -59,12 +59,6 @@ def observe(request: Json, report: Report) -> Json:
         }
     )
     return found
-
-
-def _with_written(difference: Json, role: Json, remembered: Receipt) -> Json:
-    """The difference with the digest that we last wrote there: by it, somebody else's change is told from our own."""
-    last = ownership.last_written(remembered, role["role"], difference["path"], difference["digest"])
-    return {**difference, "written": last}
 
 
 def _receipt(remembered: Receipt, wanted: Sequence[Json], compare: bool) -> Json:
@@ -128,18 +122,19 @@ class _Commands(threading.Thread):
         return [{"name": check["name"], "detail": detail} for (index, check), detail in pairs if index == role_index]
 
 
-_KINDS = {"directories": "directory", "files": "file", "accounts": "account"}
-_COMPARE = {"directories": files.compare_directory, "files": files.compare_file, "accounts": accounts.compare}
-
-
-def _compare(role: Json, key: str, report: Report) -> list[Json]:
+def _compare(role: Json, kind: Kind, remembered: Receipt, report: Report) -> list[Json]:
     differences = []
-    for item in role.get(key, ()):
+    for item in role.get(kind.name, ()):
         try:
-            difference = _COMPARE[key](item)
+            difference = acts(kind.name).compare(item)
         except Exception as error:  # one odd path must not hide what differs elsewhere
-            report.failed(role["role"], _KINDS[key], item.get("path") or item.get("name"), error)
+            report.failed(role["role"], kind.one, item[kind.key], error)
             continue
+        if difference and "digest" in difference:  # by it, somebody else's change is told from our own
+            last = ownership.last_written(remembered, role["role"], kind.name, item[kind.key], difference["digest"])
+            difference = {**difference, "written": last}
+        elif difference:
+            difference = {**difference, **ownership.put_last(remembered, role["role"], kind.name, item)}
         if difference:
             differences.append(difference)
     return differences

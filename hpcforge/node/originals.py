@@ -7,6 +7,7 @@ import os
 from collections.abc import Iterable
 from pathlib import Path
 
+from hpcforge.kinds import KINDS
 from hpcforge.node import files, names, paths, receipt
 from hpcforge.node.events import Json, NodeError
 from hpcforge.node.paths import UnsafeError
@@ -94,7 +95,8 @@ def _put_back(directory: int, name: str, path: str, before: Json | None, folder:
 
 def tidy(left: Receipt, guarded: Iterable[str] = (), folder: Path = FOLDER) -> None:
     """Delete contents that neither the receipt nor a guard (`guarded`, their digests) tells of any more."""
-    before = (file["before"] for entry in left.roles.values() for file in entry["files"].values())
+    known = (one for entry in left.roles.values() for kind in KINDS for one in entry[kind].values())
+    before = (one.get("before") for one in known if isinstance(one, dict))
     wanted = {each["kept"] for each in before if isinstance(each, dict) and "kept" in each} | set(guarded)
     with contextlib.suppress(FileNotFoundError):
         for path in folder.iterdir():

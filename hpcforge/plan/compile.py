@@ -18,8 +18,11 @@ from jinja2 import TemplateError
 
 from hpcforge.cluster.machines import variables
 from hpcforge.cluster.model import Cluster, Node, SiteRole
-from hpcforge.plan.desired import Account, Check, Desired, Directory, File, Need, Opaque, Unit, Wanted
+from hpcforge.kinds.files import File
+from hpcforge.kinds.resource import Resource
+from hpcforge.plan.desired import Check, Desired, Need, Opaque, Unit, Wanted
 from hpcforge.plan.render import evaluate, render
+from hpcforge.plan.resources import TYPES, rendered
 from hpcforge.plan.role import Code, FileSpec, ResourceSpec, Role, RoleError, UnitSpec
 
 Context = dict[str, Any]
@@ -202,30 +205,20 @@ class _Compiler:
     @cached_property
     def _all_alike(self) -> _Alike[Wanted]:
         spec = self.role.spec
-        resources = (*spec.packages, *spec.directories, *spec.files, *spec.accounts, *spec.units, *spec.checks)
-        texts = [text for one in resources for text in _texts_of(self.role, one)]
+        specs = (*spec.packages, *(one for kind in TYPES for one in spec.of(kind)), *spec.units, *spec.checks)
+        texts = [text for one in specs for text in _texts_of(self.role, one)]
         return _Alike(_spoken_of([*texts, *spec.inputs.values()]))
 
     def _wanted(self, node: Node, here: Collection[str]) -> Wanted:
         spec = self.role.spec
-        files = self._each(node, spec.files, self._file)
-        paths = tuple(file.path for file in files)
+        resources = tuple(one for kind in TYPES for one in self._each(node, spec.of(kind), self._resource(kind)))
+        paths = tuple(one.path for one in resources if isinstance(one, File))
         return Wanted(
             role=self.role.name,
             needs=tuple(self._needs(here)),
             packages=self._each(node, spec.packages, lambda p, c: render(p.name, c)),
             replaces=spec.replaces,
-            directories=self._each(
-                node,
-                spec.directories,
-                lambda d, c: Directory(render(d.path, c), d.mode, render(d.owner, c), render(d.group, c)),
-            ),
-            files=files,
-            accounts=self._each(
-                node,
-                spec.accounts,
-                lambda a, c: Account(render(a.name, c), int(render(a.uid, c)), render(a.home, c), a.shell),
-            ),
+            resources=resources,
             units=self._each(
                 node,
                 spec.units,
@@ -288,6 +281,11 @@ class _Compiler:
         if spec.for_each is not None:
             scopes = [{**context, "item": item} for item in evaluate(spec.for_each, context)]
         return tuple(make(spec, scope) for scope in scopes if evaluate(spec.when, scope))
+
+    def _resource(self, kind: str) -> Callable[[Any, Context], Resource]:
+        if kind == File.kind:
+            return self._file
+        return lambda spec, context: rendered(TYPES[kind], spec, lambda text: render(text, context))
 
     def _file(self, spec: Any, context: Context) -> File:
         path = render(spec.path, context)

@@ -7,6 +7,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from hpcforge.cluster.model import Cluster
+from hpcforge.kinds import KINDS
+from hpcforge.kinds.files import File
+from hpcforge.kinds.resource import Said
 from hpcforge.plan.admission import (
     Declared,
     Shortfall,
@@ -18,12 +21,11 @@ from hpcforge.plan.admission import (
     shortfalls,
 )
 from hpcforge.plan.clocks import ClockOff, clocks_off
-from hpcforge.plan.desired import Desired, Disruption, Unit, Wanted
+from hpcforge.plan.desired import Desired, Disruption, Unit, Wanted, by_kind
 from hpcforge.plan.jobs import SLURM_JOBS, parse_jobs
 from hpcforge.plan.observed import Difference, Observed, nothing_there
 from hpcforge.plan.plan import (
     Change,
-    FileChange,
     Leaving,
     OpaqueChange,
     Owns,
@@ -32,6 +34,7 @@ from hpcforge.plan.plan import (
     Reason,
     RebootCause,
     Removal,
+    ResourceChange,
     Step,
     UnitChange,
     worst,
@@ -80,7 +83,11 @@ def diff(
     answers = controller.answers if controller else {}
     slurm_nodes = parse_slurm_nodes(answers.get(SLURM_NODES, ""))
     digests = {
-        f.file.digest for step in changed for change in step.changes.values() for f in change.files if f.file.digest
+        file.digest
+        for step in changed
+        for change in step.changes.values()
+        for file, _ in change.of(File)
+        if file.digest
     }
     return Plan(
         cluster=cluster.name,
@@ -139,10 +146,8 @@ def surplus(seen: Observed) -> tuple[Removal, ...]:
             role,
             Owns(
                 packages=tuple(parts.get("packages", ())) if parts.get("on_remove") == "purge" else (),
-                files=tuple(parts.get("files", ())),
-                directories=tuple(parts.get("directories", ())),
+                resources={kind: tuple(parts[kind]) for kind in KINDS if parts.get(kind)},
                 units=tuple(parts.get("units", ())),
-                accounts=tuple(parts.get("accounts", ())),
                 on_remove=parts.get("on_remove", "stop"),
             ),
             bool(parts.get("wanted")),
@@ -178,9 +183,9 @@ def _node_changes(
         yield from ((wanted, change.on(seen.node)) for wanted in wanted_roles if (change := bare.change(wanted)))
         return
     differs = {w.role: seen.differs.get(w.role, {}) if seen.python else nothing_there(w) for w in wanted_roles}
-    changed_paths = {file["path"] for difference in differs.values() for file in difference.get("files", ())}
+    touched = {name for difference in differs.values() for _, name in _differing(difference)}
     for wanted in wanted_roles:
-        change = _judged_change(wanted, differs[wanted.role], changed_paths, seen, scope)
+        change = _judged_change(wanted, differs[wanted.role], touched, seen, scope)
         if change:
             yield wanted, change.on(seen.node)
 
@@ -200,12 +205,10 @@ class _Bare:
         return self.changes[id(wanted)]
 
 
-def _judged_change(
-    wanted: Wanted, difference: Difference, changed_paths: Set[str], seen: Observed, scope: Scope
-) -> Change:
+def _judged_change(wanted: Wanted, difference: Difference, touched: Set[str], seen: Observed, scope: Scope) -> Change:
     """What changes, with reason and disruption; false where nothing does."""
     forced = wanted.role in scope.forced
-    change = _change(wanted, difference, changed_paths, forced)
+    change = _change(wanted, difference, touched, forced)
     unnoted = _unnoted(wanted, seen)
     if not change and not unnoted:
         return change
@@ -223,26 +226,22 @@ def _unnoted(wanted: Wanted, seen: Observed) -> bool:
     return wanted.role in ((seen.receipt or {}).get("unowned") or ())
 
 
-def _change(wanted: Wanted, difference: Difference, changed_paths: Set[str], forced: bool) -> Change:
-    files = tuple(_files(wanted, difference))
+def _change(wanted: Wanted, difference: Difference, touched: Set[str], forced: bool) -> Change:
     found = {one["name"]: one for one in difference.get("units", ())}
     due = bool(difference.get("reboot"))  # until then nothing can be said of the checks
     failed = () if due else tuple((one["name"], str(one["detail"])) for one in difference.get("checks", ()))
     packages = _named(wanted.packages, difference.get("packages", ()))
-    directories = _picked(wanted.directories, "path", difference)
-    accounts = _picked(wanted.accounts, "name", difference, "accounts")
+    resources = _resources(wanted, difference)
     opaque = _opaque(wanted, difference, failed, forced)
-    own_work = bool(packages or directories or files or accounts or found or opaque)
+    own_work = bool(packages or resources or found or opaque)
     again = "forced" if forced else None if own_work or not failed else f"check failed: {failed[0][0]}"
-    units = [_unit(unit, found.get(unit.name), changed_paths, again) for unit in wanted.units]
+    units = [_unit(unit, found.get(unit.name), touched, again) for unit in wanted.units]
     return Change(
         needs=wanted.needs,
         packages=packages,
         removes=tuple(PackageRemoval(one["name"], tuple(one["by"])) for one in difference.get("removes", ())),
         unforeseen=_named(wanted.packages, difference.get("unforeseen", ())),
-        directories=directories,
-        files=files,
-        accounts=accounts,
+        resources=resources,
         units=tuple(unit for unit in units if unit is not None),
         opaque=opaque,
         failed_checks=() if own_work else failed,
@@ -255,12 +254,11 @@ def _change(wanted: Wanted, difference: Difference, changed_paths: Set[str], for
 
 
 def _owns(wanted: Wanted) -> Owns:
+    named = by_kind(wanted.resources, (one.named for one in wanted.resources))
     return Owns(
         packages=wanted.packages,
-        files=tuple(file.path for file in wanted.files),
-        directories=tuple(directory.path for directory in wanted.directories),
+        resources={kind: tuple(names) for kind, names in named.items()},
         units=tuple(unit.name for unit in wanted.units),
-        accounts=tuple(account.name for account in wanted.accounts),
         on_remove=wanted.on_remove,
     )
 
@@ -275,14 +273,14 @@ def _reason(role: str, change: Change, seen: Observed, forced: bool, unnoted: bo
         return "check failed"
     if any(one["role"] == role for one in seen.reverted):
         return "taken back"
-    if any(file.drifted for file in change.files):
+    if any(one.resource.drifted(one.found) for one in change.resources):
         return "drifted"
     due = any(unit.reason.endswith((" changed", "was cut off")) for unit in change.units)
-    if change.files or change.opaque or due:
+    if change.opaque or due or any(one.resource.is_news(one.found) for one in change.resources):
         return "input changed"
     if change.reboot:
         return "reboot pending"
-    if change.packages or change.directories or change.accounts or change.units:
+    if change.packages or change.resources or change.units:
         return "input changed" if unnoted else "drifted"
     return "to be noted"
 
@@ -292,8 +290,8 @@ def _disruptions(wanted: Wanted, change: Change) -> dict[RebootCause, Disruption
     does: dict[RebootCause, Disruption] = dict.fromkeys(change.reboot, "reboot")
     if change.packages:
         does["packages"] = wanted.disrupts.get("packages", "none")
-    if change.files:
-        does["files"] = wanted.disrupts.get("files", "none")
+    for one in change.resources:
+        does[one.resource.kind] = wanted.disrupts.get(one.resource.kind, "none")
     if any(action == "restart" for unit in change.units for action in unit.actions):
         does["units"] = wanted.disrupts.get("units", "restart")
     if change.opaque:
@@ -306,44 +304,30 @@ def _named(names: Iterable[str], missing: Iterable[Any]) -> tuple[str, ...]:
     return tuple(name for name in names if name in absent)
 
 
-def _picked(
-    resources: tuple[Any, ...], key: str, difference: Difference, section: str = "directories"
-) -> tuple[Any, ...]:
-    names = {one[key] for one in difference.get(section, ())}
-    return tuple(resource for resource in resources if getattr(resource, key) in names)
+def _differing(difference: Difference) -> dict[tuple[str, str], Said]:
+    """What was found of each resource that is not as wanted, by kind and name."""
+    return {(kind.name, one[kind.key]): one for kind in KINDS.values() for one in difference.get(kind.name, ())}
 
 
-def _files(wanted: Wanted, difference: Difference) -> Iterable[FileChange]:
-    found = {one["path"]: one for one in difference.get("files", ())}
-    for file in wanted.files:
-        old = found.get(file.path)
-        if old is not None:
-            written = old.get("written")
-            yield FileChange(
-                file=file,
-                exists=bool(old["exists"]),
-                same_content=bool(old["exists"]) and old.get("digest") == file.digest,
-                old_text=old.get("text"),
-                old_mode=old.get("mode"),
-                old_owner=old.get("owner"),
-                old_group=old.get("group"),
-                drifted=written is not None and (old.get("digest") != written or written == file.digest),
-            )
+def _resources(wanted: Wanted, difference: Difference) -> tuple[ResourceChange, ...]:
+    found = _differing(difference)
+    places = ((one, (one.kind, one.named)) for one in wanted.resources)
+    return tuple(ResourceChange(one, found[place]) for one, place in places if place in found)
 
 
-def _unit(unit: Unit, found: Mapping[str, Any] | None, changed_paths: Set[str], again: str | None) -> UnitChange | None:
+def _unit(unit: Unit, found: Mapping[str, Any] | None, touched: Set[str], again: str | None) -> UnitChange | None:
     actions, reasons = [], []
     if found is not None and not found["enabled"]:
         actions.append("enable")
         reasons.append("not enabled")
-    touched = [path for path in unit.watches if path in changed_paths]
+    changed = [path for path in unit.watches if path in touched]
     if found is not None and found["active"] != "active":
         actions.append("restart" if found["active"] == "activating" else "start")
         reasons.append(str(found["active"]))
-    elif touched:
-        rereads = unit.refresh and (not unit.rereads or set(touched) <= set(unit.rereads))
+    elif changed:
+        rereads = unit.refresh and (not unit.rereads or set(changed) <= set(unit.rereads))
         actions.append("refresh" if rereads else "restart")
-        reasons.append(f"{', '.join(touched)} changed")
+        reasons.append(f"{', '.join(changed)} changed")
     elif found is not None and found["restart_pending"]:
         actions.append("restart")  # which files it was is not known any more
         reasons.append("an earlier run changed its files and was cut off")

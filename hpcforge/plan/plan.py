@@ -3,46 +3,41 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields
 from functools import cached_property
 from operator import attrgetter
 from typing import Any, Literal
 
 from hpcforge.cluster.model import Rollout
+from hpcforge.kinds.resource import Said
 from hpcforge.plan.admission import Declared, Drain, Shortfall
 from hpcforge.plan.clocks import ClockOff
 from hpcforge.plan.desired import (
     DISRUPTIONS,
-    Account,
     Check,
-    Directory,
     Disruption,
-    File,
     Need,
     OnRemove,
     Opaque,
+    R,
     Shape,
 )
+from hpcforge.plan.resources import AnyResource
 
 Reason = Literal[
     "new node", "input changed", "drifted", "taken back", "check failed", "forced", "reboot pending", "to be noted"
 ]
-# What of a role calls for a restart of the node; "due": an earlier run was cut off before it.
-RebootCause = Literal["packages", "files", "units", "opaque", "due"]
+# What of a role calls for a restart of the node: "packages", a kind, "units" or "opaque"; "due": an earlier run was cut
+# off before it.
+RebootCause = str
 
 
 @dataclass(frozen=True, slots=True)
-class FileChange:
-    """A file to be written. `old_text` is None where there is none to show: new, secret, or not text."""
+class ResourceChange:
+    """A resource that is not as wanted, and what the node said of it. No text of a secret is in there."""
 
-    file: File
-    exists: bool
-    same_content: bool  # only mode or owner differ
-    old_text: str | None
-    old_mode: str | None
-    old_owner: str | None
-    old_group: str | None
-    drifted: bool = False  # it is not what hpcforge last wrote: somebody else changed or removed it
+    resource: AnyResource
+    found: Said
 
 
 @dataclass(frozen=True)
@@ -76,11 +71,15 @@ class Owns:
     """All that a role has on a node, changed or not: what the node's receipt is to say."""
 
     packages: tuple[str, ...] = ()
-    files: tuple[str, ...] = ()
-    directories: tuple[str, ...] = ()
+    resources: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # names by kind
     units: tuple[str, ...] = ()
-    accounts: tuple[str, ...] = ()
     on_remove: OnRemove = "stop"
+
+    def plain(self) -> dict[str, Any]:
+        """As the node program is sent it."""
+        data = asdict(self)
+        resources = data.pop("resources")
+        return {**data, **resources}
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,16 +90,14 @@ class Change:
     packages: tuple[str, ...] = ()
     removes: tuple[PackageRemoval, ...] = ()
     unforeseen: tuple[str, ...] = ()  # packages for which the node cannot say yet what would go
-    directories: tuple[Directory, ...] = ()
-    files: tuple[FileChange, ...] = ()
-    accounts: tuple[Account, ...] = ()
+    resources: tuple[ResourceChange, ...] = ()  # in the order of the table of kinds
     units: tuple[UnitChange, ...] = ()
     opaque: OpaqueChange | None = None
     failed_checks: tuple[tuple[str, str], ...] = ()  # name and detail, where a failed check is why something is done
     checks: tuple[Check, ...] = ()  # run afterwards
     reason: Reason = "input changed"
     disruption: Disruption = "none"
-    owns: Owns = Owns()
+    owns: Owns = field(default_factory=Owns)
     noted: bool = True  # False: the node's receipt lacks some of it, and is to have it
     guard: bool = False
     shape: Shape = "free"
@@ -110,12 +107,14 @@ class Change:
         """The same with what it needs on its own node by that node's name."""
         return Change(tuple(n if n.nodes else Need(n.role, (node,)) for n in self.needs), *_BUT_NEEDS(self))
 
+    def of(self, kind: type[R]) -> list[tuple[R, Said]]:
+        """What changes of one kind, and what is there instead."""
+        return [(one.resource, one.found) for one in self.resources if isinstance(one.resource, kind)]
+
     def __bool__(self) -> bool:
         return bool(
             self.packages
-            or self.directories
-            or self.files
-            or self.accounts
+            or self.resources
             or self.units
             or self.opaque
             or self.failed_checks

@@ -6,14 +6,16 @@ import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from types import GenericAlias
 from typing import Any, Literal, Self
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model, field_validator, model_validator
 
 from hpcforge.blueprint.services import Offer
 from hpcforge.errors import ExpectedError
 from hpcforge.plan.desired import Disruption, OnRemove, Shape
+from hpcforge.plan.resources import TYPES, as_templates
 
 Expression = str  # a Jinja expression over `cluster`, `node` and, under `for_each`, `item`
 
@@ -44,15 +46,6 @@ class PackageSpec(ResourceSpec):
     name: str
 
 
-class DirectorySpec(ResourceSpec):
-    """A directory with its mode and owner."""
-
-    path: str
-    mode: str = "0755"
-    owner: str = "root"
-    group: str = "root"
-
-
 class FileSpec(ResourceSpec):
     """A file: exactly one of `template`, `content`, `source` and `secret` says what is in it."""
 
@@ -67,15 +60,6 @@ class FileSpec(ResourceSpec):
     scope: Literal["cluster", "node"] = "node"
     early: bool = False
     verify: tuple[str, ...] = ()  # "{file}" stands for the new content
-
-
-class AccountSpec(ResourceSpec):
-    """A Unix account."""
-
-    name: str
-    uid: str
-    home: str
-    shell: str = "/bin/bash"
 
 
 class UnitSpec(ResourceSpec):
@@ -97,16 +81,14 @@ class CheckSpec(ResourceSpec):
 
 
 class RoleSpec(_Spec):
-    """What `role.yaml` may say."""
+    """What `role.yaml` may say, but for the kinds of resources: those come from their table."""
 
     description: str
     on: Expression
     needs: tuple[str, ...] = ()
     packages: tuple[PackageSpec, ...] = ()
     replaces: tuple[str, ...] = ()  # packages that the distribution removes for these, where they are there
-    directories: tuple[DirectorySpec, ...] = ()
     files: tuple[FileSpec, ...] = ()
-    accounts: tuple[AccountSpec, ...] = ()
     units: tuple[UnitSpec, ...] = ()
     services: Mapping[str, Offer] = {}  # what blueprints may then say under `services`
     checks: tuple[CheckSpec, ...] = ()
@@ -115,13 +97,38 @@ class RoleSpec(_Spec):
     guard: bool = False
     shape: Shape = "free"
     sets_clock: Expression = "false"  # over `cluster`: whether it makes the node's clock right
-    disrupts: Mapping[Literal["packages", "files", "units", "opaque"], Disruption] = {}
+    disrupts: Mapping[str, Disruption] = {}  # by "packages", a kind, "units", "opaque"
+
+    def of(self, kind: str) -> tuple[ResourceSpec, ...]:
+        """What it says of one kind of resource."""
+        return tuple(getattr(self, kind))
+
+    @field_validator("disrupts")
+    @classmethod
+    def _of_parts(cls, disrupts: Mapping[str, Disruption]) -> Mapping[str, Disruption]:
+        for part in disrupts:
+            if part not in _PARTS:
+                raise ValueError(f"{part!r} is none of {', '.join(_PARTS)}")
+        return disrupts
 
     @model_validator(mode="after")
     def _no_reboot_under_guard(self) -> Self:
         if self.guard and "reboot" in self.disrupts.values():
             raise ValueError("a guarded role cannot ask for a reboot: the node would take itself for locked out")
         return self
+
+
+def _spec_of(kind: str) -> type[ResourceSpec]:
+    """What `role.yaml` may say of one kind of resource."""
+    if kind == "files":
+        return FileSpec
+    of = TYPES[kind]
+    return create_model(f"{of.__name__}Spec", __base__=ResourceSpec, __doc__=of.__doc__, **as_templates(of))
+
+
+_PARTS = ("packages", *TYPES, "units", "opaque")
+_KINDS: dict[str, Any] = {kind: (GenericAlias(tuple, (_spec_of(kind), ...)), ()) for kind in TYPES}
+_ROLE_SPEC: type[RoleSpec] = create_model("RoleSpec", __base__=RoleSpec, **_KINDS)
 
 
 @dataclass(frozen=True)
@@ -185,7 +192,7 @@ def _read_spec(path: Path) -> RoleSpec:
         data: Any = yaml.load(path.read_text("utf-8"), Loader=yaml.CBaseLoader)  # noqa: S506 - makes text only
         if isinstance(data, dict):
             data["packages"] = [{"name": p} if isinstance(p, str) else p for p in data.get("packages", [])]
-        return RoleSpec.model_validate(data)
+        return _ROLE_SPEC.model_validate(data)
     except yaml.YAMLError as error:
         raise RoleError(path, str(error)) from error
     except ValidationError as error:

@@ -6,10 +6,13 @@ import difflib
 from collections.abc import Iterator, Mapping, Sequence
 
 from hpcforge.blueprint.hostlist import fold
+from hpcforge.kinds.files import File
+from hpcforge.kinds.resource import Said
 from hpcforge.plan.clocks import ClockOff
 from hpcforge.plan.desired import DISRUPTIONS
 from hpcforge.plan.order import Order
-from hpcforge.plan.plan import Change, FileChange, Leaving, Plan, Removal
+from hpcforge.plan.plan import Change, Leaving, Plan, Removal
+from hpcforge.plan.resources import TYPES
 from hpcforge.report.text import duration, one_line, plural
 
 
@@ -60,11 +63,9 @@ def _removals(removals: Sequence[Removal]) -> list[str]:
             lines.append(f"  - {one.role}: all of it stays, and is no longer watched")
             continue
         lines += [f"  - {one.role}: unit {name}: stop" for name in owns.units]
-        lines += [f"  - {one.role}: file {path}" for path in owns.files]
-        lines += [
-            f"  - {one.role}: account {name}: lock, unless it was there before us; its home stays"
-            for name in owns.accounts
-        ]
+        for kind in reversed(TYPES):
+            said = (TYPES[kind].farewell(name) for name in owns.resources.get(kind, ()))
+            lines += [f"  - {one.role}: {text}" for text in said if text]
         if owns.packages:
             lines.append(f"  - {one.role}: packages {' '.join(owns.packages)}")
     return lines
@@ -89,18 +90,17 @@ def _waiting(jobs: Sequence[str], plan: Plan) -> str:
 def _body(change: Change, plan: Plan, new_files: bool) -> Iterator[str]:
     if change.packages:
         yield f"  + packages {' '.join(change.packages)}"
-    for one in change.removes:
-        yield f"  - package {one_line(one.name)} (removed by {one_line(', '.join(one.by))})"
+    for gone in change.removes:
+        yield f"  - package {one_line(gone.name)} (removed by {one_line(', '.join(gone.by))})"
     if change.unforeseen and not plan.offline:
         else_ = "else " if change.removes else ""
         names = " ".join(change.unforeseen)
         yield f"  ? what {else_}apt removes for {names} is not known yet: its lists lack it; nothing else may go"
-    for account in change.accounts:
-        yield f"  ~ account {account.name} (uid {account.uid})"
-    for directory in change.directories:
-        yield f"  ~ directory {directory.path}  {directory.mode} {directory.owner}:{directory.group}"
-    for file in change.files:
-        yield from _file(file, plan.texts, new_files)
+    for one in change.resources:
+        if isinstance(one.resource, File):
+            yield from _file(one.resource, one.found, plan.texts, new_files)
+        else:
+            yield f"  {one.resource.line(one.found)}"
     for unit in change.units:
         yield f"  ~ unit {unit.name}: {', '.join(unit.actions)} ({unit.reason})"
     if change.opaque:
@@ -116,23 +116,23 @@ def _body(change: Change, plan: Plan, new_files: bool) -> Iterator[str]:
         yield "  ~ all of it is as wanted; the node's receipt takes note of it"
 
 
-def _file(change: FileChange, texts: Mapping[str, str], new_files: bool) -> Iterator[str]:
-    file = change.file
+def _file(file: File, found: Said, texts: Mapping[str, str], new_files: bool) -> Iterator[str]:
     owned = f"{file.mode} {file.owner}:{file.group}"
-    if not change.exists:
+    if not found["exists"]:
         yield f"  + file {file.path}  {owned}{'  (secret)' if file.secret else ''}"
         if not (new_files and file.secret is None):
             return
-    elif change.same_content:
-        yield f"  ~ file {file.path}  {change.old_mode} {change.old_owner}:{change.old_group} -> {owned}"
+    elif file.same_content(found):
+        yield f"  ~ file {file.path}  {found['mode']} {found['owner']}:{found['group']} -> {owned}"
         return
     else:
         yield f"  ~ file {file.path}  {owned}{'  (secret)' if file.secret else ''}"
     if file.secret is None and file.digest is not None:
-        if change.exists and change.old_text is None:
+        text = found.get("text")
+        if found["exists"] and text is None:
             yield "      (what is there is not text, or too long to show)"
             return
-        old, new = (change.old_text or "").splitlines(), texts[file.digest].splitlines()
+        old, new = (text or "").splitlines(), texts[file.digest].splitlines()
         for line in difflib.unified_diff(old, new, "on the node", "wanted", lineterm="", n=2):
             yield f"      {line}"
 

@@ -43,7 +43,7 @@ def test_what_is_meant(text: str, nodes: tuple[str, ...] | None) -> None:
         ("twice", "is a partition and a rack with other nodes", "write the nodes"),
         ("all!", "empty part", "single commas"),
         ("!w01", "empty part", "single commas"),
-        ("all - w01", "neither a name nor a hostlist", "ranges like"),
+        ("all - w01", "has a space in it", None),
         ("w[1-1000000000]", "stands for", None),
         ("w.1", "names `w.1`, which is no name", "lower-case"),
     ],

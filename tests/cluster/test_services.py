@@ -12,6 +12,7 @@ from hpcforge.blueprint.schema import json_schema
 from hpcforge.blueprint.services import OfferError, load_offers
 from hpcforge.cluster import load
 from hpcforge.cluster.model import Cluster, Service
+from hpcforge.kinds.files import File
 from hpcforge.plan.compile import compile_desired
 from hpcforge.plan.role import load_roles
 from tests.shipped import ROOT
@@ -52,7 +53,7 @@ def cluster(folder: Path, roles: Path | None, said: str) -> Cluster:
 def logs_conf(of: Cluster, roles: Path) -> set[str]:
     desired = compile_desired(of, load_roles(roles), {})
     wanted = [one for node in desired.nodes.values() for one in node if one.role == "logs"]
-    return {desired.texts[file.digest or ""] for one in wanted for file in one.files}
+    return {desired.texts[file.digest or ""] for one in wanted for file in one.of(File)}
 
 
 def test_what_a_role_offers_may_be_said_and_is_used(tmp_path: Path, roles: Path) -> None:

@@ -63,7 +63,7 @@ def test_what_a_run_that_was_cut_off_left_is_not_taken_for_somebody_elses(tmp_pa
     new, newer, by_hand = digest("new\n"), digest("newer\n"), digest("by hand\n")
 
     def written(receipt, found):
-        return ownership.last_written(receipt, "one", str(path), found)
+        return ownership.last_written(receipt, "one", "files", str(path), found)
 
     assert [written(cut_off, found) for found in (None, new, by_hand)] == [None, new, new]
     path.write_text("new\n")

@@ -17,7 +17,7 @@ from hpcforge.node import bundle, contact, events, facts, main
 from .nodes import taken
 
 FOLDER = Path(node.__file__).parent
-STAY = {"__init__", "bundle", "contact"}
+STAY = {"hpcforge.node.__init__", "hpcforge.node.bundle", "hpcforge.node.contact"}
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="the node program runs as root")
 
 
@@ -35,16 +35,18 @@ def answers(request: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def test_every_module_travels():
-    assert set(bundle.MODULES) | STAY == {path.stem for path in FOLDER.glob("*.py")}
+    there = {f"hpcforge.node.{path.stem}" for path in FOLDER.glob("*.py")} - STAY
+    kinds = {f"hpcforge.node.kinds.{path.stem}" for path in FOLDER.glob("kinds/[!_]*.py")}
+    assert set(bundle.MODULES) == {*there, *kinds, "hpcforge.kinds", "hpcforge.node.kinds"}
 
 
 @pytest.mark.parametrize("name", bundle.MODULES)
 def test_python_3_9_and_standard_library_only(name):
-    tree = ast.parse((FOLDER / f"{name}.py").read_text(), feature_version=(3, 9))
+    tree = ast.parse(bundle.sources()[name], feature_version=(3, 9))
     imported = {alias.name for at in ast.walk(tree) if isinstance(at, ast.Import) for alias in at.names}
     imported |= {str(at.module) for at in ast.walk(tree) if isinstance(at, ast.ImportFrom)}
     for module in imported:
-        own = module == "hpcforge.node" or module.removeprefix("hpcforge.node.") in bundle.MODULES
+        own = module == "hpcforge.node" or module in bundle.MODULES
         assert own or module.split(".")[0] in sys.stdlib_module_names
 
 

@@ -165,9 +165,10 @@ def test_what_is_no_longer_wanted_goes_but_packages_only_where_the_role_says_so(
 
 def test_a_leaving_node_is_shown_with_its_jobs(cluster: Cluster, desired: Desired) -> None:
     head = replace(seen(node="head"), answers={SLURM_JOBS: "71|w9\n72|w[8-9]\n", SLURM_NODES: ""})
+    owns = Owns(resources={"files": ("/etc/munge/munge.key",)})
     gone = (
         Leaving("w8", "10.0.0.8", True, "no route to 10.0.0.8", ()),
-        Leaving("w9", "10.0.0.9", True, None, (Removal("munge", Owns(files=("/etc/munge/munge.key",))),)),
+        Leaving("w9", "10.0.0.9", True, None, (Removal("munge", owns),)),
     )
     text = plan_text(diff(cluster, desired, {"head": head}, gone))
     unreachable = "unreachable (no route to 10.0.0.8): the cluster forgets it, but it keeps its keys and certificate"

@@ -12,6 +12,7 @@ from hpcforge.blueprint.edit import edited
 from hpcforge.blueprint.membership import Newcomers, added
 from hpcforge.cluster import Loaded, load
 from hpcforge.cluster.model import Cluster
+from hpcforge.kinds.files import File
 from hpcforge.plan.desired import Desired, Unit, Wanted
 
 REPOSITORY = Path(__file__).parents[2]
@@ -50,7 +51,7 @@ def test_a_new_worker_changes_files_on_the_head_and_on_itself_only(
 def test_no_worker_holds_slurms_configuration(compiled: Callable[[Cluster], Desired]) -> None:
     desired = compiled(load(REHEARSAL).cluster)
     for node, roles in desired.nodes.items():
-        files = [file.path for wanted in roles for file in wanted.files]
+        files = [file.path for wanted in roles for file in wanted.of(File)]
         assert ("/etc/slurm/slurm.conf" in files) == (node == "head")
 
 

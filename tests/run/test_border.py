@@ -34,7 +34,9 @@ from hpcforge.cluster.model import (
 )
 from hpcforge.engines.answers import EVENTS, Hearing
 from hpcforge.engines.tasks import Command, Event, Program, Task, result
-from hpcforge.plan.desired import Check, Desired, File, Need, Unit, Wanted
+from hpcforge.kinds import KINDS
+from hpcforge.kinds.files import File
+from hpcforge.plan.desired import Check, Desired, Need, Unit, Wanted
 from hpcforge.plan.diff import SLURM_NODES, diff
 from hpcforge.plan.plan import Plan
 from hpcforge.plan.roster import PATH as ROSTER_PATH
@@ -105,9 +107,7 @@ def wanted(role: str, *needs: Need) -> Wanted:
     return Wanted(
         role=role,
         packages=(role,),
-        directories=(),
-        files=(text,),
-        accounts=(),
+        resources=(text,),
         units=(Unit(f"{role}.service", (text.path,)),),
         checks=(Check("it answers", ("true",), None, 1.0),),
         needs=needs,
@@ -164,6 +164,7 @@ def difference(role: str) -> Line:
         "packages": [role],
         "removes": [{"name": "other", "by": [role]}],
         "unforeseen": ["newer"],
+        **{kind: [] for kind in KINDS},
         "directories": [{"path": "/etc/d", "exists": False, "kind": None, "mode": None, "owner": None, "group": None}],
         "files": [{"path": path, "exists": True, "kind": "file", **OLD, **OWNED}],
         "accounts": [{"name": "a", "exists": True, "uid": 1, "gid": 1, "home": "/h", "shell": "/s"}],

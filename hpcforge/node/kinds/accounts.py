@@ -1,5 +1,7 @@
 """Unix accounts: each with a group of its own name and number. Nothing is ever deleted or renumbered.
 
+The receipt has whether we made it.
+
 An account that is wanted no more has its password locked and is made to have expired, on the second day of 1970: nobody
 logs in to it any more, by whatever means. One that is wanted again no longer expires; its password stays locked.
 """
@@ -7,24 +9,22 @@ logs in to it any more, by whatever means. One that is wanted again no longer ex
 from __future__ import annotations
 
 import grp
+import os
 import pwd
-import time
-from collections.abc import Sequence
 from pathlib import Path
 
-from hpcforge.node import commands
-from hpcforge.node.events import Json, NodeError
+from hpcforge.node import unix
+from hpcforge.node.events import Json, NodeError, Report
+from hpcforge.node.kinds import Need
 
 HOME_MODE = "0750"  # for others a home is closed; the group is the account's own
 _SHADOW = Path("/etc/shadow")
-_TIMEOUT_S = 60
 _LOCKED = "1"  # our mark: the day of 1970 on which the account expired
-_TRIES = 10  # while somebody else edits /etc/passwd
 
 
 def compare(wanted: Json) -> Json | None:
     """What there is of an account, when it is not what is wanted."""
-    user, gid = _user(wanted["name"]), _group(wanted["name"])
+    user, gid = _user(wanted["name"]), unix.gid(wanted["name"])
     if user is None:
         return {"name": wanted["name"], "exists": False, "uid": None, "gid": gid, "home": None, "shell": None}
     found = (user.pw_uid, user.pw_gid, gid, user.pw_dir, user.pw_shell)
@@ -50,31 +50,75 @@ def put(wanted: Json) -> str | None:
     """Make an account so; what was changed, or None. NodeError where its name or number is somebody else's."""
     name, number = wanted["name"], wanted["uid"]
     user = _user(name)
-    _refuse_conflicts(name, number, user)
+    in_the_way = obstacle(wanted, None)
+    if in_the_way:
+        raise NodeError(in_the_way)
     changes = []
-    if _group(name) is None:
-        _edit(["groupadd", "--gid", str(number), "--", name])
+    if unix.gid(name) is None:
+        unix.edit(["groupadd", "--gid", str(number), "--", name])
         changes.append("group")
     if user is None:
         numbers = (f"--uid={number}", f"--gid={number}")
         home = (f"--home-dir={wanted['home']}", "--create-home", "-K", f"HOME_MODE={HOME_MODE}")
-        _edit(["useradd", *numbers, *home, f"--shell={wanted['shell']}", "--", name])
+        unix.edit(["useradd", *numbers, *home, f"--shell={wanted['shell']}", "--", name])
         return "created"
     if _locked(name):
-        _edit(["usermod", "--expiredate", "", "--", name])
+        unix.edit(["usermod", "--expiredate", "", "--", name])
         changes.append("unlocked")
     for option, old, new in (("shell", user.pw_shell, wanted["shell"]), ("home", user.pw_dir, wanted["home"])):
         if old != new:
-            _edit(["usermod", f"--{option}", new, "--", name])
+            unix.edit(["usermod", f"--{option}", new, "--", name])
             changes.append(f"{option} {old} -> {new}")
     return ", ".join(changes) or None
+
+
+def obstacle(wanted: Json, known: bool | None) -> str | None:  # noqa: ARG001
+    """Its name or number is somebody else's."""
+    name, number = wanted["name"], wanted["uid"]
+    user, gid = _user(name), unix.gid(name)
+    if user is not None and (user.pw_uid, user.pw_gid) != (number, number):
+        return (
+            f"account {name!r} has uid {user.pw_uid} and gid {user.pw_gid} on this node, the blueprint says {number}; "
+            "its files would change hands, so renumber it by hand or change the blueprint"
+        )
+    if gid is not None and gid != number:
+        return f"group {name!r} has gid {gid} on this node, {number} is wanted; renumber it by hand"
+    for what, other in (("uid", _name_of_user(number)), ("gid", _name_of_group(number))):
+        if other is not None and other != name:
+            return f"{what} {number}, wanted for {name!r}, belongs to {other!r} on this node"
+    return None
+
+
+def own(name: str, change: Json | None, made: set[str]) -> bool:  # noqa: ARG001
+    """Whether we are to make it."""
+    return not is_there(name)
+
+
+def put_back(name: str, known: bool, report: Report) -> str | None:
+    """Lock an account that we made, unless it is the one that we come in by."""
+    if not known:
+        if is_there(name):
+            report.warning(
+                f"account {name} was there before hpcforge, and so is not locked; to lock it: "
+                f"usermod --lock --expiredate {_LOCKED} {name}"
+            )
+        return None
+    if name == os.environ.get("SUDO_USER"):
+        report.warning(f"account {name} is the one that hpcforge logs in to: not locked, and no longer watched")
+        return None
+    return lock(name)
+
+
+def room(wanted: Json) -> list[Need]:
+    """A home from /etc/skel, and /etc/passwd, group and shadow with their copies."""
+    return [Need(wanted["home"], unix.EDIT_BYTES, 8), Need("/etc", unix.EDIT_BYTES, 4)]
 
 
 def lock(name: str) -> str | None:
     """Let nobody log in to an account any more; "locked", or None where it is so or there is no such account."""
     if _user(name) is None or _locked(name):
         return None
-    _edit(["usermod", "--lock", "--expiredate", _LOCKED, "--", name])
+    unix.edit(["usermod", "--lock", "--expiredate", _LOCKED, "--", name])
     return "locked"
 
 
@@ -86,40 +130,9 @@ def _locked(name: str) -> bool:
     return any(line.split(":")[0] == name and line.split(":")[7:8] == [_LOCKED] for line in lines)
 
 
-def _refuse_conflicts(name: str, number: int, user: pwd.struct_passwd | None) -> None:
-    if user is not None and (user.pw_uid, user.pw_gid) != (number, number):
-        raise NodeError(
-            f"account {name!r} has uid {user.pw_uid} and gid {user.pw_gid} on this node, the blueprint says {number}; "
-            "its files would change hands, so renumber it by hand or change the blueprint"
-        )
-    gid = _group(name)
-    if gid is not None and gid != number:
-        raise NodeError(f"group {name!r} has gid {gid} on this node, {number} is wanted; renumber it by hand")
-    for what, other in (("uid", _name_of_user(number)), ("gid", _name_of_group(number))):
-        if other is not None and other != name:
-            raise NodeError(f"{what} {number}, wanted for {name!r}, belongs to {other!r} on this node")
-
-
-def _edit(argv: Sequence[str]) -> None:
-    for attempt in range(_TRIES):
-        outcome = commands.run(argv, _TIMEOUT_S)
-        if outcome.rc == 0:
-            return
-        if "try again later" not in outcome.stderr or attempt == _TRIES - 1:
-            raise NodeError(f"{argv[0]} {argv[-1]}: {outcome.stderr.strip() or f'exit status {outcome.rc}'}")
-        time.sleep(1)
-
-
 def _user(name: str) -> pwd.struct_passwd | None:
     try:
         return pwd.getpwnam(name)
-    except KeyError:
-        return None
-
-
-def _group(name: str) -> int | None:
-    try:
-        return grp.getgrnam(name).gr_gid
     except KeyError:
         return None
 
