@@ -104,9 +104,9 @@ def _facts(draft: Draft, catalog: Catalog) -> Findings:
 
 def _swallowed(declared: Shape, reserve: s.Reserve) -> Iterator[str]:
     cores = declared.sockets * declared.cores_per_socket
-    if reserve.cores >= cores:
+    if reserve.cores is not None and reserve.cores >= cores:
         yield f"it has {cores} cores"
-    if reserve.memory_gib >= declared.memory_gib:
+    if reserve.memory_gib is not None and reserve.memory_gib >= declared.memory_gib:
         yield f"it has {declared.memory_gib} GiB"
 
 

@@ -18,10 +18,12 @@ from hpcforge.catalog import Catalog
 from hpcforge.cluster import model as m
 from hpcforge.cluster.checks import shape
 from hpcforge.cluster.networks import Networks, networks
+from hpcforge.cluster.reserve import usual_cores, usual_memory_mib
 from hpcforge.cluster.select import words, worker_words
 from hpcforge.fabric.graph import Fabric
 from hpcforge.fabric.slurm import Topology, compute_fabric, topology
 
+_NO_RESERVE = s.Reserve.model_construct(cores=0, memory_gib=0)
 _UNKNOWN_MACHINE = InventoryNode.model_construct()
 
 
@@ -92,7 +94,8 @@ def _nodes(
             on = {network.name: addressed.addresses[network.name].get(name) for network in addressed.all}
             addresses = {network: address for network, address in on.items() if address}
             bmc = _bmc(machine, addresses.get(addressed.bmc or ""))
-            nodes.append(_node(name, key, group, override, machine, addresses, bmc, catalog, places.get(name)))
+            reserve = blueprint.slurm.reserve if "worker" in group.functions else _NO_RESERVE
+            nodes.append(_node(name, key, group, override, machine, addresses, bmc, catalog, places.get(name), reserve))
     return nodes
 
 
@@ -106,8 +109,10 @@ def _node(
     bmc: m.Bmc | None,
     catalog: Catalog,
     place: tuple[str, int] | None,
+    reserve: s.Reserve,
 ) -> m.Node:
     declared = shape(group, override, catalog)
+    cores, memory_gib = reserve.cores, reserve.memory_gib
     (_, address), *others = addresses.items()  # its own first
     return m.Node(
         name=name,
@@ -129,6 +134,8 @@ def _node(
         serial=machine.serial,
         note=machine.note,
         reason=override.reason if override else None,
+        reserve_cores=usual_cores(declared.sockets, declared.cores_per_socket) if cores is None else cores,
+        reserve_memory_mib=usual_memory_mib(declared.memory_gib) if memory_gib is None else memory_gib * 1024,
     )
 
 
@@ -202,8 +209,6 @@ def _slurm(slurm: s.Slurm, known: Known, fabrics: Sequence[Fabric]) -> m.Slurm:
     """`known` are the words for workers."""
     return m.Slurm(
         controller=slurm.controller,
-        reserve_cores=slurm.reserve.cores,
-        reserve_memory_mib=slurm.reserve.memory_gib * 1024,
         enforce=slurm.enforce,
         partitions=tuple(
             m.Partition(name, sure(partition.nodes, known), partition.default, partition.max_time.upper())

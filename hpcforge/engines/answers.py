@@ -48,6 +48,9 @@ class NoFacts(TypedDict):
     time_s: NotRequired[TimeS]
 
 
+_Disruption = Literal["none", "restart", "drain", "reboot", "destroys-data"]
+
+
 class Unit(TypedDict):
     """A unit that is not as wanted."""
 
@@ -77,6 +80,14 @@ class Goes(TypedDict):
     by: list[Word]
 
 
+class Obstacle(TypedDict):
+    """Something that is in the way of what is wanted."""
+
+    kind: Word
+    name: Path
+    why: str
+
+
 class _Difference(TypedDict):
     role: Word
     packages: list[Word]
@@ -86,11 +97,23 @@ class _Difference(TypedDict):
     checks: list[FailedCheck]
     opaque: OldOpaque | None
     reboot: bool
+    obstacles: list[Obstacle]
+
+
+class Stays(TypedDict):
+    """What stays on the node of what goes, and why."""
+
+    kind: Word
+    names: list[Path]
+    why: str
 
 
 class _Surplus(TypedDict):
     units: NotRequired[list[Word]]
     packages: NotRequired[list[Word]]
+    trees: NotRequired[list[Path]]
+    stays: NotRequired[list[Stays]]
+    disrupts: NotRequired[_Disruption]
     on_remove: Literal["keep", "stop", "purge"]
 
 
@@ -216,6 +239,10 @@ class _Warning(TypedDict):
     detail: str
 
 
+class _Remains(TypedDict):
+    stays: list[Stays]
+
+
 class _Failed(TypedDict):
     role: Word | None
     kind: Word
@@ -261,6 +288,7 @@ EVENTS: dict[str, Any] = {
     "changed": _Changed,
     "progress": _Progress,
     "warning": _Warning,
+    "remains": _Remains,
     "failed": _Failed,
     "skipped": _Skipped,
     "role_done": _RoleDone,

@@ -29,7 +29,7 @@ class Account(Resource):
     @classmethod
     def farewell(cls, name: str) -> str | None:
         """It is locked, never deleted."""
-        return f"account {name}: lock, unless it was there before us; its home stays"
+        return f"account {name}: lock"
 
 
 class Found(TypedDict):

@@ -32,6 +32,8 @@ MODULES = (
     "hpcforge.node.apart",
     "hpcforge.node.others",
     "hpcforge.node.originals",
+    "hpcforge.node.trees",
+    "hpcforge.node.remains",
     "hpcforge.node.ownership",
     "hpcforge.node.space",
     "hpcforge.node.guard",

@@ -22,6 +22,7 @@ def observe(request: Json, report: Report) -> Json:
     commands = _Commands(wanted, asks)
     commands.start()  # most of them wait for other programs; what follows goes on meanwhile
     remembered = receipt.load()
+    told = _receipt(remembered, wanted, bool(wanted or request.get("surplus")))
     if remembered.trouble:
         report.warning(f"{remembered.trouble}; every restart and all opaque work are taken as due")
     lacking = _packages(wanted, report)
@@ -42,7 +43,7 @@ def observe(request: Json, report: Report) -> Json:
             "reboot": remembered.reboot_due(role["role"]),
         }
         if any(value for key, value in difference.items() if key != "role"):
-            differences.append(difference)
+            differences.append({**difference, "obstacles": _obstacles(role, difference, remembered, told["surplus"])})
     answers = commands.answers(report)
     report.emit(
         {
@@ -51,7 +52,7 @@ def observe(request: Json, report: Report) -> Json:
             "differs": differences,
             "reads": reads,
             "answers": answers,
-            "receipt": _receipt(remembered, wanted, bool(wanted or request.get("surplus"))),
+            "receipt": told,
             "reverted": list(remembered.reverted),
             "armed": _armed(),
             "at_work": lock.holder(),
@@ -120,6 +121,21 @@ class _Commands(threading.Thread):
         self.join()
         pairs = ((place, detail) for place, detail in zip(self.places, self.details) if detail is not None)
         return [{"name": check["name"], "detail": detail} for (index, check), detail in pairs if index == role_index]
+
+
+def _obstacles(role: Json, difference: Json, remembered: Receipt, surplus: Json) -> list[Json]:
+    """What converge would refuse to make so of a role, and why. What is removed before is in nobody's way."""
+    paths = [kind.name for kind in TABLE if kind.key == "path"]
+    going = [path for left in surplus.values() for kind in (*paths, "trees") for path in left.get(kind, ())]
+    found = []
+    for kind in TABLE:
+        differs = {one[kind.key] for one in difference.get(kind.name, ())}
+        for item in role.get(kind.name, ()):
+            name = item[kind.key]
+            if name in differs and not any(f"{name}/".startswith(f"{path}/") for path in going):
+                why = acts(kind.name).obstacle(item, ownership.known(remembered, kind.name, name))
+                found += [{"kind": kind.one, "name": name, "why": why}] if why else []
+    return found
 
 
 def _compare(role: Json, kind: Kind, remembered: Receipt, report: Report) -> list[Json]:

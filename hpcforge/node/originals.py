@@ -34,7 +34,7 @@ def keep(path: str, folder: Path = FOLDER) -> Json | None:
     if entry.kind != "file":
         raise NodeError(f"{path} is neither a file nor a symbolic link")
     if entry.digest is None or entry.data is None:
-        raise TooLargeError(f"{path} is larger than {files.SIZE_LIMIT} bytes, too much to be kept; move it away")
+        raise _too_large(path)
     directory = paths.open_private(folder)
     try:
         with contextlib.suppress(FileNotFoundError):
@@ -44,6 +44,15 @@ def keep(path: str, folder: Path = FOLDER) -> Json | None:
     finally:
         os.close(directory)
     return {**rights, "kept": entry.digest}
+
+
+def obstacle(path: str) -> str | None:
+    """Why what is at a path cannot be kept, as it has to be before it is replaced for the first time."""
+    try:
+        entry = files.look(path, limit=0)
+    except NodeError as error:
+        return str(error)
+    return str(_too_large(path)) if entry and entry.kind == "file" and entry.digest is None else None
 
 
 def put_back(path: str, before: Json | None, folder: Path = FOLDER) -> str | None:
@@ -68,6 +77,10 @@ def put_back(path: str, before: Json | None, folder: Path = FOLDER) -> str | Non
             raise UnsafeError(f"{path}: {error.strerror}") from None
     finally:
         os.close(directory)
+
+
+def _too_large(path: str) -> TooLargeError:
+    return TooLargeError(f"{path} is larger than {files.SIZE_LIMIT} bytes, too much to be kept; move it away")
 
 
 def _put_back(directory: int, name: str, path: str, before: Json | None, folder: Path) -> str | None:

@@ -11,14 +11,16 @@ import json
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
 from hpcforge.kinds import KINDS
-from hpcforge.node import units
+from hpcforge.node import files, remains, units
 from hpcforge.node.events import Json, NodeError
 from hpcforge.node.kinds import Known, acts, made
 from hpcforge.node.receipt import Receipt
 
+_MANNER = ("on_remove", "leaves", "disrupts")  # how a role goes, and what it does to jobs
 # Directories first: what is made on the way to a file may be wanted for itself.
 _IN_TURN = sorted(KINDS, key=lambda kind: kind != "directories")
-KEYS = {**{kind.name: kind.key for kind in KINDS.values()}, "units": "name"}  # what names one of each
+# What names one of each. A tree is what a role's own code makes.
+KEYS = {**{kind.name: kind.key for kind in KINDS.values()}, "units": "name", "trees": "path"}
 
 
 def intend(receipt: Receipt, work: Sequence[Json], lacking: Collection[str] = ()) -> Receipt:
@@ -28,7 +30,7 @@ def intend(receipt: Receipt, work: Sequence[Json], lacking: Collection[str] = ()
     before = _units_before(roles, work)
     for role in work:
         entry = roles.setdefault(role["role"], _empty())
-        entry["on_remove"] = role.get("owns", {}).get("on_remove") or entry["on_remove"]
+        entry.update({key: value for key, value in _owns(role).items() if key in _MANNER})
         entry["packages"] += [
             name for name in role.get("packages", ()) if name in lacking and name not in entry["packages"]
         ]
@@ -46,6 +48,8 @@ def intend(receipt: Receipt, work: Sequence[Json], lacking: Collection[str] = ()
                     had = _renewed(had, digest_of(change))
                 if had is not None:
                     entry[kind][name] = had
+        for path in _names(role, "trees"):
+            entry["trees"][path] = _tree(path, entry["trees"].get(path), paths, coded=role["role"] in receipt.opaque)
         entry["units"].update({name: before[name] for name in _names(role, "units") if name in before})
     return receipt._replace(roles=roles)
 
@@ -108,21 +112,27 @@ def last_written(receipt: Receipt, role: str, kind: str, name: str, found: str |
 
 
 def surplus(receipt: Receipt, wanted: Sequence[Json]) -> Json:
-    """By role, what the receipt owns and none of the wanted roles wants; only what is not empty.
+    """By role, what the receipt owns and none of the wanted roles wants, and what of it stays; only what is not empty.
 
-    Directories that were there before us are not spoken of, nor packages of a role that keeps them. Accounts that were
-    are: whoever takes a user out is to hear that she still gets in.
+    Directories that were there before us are not spoken of. Accounts that were are: whoever takes a user out is to hear
+    that she still gets in.
     """
+    roles = {role["role"] for role in wanted}
     kept = {kind: {item[key] for role in wanted for item in role.get(kind, ())} for kind, key in KEYS.items()}
     kept["packages"] = {name for role in wanted for name in role.get("packages", ())}
     found: Json = {}
     for role, entry in reversed(list(receipt.roles.items())):
         left: Json = {}
+        going = {kind: [name for name in entry[kind] if name not in kept[kind]] for kind in ("packages", "trees")}
         for kind, names in _removable(entry).items():
             left[kind] = [name for name in names if name not in kept[kind]]
             kept[kind] |= set(names)  # two roles may share one thing: it is told of once
-        if any(left.values()):
-            found[role] = {**{kind: names for kind, names in left.items() if names}, "on_remove": entry["on_remove"]}
+        whole, coded = role not in roles, role in receipt.opaque
+        if any(left.values()) or (whole and coded):
+            stays = remains.expected(role, entry, {**left, **going}, whole, coded)
+            does = entry["disrupts"] if left["trees"] else "none"
+            told = {**left, "on_remove": entry["on_remove"], "stays": stays, "disrupts": does}
+            found[role] = {key: value for key, value in told.items() if value and value != "none"}
     return found
 
 
@@ -132,6 +142,7 @@ def unowned(receipt: Receipt, wanted: Sequence[Json]) -> list[str]:
         role["role"]
         for role in wanted
         if role["role"] not in receipt.roles
+        or list(role.get("leaves", ())) != receipt.roles[role["role"]]["leaves"]
         or any(
             item[key] not in receipt.roles[role["role"]][kind]
             for kind, key in KEYS.items()
@@ -194,7 +205,7 @@ def _without_was(had: Known) -> Known:
 
 
 def _empty() -> Json:
-    return {"packages": [], **{kind: {} for kind in KEYS}, "on_remove": "stop"}
+    return {"packages": [], **{kind: {} for kind in KEYS}, "leaves": [], "on_remove": "stop", "disrupts": "none"}
 
 
 def _copied(entry: Json) -> Json:
@@ -204,7 +215,12 @@ def _copied(entry: Json) -> Json:
 def _names(role: Json, kind: str) -> Iterator[str]:
     """Names of one kind of resource that a role owns, those that are to be changed first."""
     changing = [item[KEYS[kind]] for item in role.get(kind, ())]
-    return iter(dict.fromkeys([*changing, *role.get("owns", {}).get(kind, ())]))
+    return iter(dict.fromkeys([*changing, *_owns(role).get(kind, ())]))
+
+
+def _owns(role: Json) -> Json:
+    found: Json = role.get("owns") or {}
+    return found
 
 
 def _first(values: Iterator[object]) -> object | None:
@@ -213,7 +229,8 @@ def _first(values: Iterator[object]) -> object | None:
 
 def made_for(entry: Json) -> Iterator[str]:
     """The directories that were made for what a role has."""
-    yield from (path for kind in KINDS for known in entry[kind].values() for path in made(known))
+    kinds = (*KINDS, "trees")
+    yield from (path for kind in kinds for known in entry[kind].values() for path in made(known))
 
 
 def _removable(entry: Json) -> Mapping[str, list[str]]:
@@ -221,6 +238,13 @@ def _removable(entry: Json) -> Mapping[str, list[str]]:
         "packages": list(entry["packages"]) if entry["on_remove"] == "purge" else [],
         **{kind: [name for name, known in entry[kind].items() if known != []] for kind in KEYS},
     }
+
+
+def _tree(path: str, known: list[str] | None, paths: set[str], coded: bool) -> list[str]:
+    """What its role's code has yet to make, or made (`coded`) under a hpcforge that did not write that down."""
+    if known is not None:
+        return known
+    return [path, *files.parents(path, paths)] if coded else list(acts("directories").own(path, None, paths))
 
 
 def _units_before(roles: Mapping[str, Json], work: Sequence[Json]) -> Mapping[str, Json]:

@@ -9,7 +9,8 @@ and what was in its place before.
 
     {"packages": [those that were missing and that we installed],
      "units": {name: {"enabled": bool, "active": bool} before us},
-     "on_remove": "keep" | "stop" | "purge",
+     "trees": {path: as the module of directories has it, of what the role's own code makes},
+     "on_remove": "keep" | "stop" | "purge", "leaves": [{"path", "why"}], "disrupts": as in a plan, to be without trees,
      KIND: {name: what the module of that kind (`hpcforge.node.kinds`) has to know to put back what was there before}}
 
 Where that has `before`, it is null where there was nothing, "unknown" where a resource was as wanted when it was first
@@ -35,7 +36,7 @@ from hpcforge.node.events import BusyError, Json, NodeError, Report
 FOLDER = Path("/var/lib/hpcforge")
 SCHEMA = 3
 _KINDS_OF_2 = ("accounts", "directories", "files")  # an hpcforge that reads no later schema knows no others
-_OF_EVERY_ROLE = ("packages", "units", "on_remove")
+_OF_EVERY_ROLE = ("packages", "units", "on_remove", "trees", "leaves", "disrupts")
 NAME = "receipt.json"
 _FIRST = "state.json"  # its name under schema 1, which knew only restarts and opaque work
 
@@ -91,6 +92,7 @@ def boot_id() -> str:
 
 
 EMPTY = Receipt()
+_SINCE: Json = {"trees": {}, "leaves": [], "disrupts": "none"}  # of a role, what an older hpcforge did not write down
 
 
 def load(folder: Path = FOLDER) -> Receipt:
@@ -205,7 +207,7 @@ def _parsed(path: Path, data: bytes) -> Receipt:
         if schema == 1:
             return found
         return found._replace(
-            roles={role: _with_every_kind(entry) for role, entry in document["roles"].items()},
+            roles={role: {**entry, **_lacking(entry)} for role, entry in document["roles"].items()},
             cluster=document["cluster"],
             run=Run(**document["run"]),
             hpcforge=document["hpcforge"],
@@ -216,13 +218,16 @@ def _parsed(path: Path, data: bytes) -> Receipt:
         return EMPTY._replace(trouble=f"{path} is damaged ({len(data)} bytes)")
 
 
-def _with_every_kind(entry: Json) -> Json:
-    return {**entry, **{kind: {} for kind in KINDS if kind not in entry}}
+def _lacking(entry: Json) -> Json:
+    """What an earlier hpcforge did not write."""
+    every = {**{kind: {} for kind in KINDS}, **_SINCE}
+    return {key: empty for key, empty in every.items() if key not in entry}
 
 
 def _without_empty(entry: Json) -> Json:
-    """As written: a kind that schema 2 does not know is not spoken of without need."""
-    return {key: value for key, value in entry.items() if value or key in (*_OF_EVERY_ROLE, *_KINDS_OF_2)}
+    """As written: what an earlier hpcforge does not know is not spoken of without need."""
+    lacking = _lacking(dict.fromkeys(("packages", "units", "on_remove", *_KINDS_OF_2)))
+    return {key: value for key, value in entry.items() if key not in lacking or value != lacking[key]}
 
 
 def _checksum(document: Json) -> str:

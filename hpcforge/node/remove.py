@@ -13,15 +13,23 @@ from functools import partial
 from pathlib import Path
 from typing import Optional
 
-from hpcforge.kinds import KINDS, TABLE, Kind
-from hpcforge.node import guard, lock, originals, ownership, packages, paths, receipt, starts, units
+from hpcforge.kinds import TABLE, Kind
+from hpcforge.node import guard, lock, originals, ownership, packages, paths, receipt, remains, starts, trees, units
 from hpcforge.node.events import Json, NodeError, Report
-from hpcforge.node.kinds import acts
+from hpcforge.node.kinds import UNKNOWN, acts
 from hpcforge.node.receipt import Receipt
 
 Act = Callable[[Json, str], Optional[str]]  # what the receipt has of a role, a name in it -> what was done
 _LISTS = (*ownership.KEYS, "packages")
 _REHEARSALS = "labs"  # of whoever works on this machine: disks and keys, and file systems that are mounted
+_OURS = (
+    {
+        "kind": "path",
+        "names": [str(receipt.FOLDER / _REHEARSALS)],
+        "why": "rehearsals of whoever works on this machine: `hpcforge rehearse down` removes them",
+    },
+    {"kind": "path", "names": ["/run/hpcforge"], "why": "what was done here last, in memory until the next restart"},
+)
 _LEFT_BY_A_KILLED_RUN = re.compile(r"\.hpcforge-[0-9a-f]{16}")
 
 
@@ -39,7 +47,10 @@ def remove(request: Json, report: Report) -> None:
         _take_away([role for role in work if role.get("on_remove") != "keep"], remembered, report)
         done = [role for role in work if role["role"] not in report.failures]
         left = ownership.forget(remembered, done)
-        _directories([role for role in done if role.get("on_remove") != "keep"], remembered, left, report)
+        made = _directories([role for role in done if role.get("on_remove") != "keep"], remembered, left, report)
+        if remembered.roles:  # else an earlier request did it, and what stayed then is not known any more
+            stays = [*_remains(done, remembered, left, made), *(_OURS if leave else ())]
+            report.emit({"event": "remains", "stays": remains.found(stays, [], [])})
         receipt.save(left)
         left = _end_guarded(work, left, report)
         originals.tidy(left, guard.kept(guard.armed()))
@@ -61,6 +72,7 @@ def _take_away(work: Sequence[Json], remembered: Receipt, report: Report) -> Non
     if any(role["units"] or role["files"] for role in work):
         units.reload()
     each("unit", "units", partial(_unit_back, moved))
+    each("directory", "trees", _tree_gone)
     _purge(work, report)
     for kind in reversed(TABLE):
         if kind.early:
@@ -172,6 +184,11 @@ def _unit_back(moved: Collection[str], entry: Json, name: str) -> str | None:
     return units.bring_up(name, actions) if actions else None
 
 
+def _tree_gone(entry: Json, path: str) -> str | None:
+    """What a role's own code made; what was there before it is not its own."""
+    return trees.remove(path) if entry["trees"][path] else None
+
+
 def _purge(work: Sequence[Json], report: Report) -> None:
     roles = [role for role in work if role["packages"] and report.goes_on(role)]
     names = list(dict.fromkeys(name for role in roles for name in role["packages"]))
@@ -189,13 +206,36 @@ def _purge(work: Sequence[Json], report: Report) -> None:
                 report.changed(role["role"], "package", name, "purged")
 
 
-def _directories(work: Sequence[Json], remembered: Receipt, left: Receipt, report: Report) -> None:
-    """Directories that were made for these roles and that nobody else has go, the deepest first, if they are empty."""
+def _remains(done: Sequence[Json], remembered: Receipt, left: Receipt, directories: Sequence[str]) -> list[Json]:
+    """What is still there of these roles, and why."""
+    held = {
+        name
+        for entry in left.roles.values()
+        if any(entry[kind] for kind in ownership.KEYS)
+        for name in entry["packages"]
+    }
+    stays: list[Json] = []
+    taken: list[str] = []
+    for role in done:
+        entry = remembered.roles[role["role"]]
+        going = {**role, "packages": [name for name in entry["packages"] if name not in held]}
+        coded = role["role"] in remembered.opaque
+        stays += remains.expected(role["role"], entry, going, not role.get("wanted"), coded)
+        if role.get("on_remove") != "keep":
+            taken += [path for path in role["files"] if entry["files"][path]["before"] in (None, UNKNOWN)]
+    return remains.found(stays, taken, directories)
+
+
+def _directories(work: Sequence[Json], remembered: Receipt, left: Receipt, report: Report) -> list[str]:
+    """Directories that were made for these roles and that nobody else has go, the deepest first, if they are empty.
+
+    Returns those of them that are there still, or were a moment ago.
+    """
     kept = {path for entry in left.roles.values() for path in (*entry["directories"], *ownership.made_for(entry))}
     owner = {}
     for role in work:
         entry = remembered.roles[role["role"]]
-        asked = {kind: {name: entry[kind][name] for name in role[kind]} for kind in KINDS}
+        asked = {kind: {name: entry[kind][name] for name in role[kind]} for kind in ownership.KEYS}
         owner.update({path: role["role"] for path in ownership.made_for(asked) if path not in kept})
     for path in sorted(owner, key=lambda path: path.count("/"), reverse=True):
         try:
@@ -205,6 +245,7 @@ def _directories(work: Sequence[Json], remembered: Receipt, left: Receipt, repor
             continue
         if gone:
             report.changed(owner[path], "directory", path, "removed")
+    return list(owner)
 
 
 def _remove_empty(path: str) -> bool:
@@ -237,9 +278,9 @@ def _go(report: Report) -> None:
     """The last of us: what is armed, and our own folder."""
     guard.disarm_all()
     if clear(receipt.FOLDER):
-        report.progress(None, f"nothing of hpcforge is left on this node: {receipt.FOLDER} is gone")
+        report.progress(None, f"{receipt.FOLDER} is gone")
     else:
-        report.progress(None, f"nothing of hpcforge is left on this node but the rehearsals in {receipt.FOLDER}")
+        report.progress(None, f"of {receipt.FOLDER} only the rehearsals in it stay")
 
 
 def clear(folder: Path) -> bool:

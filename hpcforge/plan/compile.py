@@ -20,10 +20,10 @@ from hpcforge.cluster.machines import variables
 from hpcforge.cluster.model import Cluster, Node, SiteRole
 from hpcforge.kinds.files import File
 from hpcforge.kinds.resource import Resource
-from hpcforge.plan.desired import Check, Desired, Need, Opaque, Unit, Wanted
+from hpcforge.plan.desired import Check, Desired, Leaves, Need, Opaque, Reread, Tree, Unit, Wanted
 from hpcforge.plan.render import evaluate, render
 from hpcforge.plan.resources import TYPES, rendered
-from hpcforge.plan.role import Code, FileSpec, ResourceSpec, Role, RoleError, UnitSpec
+from hpcforge.plan.role import Code, FileSpec, LeavesSpec, ResourceSpec, Role, RoleError, TreeSpec, UnitSpec
 
 Context = dict[str, Any]
 S = TypeVar("S", bound=ResourceSpec)
@@ -151,6 +151,8 @@ def _site_roles(cluster: Cluster, node: Node, code: Mapping[str, Code]) -> Itera
                 _site_name(site_role),
                 needs=(Need("base"),),
                 opaque=_opaque(code[site_role.name], variables(cluster, node)),
+                trees=tuple(_tree(one, {}) for one in code[site_role.name].removes),
+                leaves=tuple(_leaves(one, {}) for one in code[site_role.name].leaves),
             )
 
 
@@ -206,6 +208,7 @@ class _Compiler:
     def _all_alike(self) -> _Alike[Wanted]:
         spec = self.role.spec
         specs = (*spec.packages, *(one for kind in TYPES for one in spec.of(kind)), *spec.units, *spec.checks)
+        specs += (*spec.removes, *spec.leaves)
         texts = [text for one in specs for text in _texts_of(self.role, one)]
         return _Alike(_spoken_of([*texts, *spec.inputs.values()]))
 
@@ -226,7 +229,7 @@ class _Compiler:
                     render(u.name, c),
                     paths if u.watches is None else tuple(render(w, c) for w in u.watches),
                     tuple(tuple(render(word, c) for word in command) for command in u.refresh),
-                    tuple(render(path, c) for path in u.rereads),
+                    tuple(Reread(render(one.path, c), one.lines) for one in u.rereads),
                 ),
             ),
             checks=self._each(
@@ -240,6 +243,8 @@ class _Compiler:
                 ),
             ),
             opaque=self._opaque(node),
+            trees=self._each(node, spec.removes, _tree),
+            leaves=self._each(node, spec.leaves, _leaves),
             on_remove=spec.on_remove,
             guard=spec.guard,
             shape=spec.shape,
@@ -314,6 +319,14 @@ class _Compiler:
             context: Context = {"cluster": self.cluster, "node": node}
             inputs = {name: _plain(evaluate(text, context)) for name, text in self.role.spec.inputs.items()}
             return _opaque(self.role.code, inputs)
+
+
+def _tree(spec: TreeSpec, context: Context) -> Tree:
+    return Tree(render(spec.path, context))
+
+
+def _leaves(spec: LeavesSpec, context: Context) -> Leaves:
+    return Leaves(render(spec.path, context), spec.why)
 
 
 def _plain(value: Any) -> Any:

@@ -22,6 +22,29 @@ R = TypeVar("R", bound=Resource)
 T = TypeVar("T")
 
 
+@dataclass(frozen=True)
+class Tree:
+    """What a role's own code makes at a path: with the role it goes, and all that is in it."""
+
+    path: str
+
+
+@dataclass(frozen=True)
+class Leaves:
+    """A path that stays when the role goes, and why."""
+
+    path: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Reread:
+    """A file that a refresh is enough for; with `lines`, where it changes in lines alone that match that expression."""
+
+    path: str
+    lines: str | None = None
+
+
 @dataclass(frozen=True, slots=True)
 class Unit:
     """A systemd unit that is enabled and running; restarted (or refreshed) when one of `watches` (paths) changes."""
@@ -29,7 +52,7 @@ class Unit:
     name: str
     watches: tuple[str, ...]
     refresh: tuple[tuple[str, ...], ...] = ()  # commands in place of a restart, in order, where it runs already
-    rereads: tuple[str, ...] = ()  # the paths that a refresh is enough for; none: all of `watches`
+    rereads: tuple[Reread, ...] = ()  # the files that a refresh is enough for; none: all of `watches`
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +98,8 @@ class Wanted:
     units: tuple[Unit, ...] = ()
     checks: tuple[Check, ...] = ()
     opaque: Opaque | None = None
+    trees: tuple[Tree, ...] = ()  # what the opaque work makes, and nobody else
+    leaves: tuple[Leaves, ...] = ()  # what stays when the role goes
     on_remove: OnRemove = "stop"  # keep: leave all of it; purge: packages that we brought go, too
     guard: bool = False  # it could lock hpcforge out: reverts by itself unless a new connection confirms it
     shape: Shape = "free"  # together: units wait until every node has the files, as a new munge key needs

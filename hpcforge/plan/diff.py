@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -27,6 +28,7 @@ from hpcforge.plan.observed import Difference, Observed, nothing_there
 from hpcforge.plan.plan import (
     Change,
     Leaving,
+    Obstacle,
     OpaqueChange,
     Owns,
     PackageRemoval,
@@ -35,6 +37,7 @@ from hpcforge.plan.plan import (
     RebootCause,
     Removal,
     ResourceChange,
+    Stays,
     Step,
     UnitChange,
     worst,
@@ -67,17 +70,18 @@ def diff(
     `head` is the controller's answer, where it is not among them.
     """
     reachable = {name: seen for name, seen in observed.items() if seen.unreachable is None}
-    bare = _Bare(scope)
-    found = {name: tuple(_node_changes(desired.nodes[name], seen, scope, bare)) for name, seen in reachable.items()}
+    bare = _Bare(desired.texts, scope)
+    found = {name: tuple(_node_changes(desired.nodes[name], seen, bare)) for name, seen in reachable.items()}
     controller = head or observed.get(cluster.slurm.controller)
     clocks = _clocks(cluster, reachable, controller, found)
-    refused = {one.node for one in clocks if one.refused}
+    obstacles = tuple(_obstacles(desired, reachable, scope))
+    refused = {one.node for one in clocks if one.refused} | {one.node for one in obstacles}
     steps: dict[str, dict[str, Change]] = {role: {} for role in desired.roles}
     for name, changes in found.items():
         for wanted, change in changes if name not in refused else ():
             steps[wanted.role][name] = change
     changed = tuple(Step(role, steps[role]) for role in desired.roles if steps[role])
-    busy = {node for step in changed for node in step.changes}
+    busy = {node for step in changed for node in step.changes} | refused
     workers = tuple(worker for worker in declared(cluster) if worker.node in reachable)
     short = tuple(_short(workers, reachable, busy))
     answers = controller.answers if controller else {}
@@ -113,6 +117,7 @@ def diff(
         basis={name: seen.basis for name, seen in reachable.items()},
         scheduler="slurm_controller" in desired.roles,
         clocks=clocks,
+        obstacles=obstacles,
         via=cluster.access.via.name if cluster.access.via and cluster.access.via.is_node else None,
     )
 
@@ -138,6 +143,15 @@ def _clocks(
     return clocks_off(clocks, cluster.slurm.controller, setting)
 
 
+def _obstacles(desired: Desired, reachable: Mapping[str, Observed], scope: Scope) -> Iterator[Obstacle]:
+    """What is in the way of the roles that the plan is for, as far as nodes can tell."""
+    for name, seen in reachable.items():
+        for wanted in desired.nodes[name]:
+            if scope.only is None or wanted.role in scope.only:
+                for one in seen.differs.get(wanted.role, {}).get("obstacles", ()):
+                    yield Obstacle(name, wanted.role, one["kind"], one["name"], one["why"])
+
+
 def surplus(seen: Observed) -> tuple[Removal, ...]:
     """What a node's receipt owns and no role wants there."""
     roles = (seen.receipt or {}).get("surplus") or {}
@@ -148,19 +162,21 @@ def surplus(seen: Observed) -> tuple[Removal, ...]:
                 packages=tuple(parts.get("packages", ())) if parts.get("on_remove") == "purge" else (),
                 resources={kind: tuple(parts[kind]) for kind in KINDS if parts.get(kind)},
                 units=tuple(parts.get("units", ())),
+                trees=tuple(parts.get("trees", ())),
                 on_remove=parts.get("on_remove", "stop"),
+                disrupts=parts.get("disrupts", "none"),
             ),
-            bool(parts.get("wanted")),
+            stays=tuple(Stays(one["kind"], tuple(one["names"]), one["why"]) for one in parts.get("stays", ())),
         )
         for role, parts in roles.items()
     )
 
 
 def _removals(roles: Iterable[Wanted], seen: Observed, scope: Scope) -> Iterator[Removal]:
-    guarded = {wanted.role for wanted in roles if wanted.guard}
+    guarded = {wanted.role: wanted.guard for wanted in roles}
     for one in surplus(seen):
         if scope.only is None or one.role in scope.only:
-            yield replace(one, guard=one.role in guarded)
+            yield replace(one, wanted=one.role in guarded, guard=guarded.get(one.role, False))
 
 
 def _in_service(
@@ -174,26 +190,46 @@ def _in_service(
     )
 
 
-def _node_changes(
-    roles: Iterable[Wanted], seen: Observed, scope: Scope, bare: _Bare
-) -> Iterator[tuple[Wanted, Change]]:
+def _node_changes(roles: Iterable[Wanted], seen: Observed, bare: _Bare) -> Iterator[tuple[Wanted, Change]]:
     """The roles that have something to change. A unit may watch the files of another role on its node."""
+    scope = bare.scope
     wanted_roles = [wanted for wanted in roles if scope.only is None or wanted.role in scope.only]
     if not seen.python and seen.receipt is None:
         yield from ((wanted, change.on(seen.node)) for wanted in wanted_roles if (change := bare.change(wanted)))
         return
     differs = {w.role: seen.differs.get(w.role, {}) if seen.python else nothing_there(w) for w in wanted_roles}
-    touched = {name for difference in differs.values() for _, name in _differing(difference)}
+    changed = _Changed({name for one in differs.values() for _, name in _differing(one)}, bare.texts)
     for wanted in wanted_roles:
-        change = _judged_change(wanted, differs[wanted.role], touched, seen, scope)
+        change = _judged_change(wanted, differs[wanted.role], changed, seen, scope)
         if change:
             yield wanted, change.on(seen.node)
+
+
+@dataclass(frozen=True)
+class _Changed:
+    """What of a node is not as wanted, by name, and the texts that are wanted, by digest."""
+
+    names: Set[str]
+    texts: Mapping[str, str]
+
+    def only_in(self, lines: str, change: ResourceChange) -> bool:
+        """True where it is known that a file changes in nothing but lines which match an expression."""
+        file, old = change.resource, change.found.get("text")
+        new = self.texts.get(file.digest or "") if isinstance(file, File) else None
+        if old is None or new is None:
+            return False
+        others = ([line for line in text.splitlines() if not re.fullmatch(lines, line)] for text in (old, new))
+        return next(others) == next(others)
+
+
+_NOTHING_CHANGED = _Changed(frozenset(), {})
 
 
 @dataclass(frozen=True)
 class _Bare:
     """What changes on nodes that have nothing: the same on all that are to have the same."""
 
+    texts: Mapping[str, str]
     scope: Scope
     changes: dict[int, Change] = field(default_factory=dict)  # by id of what is wanted
 
@@ -201,14 +237,14 @@ class _Bare:
         if id(wanted) not in self.changes:
             seen = Observed("", python=False)
             # every unit is started, whatever it watches
-            self.changes[id(wanted)] = _judged_change(wanted, nothing_there(wanted), frozenset(), seen, self.scope)
+            self.changes[id(wanted)] = _judged_change(wanted, nothing_there(wanted), _NOTHING_CHANGED, seen, self.scope)
         return self.changes[id(wanted)]
 
 
-def _judged_change(wanted: Wanted, difference: Difference, touched: Set[str], seen: Observed, scope: Scope) -> Change:
+def _judged_change(wanted: Wanted, difference: Difference, changed: _Changed, seen: Observed, scope: Scope) -> Change:
     """What changes, with reason and disruption; false where nothing does."""
     forced = wanted.role in scope.forced
-    change = _change(wanted, difference, touched, forced)
+    change = _change(wanted, difference, changed, forced)
     unnoted = _unnoted(wanted, seen)
     if not change and not unnoted:
         return change
@@ -226,7 +262,7 @@ def _unnoted(wanted: Wanted, seen: Observed) -> bool:
     return wanted.role in ((seen.receipt or {}).get("unowned") or ())
 
 
-def _change(wanted: Wanted, difference: Difference, touched: Set[str], forced: bool) -> Change:
+def _change(wanted: Wanted, difference: Difference, changed: _Changed, forced: bool) -> Change:
     found = {one["name"]: one for one in difference.get("units", ())}
     due = bool(difference.get("reboot"))  # until then nothing can be said of the checks
     failed = () if due else tuple((one["name"], str(one["detail"])) for one in difference.get("checks", ()))
@@ -235,7 +271,7 @@ def _change(wanted: Wanted, difference: Difference, touched: Set[str], forced: b
     opaque = _opaque(wanted, difference, failed, forced)
     own_work = bool(packages or resources or found or opaque)
     again = "forced" if forced else None if own_work or not failed else f"check failed: {failed[0][0]}"
-    units = [_unit(unit, found.get(unit.name), touched, again) for unit in wanted.units]
+    units = [_unit(unit, found.get(unit.name), resources, changed, again) for unit in wanted.units]
     return Change(
         needs=wanted.needs,
         packages=packages,
@@ -259,7 +295,10 @@ def _owns(wanted: Wanted) -> Owns:
         packages=wanted.packages,
         resources={kind: tuple(names) for kind, names in named.items()},
         units=tuple(unit.name for unit in wanted.units),
+        trees=tuple(tree.path for tree in wanted.trees),
         on_remove=wanted.on_remove,
+        leaves=wanted.leaves,
+        disrupts=wanted.disrupts.get("opaque", "none") if wanted.trees else "none",
     )
 
 
@@ -315,19 +354,27 @@ def _resources(wanted: Wanted, difference: Difference) -> tuple[ResourceChange, 
     return tuple(ResourceChange(one, found[place]) for one, place in places if place in found)
 
 
-def _unit(unit: Unit, found: Mapping[str, Any] | None, touched: Set[str], again: str | None) -> UnitChange | None:
+def _unit(
+    unit: Unit,
+    found: Mapping[str, Any] | None,
+    own: Sequence[ResourceChange],
+    changed: _Changed,
+    again: str | None,
+) -> UnitChange | None:
+    """What is done to a unit, and why; `own` are the changes of its role."""
     actions, reasons = [], []
     if found is not None and not found["enabled"]:
         actions.append("enable")
         reasons.append("not enabled")
-    changed = [path for path in unit.watches if path in touched]
+    touched = [path for path in unit.watches if path in changed.names]
     if found is not None and found["active"] != "active":
         actions.append("restart" if found["active"] == "activating" else "start")
         reasons.append(str(found["active"]))
-    elif changed:
-        rereads = unit.refresh and (not unit.rereads or set(changed) <= set(unit.rereads))
-        actions.append("refresh" if rereads else "restart")
-        reasons.append(f"{', '.join(changed)} changed")
+    elif touched:
+        more = found is not None and found["restart_pending"]  # of an earlier run, and not known what
+        rereads = not unit.rereads or (not more and set(touched) <= _reread(unit, own, changed))
+        actions.append("refresh" if unit.refresh and rereads else "restart")
+        reasons.append(f"{', '.join(touched)} changed")
     elif found is not None and found["restart_pending"]:
         actions.append("restart")  # which files it was is not known any more
         reasons.append("an earlier run changed its files and was cut off")
@@ -337,6 +384,17 @@ def _unit(unit: Unit, found: Mapping[str, Any] | None, touched: Set[str], again:
     if not actions:
         return None
     return UnitChange(unit.name, tuple(actions), "; ".join(reasons), unit.refresh if "refresh" in actions else ())
+
+
+def _reread(unit: Unit, own: Sequence[ResourceChange], changed: _Changed) -> set[str]:
+    """The files whose change, if they have one, a refresh is enough for."""
+    lines = {one.path: one.lines for one in unit.rereads}
+    changes = {one.resource.named: one for one in own}
+    return {
+        path
+        for path, expression in lines.items()
+        if expression is None or (path in changes and changed.only_in(expression, changes[path]))
+    }
 
 
 def _opaque(

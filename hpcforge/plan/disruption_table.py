@@ -301,17 +301,19 @@ def _surplus(had: Sequence[Wanted], wanted: Sequence[Wanted]) -> Iterator[tuple[
     for old in had:
         left = {kind: [name for name in names if (kind, name) not in still] for kind, names in _names(old).items()}
         if any(left.values()):
-            yield old.role, {**left, "on_remove": old.on_remove}
+            does = old.disrupts.get("opaque", "none") if left["trees"] else "none"
+            yield old.role, {**left, "on_remove": old.on_remove, "disrupts": does}
 
 
 def _names(role: Wanted) -> Mapping[str, Sequence[str]]:
     named = by_kind(role.resources, (one.named for one in role.resources))
-    return {**named, "units": [unit.name for unit in role.units]}
+    return {**named, "units": [unit.name for unit in role.units], "trees": [tree.path for tree in role.trees]}
 
 
 def _worst(plan: Plan, leaving: Sequence[str]) -> Disruption:
     found: set[Disruption] = {change.disruption for step in plan.steps for change in step.changes.values()}
     found |= {"restart"} if any(one.owns.units for some in plan.removals.values() for one in some) else set()
+    found |= {one.owns.disrupts for some in plan.removals.values() for one in some}
     found |= {"drain"} if leaving else set()
     return max(found, key=DISRUPTIONS.index, default="none")
 
@@ -335,9 +337,10 @@ def _does(plan: Plan, new: Sequence[str], leaving: Sequence[str]) -> Iterator[st
 
 
 def _gone(one: Removal) -> Iterator[str]:
-    said: dict[str, list[str]] = {"**stops**": list(one.owns.units)}
+    said: dict[str, dict[str, None]] = {"**stops**": dict.fromkeys(one.owns.units)}
     for kind in reversed(TYPES):
-        said.setdefault(TYPES[kind].goes, []).extend(one.owns.resources.get(kind, ()))
+        said.setdefault(TYPES[kind].goes, {}).update(dict.fromkeys(one.owns.resources.get(kind, ())))
+    said["removes"].update(dict.fromkeys(one.owns.trees))
     yield from (f"{what} {', '.join(names)}" for what, names in said.items() if names)
 
 

@@ -16,6 +16,7 @@ from hpcforge.plan.desired import (
     DISRUPTIONS,
     Check,
     Disruption,
+    Leaves,
     Need,
     OnRemove,
     Opaque,
@@ -73,13 +74,41 @@ class Owns:
     packages: tuple[str, ...] = ()
     resources: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # names by kind
     units: tuple[str, ...] = ()
+    trees: tuple[str, ...] = ()
     on_remove: OnRemove = "stop"
+    leaves: tuple[Leaves, ...] = ()
+    disrupts: Disruption = "none"  # what it does to jobs to be without its trees
 
     def plain(self) -> dict[str, Any]:
         """As the node program is sent it."""
         data = asdict(self)
         resources = data.pop("resources")
         return {**data, **resources}
+
+
+@dataclass(frozen=True)
+class Stays:
+    """What stays of what goes, and why. `kind`: package, file, directory, unit, account, home, path or work."""
+
+    kind: str
+    names: tuple[str, ...]
+    why: str
+
+
+@dataclass(frozen=True)
+class Obstacle:
+    """Something on a node that is in the way of what is wanted there, so that applying would fail."""
+
+    node: str
+    role: str
+    kind: str  # account, directory or file
+    name: str
+    why: str  # and what to do about it
+
+    @property
+    def said(self) -> str:
+        """What is wrong, in words."""
+        return f"{self.kind} {self.name}: {self.why}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,6 +171,7 @@ class Removal:
     owns: Owns
     wanted: bool = False  # the role stays, with less
     guard: bool = False  # to be without it could lock hpcforge out: done last, and confirmed as a guarded change is
+    stays: tuple[Stays, ...] = ()  # what of it is not removed
 
 
 @dataclass(frozen=True)
@@ -182,6 +212,7 @@ class Plan:
     scheduler: bool = True  # one of the roles brings Slurm: workers have jobs
     via: str | None = None  # the node that all others are reached through
     clocks: tuple[ClockOff, ...] = ()  # nodes whose clocks are off
+    obstacles: tuple[Obstacle, ...] = ()  # what is in the way on nodes
 
     @property
     def pending(self) -> bool:
@@ -197,11 +228,14 @@ class Plan:
     @cached_property
     def refused(self) -> Mapping[str, str]:
         """Nodes that answer and are left out all the same, and why."""
-        return {one.node: f"{one.said}: nothing is done there until it is right" for one in self.clocks if one.refused}
+        until = "nothing is done there until it is right"
+        found = {one.node: f"{one.role}: {one.said}; {until}" for one in reversed(self.obstacles)}
+        return found | {one.node: f"{one.said}: {until}" for one in self.clocks if one.refused}
 
     def disruption(self, node: str) -> Disruption:
         """The worst that its changes do to a node."""
-        return worst(step.changes[node].disruption for step in self.steps if node in step.changes)
+        gone = (one.owns.disrupts for one in self.removals.get(node, ()))
+        return worst([*(step.changes[node].disruption for step in self.steps if node in step.changes), *gone])
 
     @cached_property
     def restarts(self) -> tuple[str, ...]:

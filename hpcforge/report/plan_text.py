@@ -6,13 +6,15 @@ import difflib
 from collections.abc import Iterator, Mapping, Sequence
 
 from hpcforge.blueprint.hostlist import fold
+from hpcforge.kinds import TABLE
 from hpcforge.kinds.files import File
 from hpcforge.kinds.resource import Said
 from hpcforge.plan.clocks import ClockOff
 from hpcforge.plan.desired import DISRUPTIONS
 from hpcforge.plan.order import Order
-from hpcforge.plan.plan import Change, Leaving, Plan, Removal
+from hpcforge.plan.plan import Change, Leaving, Obstacle, Plan, Removal
 from hpcforge.plan.resources import TYPES
+from hpcforge.report.stays_text import stays_lines
 from hpcforge.report.text import duration, one_line, plural
 
 
@@ -55,20 +57,31 @@ def _why(change: Change) -> str:
 
 
 def _removals(removals: Sequence[Removal]) -> list[str]:
-    """What goes, role by role; packages stay unless the role says purge, data and homes always."""
+    """What goes, role by role, and then what of it stays."""
+    return [*_goes(removals), *_stays(removals)]
+
+
+def _goes(removals: Sequence[Removal]) -> list[str]:
     lines = []
     for one in removals:
-        owns = one.owns
+        owns, stays = one.owns, {(kept.kind, name) for kept in one.stays for name in kept.names}
         if owns.on_remove == "keep":
             lines.append(f"  - {one.role}: all of it stays, and is no longer watched")
             continue
-        lines += [f"  - {one.role}: unit {name}: stop" for name in owns.units]
-        for kind in reversed(TYPES):
-            said = (TYPES[kind].farewell(name) for name in owns.resources.get(kind, ()))
-            lines += [f"  - {one.role}: {text}" for text in said if text]
+        lines += [f"  - {one.role}: unit {name}: stop" for name in owns.units if ("unit", name) not in stays]
+        gone: dict[bool, list[str | None]] = {False: [], True: []}  # by whether it comes before packages
+        for kind in reversed(TABLE):
+            names = [name for name in owns.resources.get(kind.name, ()) if (kind.one, name) not in stays]
+            gone[kind.early] += map(TYPES[kind.name].farewell, names)
+        trees = [f"{path}, with all that is in it" for path in owns.trees]
+        lines += [f"  - {one.role}: {text}" for text in (*gone[False], *trees, *gone[True]) if text]
         if owns.packages:
             lines.append(f"  - {one.role}: packages {' '.join(owns.packages)}")
     return lines
+
+
+def _stays(removals: Sequence[Removal]) -> list[str]:
+    return [f"  = stays: {line}" for line in stays_lines(kept for one in removals for kept in one.stays)]
 
 
 def _leaving(one: Leaving, plan: Plan) -> list[str]:
@@ -78,7 +91,7 @@ def _leaving(one: Leaving, plan: Plan) -> list[str]:
         return [f"  ! {one.unknown}"]
     jobs = plan.jobs.get(one.node, ())
     drained = [f"  ~ drain{_waiting(jobs, plan)}"] if one.worker else []
-    return [*drained, *_removals(one.removals), "  - everything that hpcforge keeps there"]
+    return [*drained, *_goes(one.removals), "  - everything that hpcforge keeps there", *_stays(one.removals)]
 
 
 def _waiting(jobs: Sequence[str], plan: Plan) -> str:
@@ -145,6 +158,7 @@ def _notes(plan: Plan) -> Iterator[str]:
         yield f"{node} is unreachable and left out: {reason}"
     for clock in plan.clocks:
         yield from _clock(clock)
+    yield from _obstacles(plan.obstacles)
     order, hubs = Order(plan), (plan.controller, plan.via)
     for node in filter(order.has_to_be_empty, plan.touched):
         yield f"{node} is drained first{_waiting(plan.jobs.get(node, ()), plan)}"
@@ -162,6 +176,16 @@ def _clock(one: ClockOff) -> Iterator[str]:
         yield f"{one.node}: {one.said}; it is set first, and what needs a right clock waits for that"
     else:
         yield f"{one.node}: {one.said}"
+
+
+def _obstacles(obstacles: Sequence[Obstacle]) -> Iterator[str]:
+    """What is in the way, and of which nodes nothing else is done for it."""
+    nodes: dict[str, list[str]] = {}
+    for one in obstacles:
+        nodes.setdefault(one.node, []).append(f"  ! {one.role}: {one.said}")
+    for names, body in _alike(nodes).items():
+        yield f"{names}: left out, and nothing is done there until this is out of the way:"
+        yield from body
 
 
 def _order(order: Order) -> Iterator[str]:
@@ -184,8 +208,10 @@ def _summary(plan: Plan) -> str:
     touched = set(plan.touched)
     out = {*plan.unreachable, *plan.refused}
     untouched = [node for node in plan.nodes if node not in touched and node not in out]
+    left_out = [f"left out: {fold(tuple(plan.refused))}"] * bool(plan.refused)
     if not plan.pending:
-        return f"Nothing to do on {plural(len(untouched), 'node')}." if untouched else "No node answers."
+        nothing = f"Nothing to do on {plural(len(untouched), 'node')}"
+        return "; ".join([nothing, *left_out]) + "." if untouched or left_out else "No node answers."
     parts = []
     if plan.touched:
         parts.append(f"{plural(len(plan.touched), 'node')} to change: {fold(plan.touched)}")
@@ -193,6 +219,7 @@ def _summary(plan: Plan) -> str:
         parts.append(f"{plural(len(plan.leaving), 'node')} to leave: {fold(one.node for one in plan.leaving)}")
     if untouched:
         parts.append(f"unchanged: {fold(tuple(untouched))}")
+    parts += left_out
     if plan.drains:
         parts.append(f"{plural(len(plan.drains), 'scheduling change')}")
     worst_of = {node: plan.disruption(node) for node in plan.touched}

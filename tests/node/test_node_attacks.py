@@ -224,9 +224,23 @@ def test_a_file_that_never_ends_is_given_up(place: Path) -> None:
 @pytest.mark.parametrize("obstacle", ["link", "directory", "gone"])
 def test_what_she_puts_in_the_way_does_not_hold_up_a_removal(place: Path, report, heard, obstacle: str) -> None:
     path = keys(place)
-    role = {"role": "users", **{kind: [] for kind in KINDS}, "files": [str(path)], "units": [], "packages": []}
+    role = {
+        "role": "users",
+        **{kind: [] for kind in KINDS},
+        "files": [str(path)],
+        "trees": [],
+        "units": [],
+        "packages": [],
+    }
     file = {"digest": "0" * 64, "before": {"link": "elsewhere"}, "made": [str(path.parent)]}
-    entry = {**role, **{kind: {} for kind in KINDS}, "files": {str(path): file}, "units": {}, "on_remove": "stop"}
+    entry = {
+        **role,
+        **{kind: {} for kind in KINDS},
+        "files": {str(path): file},
+        "trees": {},
+        "units": {},
+        "on_remove": "stop",
+    }
 
     def obstruct() -> None:
         path.parent.rmdir()

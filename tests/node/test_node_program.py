@@ -1,6 +1,7 @@
 """The program as it travels: what is sent, how it starts, and that `done` always comes."""
 
 import ast
+import contextlib
 import json
 import os
 import shutil
@@ -12,7 +13,7 @@ from typing import Any
 import pytest
 
 from hpcforge import node
-from hpcforge.node import bundle, contact, events, facts, main
+from hpcforge.node import bundle, contact, events, facts, files, main, observe, originals, ownership, receipt
 
 from .nodes import taken
 
@@ -71,8 +72,47 @@ def test_answers_in_which_all_differs_pass_the_border(tmp_path, wanted):
     assert done["event"] == "done"
     [difference] = observed["differs"]
     assert {key for key, value in difference.items() if value} >= {
-        "packages", "files", "directories", "accounts", "checks", "opaque"
+        "packages", "files", "directories", "accounts", "checks", "opaque", "obstacles"
     }  # fmt: skip
+    assert [(one["kind"], one["name"]) for one in difference["obstacles"]] == [
+        ("account", "root"),
+        ("directory", str(tmp_path / "f")),
+        ("file", str(tmp_path / "d")),
+    ]
+
+
+@as_root
+def test_what_converge_would_refuse_is_an_obstacle_and_what_goes_first_is_none(tmp_path, wanted):
+    (tmp_path / "file").write_text("other\n")
+    (tmp_path / "large").write_bytes(bytes(files.SIZE_LIMIT + 1))
+    (tmp_path / "hers").mkdir()
+    (tmp_path / "hers/link").symlink_to("/etc")
+    os.chown(tmp_path / "hers", 65534, 65534)
+    os.lchown(tmp_path / "hers/link", 65534, 65534)
+    (tmp_path / "link").symlink_to("nowhere")
+    names = ("file/below", "large", "hers/link/passwd", "link", "new/fresh")
+    role = {"role": "one", "files": [wanted.file(tmp_path / name) for name in names]}
+
+    def obstacles(remembered):
+        left = ownership.surplus(remembered, [role])
+        differs = {"files": role["files"], "directories": [], "accounts": []}
+        return {Path(one["name"]).name: one["why"] for one in observe._obstacles(role, differs, remembered, left)}
+
+    found = obstacles(receipt.EMPTY)
+    assert found == {
+        "below": f"'file', on the way to {tmp_path}/file/below, is not a directory; move it away",
+        "large": f"{tmp_path}/large is larger than {files.SIZE_LIMIT} bytes, too much to be kept; move it away",
+        "passwd": f"{tmp_path}/hers/link: link is a symbolic link that nobody made; remove it",
+    }
+    for path, file in ((Path(one["path"]), one) for one in role["files"]):
+        refused = pytest.raises((events.NodeError, OSError)) if path.name in found else contextlib.nullcontext()
+        with refused:  # just those that were told
+            originals.keep(str(path), folder=tmp_path / "originals")
+            files.put_file(file)
+    ours = {"digest": "d", "before": None, "made": []}
+    owned = ownership.intend(receipt.EMPTY, [{"role": "old"}])
+    owned.roles["old"]["files"].update({str(tmp_path / name): ours for name in ("file", "large")})
+    assert list(obstacles(owned)) == ["passwd"]
 
 
 @as_root

@@ -3,12 +3,12 @@ from pathlib import Path
 
 import pytest
 
-from hpcforge.cluster.model import Cluster, Service
+from hpcforge.cluster.model import Cluster, Service, SiteRole
 from hpcforge.kinds.accounts import Account
 from hpcforge.kinds.files import File
 from hpcforge.plan.compile import compile_desired
-from hpcforge.plan.desired import Need
-from hpcforge.plan.role import RoleError, load_roles
+from hpcforge.plan.desired import Need, Wanted
+from hpcforge.plan.role import RoleError, load_roles, site_role_code
 
 SECRETS = {"munge_key": "ab" * 32}
 
@@ -120,6 +120,11 @@ def test_a_value_that_looks_like_a_template_stays_text(cluster: Cluster, roles_f
         ("\non: ", "\nneeds: [client]\non: ", "needs itself"),
         ("template: server.conf.j2", "template: gone.j2", "cannot read"),
         (", scope: cluster", ", scope: cluster, content: x", "exactly one"),
+        (
+            "{name: server.service}",
+            "{name: server.service, rereads: [{path: /x, lines: '('}]}",
+            "no regular expression",
+        ),
         ("\non: ", "\nguard: true\ndisrupts: {files: reboot}\non: ", "cannot ask for a reboot"),
     ],
 )
@@ -137,3 +142,33 @@ def test_a_cluster_file_must_not_look_at_the_node(cluster: Cluster, roles_folder
     (roles_folder / "server/templates/server.conf.j2").write_text("{{ node.name }}\n")
     with pytest.raises(RoleError, match="'node' is undefined"):
         compile_desired(cluster, load_roles(roles_folder), SECRETS)
+
+
+def test_a_role_says_what_goes_with_it_and_what_stays(cluster: Cluster, roles_folder: Path) -> None:
+    spec = roles_folder / "client" / "role.yaml"
+    removes = 'removes: [/opt/client, {path: "/opt/{{ node.name }}", when: "node.name == \'w2\'"}]\n'
+    leaves = 'leaves: [{path: "/var/{{ cluster.name }}", why: its state}]\n'
+    spec.write_text(spec.read_text() + removes + leaves)
+    nodes = compile_desired(cluster, load_roles(roles_folder), SECRETS).nodes
+    assert [tree.path for tree in nodes["w1"][0].trees] == ["/opt/client"]
+    assert [tree.path for tree in nodes["w2"][0].trees] == ["/opt/client", "/opt/w2"]
+    assert [(one.path, one.why) for one in nodes["w1"][0].leaves] == [("/var/small", "its state")]
+
+
+def test_a_sites_ansible_role_says_it_beside_its_tasks(cluster: Cluster, roles_folder: Path) -> None:
+    folder = roles_folder.parent / "ntp"
+    (folder / "tasks").mkdir(parents=True)
+    (folder / "tasks/main.yml").write_text("[]\n")
+    with_role = dataclasses.replace(cluster, site_roles=(SiteRole("ntp", folder, ("w1",)),))
+
+    def wanted() -> Wanted:
+        code = {"ntp": site_role_code(folder)}
+        return compile_desired(with_role, load_roles(roles_folder), SECRETS, code).nodes["w1"][-1]
+
+    assert (wanted().role, wanted().trees, wanted().leaves) == ("site_ntp", (), ())
+    (folder / "role.yaml").write_text("removes: [/opt/ntp]\nleaves: [{path: /etc/ntp.conf, why: the site's own}]\n")
+    assert [tree.path for tree in wanted().trees] == ["/opt/ntp"]
+    assert [one.why for one in wanted().leaves] == ["the site's own"]
+    (folder / "role.yaml").write_text("removes: [/opt/ntp]\npackages: [ntp]\n")
+    with pytest.raises(RoleError, match="packages: Extra inputs are not permitted"):
+        wanted()

@@ -103,6 +103,7 @@ def _resources(node: str, wanted: Wanted) -> str:
     del parts["role"]
     parts.pop("files", None)
     for unit in parts["units"]:
+        unit["rereads"] = [one["path"] if one["lines"] is None else one for one in unit["rereads"]]
         for name in ("refresh", "rereads"):
             if not unit[name]:
                 del unit[name]

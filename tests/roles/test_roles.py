@@ -91,13 +91,24 @@ def test_slurm_counts_what_is_declared_less_the_reserve(cluster: Cluster, compil
             seen[name] = line
             node = cluster.by_name[name]
             assert address == node.address
-            assert int(line["RealMemory"]) == node.memory_mib - cluster.slurm.reserve_memory_mib
+            assert int(line["RealMemory"]) == node.memory_mib - node.reserve_memory_mib
             cpus = int(line["Sockets"]) * int(line["CoresPerSocket"]) * int(line["ThreadsPerCore"])
             assert cpus == node.cpus
-            assert int(line.get("CoreSpecCount", "0")) == cluster.slurm.reserve_cores
+            assert int(line.get("CoreSpecCount", "0")) == node.reserve_cores
             gpus = node.gpus
             assert line.get("Gres") == (f"gpu:{gpus.model}:{gpus.count}" if gpus else None)
     assert set(seen) == {node.name for node in cluster.workers}
+
+
+def test_jobs_that_can_never_run_are_refused(rehearsal: Cluster, compiled: Compiled) -> None:
+    def said(*settings: tuple[str, str]) -> list[str]:
+        cluster = dataclasses.replace(rehearsal, slurm=dataclasses.replace(rehearsal.slurm, settings=settings))
+        lines = slurm_conf(compiled(cluster), cluster).splitlines()
+        return [line for line in lines if line.lower().startswith("enforcepartlimits")]
+
+    assert said() == ["EnforcePartLimits=ALL"]
+    assert said(("EnforcePartLimits", "ANY")) == ["EnforcePartLimits=ANY"]  # the site's word
+    assert said(("Enforcepartlimits", "NO")) == ["Enforcepartlimits=NO"]
 
 
 def test_gres_names_as_many_devices_as_slurm_conf_counts(cluster: Cluster, compiled: Compiled) -> None:

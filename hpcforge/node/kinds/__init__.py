@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Sequence
-from typing import Any, NamedTuple, Optional, Protocol, cast
+from typing import Any, NamedTuple, Optional, Protocol, cast, runtime_checkable
 
 from hpcforge.node.events import Json, Report
 
 BLOCK = 4096  # bytes
+UNKNOWN = "unknown"  # in a receipt: what was there before us, where it was as wanted when it was first seen
+Stays = tuple[str, str, str]  # kind as `hpcforge.node.remains` has it, name, why
 Known = Any  # what the receipt has of a resource, in JSON; the module of its kind says what that is
 
 
@@ -44,6 +46,17 @@ class Acts(Protocol):
 
     def room(self, wanted: Json) -> Sequence[Need]:
         """What putting it takes on the node's disks."""
+
+
+@runtime_checkable
+class Lingers(Protocol):
+    """What the module of a kind has besides, of which something stays when it is taken away."""
+
+    def is_there(self, name: str) -> bool:
+        """Whether it is there."""
+
+    def stays(self, name: str, known: Known) -> Optional[Stays]:
+        """What stays of it."""
 
 
 def acts(kind: str) -> Acts:

@@ -17,6 +17,9 @@ from hpcforge.node import unix
 from hpcforge.node.events import Json, NodeError, Report
 from hpcforge.node.kinds import Need
 
+_HOME = "the account is locked, and never deleted"
+OPEN = "it was there before hpcforge, and is not locked"
+_OURS = "hpcforge logs in by it, and so it is not locked"
 HOME_MODE = "0750"  # for others a home is closed; the group is the account's own
 _SHADOW = Path("/etc/shadow")
 _LOCKED = "1"  # our mark: the day of 1970 on which the account expired
@@ -82,10 +85,16 @@ def obstacle(wanted: Json, known: bool | None) -> str | None:  # noqa: ARG001
             "its files would change hands, so renumber it by hand or change the blueprint"
         )
     if gid is not None and gid != number:
-        return f"group {name!r} has gid {gid} on this node, {number} is wanted; renumber it by hand"
-    for what, other in (("uid", _name_of_user(number)), ("gid", _name_of_group(number))):
+        return (
+            f"group {name!r} has gid {gid} on this node, {number} is wanted; renumber it by hand (groupmod --gid) or "
+            "change the blueprint"
+        )
+    for what, other, tool in (("uid", _name_of_user(number), "usermod"), ("gid", _name_of_group(number), "groupmod")):
         if other is not None and other != name:
-            return f"{what} {number}, wanted for {name!r}, belongs to {other!r} on this node"
+            return (
+                f"{what} {number}, wanted for {name!r}, belongs to {other!r} on this node; choose another number in "
+                f"the blueprint, or renumber {other!r} by hand ({tool} --{what})"
+            )
     return None
 
 
@@ -99,14 +108,24 @@ def put_back(name: str, known: bool, report: Report) -> str | None:
     if not known:
         if is_there(name):
             report.warning(
-                f"account {name} was there before hpcforge, and so is not locked; to lock it: "
-                f"usermod --lock --expiredate {_LOCKED} {name}"
+                f"there before hpcforge, and so not locked: {name}; to lock an account: "
+                f"usermod --lock --expiredate {_LOCKED} NAME"
             )
         return None
     if name == os.environ.get("SUDO_USER"):
         report.warning(f"account {name} is the one that hpcforge logs in to: not locked, and no longer watched")
         return None
     return lock(name)
+
+
+def stays(name: str, known: bool) -> tuple[str, str, str] | None:
+    """Its home, or the whole of one that we do not lock."""
+    user = _user(name)
+    if not known:
+        return "account", name, OPEN
+    if name == os.environ.get("SUDO_USER"):
+        return "account", name, _OURS
+    return ("home", user.pw_dir, _HOME) if user else None
 
 
 def room(wanted: Json) -> list[Need]:

@@ -17,8 +17,8 @@ put = files.put_directory
 
 
 def obstacle(wanted: Json, known: list[str] | None) -> str | None:  # noqa: ARG001
-    """Nothing that putting it would not say."""
-    return None
+    """What is there and is no directory."""
+    return files.obstacle(wanted["path"], "directory")
 
 
 def own(name: str, change: Json | None, made: set[str]) -> list[str]:  # noqa: ARG001

@@ -9,24 +9,16 @@ import os
 
 from hpcforge.node import files, originals, paths, receipt
 from hpcforge.node.events import Json, NodeError, Report
-from hpcforge.node.kinds import BLOCK, Need
-
-UNKNOWN = "unknown"
+from hpcforge.node.kinds import BLOCK, UNKNOWN, Need
 
 compare = files.compare_file
 put = files.put_file
 
 
 def obstacle(wanted: Json, known: Json | None) -> str | None:
-    """What was there before us has to be kept before it is replaced; where that is too much, nothing is."""
-    try:
-        if known is None:
-            originals.keep(wanted["path"])
-    except originals.TooLargeError as error:
-        return str(error)
-    except NodeError:
-        return None  # putting it says what is wrong with it
-    return None
+    """What is no file, or is too large to be kept, as it has to be before it is replaced for the first time."""
+    path = wanted["path"]
+    return files.obstacle(path, "file") or (originals.obstacle(path) if known is None else None)
 
 
 def own(name: str, change: Json | None, made: set[str]) -> Json | None:

@@ -9,9 +9,7 @@ from pathlib import Path
 
 from hpcforge.node import files, originals, paths
 from hpcforge.node.events import Json, NodeError, Report
-from hpcforge.node.kinds import BLOCK, Need
-
-_UNKNOWN = "unknown"
+from hpcforge.node.kinds import BLOCK, UNKNOWN, Need
 
 
 def compare(wanted: Json) -> Json | None:
@@ -56,7 +54,7 @@ def own(name: str, change: Json | None, made: set[str]) -> Json | None:
     """What was there before, a file's content safely kept."""
     parents = files.parents(name, made)
     if change is None:
-        return {"before": _UNKNOWN, "made": []} if Path(name).is_symlink() else None
+        return {"before": UNKNOWN, "made": []} if Path(name).is_symlink() else None
     made |= set(parents)
     try:
         return {"before": originals.keep(name), "made": parents}
@@ -66,7 +64,7 @@ def own(name: str, change: Json | None, made: set[str]) -> Json | None:
 
 def put_back(name: str, known: Json, report: Report) -> str | None:
     """What was there before us; where that is not known, nothing in place of the link."""
-    before = None if known["before"] == _UNKNOWN else known["before"]
+    before = None if known["before"] == UNKNOWN else known["before"]
     entry = files.look(name, limit=0)
     if entry is not None and entry.kind != "symlink":
         report.warning(f"{name} is no symbolic link any more, somebody has put a {entry.kind} there: left alone")
