@@ -10,6 +10,7 @@ from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, Field
 
+from hpcforge.blueprint import meant
 from hpcforge.blueprint import values as v
 from hpcforge.blueprint.section import Section
 
@@ -18,7 +19,9 @@ Topology = Literal["single-switch", "leaf-pair", "fat-tree", "rail-optimised", "
 _Rate = Annotated[v.Number, Field(ge=0.1, le=3_200)]
 _Links = Annotated[v.Whole, Field(ge=1, le=64)]
 _Ratio = Annotated[v.Number, Field(ge=1, le=64)]
-_Interface = Annotated[str, v.Matches(r"[A-Za-z][A-Za-z0-9_.-]{0,31}", "an interface such as mlx5_0 or eno1")]
+_Interface = Annotated[
+    str, v.Matches(r"[A-Za-z][A-Za-z0-9_.-]{0,31}", "an interface as Linux names it", "mlx5_0", guess=meant.plainer)
+]
 _Breakout = Annotated[Literal[1, 2, 4, 8], BeforeValidator(v.whole)]
 
 
@@ -26,7 +29,7 @@ class Endpoints(Section):
     """Ends that are no workers: subnet managers, storage. Machines outside the blueprint, or nodes of it."""
 
     count: v.Whole | None = Field(None, ge=1, le=4_096, description="How many machines outside this blueprint.")
-    nodes: v.NodeHostlist | None = Field(None, description="Or nodes of this blueprint, as a hostlist.")
+    nodes: v.NodeSet | None = Field(None, description="Or nodes of this blueprint, as a node set.")
     links: _Links = Field(1, description="Links of each.")
 
 
@@ -45,8 +48,8 @@ class Fabric(Section):
     topology: Topology = Field(description="How switches are connected; the tiers of a fat-tree follow from its size.")
     switch: v.ModelName = Field(description="Switch model in the catalog.")
     spine_switch: v.ModelName | None = Field(None, description="Model of spine and core switches; default: the same.")
-    nodes: v.WorkerHostlist = Field(
-        "all", description="Nodes on it: all, those with a function such as worker, or a hostlist."
+    nodes: v.NodeSet = Field(
+        "all", description="Nodes on it, as a node set: all, a function such as worker, a hostlist, all!head."
     )
     rails: _Links | None = Field(None, description="Links of a node, each to a leaf of its own: rail-optimised only.")
     links: _Links | None = Field(
@@ -77,9 +80,9 @@ class Fabric(Section):
         None, ge=1, le=4_096, description="Groups of a dragonfly; default: the fewest that hold all ends."
     )
     endpoints: dict[v.EndpointName, Endpoints] = Field({}, description="Other ends by name: subnet managers, storage.")
-    subnet_manager: Annotated[str, v.Matches(v.SUBNET_MANAGER, "on-switch, external or the name of a node")] | None = (
-        Field(None, description="Where the subnet manager runs: on-switch, external, or a node of this fabric.")
-    )
+    subnet_manager: (
+        Annotated[str, v.Matches(v.SUBNET_MANAGER, "on-switch, external or the name of a node", "on-switch")] | None
+    ) = Field(None, description="Where the subnet manager runs: on-switch, external, or a node of this fabric.")
     interfaces: tuple[_Interface, ...] = Field(
         (), description="A node's interfaces or adapters in the order of its links; default: as they are seen."
     )

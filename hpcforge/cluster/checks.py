@@ -6,13 +6,16 @@ The findings of `check_catalog` are about the blueprint, those of `check_invento
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
 from hpcforge.blueprint import hostlist
 from hpcforge.blueprint import schema as s
 from hpcforge.blueprint.checks import Declared, node_as_jump_host, node_network, outside
 from hpcforge.blueprint.diagnostics import did_you_mean, quote
+from hpcforge.blueprint.inventory import Bmc, InventoryNode
+from hpcforge.blueprint.network_checks import is_bmc
+from hpcforge.blueprint.services import Services
 from hpcforge.blueprint.validate import Draft, Finding
 from hpcforge.catalog import Catalog, System
 from hpcforge.cluster.hardware_checks import hardware_findings
@@ -20,7 +23,8 @@ from hpcforge.cluster.hardware_checks import hardware_findings
 Findings = Iterator[Finding]
 
 _MAX_GUESSES = 20  # of the word that was meant: each takes tens of milliseconds among 10,000 names
-_FACTS = ("sockets", "cores_per_socket", "threads_per_core", "memory_gib")
+_EXAMPLE = {"sockets": 2, "cores_per_socket": 32, "threads_per_core": 2, "memory_gib": 256}
+_FACTS = tuple(_EXAMPLE)
 
 
 @dataclass(frozen=True)
@@ -82,17 +86,17 @@ def _facts(draft: Draft, catalog: Catalog) -> Findings:
     for key, group in (draft.sections["nodes"] or {}).items():
         if "worker" not in group.functions or group.hardware not in catalog.servers or not draft.intact("nodes", key):
             continue
-        unknown: dict[tuple[str, ...], list[str]] = {}
+        unknown: dict[tuple[str, ...], None] = {}
         for name in hostlist.expand(key):
             declared = shape(group, overrides.get(name), catalog)
             missing = tuple(fact for fact in _FACTS if not getattr(declared, fact))
             if missing:
-                unknown.setdefault(missing, []).append(name)
+                unknown[missing] = None
             elif slurm:
                 for problem in _swallowed(declared, slurm.reserve):
                     too_small.setdefault(problem, []).append(name)
-        for facts, names in unknown.items():
-            yield _unknown_facts(key, group.hardware, facts, names)
+        for facts in unknown:
+            yield _unknown_facts(key, group.hardware, facts, draft.keys("hardware"))
     for problem, names in too_small.items():
         fact = "cores" if "cores" in problem else "memory_gib"
         yield Finding(("slurm", "reserve", fact), f"nothing is left for jobs on {hostlist.fold(names)}: {problem}")
@@ -100,18 +104,25 @@ def _facts(draft: Draft, catalog: Catalog) -> Findings:
 
 def _swallowed(declared: Shape, reserve: s.Reserve) -> Iterator[str]:
     cores = declared.sockets * declared.cores_per_socket
-    if reserve.cores >= cores:
+    if reserve.cores is not None and reserve.cores >= cores:
         yield f"it has {cores} cores"
-    if reserve.memory_gib >= declared.memory_gib:
+    if reserve.memory_gib is not None and reserve.memory_gib >= declared.memory_gib:
         yield f"it has {declared.memory_gib} GiB"
 
 
-def _unknown_facts(key: str, hardware: str, facts: tuple[str, ...], names: list[str]) -> Finding:
-    values = ", ".join(f"{fact}: N" for fact in facts)
+def _unknown_facts(key: str, hardware: str, facts: tuple[str, ...], own: Collection[str]) -> Finding:
+    """Say what is not known of the machines of a group, and the one entry that says it for all that have the model."""
+    values = ", ".join(f"{fact}: {_EXAMPLE[fact]}" for fact in facts)
+    if hardware in own:
+        way = f"under `hardware`, add to `{hardware}`: {values}"
+    elif own:
+        way = f"add under `hardware`: {hardware}: {{like: {hardware}, {values}}}"
+    else:
+        way = f"add: hardware: {{{hardware}: {{like: {hardware}, {values}}}}}"
     return Finding(
         ("nodes", key, "hardware"),
         f"the catalog does not know {', '.join(facts)} of {quote(hardware)}, which workers need",
-        f'say it under overrides, for each of {hostlist.fold(names)}: {names[0]}: {{{values}, reason: "..."}}',
+        f"{way} (with your numbers: `lscpu` and `free -g` say them)",
     )
 
 
@@ -161,6 +172,7 @@ def _pytorch(draft: Draft, catalog: Catalog, system: System | None, version: str
     if version not in known:
         yield Finding(loc, f"unknown PyTorch version {quote(version)}", f"known: {', '.join(known)}")
         return
+    services: Services | None = draft.sections["services"]
     real = sorted({model for model in _gpu_models(draft, catalog) if catalog.gpus[model].vendor != "none"})
     if real:
         yield Finding(
@@ -175,7 +187,7 @@ def _pytorch(draft: Draft, catalog: Catalog, system: System | None, version: str
             f"{system.release}'s own package" + (f", version {system.pytorch}" if system.pytorch else ""),
             severity="warning",
         )
-    elif system and draft.sections["services"] and not draft.sections["services"].depot and draft.intact("services"):
+    elif system and services and "depot" not in services.by_name() and draft.intact("services"):
         yield Finding(
             ("services",), "`depot` is missing: PyTorch's wheels are served to the nodes", "depot: {on: NODE}", key=True
         )
@@ -233,7 +245,27 @@ def check_inventory(inventory: Draft, blueprint: Draft) -> Findings:
     if gone:
         message = f"positions of {hostlist.fold(gone)}, which the blueprint does not have"
         yield Finding(("positions",), message, "`hpcforge pin` removes them", severity="warning", key=True)
+    yield from _shared_identities(inventory, blueprint)
     yield from _effective_addresses(inventory, blueprint, declared)
+
+
+def _shared_identities(inventory: Draft, blueprint: Draft) -> Findings:
+    """Yield what two machines share although only one can have it; addresses on networks are judged with those."""
+    machines: dict[str, InventoryNode] = inventory.sections["nodes"] or {}
+    on_network = any(is_bmc(name, one) for name, one in (blueprint.sections["networks"] or {}).items())
+    owner = {machine.address: name for name, machine in machines.items() if machine.address}
+    for name, machine in machines.items():
+        bmc = machine.bmc or Bmc.model_construct()
+        at = None if on_network else bmc.address
+        own = (
+            (("mac",), machine.mac),
+            (("bmc", "mac"), bmc.mac),
+            (("bmc", "address"), at),
+            (("serial",), machine.serial),
+        )
+        for key, value in own:
+            if value is not None and owner.setdefault(value, name) != name:
+                yield Finding(("nodes", name, *key), f"{value} of {name} is taken by {owner[value]}")
 
 
 def _effective_addresses(inventory: Draft, blueprint: Draft, declared: Declared) -> Findings:

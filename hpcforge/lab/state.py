@@ -128,8 +128,8 @@ class Lab:
                 return node
         raise LabError(
             f"lab {self.name} has no node {name!r}",
-            f"its nodes: {', '.join(node.name for node in self.nodes)}; one that is new in the blueprint is started with "
-            f"`hpcforge rehearse up {self.blueprint}`",
+            f"its nodes: {', '.join(node.name for node in self.nodes)}; one that is new in the blueprint is started "
+            f"with `hpcforge rehearse up {self.blueprint}`",
         )
 
     def save(self, name: str) -> Save:

@@ -7,30 +7,105 @@ import dataclasses
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from hpcforge.engines.tasks import Ansible, Bootstrap, Deploy, Program, Task
-from hpcforge.plan.desired import Opaque
-from hpcforge.plan.plan import Change, FileChange, Leaving, Plan, Removal, UnitChange
+from hpcforge.kinds.files import File
+from hpcforge.plan import desired
+from hpcforge.plan.desired import by_kind
+from hpcforge.plan.plan import Change, Leaving, Plan, Removal, ResourceChange, UnitChange
 from hpcforge.run.run import Run
 
 _PREPARE_TIMEOUT_S = 3600.0  # packages from a slow mirror
 _FINISH_TIMEOUT_S = 900.0
 _OPAQUE_TIMEOUT_S = 3600.0
-# names of stages that a walk knows
-FILES, REMOVAL, CONFIRMATION, REBOOT = "packages and files", "removal", "confirmation", "reboot"
 
 
 @dataclass(frozen=True)
 class Stage:
-    """One task for one node, for these roles; not before every one of `after` (node, role) is done."""
+    """One task for one node, for these roles; not before every one of `after` (node, role) is done.
 
-    name: str  # "first contact", "packages and files", "units and checks", "removal", "reboot", or the opaque role's
+    What a walk has to know of a kind of stage is said by its class.
+    """
+
     roles: tuple[str, ...]
     after: tuple[tuple[str, str], ...]
     task: Task
     completes: tuple[str, ...]  # the roles that are done when it is
     barrier: tuple[str, ...] = ()  # roles that no node finishes before all nodes have their files
+
+    brings_files: ClassVar[bool] = False
+    restarts: ClassVar[bool] = False  # the node: nothing on it outlives that, and its task is only what tells it
+    confirms: ClassVar[bool] = False  # what was just done well, or the node undoes it: so it is never left out
+
+    @property
+    def name(self) -> str:
+        """As people are told."""
+        raise NotImplementedError
+
+    def label(self, role: str) -> str:
+        """How a role that the node program names is called among the node's roles."""
+        return role
+
+    def lost(self, error: str) -> str | None:  # noqa: ARG002
+        """Why its roles have failed where the node cannot be reached; None: they may go on once it can."""
+        return None
+
+
+class FirstContact(Stage):
+    """Python 3, where it is missing."""
+
+    name = "first contact"
+
+
+class Files(Stage):
+    """All that precedes units."""
+
+    name = "packages and files"
+    brings_files = True
+
+
+class Finish(Stage):
+    """Units and checks."""
+
+    name = "units and checks"
+
+
+class Opaque(Stage):
+    """A role's own code, or that it was run."""
+
+    @property
+    def name(self) -> str:
+        """That of the role."""
+        return self.roles[0]
+
+
+class TakenAway(Stage):
+    """What is no longer wanted."""
+
+    name = "removal"
+
+    def label(self, role: str) -> str:
+        """Beside the role itself, which may stay with less."""
+        return removed(role)
+
+
+class Confirmation(Stage):
+    """A new connection, over which the node is told that what it guards may stay."""
+
+    name = "confirmation"
+    confirms = True
+
+    def lost(self, error: str) -> str | None:
+        """That no connection can be made is what a guard is for."""
+        return f"no new connection could be made after it, so the node puts the old files back by itself: {error}"
+
+
+class Restart(Stage):
+    """The node, which has to be asked from outside what became of it: see `hpcforge.run.reboot`."""
+
+    name = "reboot"
+    restarts = True
 
 
 def stages(plan: Plan, node: str, secrets: Mapping[str, bytes], run: Run) -> tuple[Stage, ...]:
@@ -43,7 +118,7 @@ def stages(plan: Plan, node: str, secrets: Mapping[str, bytes], run: Run) -> tup
         found.append(_removal(node, free, leave=False))
     if node in plan.first_contact:
         task = Bootstrap(f"bootstrap:{node}", node, _PREPARE_TIMEOUT_S)
-        found.append(Stage("first contact", tuple(changes), (), task, ()))
+        found.append(FirstContact(tuple(changes), (), task, ()))
     prepare = _prepare(plan, node, changes, secrets)
     if prepare is not None:
         found.append(prepare)
@@ -74,7 +149,7 @@ def _numbered(stage: Stage, run: Run) -> Stage:
     if not isinstance(task, Program):
         return stage
     request = {**task.request, "run": run.request()}
-    if stage.name != REBOOT:  # which nothing on the node outlives
+    if not stage.restarts:
         request["task"] = f"{run.id}.{task.id}"
     return dataclasses.replace(stage, task=dataclasses.replace(task, request=request))
 
@@ -83,11 +158,11 @@ def _removal(node: str, removals: Sequence[Removal], *, leave: bool) -> Stage:
     work = [_less(one) for one in removals]
     request = {"verb": "converge", "phase": "remove", "work": work, "leave": leave}
     roles = tuple(removed(one.role) for one in removals) or (LEAVING,)
-    return Stage(REMOVAL, roles, (), Program(f"remove:{node}", node, request, _FINISH_TIMEOUT_S), roles)
+    return TakenAway(roles, (), Program(f"remove:{node}", node, request, _FINISH_TIMEOUT_S), roles)
 
 
 def _less(one: Removal) -> dict[str, Any]:
-    return {"role": one.role, **dataclasses.asdict(one.owns), "wanted": one.wanted}
+    return {"role": one.role, **one.owns.plain(), "wanted": one.wanted}
 
 
 def _guarded_removal(node: str, removal: Removal, run: Run, revert_s: float) -> Iterator[Stage]:
@@ -97,8 +172,8 @@ def _guarded_removal(node: str, removal: Removal, run: Run, revert_s: float) -> 
     work = [{**_less(removal), "guard": guard}]
     request = {"verb": "converge", "phase": "remove", "work": work, "leave": False}
     task = Program(f"remove:{removal.role}:{node}", node, request, _FINISH_TIMEOUT_S)
-    yield Stage(REMOVAL, roles, ((node, removal.role),), task, () if removal.owns.files else roles)
-    if removal.owns.files:
+    yield TakenAway(roles, ((node, removal.role),), task, () if File.kind in removal.owns.resources else roles)
+    if File.kind in removal.owns.resources:
         yield _confirmation(node, roles, str(guard["id"]), f"{removal.role}:removed")
 
 
@@ -106,7 +181,7 @@ def _confirmation(node: str, roles: tuple[str, ...], guard: str, what: str) -> S
     """A new connection, over which the node is told that what it guards may stay."""
     request = {"verb": "confirm", "guard": guard}
     task = Program(f"confirm:{what}:{node}", node, request, 30.0, aside=True, fresh=True)
-    return Stage(CONFIRMATION, roles, (), task, roles)
+    return Confirmation(roles, (), task, roles)
 
 
 LEAVING = "leaving"  # stands among a node's roles where it owns nothing and still has to be left
@@ -119,18 +194,12 @@ def _prepare(plan: Plan, node: str, changes: Mapping[str, Change], secrets: Mapp
             "role": role,
             "packages": list(change.packages),
             "removes": [one.name for one in change.removes],
-            "directories": [dataclasses.asdict(directory) for directory in change.directories],
-            "files": [] if change.guard else [_file(file, plan.texts, secrets) for file in change.files],
-            "accounts": [dataclasses.asdict(account) for account in change.accounts],
-            "owns": dataclasses.asdict(change.owns),
-            "reboot": bool(_IN_PREPARE & {*change.reboot}),
+            **_put(_now(change), plan.texts, secrets),
+            "owns": change.owns.plain(),
+            "reboot": any(map(_in_prepare, change.reboot)),
         }
         for role, change in changes.items()
-        if change.packages
-        or change.directories
-        or change.accounts
-        or (change.files and not change.guard)
-        or not change.noted
+        if change.packages or _now(change) or not change.noted
     ]
     if not work:
         return None
@@ -139,18 +208,31 @@ def _prepare(plan: Plan, node: str, changes: Mapping[str, Change], secrets: Mapp
     ]
     request = {"verb": "converge", "phase": "prepare", "work": work, "restarts": restarts}
     task = Program(f"prepare:{node}", node, request, _PREPARE_TIMEOUT_S)
-    return Stage(FILES, tuple(str(one["role"]) for one in work), (), task, ())
+    return Files(tuple(str(one["role"]) for one in work), (), task, ())
 
 
-def _file(change: FileChange, texts: Mapping[str, str], secrets: Mapping[str, bytes]) -> dict[str, Any]:
-    file = change.file
-    if change.same_content:
-        content = None
-    elif file.secret is not None:
-        content = base64.b64encode(secrets[file.secret]).decode()
-    else:
-        content = base64.b64encode(texts[str(file.digest)].encode()).decode()
-    return {**dataclasses.asdict(file), "content_base64": content}
+def _now(change: Change) -> list[ResourceChange]:
+    """What is put before units and checks; a guarded role's files come with those."""
+    return [one for one in change.resources if not (change.guard and isinstance(one.resource, File))]
+
+
+def _put(
+    changes: Sequence[ResourceChange], texts: Mapping[str, str], secrets: Mapping[str, bytes]
+) -> dict[str, list[dict[str, Any]]]:
+    """Resources as they are sent, by kind."""
+    items = ({**dataclasses.asdict(one.resource), **_content(one, texts, secrets)} for one in changes)
+    return by_kind([one.resource for one in changes], items)
+
+
+def _content(change: ResourceChange, texts: Mapping[str, str], secrets: Mapping[str, bytes]) -> dict[str, str | None]:
+    """What goes with a file; null where it is there already."""
+    file = change.resource
+    if not isinstance(file, File):
+        return {}
+    if file.same_content(change.found):
+        return {"content_base64": None}
+    content = texts[str(file.digest)].encode() if file.secret is None else secrets[file.secret]
+    return {"content_base64": base64.b64encode(content).decode()}
 
 
 def _batches(changes: Mapping[str, Change], node: str) -> Iterator[list[str]]:
@@ -173,8 +255,13 @@ def _cross_node(change: Change, node: str) -> tuple[tuple[str, str], ...]:
     return tuple((other, need.role) for need in change.needs for other in need.nodes if other != node)
 
 
-_IN_PREPARE = frozenset(("packages", "files"))
-_DONE_BEFORE = _IN_PREPARE | {"due"}  # what is done on a node before the first role is finished there
+def _in_prepare(cause: str) -> bool:
+    return cause not in ("units", "opaque", "due")
+
+
+def _done_before(causes: Collection[str]) -> bool:
+    """Whether it is all done on a node before the first role is finished there."""
+    return all(_in_prepare(cause) or cause == "due" for cause in causes)
 
 
 def _restarted_with(role: str, changes: Mapping[str, Change], *, restarted: bool) -> tuple[str, ...]:
@@ -183,12 +270,12 @@ def _restarted_with(role: str, changes: Mapping[str, Change], *, restarted: bool
     Packages and files of all roles are there by then, so that it does for later roles, too: a new kernel, driver and
     fabric cost one restart.
     """
-    causes = {*changes[role].reboot}
-    if not causes or (restarted and causes <= _DONE_BEFORE):
+    causes = changes[role].reboot
+    if not causes or (restarted and _done_before(causes)):
         return ()
     names = list(changes)
     later = [] if restarted else names[names.index(role) + 1 :]
-    return (role, *(name for name in later if changes[name].reboot and {*changes[name].reboot} <= _DONE_BEFORE))
+    return (role, *(name for name in later if changes[name].reboot and _done_before(changes[name].reboot)))
 
 
 def _finish(
@@ -224,13 +311,13 @@ def _finish(
 def _reboot(node: str, roles: Collection[str], after: tuple[tuple[str, str], ...]) -> Stage:
     """The task is what tells the node; `hpcforge.run.reboot` asks what else there is to know."""
     task = Program(f"reboot:{node}", node, {"verb": "reboot"}, _FINISH_TIMEOUT_S)
-    return Stage(REBOOT, tuple(roles), after, task, ())
+    return Restart(tuple(roles), after, task, ())
 
 
 def _opaque(
     node: str,
     role: str,
-    opaque: Opaque,
+    opaque: desired.Opaque,
     after: tuple[tuple[str, str], ...],
     changes: Mapping[str, Change],
     reboot: Collection[str],
@@ -240,12 +327,10 @@ def _opaque(
         yield _finish_stage(node, roles, after, changes, units=True, checks=False)
     kind = Deploy if opaque.engine == "pyinfra" else Ansible
     task = kind(f"opaque:{role}:{node}", node, Path(opaque.source), dict(opaque.inputs), _OPAQUE_TIMEOUT_S)
-    yield Stage(role, roles, after, task, ())
+    yield Opaque(roles, after, task, ())
     record = {"verb": "record", "role": role, "digest": opaque.digest, "reboot": "opaque" in changes[role].reboot}
     last = not changes[role].checks and not reboot
-    yield Stage(
-        role, roles, (), Program(f"record:{role}:{node}", node, record, _FINISH_TIMEOUT_S), roles if last else ()
-    )
+    yield Opaque(roles, (), Program(f"record:{role}:{node}", node, record, _FINISH_TIMEOUT_S), roles if last else ())
     if reboot:
         yield _reboot(node, reboot, ())
     if not last:
@@ -264,20 +349,21 @@ def _guarded(
     """Files, units and checks of a role that could lock us out, and a new connection that says it has not."""
     guard = f"{run.id}.{role}"
     change = changes[role]
+    files = [one for one in change.resources if isinstance(one.resource, File)]
     work = {
         "role": role,
-        "files": [_file(file, plan.texts, secrets) for file in change.files],
-        "owns": dataclasses.asdict(change.owns),
+        **_put(files, plan.texts, secrets),
+        "owns": change.owns.plain(),
         "guard": {"id": guard, "revert_s": plan.rollout.confirm_wait_s},
     }
-    if change.files:
+    if files:
         request = {"verb": "converge", "phase": "prepare", "work": [work], "restarts": []}
         task = Program(f"guarded:{role}:{node}", node, request, _FINISH_TIMEOUT_S)
-        yield Stage(FILES, (role,), after, task, ())
+        yield Files((role,), after, task, ())
     finish = _finish_stage(
-        node, (role,), after, changes, units=True, checks=True, guard=work["guard"] if change.files else None
+        node, (role,), after, changes, units=True, checks=True, guard=work["guard"] if files else None
     )
-    if not change.files:
+    if not files:
         yield finish
         return
     yield dataclasses.replace(finish, completes=())
@@ -307,7 +393,7 @@ def _finish_stage(
     ]
     request = {"verb": "converge", "phase": "finish", "work": work}
     task = Program(f"finish:{roles[0]}:{'units' if units else 'checks'}:{node}", node, request, _FINISH_TIMEOUT_S)
-    return Stage("units and checks", roles, after, task, roles if checks else ())
+    return Finish(roles, after, task, roles if checks else ())
 
 
 def _units(change: Change, *, act: bool, restarted: bool) -> list[dict[str, Any]]:

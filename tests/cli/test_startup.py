@@ -20,6 +20,7 @@ _COMMAND_LINE = {
     "hpcforge",
     "hpcforge.__main__",
     "hpcforge.cli",
+    "hpcforge.cli.completion",
     "hpcforge.cli.exit_codes",
     "hpcforge.clock",
     "hpcforge.cli.failures",

@@ -15,16 +15,19 @@ from hpcforge.lab.names import (
 )
 
 
-def test_a_checkout_has_one_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_blueprint_has_one_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SUDO_USER", "ada")
     (tmp_path / "main").mkdir()
     (tmp_path / "link").symlink_to(tmp_path / "main")
-    name = default_lab_name(tmp_path / "main")
-    assert name.startswith("ada-main-")
-    assert default_lab_name(tmp_path / "link") == name
-    assert default_lab_name(tmp_path) != name
+    name = default_lab_name(tmp_path / "main" / "site.yaml")
+    assert name.startswith("ada-site-")
+    assert default_lab_name(tmp_path / "link" / "site.yaml") == name
+    monkeypatch.chdir(tmp_path / "main")
+    assert default_lab_name(Path("site.yaml")) == name
+    assert default_lab_name(Path("other.yaml")) != name
+    assert default_lab_name(tmp_path / "site.yaml") != name
     monkeypatch.setenv("SUDO_USER", "bob")
-    assert default_lab_name(tmp_path / "main") != name
+    assert default_lab_name(Path("site.yaml")) != name
 
 
 @pytest.mark.parametrize("user", ["ada", "Ada.Lovelace", "42", "日本", "a" * 200, "-", "x_y"])

@@ -12,7 +12,7 @@ from hpcforge.cluster.model import (
     Node,
     OperatingSystem,
     Partition,
-    Services,
+    Service,
     Slurm,
     User,
 )
@@ -30,6 +30,8 @@ def node(name: str, function: str, address: str, gpus: Gpus | None = None) -> No
         memory_mib=4096,
         gpus=gpus,
         address=address,
+        reserve_cores=1,
+        reserve_memory_mib=1024,
     )
 
 
@@ -45,11 +47,11 @@ def cluster() -> Cluster:
             node("w2", "worker", "10.0.0.3", Gpus("fake", 2)),
         ),
         network=Network("cluster", "10.0.0.0/24"),
-        services=Services("head", (), (), "head", (), "head"),
+        services={name: Service(("head",), (), {"forward": ()}) for name in ("dns", "time", "depot")},
         os=OperatingSystem("debian", "12", "3.11", "22.05", "2.36"),
         pytorch=None,
         site_roles=(),
-        slurm=Slurm("head", 1, 1024, (), (Partition("main", ("w1", "w2"), True, "INFINITE"),)),
+        slurm=Slurm("head", (), (Partition("main", ("w1", "w2"), True, "INFINITE"),)),
         users=(User("ada", 2001, False, ()),),
         acceptance=None,
     )
@@ -73,7 +75,7 @@ packages:
   - clientd
   - {name: never, when: "cluster.name == 'other'"}
 files:
-  - {path: "/etc/client-{{ node.name }}.conf", content: "server {{ cluster.services.dns_on }}\\n", mode: "0600"}
+  - {path: "/etc/client-{{ node.name }}.conf", content: "server {{ cluster.services.dns.host }}\\n", mode: "0600"}
   - {path: /etc/client.key, secret: munge_key, mode: "0400"}
 accounts: [{for_each: cluster.users, name: "{{ item.name }}", uid: "{{ item.uid }}", home: "{{ item.home }}"}]
 units: [{name: client.service, watches: [/etc/client.key]}]

@@ -94,7 +94,7 @@ def test_nothing_is_planned_for_a_refused_node(cluster: Cluster, desired: Desire
     assert list(plan.refused) == ["w1"]
     text = plan_text(plan)
     assert "w1 is left out: its clock is 90 s behind that of head" in text
-    assert text.endswith("1 node to change: w2; unchanged: head.\n")
+    assert text.endswith("1 node to change: w2; unchanged: head; left out: w1.\n")
 
 
 def test_the_head_is_compared_with_where_it_is_not_spoken_of(cluster: Cluster, desired: Desired) -> None:
@@ -105,7 +105,7 @@ def test_the_head_is_compared_with_where_it_is_not_spoken_of(cluster: Cluster, d
 
 def test_a_role_that_sets_the_clock_is_let_work(cluster: Cluster, roles_folder: Path) -> None:
     spec = roles_folder / "client" / "role.yaml"
-    spec.write_text(spec.read_text() + "sets_clock: cluster.services.time_on == 'head'\n")
+    spec.write_text(spec.read_text() + "sets_clock: cluster.services.time.host == 'head'\n")
     wanted = compile_desired(cluster, load_roles(roles_folder), {"munge_key": "ab" * 32})
     plan = diff(cluster, wanted, {"head": seen("head", 0), "w1": seen("w1", -90, differs=True)})
     assert plan.touched == ("w1",)

@@ -29,21 +29,25 @@ from hpcforge.cluster.model import (
     Node,
     OperatingSystem,
     Partition,
-    Services,
+    Service,
     Slurm,
 )
 from hpcforge.engines.answers import EVENTS, Hearing
 from hpcforge.engines.tasks import Command, Event, Program, Task, result
-from hpcforge.plan.desired import Check, Desired, File, Need, Unit, Wanted
+from hpcforge.kinds import KINDS
+from hpcforge.kinds.files import File
+from hpcforge.plan.desired import Check, Desired, Need, Unit, Wanted
 from hpcforge.plan.diff import SLURM_NODES, diff
 from hpcforge.plan.plan import Plan
 from hpcforge.plan.roster import PATH as ROSTER_PATH
 from hpcforge.plan.roster import Enrolled, LastRun, Roster, roster_document
-from hpcforge.report.apply_text import nodes_table, verdicts_table
+from hpcforge.report.apply_text import nodes_table
 from hpcforge.report.plan_text import plan_text
 from hpcforge.report.progress import Progress
 from hpcforge.report.status_text import history_table, status_json, status_text
+from hpcforge.report.stays_text import stays_text
 from hpcforge.report.stream import Stream
+from hpcforge.report.verdicts_text import verdicts_text
 from hpcforge.run import lease as leases
 from hpcforge.run.admit import admit
 from hpcforge.run.apply import Applied
@@ -54,8 +58,10 @@ from hpcforge.run.result import Result
 from hpcforge.run.run import Run
 from hpcforge.run.status import status
 from hpcforge.run.survey import Survey, survey
+from hpcforge.run.testing import Verified
 from hpcforge.run.walk import walk
-from hpcforge.verify.verdicts import VERDICTS_PATH, Verdict, dump, load
+from hpcforge.verify.kept import VERDICTS_PATH, Kept, Recorded, dump, load
+from hpcforge.verify.verdicts import Verdict
 
 Line = dict[str, Any]
 ODD = "w1"
@@ -76,6 +82,8 @@ def node(name: str, function: str, address: str, gpus: Gpus | None = None) -> No
         gpus=gpus,
         address=address,
         host_keys=(KEY,),
+        reserve_cores=1,
+        reserve_memory_mib=1024,
     )
 
 
@@ -89,11 +97,11 @@ CLUSTER = Cluster(
         node("w2", "worker", "10.0.0.3", Gpus("fake", 2)),
     ),
     network=Network("cluster", "10.0.0.0/24"),
-    services=Services("head", (), (), "head", (), "head"),
+    services={name: Service(("head",), (), {"forward": ()}) for name in ("dns", "time", "depot")},
     os=OperatingSystem("debian", "12", "3.11", "22.05", "2.36"),
     pytorch=None,
     site_roles=(),
-    slurm=Slurm("head", 1, 1024, (), (Partition("main", ("w1", "w2"), True, "INFINITE"),)),
+    slurm=Slurm("head", (), (Partition("main", ("w1", "w2"), True, "INFINITE"),)),
     users=(),
     acceptance=None,
 )
@@ -105,9 +113,7 @@ def wanted(role: str, *needs: Need) -> Wanted:
     return Wanted(
         role=role,
         packages=(role,),
-        directories=(),
-        files=(text,),
-        accounts=(),
+        resources=(text,),
         units=(Unit(f"{role}.service", (text.path,)),),
         checks=(Check("it answers", ("true",), None, 1.0),),
         needs=needs,
@@ -134,6 +140,7 @@ FACTS = {
     "gpus": {"fake": 2, "nvidia": 0},
     "time_s": 1.7e9,
 }
+STAYS = {"kind": "package", "names": ["oldd", "older"], "why": "they stay"}
 RECEIPT = {
     "run": 7,
     "who": "ada@desk",
@@ -141,7 +148,17 @@ RECEIPT = {
     "cluster": "small",
     "hpcforge": "0.1",
     "trouble": "it is damaged",
-    "surplus": {"old": {"files": ["/etc/old"], "units": ["old.service"], "accounts": ["old"], "on_remove": "stop"}},
+    "surplus": {
+        "old": {
+            "files": ["/etc/old"],
+            "units": ["old.service"],
+            "accounts": ["old"],
+            "trees": ["/opt/old"],
+            "stays": [STAYS],
+            "disrupts": "restart",
+            "on_remove": "stop",
+        }
+    },
     "unowned": ["client"],
 }
 HOLDER = {
@@ -164,6 +181,7 @@ def difference(role: str) -> Line:
         "packages": [role],
         "removes": [{"name": "other", "by": [role]}],
         "unforeseen": ["newer"],
+        **{kind: [] for kind in KINDS},
         "directories": [{"path": "/etc/d", "exists": False, "kind": None, "mode": None, "owner": None, "group": None}],
         "files": [{"path": path, "exists": True, "kind": "file", **OLD, **OWNED}],
         "accounts": [{"name": "a", "exists": True, "uid": 1, "gid": 1, "home": "/h", "shell": "/s"}],
@@ -171,6 +189,7 @@ def difference(role: str) -> Line:
         "checks": [{"name": "it answers", "detail": "no"}],
         "opaque": {"digest": "d"},
         "reboot": False,
+        "obstacles": [],
     }  # fmt: skip
 
 
@@ -210,6 +229,7 @@ AT_WORK = [
     {"event": "changed", "role": "client", "kind": "file", "name": "/etc/client.conf", "detail": "content"},
     {"event": "progress", "role": "client", "detail": "installing"},
     {"event": "warning", "detail": "odd"},
+    {"event": "remains", "stays": [STAYS]},
     {"event": "skipped", "role": "client", "because": "server"},
     {"event": "role_done", "role": "client"},
 ]
@@ -225,12 +245,16 @@ ROSTER = Roster(
     {one.name: Enrolled(one.address, one.host_keys, one.group, one.functions, 1) for one in CLUSTER.nodes},
 )
 SLURM = "".join(f"NodeName={name} State=IDLE Reason=x\n" for name in ("w1", "w2"))
-VERDICTS = (
-    Verdict("allreduce", "passed", ("w1", "w2"), ranks=2, measurements=({"busbw_gb_per_s": 1, "size_bytes": 8},)),
-)
+VERDICT = Verdict("allreduce", "passed", ("w1", "w2"), ranks=2, measurements=({"busbw_gb_per_s": 1, "size_bytes": 8},))
+
+
+def kept(verdict: Verdict, time_s: float) -> str:
+    return dump(Recorded((Kept(verdict, time_s, verdict.nodes),)))
+
+
 HEAD_SAYS = observed(
     "server",
-    {ROSTER_PATH: json.dumps(roster_document(ROSTER)), VERDICTS_PATH: dump(VERDICTS, 1.7e9)},
+    {ROSTER_PATH: json.dumps(roster_document(ROSTER)), VERDICTS_PATH: kept(VERDICT, 1.7e9)},
     {SLURM_NODES: SLURM},
 )
 
@@ -311,10 +335,10 @@ class Printed:
             one = past(run, ended, args=[], dirty=False, started_s=1.7e9, exit_code=5)
             for problem in write_log(self.engine, "head", one, found.roster, "small", found.strangers):
                 stream.say(problem)
-            verdicts = load(found.head.reads.get(VERDICTS_PATH) or "").verdicts
-            stream.result(Applied(ended, admission, verdicts, 9.0, "", None), 0)  # type: ignore[arg-type]
+            verified = Verified(recorded=load(found.head.reads.get(VERDICTS_PATH)))
+            stream.result(Applied(ended, admission, verified), 0)
         self.text += [plan_text(plan, new_files=True), nodes_table(plan, ended, admission)]
-        self.text.append(verdicts_table(verdicts, 9.0, "", ended.lost))
+        self.text += [verdicts_text(verified, "hpcforge apply", ended.lost, 1.7e9 + 9), stays_text(ended.stays)]
         return plan, ended
 
     def status(self) -> None:
@@ -329,7 +353,7 @@ class Printed:
                 assert not line.startswith("FORGED"), line
         for line in self.json.getvalue().splitlines():
             event = json.loads(line)
-            assert event["schema_version"] == 2
+            assert event["schema_version"] == 3
             assert isinstance(event["time_s"], float)
 
 
@@ -516,9 +540,11 @@ def test_odd_records_of_the_head_are_counted_not_believed(record: str) -> None:
 )
 @pytest.mark.parametrize("time_s", [1.7e9, 1e300, float("nan"), -1.0])
 def test_odd_verdicts_are_said_to_be_damaged(measured: dict[str, Any], time_s: float) -> None:
-    kept = dump([replace(VERDICTS[0], measurements=(measured,))], time_s)
-    assert (load(kept).problem or "").startswith("damaged")
-    assert (load(dump([replace(VERDICTS[0], nodes=("w1", "w[2"))], 1.7e9)).problem or "").startswith("damaged")
+    odd = kept(replace(VERDICT, measurements=(measured,)), time_s)
+    assert (load(odd).problem or "").startswith("damaged")
+    two = json.loads(kept(VERDICT, 1.7e9))
+    two["kept"][0]["verdict"]["nodes"] = ["w1", "w[2"]
+    assert (load(json.dumps(two)).problem or "").startswith("damaged")
 
 
 @pytest.mark.parametrize(
@@ -597,7 +623,7 @@ def test_verdicts_that_count_on_a_node_that_is_away_say_so() -> None:
     printed.status()
     assert printed.text[2].startswith("verdicts of 9.0 s ago (w1 was there then, and is away now):\n")
     assert "  (of before: not of the cluster as it is)\n" in printed.text[2]
-    assert "allreduce passed counting on w1, away now (" in printed.text[3]
+    assert "allreduce passed counting on w1, away now (" in printed.text[4]
 
 
 LLDP = {"lldp": {"interface": {"eth0": {"via": "LLDP", "chassis": {"leaf1": {"id": {"type": "mac", "value": "m"}}},

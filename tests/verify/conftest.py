@@ -15,7 +15,7 @@ from hpcforge.cluster.model import (
     OperatingSystem,
     Partition,
     PyTorch,
-    Services,
+    Service,
     Slurm,
     SmokeTest,
     User,
@@ -37,6 +37,8 @@ def _node(name: str, octet: int, function: str, gpus: Gpus | None, cores: int, m
         memory_mib=memory_mib,
         gpus=gpus,
         address=f"10.77.0.{octet}",
+        reserve_cores=1,
+        reserve_memory_mib=1024,
     )
 
 
@@ -63,11 +65,11 @@ def build() -> Build:
                 *(_node(name, 11 + index, "worker", gpus, cores, memory_mib) for index, name in enumerate(names)),
             ),
             network=Network("cluster", "10.77.0.0/24"),
-            services=Services("head", (), (), "head", (), "head"),
+            services={name: Service(("head",), (), {"forward": ()}) for name in ("dns", "time", "depot")},
             os=OperatingSystem("debian", "12", "3.11", "22.05", "2.36"),
             pytorch=PyTorch("2.13.0", build, ()),  # type: ignore[arg-type]
             site_roles=(),
-            slurm=Slurm("head", 1, 1024, (), (Partition("main", names, True, "01:00:00"),)),
+            slurm=Slurm("head", (), (Partition("main", names, True, "01:00:00"),)),
             users=(User("tests", 2002, False, ()),),
             acceptance=Acceptance("tests", tests),
         )

@@ -68,7 +68,7 @@ def ssh(
     words: Annotated[
         list[str],
         typer.Argument(
-            help=f"{_WHICH}Then the node; then a command, as ssh takes it: a shell on the node reads it. None: a shell.",
+            help=f"{_WHICH}Then the node; then a command, which a shell on the node reads, as with ssh.",
             metavar="[BLUEPRINT] NODE [COMMAND]...",
             show_default=False,
             autocompletion=completion.behind_blueprint(completion.rehearsed_nodes),
