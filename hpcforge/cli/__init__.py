@@ -19,14 +19,15 @@ from hpcforge.report import printing
 
 _EXIT_CODES = """
 Exit status: 0 done, or nothing to do; 1 error; 2 changes are pending; 3 blueprint, inventory or usage invalid;
-4 some nodes unreachable; 5 some nodes failed; 6 another run is at work; 7 verification below the line; 130 interrupted.
+4 some nodes unreachable; 5 some nodes failed; 6 another run is at work;
+7 a test did not pass, or a node has less than it declares; 130 interrupted.
 """
 
 # Wrong words on the command line: typer carries its own click, and does not export the base of BadParameter.
 _UsageError: type[Any] = typer.BadParameter.__mro__[1]
 
-_VERBS = ("validate", "show", "explain", "inventory", "design", "pin", "plan", "apply", "verify", "status", "nodes",
-          "rehearse", "secrets", "schema", "trust")  # fmt: skip
+_VERBS = ("design", "inventory", "validate", "show", "explain", "pin", "rehearse", "plan", "apply", "verify", "status",
+          "nodes", "trust", "secrets", "schema")  # fmt: skip
 
 
 def run(arguments: list[str], began_s: float | None = None) -> int:

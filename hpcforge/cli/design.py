@@ -41,8 +41,9 @@ def design(
         printing.note(f"written: {html}\n")
     if labels is not None:
         _write_labels(loaded, labels)
+    data = as_json or csv is not None or svg is not None
     for text in _results(loaded, whole, as_json, csv, svg):
-        printing.result(text)
+        printing.result(text, None if data else "design")
     return Exit.INVALID if any(remark.severity == "error" for remark in loaded.remarks) else Exit.DONE
 
 
@@ -71,7 +72,7 @@ def _results(loaded: Loaded, whole: Design | None, as_json: bool, csv: Table | N
     elif svg is not None:
         yield _drawing(loaded, whole, svg)
     else:
-        yield design_text.summary(whole)
+        yield design_text.summary(whole, printing.columns())
 
 
 def _drawing(loaded: Loaded, whole: Design, svg: str) -> str:

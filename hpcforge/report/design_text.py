@@ -10,25 +10,25 @@ from hpcforge.facility.design import Design, Part, RackDesign, Remark, Training,
 from hpcforge.facility.units import kw
 from hpcforge.report.design_words import one_lost
 from hpcforge.report.fabric_text import fabrics
-from hpcforge.report.text import clean, plural, table
+from hpcforge.report.text import clean, plural, table, within
 
 _HEADS = {"error": "Errors", "warning": "Warnings", "not-checked": "Not checked"}
 
 
-def summary(design: Design) -> str:
-    """The whole design, in a page or so; racks that are alike take one line."""
+def summary(design: Design, columns: int | None = None) -> str:
+    """The whole design, in a page or so; racks that are alike take one line. `columns` is how wide it may be."""
     parts = [
         *_totals(design),
-        _section("Hardware, at maximum", _hardware(design)),
-        _section("Feeds", _feeds(design)),
-        _section("Racks", _racks(design)),
-        _section("Fabrics", fabrics(design.fabrics)),
-        _section("Bill of materials", _bom(design)),
+        _section("Hardware, at maximum", _hardware(design, columns)),
+        _section("Feeds", _feeds(design, columns)),
+        _section("Racks", _racks(design, columns)),
+        _section("Fabrics", fabrics(design.fabrics, columns)),
+        _section("Bill of materials", _bom(design, columns)),
         *map(_training, design.training),
         *_remarks(design.diagnostics),
         _verdict(design.diagnostics),
     ]
-    return "\n".join(part for part in parts if part)
+    return within("\n".join(part for part in parts if part), columns)
 
 
 def _section(title: str, body: str) -> str:
@@ -57,18 +57,18 @@ def _totals(design: Design) -> Iterator[str]:
     yield "".join(f"{line}\n" for line in lines)
 
 
-def _hardware(design: Design) -> str:
+def _hardware(design: Design, columns: int | None) -> str:
     rows = [
         [str(one.count), one.model, _w(one.node_w), one.origin, _parts(one.parts), one.nodes] for one in design.hardware
     ]
-    return table(("nodes", "model", "each", "from", "known parts", ""), rows, "  ") if rows else ""
+    return table(("nodes", "model", "each", "from", "known parts", ""), rows, "  ", columns) if rows else ""
 
 
 def _parts(parts: Iterable[Part]) -> str:
     return ", ".join(f"{p.count} x {p.name} {_w(p.each_w)}" for p in parts)
 
 
-def _feeds(design: Design) -> str:
+def _feeds(design: Design, columns: int | None) -> str:
     rows = [
         [
             feed.name,
@@ -81,7 +81,7 @@ def _feeds(design: Design) -> str:
         for feed in design.feeds
     ]
     header = ("feed", "", "load, after diversity", "one feed lost, at maximum", "phases", "UPS")
-    return table(header, rows, "  ") if rows else ""
+    return table(header, rows, "  ", columns) if rows else ""
 
 
 def _ups(ups: UpsDesign | None) -> str:
@@ -92,13 +92,13 @@ def _ups(ups: UpsDesign | None) -> str:
     return f"{f'{ups.count} x {ups.model}' if ups.model else 'no model'}: {found}{wanted}"
 
 
-def _racks(design: Design) -> str:
+def _racks(design: Design, columns: int | None) -> str:
     alike: dict[tuple[str, ...], list[str]] = {}
     for rack in design.racks:
         alike.setdefault(_cells(rack, design.power.survive), []).append(rack.name)
     rows = [[fold(names), *cells] for cells, names in alike.items()]
     header = ("rack", "power", "heat", "weight", "units", "one feed lost", "PDUs", "holds")
-    return table(header, rows, "  ") if rows else ""
+    return table(header, rows, "  ", columns) if rows else ""
 
 
 def _cells(rack: RackDesign, survive: str) -> tuple[str, ...]:
@@ -117,9 +117,9 @@ def _cells(rack: RackDesign, survive: str) -> tuple[str, ...]:
     )
 
 
-def _bom(design: Design) -> str:
+def _bom(design: Design, columns: int | None) -> str:
     rows = [[f"{b.count:,}", b.kind, b.model, "included" if b.included else "", b.description] for b in design.bom]
-    return table(("count", "kind", "model", "", ""), rows, "  ") if rows else ""
+    return table(("count", "kind", "model", "", ""), rows, "  ", columns) if rows else ""
 
 
 def _training(one: Training) -> str:

@@ -20,7 +20,7 @@ from hpcforge.report.text import clean, table
 _MOST_MOVES = 12
 
 
-def fabrics(designs: Sequence[FabricDesign]) -> str:
+def fabrics(designs: Sequence[FabricDesign], columns: int | None = None) -> str:
     """Return all fabrics; "" where there are none."""
     if not designs:
         return ""
@@ -37,7 +37,7 @@ def fabrics(designs: Sequence[FabricDesign]) -> str:
         ]
         for one in designs
     ]
-    return table(header, rows, "  ") + "".join(line for one in designs for line in _details(one))
+    return table(header, rows, "  ", columns) + "".join(line for one in designs for line in _details(one))
 
 
 def _details(one: FabricDesign) -> Iterator[str]:

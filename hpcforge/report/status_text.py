@@ -22,7 +22,7 @@ _RESULTS = {
     4: "unreachable",
     5: "failed",
     6: "busy",
-    7: "below the line",
+    7: "not verified",
     130: "interrupted",
 }
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+import textwrap
 from collections.abc import Sequence
+from itertools import zip_longest
 
 # All but tab and the end of a line, which may be a Windows one; then what hides or turns round what is beside it, other
 # ends of lines, and halves of characters, which cannot be written at all.
@@ -27,14 +29,42 @@ def one_line(text: str) -> str:
     return clean(" ".join([first.rstrip(" \t\r"), *(line.strip(" \t\r") for line in rest)]))
 
 
-def table(header: Sequence[str], rows: Sequence[Sequence[str]], indent: str = "") -> str:
-    """Left-aligned columns under a header, two spaces apart; the last column is as wide as it likes."""
+def table(header: Sequence[str], rows: Sequence[Sequence[str]], indent: str = "", columns: int | None = None) -> str:
+    """Left-aligned columns under a header, two spaces apart; within `columns`, long cells take several lines."""
     cells = [list(header), *[[one_line(cell) for cell in row] for row in rows]]
     widths = [max(len(row[column]) for row in cells) for column in range(len(header))]
+    if columns is not None:
+        widths = _narrowed(widths, columns - len(indent) - 2 * (len(widths) - 1))
     lines = [
-        indent + "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in cells
+        indent + "  ".join(part.ljust(width) for part, width in zip(line, widths, strict=True)).rstrip()
+        for row in cells
+        for line in zip_longest(*map(_broken, row, widths), fillvalue="")
     ]
     return "\n".join(lines) + "\n"
+
+
+def _narrowed(widths: Sequence[int], room: int) -> list[int]:
+    """Widths that come to at most `room`, the widest narrowed first."""
+    narrow = list(widths)
+    while sum(narrow) > max(room, len(narrow)):
+        narrow[narrow.index(max(narrow))] -= 1
+    return narrow
+
+
+def _broken(cell: str, width: int) -> list[str]:
+    return [cell] if len(cell) <= width else textwrap.wrap(cell, width, break_on_hyphens=False)
+
+
+def within(text: str, columns: int | None) -> str:
+    """The text with its long lines broken; what goes on stands under what it belongs to, behind the first column."""
+    if columns is None:
+        return text
+    lines = []
+    for line in text.splitlines():
+        begun = re.match(r" *\S+(?: \S+)* {2,}", line) or re.match(" *", line)
+        hang = begun.end() if begun and begun.end() < columns // 2 else 2
+        lines += textwrap.wrap(line, columns, subsequent_indent=" " * hang, break_on_hyphens=False) or [""]
+    return "".join(f"{line}\n" for line in lines)
 
 
 def duration(seconds: float) -> str:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -113,6 +115,30 @@ def test_a_stopped_node_comes_back_with_its_disk_and_host_key(rehearsal: Rehears
     assert any(line.startswith("head: runs already") for line in rehearsal.said)
     assert any(line.startswith("w01: started") for line in rehearsal.said)
     assert rehearsal.ssh("w01", "hello").stdout == "Hello, world!\n"
+
+
+def cli(*words: str) -> subprocess.CompletedProcess[str]:
+    environment = {name: value for name, value in os.environ.items() if name != "HPCFORGE_LAB"}
+    command = [sys.executable, "-m", "hpcforge", "rehearse", *words]
+    return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False, env=environment)
+
+
+def test_the_list_shows_what_runs_since_when_and_of_which_blueprint(rehearsal: Rehearsal) -> None:
+    rehearsal.down("w01")
+    one = next(one for one in json.loads(cli("list", "--json").stdout)["rehearsals"] if one["name"] == rehearsal.name)
+    assert (one["running"], one["stopped"], one["saves"]) == (["head"], ["w01"], [])
+    assert one["blueprint"].endswith("/blueprints/rehearsal.yaml")
+    assert time.time() - 3600 < one["since_s"] < time.time()
+    row = next(line for line in cli("list").stdout.splitlines() if line.startswith(f"{rehearsal.name} "))
+    assert row.split()[1:4] == ["1", "of", "2"]
+
+
+def test_who_enters_a_stopped_node_is_told_what_starts_it(rehearsal: Rehearsal) -> None:
+    done = cli("ssh", "w01", "--lab", rehearsal.name)
+    assert done.returncode == 3
+    assert f"w01 of the rehearsal '{rehearsal.name}' is stopped" in done.stderr
+    assert re.search(rf"rehearse up \S+/rehearsal.yaml --lab {rehearsal.name}\n", done.stderr)
+    rehearsal.up()
 
 
 def test_a_node_that_reboots_keeps_its_address(rehearsal: Rehearsal) -> None:

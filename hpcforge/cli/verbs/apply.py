@@ -12,7 +12,9 @@ from hpcforge.cli import options
 
 def register(app: typer.Typer) -> None:
     """Add the verb."""
-    app.command(epilog="Example: hpcforge apply blueprints/rehearsal.yaml --yes")(apply)
+    app.command(rich_help_panel="Build and prove", epilog="Example: hpcforge apply blueprints/rehearsal.yaml --yes")(
+        apply
+    )
 
 
 def apply(

@@ -14,7 +14,10 @@ Table = Literal["power", "bom", "cables", "ports"]
 
 def register(app: typer.Typer) -> None:
     """Add the verb."""
-    app.command(epilog="Example: hpcforge design blueprints/dgx-h100-unit.yaml --html design.html")(design)
+    app.command(
+        rich_help_panel="Describe and design",
+        epilog="Example: hpcforge design blueprints/dgx-h100-unit.yaml --html design.html",
+    )(design)
 
 
 def design(

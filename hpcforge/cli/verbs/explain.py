@@ -11,7 +11,10 @@ from hpcforge.cli import options
 
 def register(app: typer.Typer) -> None:
     """Add the verb."""
-    app.command(epilog="Example: hpcforge explain POWER-003")(explain)
+    app.command(
+        rich_help_panel="Describe and design",
+        epilog="Example: hpcforge explain POWER-003",
+    )(explain)
 
 
 def explain(

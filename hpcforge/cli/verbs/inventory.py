@@ -21,7 +21,9 @@ Blueprint = Annotated[
 
 def register(app: typer.Typer) -> None:
     """Add the verb."""
-    app.command(epilog="Example: hpcforge inventory --json blueprints/dgx-h100-unit.yaml")(inventory)
+    app.command(
+        rich_help_panel="Describe and design", epilog="Example: hpcforge inventory --json blueprints/dgx-h100-unit.yaml"
+    )(inventory)
 
 
 def inventory(

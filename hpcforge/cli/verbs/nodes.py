@@ -28,7 +28,7 @@ _HostKey = Annotated[
 
 def register(app: typer.Typer) -> None:
     """Add the verb and its own."""
-    app.add_typer(nodes, name="nodes", no_args_is_help=True)
+    app.add_typer(nodes, name="nodes", no_args_is_help=True, rich_help_panel="Live with it")
 
 
 @nodes.command(epilog="Example: hpcforge nodes add blueprints/rehearsal.yaml w04")

@@ -15,7 +15,7 @@ rehearse = typer.Typer(
 
 def register(app: typer.Typer) -> None:
     """Add the verb and its own."""
-    app.add_typer(rehearse, name="rehearse", no_args_is_help=True)
+    app.add_typer(rehearse, name="rehearse", no_args_is_help=True, rich_help_panel="Try it on this machine")
 
 
 _WHICH = (

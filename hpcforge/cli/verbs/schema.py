@@ -9,7 +9,9 @@ import typer
 
 def register(app: typer.Typer) -> None:
     """Add the verb."""
-    app.command(epilog="Example: hpcforge schema > blueprints/blueprint.schema.json")(schema)
+    app.command(rich_help_panel="Live with it", epilog="Example: hpcforge schema > blueprints/blueprint.schema.json")(
+        schema
+    )
 
 
 def schema(

@@ -14,7 +14,7 @@ Name = Annotated[str, typer.Argument(help="The secret's name, as `secrets list` 
 
 def register(app: typer.Typer) -> None:
     """Add the verb and its own."""
-    app.add_typer(secrets, name="secrets", no_args_is_help=True)
+    app.add_typer(secrets, name="secrets", no_args_is_help=True, rich_help_panel="Live with it")
 
 
 @secrets.command(epilog="Example: hpcforge secrets init blueprints/rehearsal.yaml")

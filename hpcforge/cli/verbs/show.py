@@ -9,7 +9,10 @@ from hpcforge.cli import options
 
 def register(app: typer.Typer) -> None:
     """Add the verb."""
-    app.command(epilog="Example: hpcforge show blueprints/rehearsal.yaml")(show)
+    app.command(
+        rich_help_panel="Describe and design",
+        epilog="Example: hpcforge show blueprints/rehearsal.yaml",
+    )(show)
 
 
 def show(blueprint: options.Blueprint, inventory: options.Inventory = None, as_json: options.Json = False) -> int:

@@ -11,7 +11,9 @@ from hpcforge.cli import options
 
 def register(app: typer.Typer) -> None:
     """Add the verb."""
-    app.command(epilog="Example: hpcforge status blueprints/rehearsal.yaml --history")(status)
+    app.command(
+        rich_help_panel="Build and prove", epilog="Example: hpcforge status blueprints/rehearsal.yaml --history"
+    )(status)
 
 
 def status(

@@ -11,7 +11,10 @@ from hpcforge.cli import options
 
 def register(app: typer.Typer) -> None:
     """Add the verb."""
-    app.command(epilog="Example: hpcforge trust blueprints/rehearsal.yaml w03")(trust)
+    app.command(
+        rich_help_panel="Live with it",
+        epilog="Example: hpcforge trust blueprints/rehearsal.yaml w03",
+    )(trust)
 
 
 def trust(

@@ -10,6 +10,7 @@ from hpcforge.cli import options
 def register(app: typer.Typer) -> None:
     """Add the verb."""
     app.command(
+        rich_help_panel="Describe and design",
         epilog="Example: hpcforge validate blueprints/rehearsal.yaml",
     )(validate)
 

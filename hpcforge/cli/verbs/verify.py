@@ -12,7 +12,10 @@ from hpcforge.cli import options
 
 def register(app: typer.Typer) -> None:
     """Add the verb."""
-    app.command(epilog="Example: hpcforge verify blueprints/rehearsal.yaml")(verify)
+    app.command(
+        rich_help_panel="Build and prove",
+        epilog="Example: hpcforge verify blueprints/rehearsal.yaml",
+    )(verify)
 
 
 def verify(
