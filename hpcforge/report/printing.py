@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shutil
 import sys
 import traceback
 from typing import TYPE_CHECKING, TextIO
@@ -56,8 +55,10 @@ def on_terminal() -> bool:
 
 
 def columns() -> int | None:
-    """How wide results may be: as $COLUMNS says, else the terminal; None where neither does, as in a pipe."""
-    found = shutil.get_terminal_size((0, 0)).columns
+    """How wide results may be: as their terminal is; None in a pipe or file, where a row stays a line."""
+    if not on_terminal():
+        return None
+    found = os.get_terminal_size(sys.stdout.fileno()).columns
     return max(found, _LEAST_COLUMNS) if found else None
 
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import pty
 import re
+import struct
 import subprocess
 import sys
+import termios
 from pathlib import Path
 
 import pytest
@@ -55,12 +58,15 @@ def test_words_that_came_from_outside_have_none(kind: Kind, line: str) -> None:
     assert painted(line, kind) == line
 
 
-def validated(**environment: str) -> str:
-    """What `validate` writes to a terminal about a file with mistakes."""
+def on_a_terminal(*words: str, width: int = 80, **environment: str) -> str:
+    """What a command writes to a terminal, results and all."""
     ours, theirs = pty.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, width, 0, 0))
     env = {key: value for key, value in os.environ.items() if key not in ("NO_COLOR", "FORCE_COLOR", "TERM")}
-    words = [sys.executable, "-m", "hpcforge", "validate", str(WRONG)]
-    with subprocess.Popen(words, env={**env, **environment}, stdin=subprocess.DEVNULL, stderr=theirs) as child:
+    command = [sys.executable, "-m", "hpcforge", *words]
+    with subprocess.Popen(
+        command, env={**env, **environment}, stdin=subprocess.DEVNULL, stdout=theirs, stderr=theirs, cwd=REPOSITORY
+    ) as child:
         os.close(theirs)
         data = b""
         while True:
@@ -68,9 +74,25 @@ def validated(**environment: str) -> str:
                 data += os.read(ours, 65536)
             except OSError:  # how a pty ends
                 break
-        assert child.wait() == 3
+        child.wait()
     os.close(ours)
     return data.decode().replace("\r\n", "\n")
+
+
+@pytest.mark.parametrize("width", [80, 120])
+def test_a_design_is_as_wide_as_its_terminal_and_loses_nothing(width: int) -> None:
+    blueprint = "blueprints/dgx-h100-pod.yaml"
+    piped = subprocess.run(
+        [sys.executable, "-m", "hpcforge", "design", blueprint],
+        cwd=REPOSITORY,
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
+    assert max(map(len, piped.splitlines())) > width
+    shown = on_a_terminal("design", blueprint, width=width, TERM="dumb")
+    assert max(map(len, shown.splitlines())) <= width
+    assert sorted("".join(shown.split())) == sorted("".join(piped.split()))
 
 
 def test_on_a_terminal_alone_and_not_where_they_are_not_wanted() -> None:
@@ -82,8 +104,9 @@ def test_on_a_terminal_alone_and_not_where_they_are_not_wanted() -> None:
         check=False,
     ).stderr
     assert "\x1b" not in piped
-    coloured = validated(TERM="xterm-256color")
+    coloured = on_a_terminal("validate", str(WRONG), TERM="xterm-256color")
     assert coloured.count("\x1b[1;31merror:\x1b[0m") == 5
     assert coloured.count("\x1b[1;31m^") == 5
     assert _ESCAPE.sub("", coloured) == piped
-    assert validated(TERM="dumb") == validated(TERM="xterm-256color", NO_COLOR="1") == piped
+    for plain in ({"TERM": "dumb"}, {"TERM": "xterm-256color", "NO_COLOR": "1"}):
+        assert on_a_terminal("validate", str(WRONG), **plain) == piped
