@@ -144,7 +144,7 @@ def _hostlist(text: str) -> str:
     try:
         hostlist.expand(text)
     except hostlist.HostlistError as error:
-        raise refusal(f"{quote(text)} {error}", odd_characters(text) or error.hint) from None
+        raise refusal(f"{quote(text)} {error}", odd_characters(text) or error.hint or None) from None
     return text
 
 
