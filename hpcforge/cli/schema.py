@@ -10,9 +10,9 @@ from hpcforge.blueprint import schema as blueprint
 from hpcforge.blueprint.reference import reference
 from hpcforge.cli.exit_codes import Exit
 from hpcforge.facility import design
-from hpcforge.plan.disruption_table import disruption_table
 from hpcforge.plan.role import load_roles
 from hpcforge.report import printing
+from hpcforge.report.disruption_table import disruption_table
 
 
 def schema(of: Literal["blueprint", "design", "disruption"], markdown: bool) -> int:
