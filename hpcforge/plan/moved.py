@@ -39,6 +39,8 @@ def without(made: Plan, nodes: Collection[str], now: Plan) -> Plan:
         in_service=now.in_service,
         jobs=now.jobs,
         drains=now.drains,
+        felt=tuple(node for node in made.felt if node not in gone),
+        smoke=made.smoke if not gone else now.smoke,
         clocks=tuple(one for one in now.clocks if one.node in made.nodes),
         obstacles=tuple(one for one in now.obstacles if one.node in made.nodes),
     )
