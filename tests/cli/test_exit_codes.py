@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import inspect
-import pkgutil
-from collections.abc import Iterator
-from importlib import import_module
+import json
+import subprocess
+import sys
+from functools import cache
 from pathlib import Path
 from typing import get_args
 
-import hpcforge
 from hpcforge.cli import failures
 from hpcforge.cli.exit_codes import MEANING, OF_ERRORS, WORST_FIRST, Exit
 from hpcforge.errors import ExpectedError, Kind
@@ -23,24 +22,37 @@ ELSEWHERE = {
 }
 
 
-def errors() -> Iterator[type[BaseException]]:
-    for module in pkgutil.walk_packages(hpcforge.__path__, "hpcforge."):
-        if module.name != "hpcforge.__main__" and not module.name.startswith("hpcforge.node."):  # it travels alone
-            for _, found in inspect.getmembers(import_module(module.name), inspect.isclass):
-                if issubclass(found, BaseException) and found.__module__ == module.name:
-                    yield found
+_ALL = """
+import inspect, json, pkgutil
+from importlib import import_module
+import hpcforge
+from hpcforge.errors import ExpectedError
+found = {}
+for module in pkgutil.walk_packages(hpcforge.__path__, "hpcforge."):
+    if module.name != "hpcforge.__main__" and not module.name.startswith("hpcforge.node."):  # that travels alone
+        for name, kind in inspect.getmembers(import_module(module.name), inspect.isclass):
+            if issubclass(kind, BaseException) and kind.__module__ == module.name:
+                found[name] = kind.kind if issubclass(kind, ExpectedError) else None
+print(json.dumps(found))
+"""
+
+
+@cache
+def errors() -> dict[str, str | None]:
+    """Every error class of ours with its kind, by a process of its own: modules of engines change the one they are in."""
+    done = subprocess.run([sys.executable, "-c", _ALL], capture_output=True, text=True, check=True)
+    found: dict[str, str | None] = json.loads(done.stdout)
+    return found
 
 
 def test_every_error_of_ours_is_an_expected_one() -> None:
-    strangers = {error.__name__ for error in errors() if not issubclass(error, ExpectedError)}
-    assert strangers == ELSEWHERE
+    assert {name for name, kind in errors().items() if kind is None} == ELSEWHERE
 
 
 def test_every_kind_of_error_has_its_exit_status() -> None:
     assert set(OF_ERRORS) == set(get_args(Kind))
-    for error in errors():
-        if issubclass(error, ExpectedError):
-            assert error.kind in OF_ERRORS, error
+    assert len(errors()) > 15
+    assert {kind for kind in errors().values() if kind} == set(OF_ERRORS)
 
 
 def test_every_exit_status_has_a_meaning_and_a_rank() -> None:
