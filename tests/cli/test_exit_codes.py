@@ -39,7 +39,7 @@ print(json.dumps(found))
 
 @cache
 def errors() -> dict[str, str | None]:
-    """Every error class of ours with its kind, by a process of its own: modules of engines change the one they are in."""
+    """Every error class of ours with its kind, by a process of its own: some modules change theirs."""
     done = subprocess.run([sys.executable, "-c", _ALL], capture_output=True, text=True, check=True)
     found: dict[str, str | None] = json.loads(done.stdout)
     return found
