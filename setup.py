@@ -1,4 +1,4 @@
-"""Ship roles/, smoke_tests/ and blueprints/ inside the wheel, so that an installed hpcforge works outside a clone."""
+"""Ship roles/, smoke_tests/, blueprints/ and inventory/ in the wheel: an installed hpcforge works without a clone."""
 
 import shutil
 from pathlib import Path
@@ -6,7 +6,7 @@ from pathlib import Path
 from setuptools import setup
 from setuptools.command.build_py import build_py
 
-SHIPPED = ("roles", "smoke_tests", "blueprints")
+SHIPPED = ("roles", "smoke_tests", "blueprints", "inventory")
 
 
 class BuildWithShipped(build_py):

@@ -22,11 +22,15 @@ def blueprint(nodes: int) -> str:
     rack, node = (max(usual, len(str(count))) for usual, count in ((4, racks), (5, nodes)))  # digits
     start, end = text.index("  row:"), text.index("hardware:                 ")
     text = text[:start] + "\n" + text[end:]
+    text = text.replace("inventory: ../inventory/dgx-h100-unit.yaml\n", "\n")
     changes = {
         "limit_w: 250000": f"limit_w: {250_000 * max(1, nodes // 32)}",
         "g[01-08]": f"g[{1:0{rack}}-{racks:0{rack}}]",
         "gpu[001-032]:": f"{workers(nodes)}:",
-        "10.20.1.[1-32]": addresses(nodes),
+        "hardware: dgx-h100,": f'hardware: dgx-h100, addresses: "{addresses(nodes)}",',
+        "rack: i01, u: 40": "addresses: 10.20.0.10, rack: i01, u: 40",
+        "rack: i01, u: [38, 36]": 'addresses: "10.20.0.[11-12]", rack: i01, u: [38, 36]',
+        "rack: i02, u: 30": "addresses: 10.20.0.20, rack: i02, u: 30",
         "10.20.0.0/22": "10.20.0.0/15",
         "gpu[001-030]": f"gpu[{1:0{node}}-{nodes - 2:0{node}}]",
         "gpu[031-032]": f"gpu[{nodes - 1:0{node}}-{nodes:0{node}}]",

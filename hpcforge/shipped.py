@@ -1,4 +1,4 @@
-"""Where roles/, smoke_tests/ and blueprints/ are: beside the package in a clone, inside it when installed."""
+"""Where roles/, smoke_tests/, blueprints/, inventory/ are: beside the package in a clone, inside it when installed."""
 
 from __future__ import annotations
 
@@ -8,6 +8,6 @@ _PACKAGE = Path(__file__).resolve().parent
 
 
 def root() -> Path:
-    """The folder that holds roles/, smoke_tests/ and blueprints/."""
+    """The folder that holds roles/, smoke_tests/, blueprints/ and inventory/."""
     inside = _PACKAGE / "shipped"
     return inside if inside.is_dir() else _PACKAGE.parent

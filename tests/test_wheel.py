@@ -7,7 +7,7 @@ import zipfile
 from pathlib import Path
 
 REPOSITORY = Path(__file__).parents[1]
-SHIPPED = ("roles", "smoke_tests", "blueprints")
+SHIPPED = ("roles", "smoke_tests", "blueprints", "inventory")
 DATA = ("hpcforge/catalog", "hpcforge/report/templates", "hpcforge/node")
 
 

@@ -39,8 +39,16 @@ def sets_of(test: s.SmokeTest, known: node_sets.Known, partitions: Iterable[tupl
     return tuple(dict.fromkeys(node_sets.expand(text, known) or () for text in test.nodes))
 
 
-def acceptance_findings(draft: Draft, known: node_sets.Known | None, workers: Sequence[str]) -> Findings:
-    """Yield what is wrong with users and tests. `known` are the words for workers, None where nodes are in doubt."""
+def acceptance_findings(
+    draft: Draft,
+    known: node_sets.Known | None,
+    workers: Sequence[str],
+    partitions: Mapping[str, tuple[Sequence[str], str]],
+) -> Findings:
+    """Yield what is wrong with users and tests. `known` are the words for workers, None where nodes are in doubt.
+
+    `partitions` have their nodes and time limits; none where they are not known.
+    """
     acceptance: s.Acceptance | None = draft.sections["acceptance"]
     if acceptance is None:
         return
@@ -50,11 +58,6 @@ def acceptance_findings(draft: Draft, known: node_sets.Known | None, workers: Se
         yield Finding(("acceptance", "tests"), "no test is named", "name allreduce, train_ddp or both", key=True)
     if known is None:
         return
-    slurm: s.Slurm | None = draft.sections["slurm"]
-    partitions = {
-        name: (workers if one.nodes == "all" else hostlist.expand(one.nodes), one.max_time)
-        for name, one in (slurm.partitions.items() if slurm and draft.intact("slurm", "partitions") else ())
-    }
     if any(set(nodes) - set(workers) for nodes, _ in partitions.values()):
         partitions = {}  # a name that is wrong there may be why a test is in none
     for name, test in given.items():

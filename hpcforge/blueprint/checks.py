@@ -8,16 +8,18 @@ from __future__ import annotations
 
 import ipaddress
 import re
-from collections.abc import Callable, Iterable, Iterator
-from typing import get_args
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import cached_property
 
 from hpcforge.blueprint import hostlist, node_sets
 from hpcforge.blueprint import schema as s
 from hpcforge.blueprint.acceptance_checks import acceptance_findings
 from hpcforge.blueprint.diagnostics import did_you_mean, quote
-from hpcforge.blueprint.fabric_checks import fabric_findings
+from hpcforge.blueprint.fabric_checks import NodeSet, fabric_findings
+from hpcforge.blueprint.named import known, racks_of
 from hpcforge.blueprint.network_checks import network_findings, primary
 from hpcforge.blueprint.reader import Loc, mark_of
+from hpcforge.blueprint.services import Offer, Services
 from hpcforge.blueprint.site import Site
 from hpcforge.blueprint.site_checks import site_findings, unknown_racks
 from hpcforge.blueprint.validate import Draft, Finding
@@ -33,6 +35,7 @@ class Declared:
         self.twice: dict[str, list[str]] = {}  # key to names that an earlier key has
         self.names_known = True
         self.too_many = False
+        self._known: node_sets.Known | None = None
         self.groups: dict[str, s.NodeGroup] = draft.sections["nodes"] or {}
         for key in draft.keys("nodes"):
             self._add(key)
@@ -59,6 +62,29 @@ class Declared:
     def with_function(self, function: str) -> tuple[str, ...]:
         """Names of the nodes that are known to have a function."""
         return tuple(name for name in self.group_of if function in (self.functions(name) or ()))
+
+    def known(self, draft: Draft) -> node_sets.Known:
+        """What node sets may name."""
+        if self._known is None:
+            site: Site | None = draft.sections["site"]
+            self._known = known(self.groups, self.group_of, racks_of(site))
+        return self._known
+
+    def named(
+        self, draft: Draft, loc: Loc, text: str, *, workers: bool = False
+    ) -> tuple[tuple[str, ...] | None, list[Finding]]:
+        """The nodes of a set, None where they are not known, and what is wrong with it."""
+        words = self.known(draft)
+        try:
+            names = node_sets.expand(text, words.within(self._workers) if workers else words)
+        except node_sets.NodeSetError as error:
+            sure = self.names_known and draft.intact("site")
+            return None, [Finding(loc, str(error), error.hint)] if sure else []
+        return names if self.names_known else None, []
+
+    @cached_property
+    def _workers(self) -> frozenset[str]:
+        return frozenset(self.with_function("worker"))
 
     def unknown(self, names: Iterable[str]) -> list[str]:
         """The names that no node has; none as long as not all names are known."""
@@ -92,16 +118,6 @@ def check(draft: Draft) -> Iterator[Finding]:
     )
     for one in checks:
         yield from one(draft, declared)
-
-
-def select(text: str, everything: Iterable[str]) -> tuple[str, ...]:
-    """Return the names that a hostlist or `all` stands for."""
-    return tuple(everything) if text == "all" else hostlist.expand(text)
-
-
-def site_role_nodes(on: str, functions: Callable[[str], Iterable[str]]) -> tuple[str, ...]:
-    """Return the nodes of a site role: all with a function, or those of a hostlist."""
-    return tuple(functions(on)) or hostlist.expand(on)
 
 
 def _names(_: Draft, declared: Declared) -> Findings:
@@ -194,24 +210,40 @@ def _reference(declared: Declared, loc: Loc, names: Iterable[str], *, key: bool 
 
 
 def _services(draft: Draft, declared: Declared) -> Findings:
-    services: s.Services | None = draft.sections["services"]
-    if services is None:
-        return
-    for name, service in (("dns", services.dns), ("time", services.time), ("depot", services.depot)):
-        if service is None or not draft.intact("services", name):
+    services: Services | None = draft.sections["services"]
+    for name, service in (services.by_name() if services else {}).items():
+        if not draft.intact("services", name):
             continue
         loc = ("services", name)
-        if service.on:
-            yield from _reference(declared, (*loc, "on"), (service.on,))
-        if not isinstance(service, s.Depot) and (service.on is None) == (not service.external):
+        if service.on_set is not None:
+            yield from _service_nodes(draft, declared, name, (*loc, "on"), service.on_set)
+        if (service.on_set is None) == (not service.outside):
             yield Finding(
                 loc,
-                f"`{name}` needs one of `on` and `external`, not {'both' if service.on else 'neither'}",
+                f"`{name}` needs one of `on` and `external`, not {'both' if service.on_set else 'neither'}",
                 "on: the node that serves it; external: what the site has",
                 key=True,
             )
-        if isinstance(service, s.Dns) and service.forward and not service.on:
-            yield Finding((*loc, "forward"), "`forward` is for a name server of our own, with `on`", key=True)
+        for option in services.offers[name].options if services else ():
+            if getattr(service, option) and not service.on_set:
+                yield Finding((*loc, option), f"`{option}` is for a service of our own, with `on`", key=True)
+
+
+def _service_nodes(draft: Draft, declared: Declared, name: str, loc: Loc, text: str) -> Findings:
+    names, wrong = declared.named(draft, loc, text)
+    yield from wrong
+    services: Services = draft.sections["services"]
+    if names is not None:
+        yield from service_findings(name, services.offers[name], loc, names)
+
+
+def service_findings(name: str, offer: Offer, loc: Loc, names: Sequence[str]) -> Findings:
+    """Yield that a service would run on no node, or on more than it can."""
+    if not names:
+        yield Finding(loc, f"`{name}` would run on no node")
+    elif len(names) > 1 and not offer.several:
+        message = f"`{name}` runs on one node, not on {len(names)}: {hostlist.fold(names)}"
+        yield Finding(loc, message, "name one of them")
 
 
 def _site_roles(draft: Draft, declared: Declared) -> Findings:
@@ -224,20 +256,18 @@ def _site_roles(draft: Draft, declared: Declared) -> Findings:
         name = role.path.rstrip("/").rpartition("/")[2]
         if seen.setdefault(name, role.path) != role.path or name in list(seen)[:-1]:
             yield Finding((*loc, "path"), f"a second site role called {quote(name)}", "rename its folder")
-        nodes = declared.with_function(role.on)
-        if nodes and role.on in declared.group_of and nodes != (role.on,) and draft.intact("nodes"):
+        nodes, wrong = declared.named(draft, (*loc, "on"), role.on)
+        yield from wrong
+        if nodes == () and draft.intact("nodes"):
+            yield no_node((*loc, "on"), role.on)
+        having = declared.with_function(role.on)
+        if having and role.on in declared.group_of and having != (role.on,) and draft.intact("nodes"):
             yield Finding(
                 (*loc, "on"),
-                f"{quote(role.on)} is both a node and a function that other nodes have",
-                f"write the nodes: {hostlist.fold(nodes)}",
+                f"{quote(role.on)} is both a node, which is meant, and a function that other nodes have",
+                f"to mean those write the nodes: {hostlist.fold(having)}",
+                severity="warning",
             )
-        elif not nodes and role.on not in _FUNCTIONS:
-            yield from _reference(declared, (*loc, "on"), hostlist.expand(role.on))
-        elif not nodes and role.on not in declared.group_of and draft.intact("nodes"):
-            yield Finding((*loc, "on"), f"no node has the function {quote(role.on)}")
-
-
-_FUNCTIONS: tuple[s.Function, ...] = get_args(s.Function)
 
 
 def _controller(draft: Draft, declared: Declared) -> Findings:
@@ -258,7 +288,7 @@ def _partitions(draft: Draft, declared: Declared) -> Findings:
     for name, partition in (slurm.partitions if slurm else {}).items():
         loc = ("slurm", "partitions", name)
         if draft.intact(*loc, "nodes"):
-            yield from _workers(declared, (*loc, "nodes"), partition.nodes)
+            yield from _workers(draft, declared, (*loc, "nodes"), partition.nodes)
         if partition.default and defaults:
             yield Finding(
                 (*loc, "default"), "a second default partition", f"the first is `{defaults[0]}`; a cluster has one"
@@ -275,14 +305,33 @@ def _partitions(draft: Draft, declared: Declared) -> Findings:
         )
 
 
-def _workers(declared: Declared, loc: Loc, text: str) -> Findings:
-    """Check a reference to workers: a hostlist or `all`."""
-    names = select(text, declared.with_function("worker"))
-    yield from _reference(declared, loc, names)
-    idle = declared.without_function(names, "worker")
+def _workers(draft: Draft, declared: Declared, loc: Loc, text: str) -> Findings:
+    """Check a set of workers: of what a word stands for those that are."""
+    names, wrong = declared.named(draft, loc, text, workers=True)
+    yield from wrong
+    idle = declared.without_function(names or (), "worker")
     if idle:
         verb = "is not a worker" if len(idle) == 1 else "are not workers"
         yield Finding(loc, f"{quote(hostlist.fold(idle))} {verb}", "only nodes with the function worker run jobs")
+    elif names == () and draft.intact("nodes"):
+        yield no_worker(loc, text)
+
+
+def no_node(loc: Loc, text: str) -> Finding:
+    """Say that a set is empty."""
+    return Finding(loc, f"no node is in {quote(text)}")
+
+
+def no_worker(loc: Loc, text: str) -> Finding:
+    """Say that a set has no node that runs jobs."""
+    return Finding(loc, f"no worker is in {quote(text)}", "name nodes with the function worker")
+
+
+def _partition_nodes(draft: Draft, declared: Declared) -> dict[str, tuple[str, ...] | None]:
+    """The nodes of each partition; None where something is wrong with them, or they are not known yet."""
+    slurm: s.Slurm | None = draft.sections["slurm"]
+    partitions = slurm.partitions if slurm else {}
+    return {name: declared.named(draft, (), one.nodes, workers=True)[0] for name, one in partitions.items()}
 
 
 def _idle_workers(draft: Draft, declared: Declared) -> Findings:
@@ -292,9 +341,10 @@ def _idle_workers(draft: Draft, declared: Declared) -> Findings:
         yield Finding(("nodes",), "no node has the function worker", "a cluster needs one to run jobs", key=True)
     if slurm is None or not (draft.intact("nodes") and draft.intact("slurm", "partitions")):
         return
-    used = {name for partition in slurm.partitions.values() for name in select(partition.nodes, workers)}
-    if declared.unknown(used):
+    partitions = _partition_nodes(draft, declared).values()
+    if None in partitions:
         return  # a name that is wrong there may be why
+    used = {name for names in partitions for name in names or ()}
     idle: dict[str, list[str]] = {}
     for name in workers:
         if name not in used:
@@ -345,22 +395,12 @@ def _cut_by_comment(draft: Draft, loc: Loc, text: str) -> Findings:
 def _acceptance(draft: Draft, declared: Declared) -> Findings:
     workers = declared.with_function("worker")
     sure = declared.names_known and draft.intact("nodes")  # else a name that is wrong there may be why one is unknown
-    yield from acceptance_findings(draft, _words(draft, declared, workers) if sure else None, workers)
-
-
-def _words(draft: Draft, declared: Declared, workers: tuple[str, ...]) -> node_sets.Known:
-    """What names workers. Which rack a node is put into is not known before all are placed."""
     slurm: s.Slurm | None = draft.sections["slurm"]
-    site: Site | None = draft.sections["site"]
-    racks = [name for key in (site.racks if site and draft.intact("site") else ()) for name in hostlist.expand(key)]
-    partitions = slurm.partitions if slurm and draft.intact("slurm", "partitions") else {}
-    return node_sets.named(
-        declared.group_of,
-        workers,
-        partition={name: select(one.nodes, workers) for name, one in partitions.items()},
-        rack=dict.fromkeys(racks),
-        function={each: tuple(n for n in declared.with_function(each) if n in workers) for each in _FUNCTIONS},
-    )
+    nodes = _partition_nodes(draft, declared) if draft.intact("slurm", "partitions") else {}
+    words = node_sets.with_words(declared.known(draft).within(workers), partition=nodes)
+    limits = {name: (names, slurm.partitions[name].max_time) for name, names in nodes.items() if slurm and names}
+    all_known = len(limits) == len(nodes)
+    yield from acceptance_findings(draft, words if sure else None, workers, limits if all_known else {})
 
 
 def _racks(draft: Draft, declared: Declared) -> Findings:
@@ -378,8 +418,23 @@ def _racks(draft: Draft, declared: Declared) -> Findings:
 
 
 def _fabrics(draft: Draft, declared: Declared) -> Findings:
-    yield from fabric_findings(draft, lambda loc, names: _reference(declared, loc, names), declared.with_function)
+    yield from fabric_findings(draft, lambda loc, names: _reference(declared, loc, names), _sets(draft, declared))
 
 
 def _networks(draft: Draft, declared: Declared) -> Findings:
-    yield from network_findings(draft, lambda loc, names: _reference(declared, loc, names), declared.with_function)
+    yield from network_findings(draft, lambda loc, names: _reference(declared, loc, names), _sets(draft, declared))
+
+
+def _sets(draft: Draft, declared: Declared) -> NodeSet:
+    """Node sets that have to be known before racks are filled, since switches stand there, too."""
+
+    def nodes(loc: Loc, text: str) -> tuple[tuple[str, ...] | None, list[Finding]]:
+        names, wrong = declared.named(draft, loc, text)
+        if names is None and not wrong and declared.names_known:
+            message = f"which nodes {quote(text)} has follows from places that are proposed"
+            wrong = [Finding(loc, message, "give all nodes `rack` and `u`, or write the nodes")]
+        elif names == () and draft.intact("nodes"):
+            wrong = [no_node(loc, text)]
+        return names, wrong
+
+    return nodes

@@ -13,8 +13,8 @@ from hpcforge.blueprint.validate import Draft, Finding
 
 Findings = Iterator[Finding]
 Reference = Callable[[Loc, Iterable[str]], Findings]  # yields that names are no nodes of the blueprint
+NodeSet = Callable[[Loc, str], tuple[tuple[str, ...] | None, list[Finding]]]  # the nodes of a set, and what is wrong
 
-_FUNCTIONS = ("head", "login", "storage", "worker")
 _TREES = ("fat-tree", "rail-optimised", "dragonfly+")
 # Keys that mean something in some topologies only.
 _ONLY: dict[str, tuple[str, ...]] = {
@@ -28,18 +28,16 @@ _ONLY: dict[str, tuple[str, ...]] = {
 }
 
 
-def fabric_findings(
-    draft: Draft, reference: Reference, with_function: Callable[[str], tuple[str, ...]]
-) -> Iterator[Finding]:
-    """Yield what fabrics say wrongly; `with_function` has the nodes that are known to have a function."""
+def fabric_findings(draft: Draft, reference: Reference, node_set: NodeSet) -> Iterator[Finding]:
+    """Yield what fabrics say wrongly."""
     fabrics: dict[str, Fabric] = draft.sections["fabrics"] or {}
     for name, fabric in fabrics.items():
         loc = ("fabrics", name)
         if not draft.intact(*loc):
             continue
         yield from _keys(loc, fabric)
-        yield from _nodes(loc, fabric, reference, with_function)
-        yield from _endpoints(loc, fabric, reference)
+        yield from node_set((*loc, "nodes"), fabric.nodes)[1]
+        yield from _endpoints(loc, fabric, node_set)
         yield from _subnet_manager(loc, fabric, reference)
         if draft.intact("site"):
             yield from _racks(loc, fabric, draft)
@@ -64,16 +62,7 @@ def _keys(loc: Loc, fabric: Fabric) -> Findings:
         yield Finding((*loc, "uplinks"), message, "give one of them", key=True)
 
 
-def _nodes(loc: Loc, fabric: Fabric, reference: Reference, with_function: Callable[[str], tuple[str, ...]]) -> Findings:
-    if fabric.nodes == "all" or with_function(fabric.nodes):
-        return
-    if fabric.nodes in _FUNCTIONS:
-        yield Finding((*loc, "nodes"), f"no node has the function {quote(fabric.nodes)}")
-    else:
-        yield from reference((*loc, "nodes"), hostlist.expand(fabric.nodes))
-
-
-def _endpoints(loc: Loc, fabric: Fabric, reference: Reference) -> Findings:
+def _endpoints(loc: Loc, fabric: Fabric, node_set: NodeSet) -> Findings:
     owner: dict[str, str] = {}
     for name, ends in fabric.endpoints.items():
         where = (*loc, "endpoints", name)
@@ -82,8 +71,9 @@ def _endpoints(loc: Loc, fabric: Fabric, reference: Reference) -> Findings:
             yield Finding(where, message, "count: machines outside this blueprint; nodes: those of it", key=True)
         if ends.nodes is None:
             continue
-        yield from reference((*where, "nodes"), hostlist.expand(ends.nodes))
-        twice = [node for node in hostlist.expand(ends.nodes) if owner.setdefault(node, name) != name]
+        names, wrong = node_set((*where, "nodes"), ends.nodes)
+        yield from wrong
+        twice = [node for node in names or () if owner.setdefault(node, name) != name]
         if twice:
             yield Finding((*where, "nodes"), f"{hostlist.fold(twice)} is also in {quote(owner[twice[0]])}")
 

@@ -29,7 +29,7 @@ class Endpoints(Section):
     """Ends that are no workers: subnet managers, storage. Machines outside the blueprint, or nodes of it."""
 
     count: v.Whole | None = Field(None, ge=1, le=4_096, description="How many machines outside this blueprint.")
-    nodes: v.NodeHostlist | None = Field(None, description="Or nodes of this blueprint, as a hostlist.")
+    nodes: v.NodeSet | None = Field(None, description="Or nodes of this blueprint, as a node set.")
     links: _Links = Field(1, description="Links of each.")
 
 
@@ -48,8 +48,8 @@ class Fabric(Section):
     topology: Topology = Field(description="How switches are connected; the tiers of a fat-tree follow from its size.")
     switch: v.ModelName = Field(description="Switch model in the catalog.")
     spine_switch: v.ModelName | None = Field(None, description="Model of spine and core switches; default: the same.")
-    nodes: v.WorkerHostlist = Field(
-        "all", description="Nodes on it: all, those with a function such as worker, or a hostlist."
+    nodes: v.NodeSet = Field(
+        "all", description="Nodes on it, as a node set: all, a function such as worker, a hostlist, all!head."
     )
     rails: _Links | None = Field(None, description="Links of a node, each to a leaf of its own: rail-optimised only.")
     links: _Links | None = Field(

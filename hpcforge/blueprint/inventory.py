@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field
 
 from hpcforge.blueprint import meant
 from hpcforge.blueprint import values as v
 from hpcforge.blueprint.networks import InventoryNetwork
-from hpcforge.blueprint.schema import Through
+from hpcforge.blueprint.schema import Through, schema_of
 from hpcforge.blueprint.section import Section
 
 
@@ -24,14 +24,27 @@ class InventoryAccess(Section):
     )
 
 
+class Bmc(Section):
+    """A machine's management controller."""
+
+    address: v.Ipv4 | None = Field(
+        None, description="IPv4 address; default: chosen by the node's name, if the blueprint has a network for BMCs."
+    )
+    mac: v.Mac | None = Field(None, description="MAC address.")
+
+
 class InventoryNode(Section):
     """One machine."""
 
     address: v.Ipv4 | None = Field(None, description="IPv4 address; default: the blueprint's.")
     host_keys: tuple[v.HostKey, ...] = Field((), description="OpenSSH public host keys, type and base64.")
     addresses: dict[v.SectionName, v.Ipv4] = Field(
-        {}, description="IPv4 addresses on other networks, by network, its BMC's too; default: chosen by its name."
+        {}, description="IPv4 addresses on other networks, by network; default: chosen by its name."
     )
+    mac: v.Mac | None = Field(None, description="MAC address of the interface that has `address`, and boots.")
+    bmc: Bmc | None = Field(None, description="Its management controller.")
+    serial: v.Serial | None = Field(None, description="The maker's serial number, as on the machine.")
+    note: v.Sentence | None = Field(None, description="What else people should know of it.")
 
 
 class InventorySwitch(Section):
@@ -45,15 +58,7 @@ class InventorySwitch(Section):
         ]
         | None
     ) = Field(None, description="Its InfiniBand node GUID, as in 0xb83fd203004a1c80.")
-    mac: (
-        Annotated[
-            str,
-            v.Matches(
-                "[0-9a-f]{2}(?::[0-9a-f]{2}){5}", "a MAC address in lower case", "3c:ec:ef:12:34:56", guess=meant.mac
-            ),
-        ]
-        | None
-    ) = Field(None, description="Its chassis MAC address in LLDP.")
+    mac: v.Mac | None = Field(None, description="Its chassis MAC address in LLDP.")
 
 
 class PinnedPosition(Section):
@@ -80,3 +85,8 @@ class Inventory(Section):
     positions: dict[v.NodeName, PinnedPosition] = Field(
         {}, description="Pinned rack positions by node or switch; `hpcforge pin` writes them."
     )
+
+
+def json_schema() -> dict[str, Any]:
+    """Return the JSON Schema (2020-12) of an inventory, for editors; every field has a description."""
+    return schema_of(Inventory, "hpcforge inventory")

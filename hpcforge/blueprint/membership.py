@@ -181,16 +181,13 @@ def _addresses(blueprint: Blueprint, inventory: Inventory | None, group: NodeGro
 
 
 def _grown(text: str, members: Sequence[str], new: Sequence[str]) -> str:
-    """The hostlist with new nodes, if it names all of their group."""
-    named = hostlist.expand(text)
-    return spelled((*named, *new)) if set(members) <= set(named) else text
+    """The node set with new nodes where it names all of their group."""
+    return node_sets.rewritten(text, lambda _, named: (*named, *new) if set(members) <= set(named) else named, spelled)
 
 
 def _shrunk(text: str, gone: Collection[str]) -> str:
-    """The hostlist less nodes; one that would be left empty is refused with its place when the result is read."""
-    named = hostlist.expand(text)
-    left = [name for name in named if name not in gone]
-    return spelled(left) if left and len(left) < len(named) else text
+    """The node set less nodes; one that would be left empty is refused with its place when the result is read."""
+    return node_sets.rewritten(text, lambda _, named: tuple(name for name in named if name not in gone), spelled)
 
 
 def _written(loc: Loc, texts: Sequence[str]) -> SetValue:
@@ -198,18 +195,25 @@ def _written(loc: Loc, texts: Sequence[str]) -> SetValue:
 
 
 def _references(blueprint: Blueprint) -> Iterator[tuple[Loc, tuple[str, ...]]]:
-    """Every place outside `nodes` with nothing but hostlists of nodes; words, as `all` or a function, are none."""
-    nodes = _group_of(blueprint)
+    """Every place outside `nodes` with node sets."""
     for name, partition in blueprint.slurm.partitions.items():
-        if partition.nodes != "all":
-            yield ("slurm", "partitions", name, "nodes"), (partition.nodes,)
+        yield ("slurm", "partitions", name, "nodes"), (partition.nodes,)
     for test, chosen in tests_of(blueprint.acceptance) if blueprint.acceptance else ():
-        if all(node_sets.plain(text, nodes) for text in chosen.nodes):
+        if node_sets.EACH_PARTITION not in chosen.nodes:
             yield ("acceptance", "tests", test, "nodes"), chosen.nodes
-    functions = {function for group in blueprint.nodes.values() for function in group.functions}
     for index, role in enumerate(blueprint.software.site_roles):
-        if role.on not in functions:
-            yield ("software", "site_roles", index, "on"), (role.on,)
+        yield ("software", "site_roles", index, "on"), (role.on,)
+    for name, service in blueprint.services.by_name().items():
+        if service.on_set is not None:
+            yield ("services", name, "on"), (service.on_set,)
+    for name, network in blueprint.networks.items():
+        if network.nodes is not None:
+            yield ("networks", name, "nodes"), (network.nodes,)
+    for name, fabric in blueprint.fabrics.items():
+        yield ("fabrics", name, "nodes"), (fabric.nodes,)
+        for end, ends in fabric.endpoints.items():
+            if ends.nodes is not None:
+                yield ("fabrics", name, "endpoints", end, "nodes"), (ends.nodes,)
 
 
 def _require_known(blueprint: Blueprint, names: Collection[str]) -> None:

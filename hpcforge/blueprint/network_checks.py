@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 
-from hpcforge.blueprint import hostlist
 from hpcforge.blueprint.diagnostics import did_you_mean, quote
+from hpcforge.blueprint.fabric_checks import NodeSet, Reference
 from hpcforge.blueprint.fabrics import Fabric
 from hpcforge.blueprint.networks import Network
 from hpcforge.blueprint.reader import Loc
 from hpcforge.blueprint.validate import Draft, Finding
 
 Findings = Iterator[Finding]
-Reference = Callable[[Loc, Iterable[str]], Findings]  # yields that names are no nodes of the blueprint
 
 # The largest IP packet, bytes. InfiniBand: what is left of its 4 KiB MTU in datagram mode (RFC 4391: 4 bytes of
 # header); connected mode takes up to 65,520 (Linux, drivers/infiniband/ulp/ipoib). Ethernet: the jumbo frames of
@@ -46,18 +45,16 @@ def _kind(network: Network, fabrics: Mapping[str, Fabric]) -> str | None:
     return fabric.kind if fabric else None
 
 
-def network_findings(
-    draft: Draft, reference: Reference, with_function: Callable[[str], tuple[str, ...]]
-) -> Iterator[Finding]:
-    """Yield what networks say wrongly; `with_function` has the nodes that are known to have a function."""
+def network_findings(draft: Draft, reference: Reference, node_set: NodeSet) -> Iterator[Finding]:
+    """Yield what networks say wrongly."""
     networks: dict[str, Network] = draft.sections["networks"] or {}
     fabrics: dict[str, Fabric] = draft.sections["fabrics"] or {}
     for name, network in networks.items():
         if not draft.intact("networks", name):
             continue
         loc = ("networks", name)
-        if network.nodes not in (None, "all") and not with_function(network.nodes or ""):
-            yield from reference((*loc, "nodes"), hostlist.expand(network.nodes or ""))
+        if network.nodes is not None:
+            yield from node_set((*loc, "nodes"), network.nodes)[1]
         if network.gateway and not network.gateway[0].isdigit():
             yield from reference((*loc, "gateway"), (network.gateway,))
         yield from _purpose(loc, name, network)

@@ -17,8 +17,8 @@ class Network(Section):
     fabric: v.FabricName | None = Field(
         None, description="The fabric that carries it; nodes get addresses by their names where none are given."
     )
-    nodes: v.WorkerHostlist | None = Field(
-        None, description="Nodes on it: all, a function such as worker, or a hostlist. Default: those of the fabric."
+    nodes: v.NodeSet | None = Field(
+        None, description="Nodes on it, as a node set: a hostlist, a function, all!w03. Default: those of the fabric."
     )
     vlan: Annotated[v.Whole, Field(ge=1, le=4094)] | None = Field(None, description="VLAN number; default: untagged.")
     mtu: Annotated[v.Whole, Field(ge=576, le=65_520)] | None = Field(

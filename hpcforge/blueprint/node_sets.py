@@ -1,23 +1,26 @@
-"""Node sets: what names nodes in smoke tests and in `--limit`. Pure.
+"""Node sets: what names nodes wherever several can be meant, in a blueprint and in `--limit`. Pure.
 
-Terms are joined by `,` (and) and `!` (less), worked off from left to right: `all!w03`, `rack-a,rack-b`.
-A term is a hostlist, or a word: `all`, a partition, a rack, a function. What is the name of a node is that node.
+Terms are joined by `,` (and) and `!` (less), worked off from left to right as in ClusterShell: `all!w03`, `r1,r2`.
+A term is a hostlist, or a word: `all`, a partition, a rack, a function, a group (what the names of a group have before
+their numbers: `gpu` of `gpu[001-032]`). What is the name of a node is that node.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from hpcforge.blueprint import hostlist
 from hpcforge.blueprint.diagnostics import closest, quote
 from hpcforge.errors import ExpectedError
 
 EACH_PARTITION = "each partition"
+Spell = Callable[[Sequence[str]], str]  # names as a hostlist
 
 _OPERATOR_OR_BRACKETS = re.compile(r"[,!]|\[[^\]]*+")
 _WORD = re.compile(r"[a-z][a-z0-9_-]{0,62}")  # as names of nodes, partitions, racks and functions are spelled
+_TAKEN = ("all", "head", "login", "storage", "worker")  # words of their own
 _SHOWN = 12
 
 
@@ -37,10 +40,39 @@ class Known:
         default_factory=dict
     )  # "rack" -> its name -> nodes
 
+    def within(self, some: Collection[str]) -> Known:
+        """The same words, each for those of its nodes that are among some, as where only workers can be meant."""
+        words = {kind: {word: _among(names, some) for word, names in each.items()} for kind, each in self.words.items()}
+        return Known(self.nodes, tuple(name for name in self.everything if name in some), words)
+
+
+def _among(names: tuple[str, ...] | None, some: Collection[str]) -> tuple[str, ...] | None:
+    return None if names is None else tuple(name for name in names if name in some)
+
+
+def groups(members: Mapping[str, Iterable[str]]) -> dict[str, tuple[str, ...]]:
+    """Words for groups, of nodes by their key: what stands before the numbers, if that is not the name of a function.
+
+    Several groups whose names are spelled alike are one word.
+    """
+    found: dict[str, list[str]] = {}
+    for key, names in members.items():
+        before = key.partition("[")[0]
+        stem = before.rstrip("-")
+        alike = "[" in key and all(name.startswith(before) for name in names)
+        if alike and _WORD.fullmatch(stem) and stem not in _TAKEN:
+            found.setdefault(stem, []).extend(names)
+    return {stem: tuple(names) for stem, names in found.items()}
+
 
 def named(nodes: Iterable[str], everything: Iterable[str], **words: Mapping[str, tuple[str, ...] | None]) -> Known:
     """`Known` of these nodes and words."""
     return Known(dict.fromkeys(nodes), tuple(everything), words)
+
+
+def with_words(known: Known, **words: Mapping[str, tuple[str, ...] | None]) -> Known:
+    """More words of other kinds, which are told of first."""
+    return replace(known, words={**words, **known.words})
 
 
 def expand(text: str, known: Known) -> tuple[str, ...] | None:
@@ -52,6 +84,11 @@ def expand(text: str, known: Known) -> tuple[str, ...] | None:
     chosen: dict[str, None] = {}
     unsure = False
     for less, names in _terms(text):
+        unknown = [name for name in names if not _is_known(name, known)]
+        if unknown:
+            kinds = ["node", *known.words]
+            what = f"is no {_listed(kinds)}" if len(unknown) == 1 else f"are no {_listed([f'{one}s' for one in kinds])}"
+            raise NodeSetError(f"there {what} {quote(hostlist.fold(unknown))}", _hint(names, known))
         for name in names:
             meant = _meant(name, known)
             unsure |= meant is None
@@ -63,6 +100,14 @@ def expand(text: str, known: Known) -> tuple[str, ...] | None:
     return None if unsure else tuple(chosen)
 
 
+def sure(text: str, known: Known) -> tuple[str, ...]:
+    """The nodes of a set that has been checked: a KeyError from here is a hole in the checks."""
+    names = expand(text, known)
+    if names is None:
+        raise KeyError(text)
+    return names
+
+
 def check(text: str) -> str:
     """Return the text if it is spelled as a node set. Raises NodeSetError."""
     for _ in _terms(text):
@@ -70,23 +115,35 @@ def check(text: str) -> str:
     return text
 
 
-def plain(text: str, nodes: Iterable[str]) -> tuple[str, ...] | None:
-    """The nodes of a hostlist of nothing but nodes, None of any other set."""
-    try:
-        names = hostlist.expand(text)
-    except hostlist.HostlistError:
-        return None
-    return names if set(names) <= set(nodes) else None
+def rewritten(text: str, change: Callable[[bool, tuple[str, ...]], tuple[str, ...]], spell: Spell) -> str:
+    """The set with the names of each term changed; `change` is told whether they are taken away, too.
+
+    A term that is left without names goes; a set of which nothing would be left, or nothing to take from, stays.
+    """
+    parts: list[tuple[str, str]] = []
+    for less, names, term in _spelled_terms(text):
+        after = change(less, names)
+        if after:
+            parts.append(("!" if less else ",", term if after == names else spell(after)))
+    if not parts or parts[0][0] == "!":
+        return text
+    return "".join(operator + term for operator, term in parts)[1:]
 
 
 def _terms(text: str) -> Iterator[tuple[bool, tuple[str, ...]]]:
     """Whether nodes are taken away, and the names of each term."""
+    for less, names, _ in _spelled_terms(text):
+        yield less, names
+
+
+def _spelled_terms(text: str) -> Iterator[tuple[bool, tuple[str, ...], str]]:
+    """The terms, each with its text, too."""
     start, less = 0, False
     for found in (*_OPERATOR_OR_BRACKETS.finditer(text), None):
         if found is not None and found[0].startswith("["):
             continue
-        end = len(text) if found is None else found.start()
-        yield less, _names(text[start:end])
+        term = text[start : len(text) if found is None else found.start()]
+        yield less, _names(term), term
         if found is not None:
             start, less = found.end(), found[0] == "!"
 
@@ -104,23 +161,26 @@ def _names(term: str) -> tuple[str, ...]:
     return names
 
 
+def _is_known(name: str, known: Known) -> bool:
+    return name == "all" or name in known.nodes or any(name in words for words in known.words.values())
+
+
 def _meant(name: str, known: Known) -> tuple[str, ...] | None:
     if name in known.nodes:
         return (name,)
     if name == "all":
         return known.everything
     found = {kind: words[name] for kind, words in known.words.items() if name in words}
-    if not found:
-        raise NodeSetError(f"there is no {_listed(['node', *known.words])} {quote(name)}", _hint(name, known))
     if len(set(found.values())) > 1:
         raise NodeSetError(f"{quote(name)} is a {' and a '.join(found)} with other nodes", "write the nodes")
     return next(iter(found.values()))
 
 
-def _hint(name: str, known: Known) -> str:
+def _hint(names: Sequence[str], known: Known) -> str:
     """The word that was meant, or everything that may be named."""
     words = {kind: list(words) for kind, words in known.words.items() if words}
-    if close := closest(name, [*known.nodes, *(word for each in words.values() for word in each)]):
+    everything = [*known.nodes, *(word for each in words.values() for word in each)]
+    if len(names) == 1 and (close := closest(names[0], everything)):
         return f"did you mean `{close}`?"
     shown = [f"{kind}s: {', '.join(each[:_SHOWN])}" for kind, each in words.items()]
     return "; ".join([f"nodes: {hostlist.fold(known.nodes)}", *shown, "or all"])

@@ -9,16 +9,16 @@ from typing import Any
 _HEAD = """\
 # {title}: reference
 
-Made by `hpcforge schema --markdown`; a test keeps it so. `<name>` is a key of your own; unknown keys are refused.
+Made by `{made_by}`; a test keeps it so. `<name>` is a key of your own; unknown keys are refused.
 
 | key | value | default | meaning |
 |---|---|---|---|
 """
 
 
-def reference(schema: dict[str, Any]) -> str:
-    """Markdown: a table with every key of the schema, nested keys as `a.b`."""
-    return _HEAD.format(title=schema["title"]) + "".join(
+def reference(schema: dict[str, Any], made_by: str) -> str:
+    """Markdown: a table with every key of the schema, nested keys as `a.b`. `made_by` is the command that prints it."""
+    return _HEAD.format(title=schema["title"], made_by=made_by) + "".join(
         f"| {' | '.join(row)} |\n" for row in _rows(schema, schema, "")
     )
 

@@ -6,15 +6,17 @@ hardware) is checked in `checks`, and what they amount to is a `hpcforge.cluster
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Discriminator, Field, Tag
+from pydantic import BeforeValidator, Discriminator, Field, Tag, create_model
 
 from hpcforge.blueprint import values as v
 from hpcforge.blueprint.fabrics import Fabric
 from hpcforge.blueprint.hardware import Gpus, Parts, Server
 from hpcforge.blueprint.networks import Network
 from hpcforge.blueprint.section import Later, Section
+from hpcforge.blueprint.services import Offer, Services, services_model
 from hpcforge.blueprint.site import Site, Units
 
 Function = Literal["head", "login", "storage", "worker"]  # as in hpcforge.cluster.model
@@ -76,35 +78,6 @@ class NodeGroup(Section):
     )
 
 
-class Dns(Section):
-    """Who answers for the cluster's names: one of our nodes, or the site."""
-
-    on: v.NodeName | None = Field(None, description="The node that serves the cluster's names.")
-    forward: tuple[v.Ipv4, ...] = Field((), description="IPv4 addresses that are asked for all other names.")
-    external: tuple[v.Ipv4, ...] = Field((), description="IPv4 addresses of the site's name servers, instead of `on`.")
-
-
-class Time(Section):
-    """Where nodes get the time: one of our nodes, or the site."""
-
-    on: v.NodeName | None = Field(None, description="The node that serves time to the others.")
-    external: tuple[v.HostOrAddress, ...] = Field((), description="The site's NTP servers, instead of `on`.")
-
-
-class Depot(Section):
-    """Where nodes without internet fetch wheels."""
-
-    on: v.NodeName = Field(description="The node that serves wheels.")
-
-
-class Services(Section):
-    """What the cluster cannot do without."""
-
-    dns: Dns = Field(description="Name service.")
-    time: Time = Field(description="Time service.")
-    depot: Depot | None = Field(None, description="Wheels for the nodes; needed where frameworks come as wheels.")
-
-
 class OperatingSystem(Section):
     """The distribution that is installed on the nodes."""
 
@@ -122,7 +95,7 @@ class SiteRole(Section):
     """A site's own Ansible role."""
 
     path: v.FilePath = Field(description="The role's folder, relative to the blueprint.")
-    on: v.NodeHostlist = Field(description="Nodes as a hostlist, or a function: all nodes that have it.")
+    on: v.NodeSet = Field(description="Nodes, as a node set: a hostlist, a function, a group, a rack, all!w03.")
 
 
 class Software(Section):
@@ -149,7 +122,7 @@ class Reserve(Section):
 class Partition(Section):
     """A Slurm partition."""
 
-    nodes: v.WorkerHostlist = Field(description="Workers as a hostlist, or all.")
+    nodes: v.NodeSet = Field(description="Workers, as a node set: all, a hostlist, a group, a rack, all!gpu03.")
     default: v.Truth = Field(False, description="Jobs that name no partition go here.")
     max_time: v.MaxTime = Field(
         "infinite", description="Time limit of a job, [days-]hours:minutes:seconds, or infinite."
@@ -261,8 +234,11 @@ class Rollout(Section):
     )
 
 
+_SERVICES = "Services: a node hosts it (`on`), or the site has one (`external`)."
+
+
 class Blueprint(Section):
-    """What a cluster should be."""
+    """What a cluster should be; `blueprint_model` knows the services, too."""
 
     schema_: Annotated[Literal[1], BeforeValidator(v.whole)] = Field(
         alias="schema", description="Version of the blueprint's schema."
@@ -286,7 +262,7 @@ class Blueprint(Section):
     networks: dict[v.SectionName, Network] = Field(
         min_length=1, description="Subnets by name; the addresses of nodes are on one that all of them are on."
     )
-    services: Services = Field(description="Services: a node hosts it (`on`), or the site has one (`external`).")
+    services: Services = Field(description=_SERVICES)
     software: Software = Field(description="What runs on the nodes.")
     slurm: Slurm = Field(description="The scheduler.")
     users: dict[v.UserName, User] = Field({}, description="People and accounts, by name.")
@@ -310,12 +286,23 @@ class Blueprint(Section):
         return isinstance(self.inventory, Lab)
 
 
-def json_schema() -> dict[str, Any]:
+def blueprint_model(offers: Mapping[str, Offer]) -> type[Blueprint]:
+    """A blueprint in which the services are those that roles offer."""
+    services: Any = (services_model(offers), Field(description=_SERVICES))
+    return create_model("Blueprint", __base__=Blueprint, __doc__="What a cluster should be.", services=services)
+
+
+def json_schema(offers: Mapping[str, Offer]) -> dict[str, Any]:
     """Return the JSON Schema (2020-12) of a blueprint, for editors; every field has a description."""
-    schema: dict[str, Any] = _bounds(Blueprint.model_json_schema(by_alias=True))
+    return schema_of(blueprint_model(offers), "hpcforge blueprint")
+
+
+def schema_of(section: type[Section], title: str) -> dict[str, Any]:
+    """Return the JSON Schema (2020-12) of a whole file, as editors know it."""
+    schema: dict[str, Any] = _bounds(section.model_json_schema(by_alias=True))
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
-        "title": "hpcforge blueprint",
+        "title": title,
         **{key: value for key, value in schema.items() if key != "title"},
     }
 

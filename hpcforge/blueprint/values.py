@@ -156,10 +156,6 @@ def _node_names(text: str) -> str:
     return text
 
 
-def _worker_names(text: str) -> str:
-    return text if text == "all" else _node_names(text)
-
-
 def _node_set(text: str) -> str:
     try:
         return text if text == node_sets.EACH_PARTITION else node_sets.check(text)
@@ -326,6 +322,19 @@ EndpointName = Annotated[
         r"[a-z](?:[a-z0-9-]{0,30}[a-z0-9])?", "a short name: up to 32 lower-case letters, digits and hyphens", "storage"
     ),
 ]
+Mac = Annotated[
+    str,
+    Matches("[0-9a-f]{2}(?::[0-9a-f]{2}){5}", "a MAC address in lower case", "3c:ec:ef:12:34:56", guess=meant.mac),
+]
+Serial = Annotated[
+    str,
+    Matches(
+        r"[A-Za-z0-9][A-Za-z0-9._/-]{0,63}",
+        "a serial number: up to 64 letters, digits and ._/-",
+        "S213048X8A03214",
+        guess=meant.plainer,
+    ),
+]
 SUBNET_MANAGER = _LABEL  # on-switch and external are labels, too
 Whole = Annotated[int, BeforeValidator(whole)]
 # bounds first: only so do they reach the JSON Schema of a field that may also be null
@@ -338,7 +347,6 @@ ReserveMemoryGib = Annotated[int, Field(ge=0, le=1024), BeforeValidator(whole)]
 Truth = Annotated[bool, BeforeValidator(_truth)]
 NodeName = Annotated[str, NODE_NAME]
 NodeHostlist = Annotated[str, Checked(_node_names)]
-WorkerHostlist = Annotated[str, Checked(_worker_names)]
 NodeSet = Annotated[str, Checked(_node_set)]
 Ipv4 = Annotated[str, Checked(_ipv4), Field(json_schema_extra={"format": "ipv4"})]
 Ipv4Hostlist = Annotated[str, Checked(_ipv4_hostlist)]
@@ -394,8 +402,8 @@ SecretsPath = Annotated[
 Sentence = Annotated[
     str,
     Matches(
-        r"[^\x00-\x1f\x7f-\x9f\u2028\u2029{}]{1,200}",
-        "one line of up to 200 characters, without braces",
+        r"[^\x00-\x1f\x7f-\x9f\u2028\u2029]{1,200}",
+        "one line of up to 200 characters",
         "RMA 4711: a DIMM is out",
     ),
 ]

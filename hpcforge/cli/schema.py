@@ -1,13 +1,15 @@
-"""`hpcforge schema`: JSON Schemas of blueprints and designs, and a table of what changing a field disrupts."""
+"""`hpcforge schema`: JSON Schemas of our files, and a table of what changing a field of a blueprint disrupts."""
 
 from __future__ import annotations
 
 import json
-from typing import Literal
+from typing import Any, Literal
 
 from hpcforge import shipped
+from hpcforge.blueprint import inventory
 from hpcforge.blueprint import schema as blueprint
 from hpcforge.blueprint.reference import reference
+from hpcforge.blueprint.services import load_offers
 from hpcforge.cli.exit_codes import Exit
 from hpcforge.facility import design
 from hpcforge.plan.role import load_roles
@@ -15,11 +17,17 @@ from hpcforge.report import printing
 from hpcforge.report.disruption_table import disruption_table
 
 
-def schema(of: Literal["blueprint", "design", "disruption"], markdown: bool) -> int:
+def _blueprint() -> dict[str, Any]:
+    return blueprint.json_schema(load_offers(shipped.root() / "roles"))
+
+
+def schema(of: Literal["blueprint", "inventory", "design", "disruption"], markdown: bool) -> int:
     """Do what the help of `hpcforge schema` says; the exit status."""
     if of == "disruption":
         printing.result(disruption_table(load_roles(shipped.root() / "roles")))
         return Exit.DONE
-    chosen = blueprint.json_schema() if of == "blueprint" else design.json_schema()
-    printing.result(reference(chosen) if markdown else json.dumps(chosen, indent=2) + "\n")
+    made = {"blueprint": _blueprint, "inventory": inventory.json_schema, "design": design.json_schema}
+    chosen = made[of]()
+    made_by = "hpcforge schema --markdown" if of == "blueprint" else f"hpcforge schema {of} --markdown"
+    printing.result(reference(chosen, made_by) if markdown else json.dumps(chosen, indent=2) + "\n")
     return Exit.DONE

@@ -13,6 +13,9 @@ from hpcforge.blueprint import hostlist
 from hpcforge.blueprint import schema as s
 from hpcforge.blueprint.checks import Declared, node_as_jump_host, node_network, outside
 from hpcforge.blueprint.diagnostics import did_you_mean, quote
+from hpcforge.blueprint.inventory import Bmc, InventoryNode
+from hpcforge.blueprint.network_checks import is_bmc
+from hpcforge.blueprint.services import Services
 from hpcforge.blueprint.validate import Draft, Finding
 from hpcforge.catalog import Catalog, System
 from hpcforge.cluster.hardware_checks import hardware_findings
@@ -169,6 +172,7 @@ def _pytorch(draft: Draft, catalog: Catalog, system: System | None, version: str
     if version not in known:
         yield Finding(loc, f"unknown PyTorch version {quote(version)}", f"known: {', '.join(known)}")
         return
+    services: Services | None = draft.sections["services"]
     real = sorted({model for model in _gpu_models(draft, catalog) if catalog.gpus[model].vendor != "none"})
     if real:
         yield Finding(
@@ -183,7 +187,7 @@ def _pytorch(draft: Draft, catalog: Catalog, system: System | None, version: str
             f"{system.release}'s own package" + (f", version {system.pytorch}" if system.pytorch else ""),
             severity="warning",
         )
-    elif system and draft.sections["services"] and not draft.sections["services"].depot and draft.intact("services"):
+    elif system and services and "depot" not in services.by_name() and draft.intact("services"):
         yield Finding(
             ("services",), "`depot` is missing: PyTorch's wheels are served to the nodes", "depot: {on: NODE}", key=True
         )
@@ -241,7 +245,27 @@ def check_inventory(inventory: Draft, blueprint: Draft) -> Findings:
     if gone:
         message = f"positions of {hostlist.fold(gone)}, which the blueprint does not have"
         yield Finding(("positions",), message, "`hpcforge pin` removes them", severity="warning", key=True)
+    yield from _shared_identities(inventory, blueprint)
     yield from _effective_addresses(inventory, blueprint, declared)
+
+
+def _shared_identities(inventory: Draft, blueprint: Draft) -> Findings:
+    """Yield what two machines share although only one can have it; addresses on networks are judged with those."""
+    machines: dict[str, InventoryNode] = inventory.sections["nodes"] or {}
+    on_network = any(is_bmc(name, one) for name, one in (blueprint.sections["networks"] or {}).items())
+    owner = {machine.address: name for name, machine in machines.items() if machine.address}
+    for name, machine in machines.items():
+        bmc = machine.bmc or Bmc.model_construct()
+        at = None if on_network else bmc.address
+        own = (
+            (("mac",), machine.mac),
+            (("bmc", "mac"), bmc.mac),
+            (("bmc", "address"), at),
+            (("serial",), machine.serial),
+        )
+        for key, value in own:
+            if value is not None and owner.setdefault(value, name) != name:
+                yield Finding(("nodes", name, *key), f"{value} of {name} is taken by {owner[value]}")
 
 
 def _effective_addresses(inventory: Draft, blueprint: Draft, declared: Declared) -> Findings:

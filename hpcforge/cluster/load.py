@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cache
 from itertools import chain, islice
 from pathlib import Path
 from types import MappingProxyType
@@ -12,12 +13,14 @@ from typing import cast
 
 from pydantic_core import PydanticCustomError
 
+from hpcforge import shipped
 from hpcforge.blueprint import checks, reader, values
 from hpcforge.blueprint.acceptance_checks import findings_of, tests_of
 from hpcforge.blueprint.diagnostics import Diagnostic, InvalidInput, did_you_mean, in_order, quote
 from hpcforge.blueprint.hardware import Parts
 from hpcforge.blueprint.inventory import Inventory, InventoryAccess
-from hpcforge.blueprint.schema import Blueprint, User
+from hpcforge.blueprint.schema import Blueprint, User, blueprint_model
+from hpcforge.blueprint.services import load_offers
 from hpcforge.blueprint.validate import Draft, Finding, validate
 from hpcforge.blueprint.values import is_path
 from hpcforge.catalog import Catalog, load_catalog
@@ -75,14 +78,17 @@ def load(
     *,
     judged: bool = True,
     instead: Mapping[Path, str] = _NOTHING,
+    roles: Path | None = None,
 ) -> Loaded:
     """Read a blueprint, and the inventory given here or named in it. Raises InvalidInput with every error of both.
 
     Racks, power, cooling and fabrics are judged, too; with `judged` False their errors do not raise, but are in
     `diagnostics`.
-    `instead` has text to be read in place of what is in a file: what it would say once it is written.
+    `instead` has text to be read in place of what is in a file: what it would say once it is written. `roles` is the
+    folder of those whose services may be named; default: the shipped ones.
     """
-    draft, diagnostics = validate(Blueprint, _read(blueprint_path, instead, reader.MAX_VALUES))
+    model = _model(roles or shipped.root() / "roles")
+    draft, diagnostics = validate(model, _read(blueprint_path, instead, reader.MAX_VALUES))
     named = None if inventory_path else _named_inventory(draft, blueprint_path.parent)
     inventory_path = inventory_path or named
     machines: Draft | None = None
@@ -99,6 +105,11 @@ def load(
     if judged:
         _raise_errors(draft, loaded.diagnostics)
     return loaded
+
+
+@cache
+def _model(roles: Path) -> type[Blueprint]:
+    return blueprint_model(load_offers(roles))
 
 
 def _read(path: Path, instead: Mapping[Path, str], max_values: int) -> reader.Document:
@@ -143,6 +154,7 @@ def _loaded(
         addressed,
         connected.built,
     )
+    warnings += draft.place(_empty(blueprint, cluster))
     warnings += draft.place(_impossible_tests(blueprint, cluster))
     judged = [breach for breach in placed.breaches if blueprint.site or breach.judged != "not-checked"]
     said = [(breach.judged, diagnostic(draft, breach)) for breach in (*judged, *connected.breaches, *laid.breaches)]
@@ -161,6 +173,20 @@ def _loaded(
         inventory_path=inventory_path,
         inventory=inventory,
     )
+
+
+def _empty(blueprint: Blueprint, cluster: Cluster) -> Iterator[Finding]:
+    """Yield sets of the wrong size that name racks of which it was not known before what stands there."""
+    empty = [one.name for one in cluster.slurm.partitions if not one.nodes]
+    for name in empty:
+        yield checks.no_worker(("slurm", "partitions", name, "nodes"), blueprint.slurm.partitions[name].nodes)
+    for index, role in enumerate(cluster.site_roles):
+        if not role.on:
+            yield checks.no_node(("software", "site_roles", index, "on"), blueprint.software.site_roles[index].on)
+    for name, service in blueprint.services.by_name().items():
+        if service.on_set is not None:
+            offer, on = blueprint.services.offers[name], cluster.services[name].on
+            yield from checks.service_findings(name, offer, ("services", name, "on"), on)
 
 
 def _impossible_tests(blueprint: Blueprint, cluster: Cluster) -> Iterator[Finding]:

@@ -38,6 +38,14 @@ class Gpus:
 
 
 @dataclass(frozen=True)
+class Bmc:
+    """A machine's management controller, as far as it is known."""
+
+    address: str | None
+    mac: str | None
+
+
+@dataclass(frozen=True)
 class Node:
     """One machine as declared (overrides applied), and where to reach it.
 
@@ -59,6 +67,11 @@ class Node:
     rack_u: int | None = None  # the lowest rack unit it takes, counted from 1 at the bottom
     addresses: Mapping[str, str] = field(default_factory=dict, hash=False)  # on other networks, BMC's too, by network
     fabrics: tuple[str, ...] = ()  # that it is plugged into
+    mac: str | None = None  # of the interface that has `address`, and boots
+    bmc: Bmc | None = None  # None: nothing is known of it
+    serial: str | None = None
+    note: str | None = None  # what else the inventory says of the machine
+    reason: str | None = None  # why it differs from its hardware; None: it does not
     reserve_cores: int = 0  # kept from jobs, of a worker
     reserve_memory_mib: int = 0  # the same
 
@@ -122,15 +135,17 @@ class FabricOf:
 
 
 @dataclass(frozen=True)
-class Services:
-    """Where the cluster's services run; a name is a node, external means that the site already has one."""
+class Service:
+    """Where a service runs, or which outside service stands in for it; neither: the cluster has none."""
 
-    dns_on: str | None
-    dns_external: tuple[str, ...]
-    dns_forward: tuple[str, ...]
-    time_on: str | None
-    time_external: tuple[str, ...]
-    depot_on: str | None  # serves wheels to nodes without internet
+    on: tuple[str, ...] = ()  # nodes
+    external: tuple[str, ...] = ()
+    options: Mapping[str, tuple[str, ...]] = field(default_factory=dict, hash=False)  # all that its role declares
+
+    @property
+    def host(self) -> str | None:
+        """The node that it runs on; None where it runs outside, or nowhere."""
+        return self.on[0] if self.on else None
 
 
 @dataclass(frozen=True)
@@ -255,7 +270,7 @@ class Cluster:
     access: Access
     nodes: tuple[Node, ...]
     network: Network  # that node addresses are on
-    services: Services
+    services: Mapping[str, Service]  # all that roles offer, by name
     os: OperatingSystem
     pytorch: PyTorch | None
     site_roles: tuple[SiteRole, ...]

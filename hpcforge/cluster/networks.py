@@ -13,14 +13,15 @@ from itertools import combinations
 from hpcforge.blueprint import hostlist
 from hpcforge.blueprint import schema as s
 from hpcforge.blueprint.checks import outside
-from hpcforge.blueprint.inventory import Inventory
+from hpcforge.blueprint.inventory import Inventory, InventoryNode
+from hpcforge.blueprint.named import of_blueprint
 from hpcforge.blueprint.network_checks import is_bmc, primary
 from hpcforge.blueprint.networks import Network
+from hpcforge.blueprint.node_sets import sure
 from hpcforge.blueprint.reader import Loc
 from hpcforge.blueprint.validate import Finding
 from hpcforge.cluster import model as m
 from hpcforge.fabric.addresses import alike, by_name
-from hpcforge.fabric.fabrics import nodes_of
 
 _SHOWN = 3  # pairs of nodes that share an address, of one network
 
@@ -31,6 +32,7 @@ class Networks:
 
     all: tuple[m.Network, ...]
     addresses: Mapping[str, Mapping[str, str]]  # network to node to address
+    bmc: str | None  # the network of management controllers, whose addresses machines have under `bmc`
     wrong_in_blueprint: tuple[Finding, ...]
     wrong_in_inventory: tuple[Finding, ...]
 
@@ -46,6 +48,7 @@ def networks(blueprint: s.Blueprint, inventory: Inventory | None) -> Networks:
     return Networks(
         tuple(work.network(name, addresses[name]) for name in order),
         addresses,
+        work.bmc,
         tuple(work.of_blueprint(addresses)),
         tuple(work.of_inventory(addresses)),
     )
@@ -56,8 +59,10 @@ class _Work:
         self.blueprint, self.first = blueprint, first
         self.machines = inventory.nodes if inventory else {}
         moved = inventory.networks if inventory else {}
+        self.bmc = next((name for name, one in blueprint.networks.items() if is_bmc(name, one)), None)
         self.cidr = {name: moved[name].cidr if name in moved else one.cidr for name, one in blueprint.networks.items()}
-        self.nodes = nodes_of(blueprint, "all")
+        self.known = of_blueprint(blueprint)
+        self.nodes = self.known.everything
         self.on = {name: self._on(network) for name, network in blueprint.networks.items()}
         self.given = {
             name: address
@@ -69,9 +74,9 @@ class _Work:
     def _on(self, network: Network) -> dict[str, None]:
         """The nodes on a network: those that it names; else those of its fabric, or all."""
         if network.nodes is not None:
-            return dict.fromkeys(nodes_of(self.blueprint, network.nodes))
+            return dict.fromkeys(sure(network.nodes, self.known))
         fabric = self.blueprint.fabrics.get(network.fabric or "")
-        return dict.fromkeys(nodes_of(self.blueprint, fabric.nodes) if fabric else self.nodes)
+        return dict.fromkeys(sure(fabric.nodes, self.known) if fabric else self.nodes)
 
     def addresses(self, name: str) -> dict[str, str]:
         """Addresses on a network by node; on one of the site only those that the inventory has."""
@@ -84,7 +89,12 @@ class _Work:
 
     def _pinned(self, name: str, node: str) -> str | None:
         machine = self.machines.get(node)
-        return machine.addresses.get(name) if machine else None
+        return self._said(machine).get(name) if machine else None
+
+    def _said(self, machine: InventoryNode) -> dict[str, str]:
+        """The addresses that the inventory gives a machine on other networks than the nodes' own, by network."""
+        at_bmc = machine.bmc.address if machine.bmc else None
+        return machine.addresses | ({self.bmc: at_bmc} if self.bmc and at_bmc else {})
 
     def _main(self, node: str) -> str:
         machine = self.machines.get(node)
@@ -160,7 +170,8 @@ class _Work:
         if pairs:
             shown = ", ".join(f"{one} and {other} {addresses[other]}" for one, other in pairs[:_SHOWN])
             more = f", and {len(pairs) - _SHOWN} pairs more" if len(pairs) > _SHOWN else ""
-            pin = "address: ..." if name == self.first else f"addresses: {{{name}: ...}}"
+            ways = {self.first: "address: ...", self.bmc: "bmc: {address: ...}"}
+            pin = ways.get(name, f"addresses: {{{name}: ...}}")
             hint = f"pin another one in the inventory: nodes: {{{pairs[0][1]}: {{{pin}}}}}"
             yield Finding(loc, f"chosen by their names, two nodes get one address: {shown}{more}", hint, key=True)
 
@@ -174,9 +185,13 @@ class _Work:
         """Yield pinned addresses that cannot be; of two nodes pinned to one, the later."""
         owner: dict[tuple[str, str], str] = {}
         for node, machine in self.machines.items():
-            for name, address in machine.addresses.items():
-                loc = ("nodes", node, "addresses", name)
-                if name not in self.blueprint.networks:
+            for name, address in self._said(machine).items():
+                pinned = name in machine.addresses
+                loc: Loc = ("nodes", node, "addresses", name) if pinned else ("nodes", node, "bmc", "address")
+                if pinned and name == self.bmc:
+                    hint = f"bmc: {{address: {machine.addresses[name]}}}"
+                    yield Finding(loc, f"what a machine has on `{name}` is its BMC's address", hint, key=True)
+                elif name not in self.blueprint.networks:
                     yield Finding(loc, f"`{name}` is not a network of the blueprint", key=True)
                 elif name == self.first:
                     yield Finding(loc, f"on `{name}` is the node's own address", f"address: {address}", key=True)

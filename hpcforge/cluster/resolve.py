@@ -9,16 +9,17 @@ from pathlib import Path
 from hpcforge.blueprint import hostlist
 from hpcforge.blueprint import schema as s
 from hpcforge.blueprint.acceptance_checks import TIME_LIMIT_S, sets_of, tests_of
-from hpcforge.blueprint.checks import select, site_role_nodes
 from hpcforge.blueprint.inventory import Inventory, InventoryNode
-from hpcforge.blueprint.node_sets import Known
+from hpcforge.blueprint.named import racks_of
+from hpcforge.blueprint.node_sets import Known, sure
+from hpcforge.blueprint.services import Offer, Service, Services
 from hpcforge.blueprint.values import minutes
 from hpcforge.catalog import Catalog
 from hpcforge.cluster import model as m
 from hpcforge.cluster.checks import shape
 from hpcforge.cluster.networks import Networks, networks
 from hpcforge.cluster.reserve import usual_cores, usual_memory_mib
-from hpcforge.cluster.select import worker_words
+from hpcforge.cluster.select import words, worker_words
 from hpcforge.fabric.graph import Fabric
 from hpcforge.fabric.slurm import Topology, compute_fabric, topology
 
@@ -52,26 +53,25 @@ def resolve(
         dataclasses.replace(node, fabrics=plugged.get(node.name, ()))
         for node in _nodes(blueprint, inventory, catalog, places or {}, addressed)
     )
-    names: dict[str, list[str]] = {
-        function: [node.name for node in nodes if function in node.functions] for function in m.FUNCTIONS
-    }
-    slurm = _slurm(blueprint.slurm, names["worker"], fabrics)
+    racks = racks_of(blueprint.site)
+    known = words(nodes, (), (), racks)
+    slurm = _slurm(blueprint.slurm, worker_words(nodes, (), racks), fabrics)
     return m.Cluster(
         name=blueprint.name,
         domain=blueprint.domain,
         access=_access(blueprint, inventory, private_key, nodes),
         nodes=nodes,
         network=addressed.all[0],
-        services=_services(blueprint.services),
+        services=_services(blueprint.services, known),
         os=_system(blueprint, catalog),
         pytorch=_pytorch(blueprint, catalog),
         site_roles=tuple(
-            m.SiteRole(Path(role.path).name, folder / role.path, site_role_nodes(role.on, lambda on: names.get(on, ())))
+            m.SiteRole(Path(role.path).name, folder / role.path, sure(role.on, known))
             for role in blueprint.software.site_roles
         ),
         slurm=slurm,
         users=tuple(m.User(name, user.uid, user.admin, keys.get(name, ())) for name, user in blueprint.users.items()),
-        acceptance=_acceptance(blueprint.acceptance, worker_words(nodes, slurm.partitions), slurm.partitions),
+        acceptance=_acceptance(blueprint.acceptance, worker_words(nodes, slurm.partitions, racks), slurm.partitions),
         rollout=_rollout(blueprint.rollout, len(nodes)),
         networks=addressed.all,
         fabrics=tuple(_fabric(one, addressed) for one in fabrics),
@@ -93,8 +93,9 @@ def _nodes(
             machine = known.get(name) or _UNKNOWN_MACHINE
             on = {network.name: addressed.addresses[network.name].get(name) for network in addressed.all}
             addresses = {network: address for network, address in on.items() if address}
+            bmc = _bmc(machine, addresses.get(addressed.bmc or ""))
             reserve = blueprint.slurm.reserve if "worker" in group.functions else _NO_RESERVE
-            nodes.append(_node(name, key, group, override, machine, addresses, catalog, places.get(name), reserve))
+            nodes.append(_node(name, key, group, override, machine, addresses, bmc, catalog, places.get(name), reserve))
     return nodes
 
 
@@ -105,6 +106,7 @@ def _node(
     override: s.Override | None,
     machine: InventoryNode,
     addresses: dict[str, str],
+    bmc: m.Bmc | None,
     catalog: Catalog,
     place: tuple[str, int] | None,
     reserve: s.Reserve,
@@ -127,9 +129,22 @@ def _node(
         rack=place[0] if place else None,
         rack_u=place[1] if place else None,
         addresses=dict(others),
+        mac=machine.mac,
+        bmc=bmc,
+        serial=machine.serial,
+        note=machine.note,
+        reason=override.reason if override else None,
         reserve_cores=usual_cores(declared.sockets, declared.cores_per_socket) if cores is None else cores,
         reserve_memory_mib=usual_memory_mib(declared.memory_gib) if memory_gib is None else memory_gib * 1024,
     )
+
+
+def _bmc(machine: InventoryNode, address: str | None) -> m.Bmc | None:
+    """The management controller; `address` is that on the network for them."""
+    said = machine.bmc
+    address = address or (said.address if said else None)
+    mac = said.mac if said else None
+    return m.Bmc(address, mac) if address or mac else None
 
 
 def _access(
@@ -159,15 +174,16 @@ def _fabric(fabric: Fabric, addressed: Networks) -> m.FabricOf:
     return m.FabricOf(fabric.name, fabric.kind, fabric.rate_gbps, fabric.rails, bmc)
 
 
-def _services(services: s.Services) -> m.Services:
-    return m.Services(
-        dns_on=services.dns.on,
-        dns_external=services.dns.external,
-        dns_forward=services.dns.forward,
-        time_on=services.time.on,
-        time_external=services.time.external,
-        depot_on=services.depot.on if services.depot else None,
-    )
+def _services(services: Services, known: Known) -> dict[str, m.Service]:
+    """Every service that roles offer; one that the blueprint does not speak of is nowhere."""
+    said = services.by_name()
+    return {name: _service(said.get(name), offer, known) for name, offer in services.offers.items()}
+
+
+def _service(said: Service | None, offer: Offer, known: Known) -> m.Service:
+    options = {option: getattr(said, option, ()) for option in offer.options}
+    on = sure(said.on_set, known) if said and said.on_set else ()
+    return m.Service(on, said.outside if said else (), options)
 
 
 def _system(blueprint: s.Blueprint, catalog: Catalog) -> m.OperatingSystem:
@@ -189,16 +205,17 @@ def _pytorch(blueprint: s.Blueprint, catalog: Catalog) -> m.PyTorch | None:
     return m.PyTorch(version, "wheel", tuple(m.Wheel(wheel.file, wheel.sha256) for wheel in build.wheels))
 
 
-def _slurm(slurm: s.Slurm, workers: list[str], fabrics: Sequence[Fabric]) -> m.Slurm:
+def _slurm(slurm: s.Slurm, known: Known, fabrics: Sequence[Fabric]) -> m.Slurm:
+    """`known` are the words for workers."""
     return m.Slurm(
         controller=slurm.controller,
         enforce=slurm.enforce,
         partitions=tuple(
-            m.Partition(name, select(partition.nodes, workers), partition.default, partition.max_time.upper())
+            m.Partition(name, sure(partition.nodes, known), partition.default, partition.max_time.upper())
             for name, partition in slurm.partitions.items()
         ),
         settings=tuple(slurm.settings.items()),
-        topology=_topology(slurm.topology, workers, fabrics),
+        topology=_topology(slurm.topology, known.everything, fabrics),
     )
 
 
@@ -218,7 +235,7 @@ def _rollout(rollout: s.Rollout | None, nodes: int) -> m.Rollout:
     )
 
 
-def _topology(wanted: s.SlurmTopology, workers: list[str], fabrics: Sequence[Fabric]) -> Topology | None:
+def _topology(wanted: s.SlurmTopology, workers: Sequence[str], fabrics: Sequence[Fabric]) -> Topology | None:
     if wanted.plugin == "flat":
         return None
     fabric = compute_fabric(fabrics, workers, wanted.fabric)

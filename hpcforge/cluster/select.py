@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
 
 from hpcforge.blueprint import node_sets
 from hpcforge.cluster.model import FUNCTIONS, Cluster, Node, Partition
@@ -22,7 +21,7 @@ def select(
     """The chosen nodes, in the cluster's order; no `limit` means all. `others` are further names that may be meant.
 
     Raises:
-        SelectionError: a name is neither node, partition, rack nor function, or nothing is left.
+        SelectionError: a name is neither a node nor a word for some, or nothing is left.
     """
     known = words(cluster.nodes, cluster.slurm.partitions, others)
     within = set(_named(known, limit)) if limit else set(known.nodes)
@@ -33,31 +32,30 @@ def select(
     return chosen
 
 
-def words(nodes: Sequence[Node], partitions: Iterable[Partition], others: Iterable[str] = ()) -> node_sets.Known:
-    """What names nodes of a cluster."""
+def words(
+    nodes: Sequence[Node], partitions: Iterable[Partition], others: Iterable[str] = (), racks: Iterable[str] = ()
+) -> node_sets.Known:
+    """What names nodes of a cluster; `racks` may be named though nothing stands there."""
     names = (*(node.name for node in nodes), *others)
-    racks: dict[str, list[str]] = {}
+    held: dict[str, list[str]] = {rack: [] for rack in racks}
+    members: dict[str, list[str]] = {}
     for node in nodes:
+        members.setdefault(node.group, []).append(node.name)
         if node.rack:
-            racks.setdefault(node.rack, []).append(node.name)
+            held.setdefault(node.rack, []).append(node.name)
     return node_sets.named(
         names,
         names,
         partition={one.name: one.nodes for one in partitions},
-        rack={name: tuple(held) for name, held in racks.items()},
+        rack={name: tuple(held) for name, held in held.items()},
         function={each: tuple(node.name for node in nodes if each in node.functions) for each in FUNCTIONS},
+        group=node_sets.groups(members),
     )
 
 
-def worker_words(nodes: Sequence[Node], partitions: Iterable[Partition]) -> node_sets.Known:
+def worker_words(nodes: Sequence[Node], partitions: Iterable[Partition], racks: Iterable[str] = ()) -> node_sets.Known:
     """What names workers of a cluster: `all` are the workers, and of a rack or a function those that are workers."""
-    all_words = words(nodes, partitions)
-    workers = {node.name: None for node in nodes if "worker" in node.functions}
-    within = {
-        kind: {word: tuple(name for name in names or () if name in workers) for word, names in each.items()}
-        for kind, each in all_words.words.items()
-    }
-    return replace(all_words, everything=tuple(workers), words=within)
+    return words(nodes, partitions, (), racks).within({node.name for node in nodes if "worker" in node.functions})
 
 
 def _named(known: node_sets.Known, texts: Sequence[str]) -> Iterator[str]:

@@ -1,6 +1,6 @@
 """Ansible roles that a site already has, through ansible-runner, each in a process and a folder of its own.
 
-Inputs reach the role as variables in a file that is removed afterwards, every string marked `!unsafe`, so that a brace
+Inputs reach the role as variables in a file that is removed afterwards, every string marked unsafe, so that a brace
 in a value is a brace on the node and nothing appears on a command line. The environment is made from nothing: the
 operator's own Ansible settings, plugins and ssh configuration have no say.
 """
@@ -18,15 +18,14 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any
 
-import yaml
-
-from hpcforge.engines.ansible_jump import Jump, ends_with_us, ssh_options
+from hpcforge.engines.ansible_jump import Jump, ends_with_us
 from hpcforge.engines.hostkeys import UnreachableError, host_keys, known_hosts
+from hpcforge.engines.inventories import ansible_connection, unsafe
 from hpcforge.engines.lines import Tail, last_line, split_lines
 from hpcforge.engines.private import private_folder
 from hpcforge.engines.tasks import Ansible, Event, Target, result
@@ -54,54 +53,21 @@ _REASONS = {  # what OpenSSH says: our word for it
 }
 
 
-class _Text(str):
-    """A string that must never be taken for a template."""
-
-
-class _Dumper(yaml.SafeDumper):
-    pass
-
-
-_Dumper.add_representer(_Text, lambda dumper, text: dumper.represent_scalar("!unsafe", str(text), style='"'))
-
-
-def unsafe_yaml(value: Mapping[str, Any]) -> str:
-    """YAML in which every string, at any depth, is marked `!unsafe`; keys are not, Ansible never renders them."""
-    return yaml.dump(_marked(value), Dumper=_Dumper, sort_keys=False, width=2**20)
-
-
-def _marked(value: Any) -> Any:
-    if isinstance(value, str):
-        return _Text(value)
-    if isinstance(value, Mapping):
-        return {str(key): _marked(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_marked(item) for item in value]
-    return value
-
-
-def inventory_yaml(target: Target, known_hosts_file: Path, proxy: str | None = None) -> str:
-    """An Ansible inventory of one node: strict host keys, nobody's ssh configuration; `proxy` is a command to it."""
-    options = [*ssh_options(target, known_hosts_file), *(["-o", f"ProxyCommand={proxy}"] if proxy else [])]
-    variables: dict[str, Any] = {
-        "ansible_host": target.address,
-        "ansible_user": target.user,
-        "ansible_ssh_common_args": shlex.join(options),
-        "ansible_host_key_checking": True,  # ansible-runner turns it off, and ssh heeds the first option it sees
+def inventory(target: Target, known_hosts_file: Path, proxy: str | None = None) -> str:
+    """An Ansible inventory of one node, on which all is done as root; `proxy` is a command to it."""
+    become = {
         "ansible_become": target.become == "sudo",
         "ansible_become_method": "sudo",
         "ansible_become_user": "root",
-        "ansible_python_interpreter": "/usr/bin/python3",
     }
-    if target.key:
-        variables["ansible_ssh_private_key_file"] = str(target.key)
-    return unsafe_yaml({"all": {"hosts": {target.name: variables}}})
+    variables = {**ansible_connection(target, known_hosts_file, proxy), **become}
+    return json.dumps({"all": {"hosts": {target.name: unsafe(variables)}}})
 
 
 def playbook(role: str, facts: bool) -> str:
     """A play of one role; JSON, which is YAML in which nothing needs quoting by hand."""
     return json.dumps(
-        [{"hosts": "all", "gather_facts": facts, "vars_files": ["inputs.yml"], "roles": [{"role": role}]}]
+        [{"hosts": "all", "gather_facts": facts, "vars_files": ["inputs.json"], "roles": [{"role": role}]}]
     )
 
 
@@ -174,7 +140,7 @@ class Playbooks:
             data = result(error=refused) if refused else self._run(task, target)
         except UnreachableError as error:
             data = result(error=str(error), reason=error.reason)
-        except (OSError, yaml.YAMLError) as error:
+        except (OSError, ValueError) as error:
             data = result(error=f"{task.source.name}: Ansible could not be started for {target.name}: {error}")
         self._put(Event(task.node, task.id, "result", data))
         del self._running[threading.current_thread()]
@@ -262,8 +228,8 @@ def _write(folder: Path, task: Ansible, target: Target, sockets: Path, proxy: st
     files = {
         "known_hosts": known_hosts([target]),
         "project/site.yml": playbook(task.source.name, mentions_facts(task.source)),
-        "project/inputs.yml": unsafe_yaml(task.inputs),
-        "inventory/hosts.yml": inventory_yaml(target, folder / "known_hosts", proxy),
+        "project/inputs.json": json.dumps(unsafe(task.inputs)),
+        "inventory/hosts.json": inventory(target, folder / "known_hosts", proxy),
         "env/settings": json.dumps({**_SETTINGS, "job_timeout": max(1, round(task.timeout_s))}),
         "ansible.cfg": _CONFIG.format(sockets=sockets),
     }

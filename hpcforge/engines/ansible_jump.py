@@ -31,6 +31,21 @@ def ssh_options(target: Target, known_hosts_file: Path) -> list[str]:
     return ["-F", "/dev/null", *(part for each in options for part in ("-o", each))]
 
 
+def ssh_words(target: Target, known_hosts_file: Path) -> list[str]:
+    """The beginning of a command line of OpenSSH that goes to a machine as hpcforge does."""
+    return ["ssh", *ssh_options(target, known_hosts_file), *(["-i", str(target.key)] if target.key else [])]
+
+
+def proxy_command(words: Sequence[str], via: Target) -> str:
+    """What ssh shall run to get to a node through a machine, by a command line as of `ssh_words`."""
+    return shlex.join(word.replace("%", "%%") for word in words) + f" -W %h:%p {shlex.quote(where(via))}"
+
+
+def where(via: Target) -> str:
+    """Whom ssh goes to."""
+    return f"{via.user}@{via.address}"
+
+
 def ends_with_us(command: Sequence[str]) -> list[str]:
     """The command, told to end when what started it is gone: a thread that waits for it, or ansible-runner.
 
@@ -55,9 +70,7 @@ class Jump:
         with self._lock:
             if self._master is None or self._master.poll() is not None:
                 self._connect()
-            return shlex.join(word.replace("%", "%%") for word in [*self._ssh(), "-o", "ControlMaster=no"]) + (
-                f" -W %h:%p {shlex.quote(self._where)}"
-            )
+            return proxy_command([*self._ssh(), "-o", "ControlMaster=no"], self._via)
 
     def close(self) -> None:
         """End the connection and remove its files."""
@@ -71,15 +84,9 @@ class Jump:
             self._files.close()
             self._master = self._folder = None
 
-    @property
-    def _where(self) -> str:
-        return f"{self._via.user}@{self._via.address}"
-
     def _ssh(self) -> list[str]:
         assert self._folder is not None
-        key = ["-i", str(self._via.key)] if self._via.key else []
-        options = ssh_options(self._via, self._folder / "known_hosts")
-        return ["ssh", *options, *key, "-o", f"ControlPath={self._folder / 'jump'}"]
+        return [*ssh_words(self._via, self._folder / "known_hosts"), "-o", f"ControlPath={self._folder / 'jump'}"]
 
     def _connect(self) -> None:
         host_keys(self._via)  # raises where there is none
@@ -101,7 +108,7 @@ class Jump:
 
     def _start(self, said: Path) -> subprocess.Popen[bytes]:
         """Start it from a thread that stays as long: the kernel ends it with the thread it was started from."""
-        command = [*self._ssh(), "-o", "ControlMaster=yes", "-o", "ControlPersist=no", "-N", self._where]
+        command = [*self._ssh(), "-o", "ControlMaster=yes", "-o", "ControlPersist=no", "-N", where(self._via)]
         started: queue.Queue[subprocess.Popen[bytes] | OSError] = queue.Queue()
 
         def hold() -> None:

@@ -19,6 +19,7 @@ from pyinfra.api.state import BaseStateCallback, StateStage
 from pyinfra.connectors.ssh import SSHConnector
 
 from hpcforge.engines.hostkeys import UnreachableError
+from hpcforge.engines.inventories import pyinfra_connection
 from hpcforge.engines.links import Link
 from hpcforge.engines.ssh import transport_of
 from hpcforge.engines.tasks import CONNECT_S
@@ -67,14 +68,7 @@ def attach(
 ) -> Host:
     """A host whose operations act at once, on the open connection; `data` is `host.data` there."""
     target = link.target
-    ssh = {
-        "ssh_hostname": target.address,
-        "ssh_user": target.user,
-        "ssh_key": str(target.key) if target.key else None,
-        "ssh_known_hosts_file": str(known_hosts),
-        "ssh_strict_host_key_checking": "yes",
-        "ssh_config_file": "/dev/null",
-    }  # for what asks pyinfra how it got in
+    ssh = pyinfra_connection(target, known_hosts)  # for what asks pyinfra how it got in
     config = Config(CONNECT_TIMEOUT=CONNECT_S, PARALLEL=1, SUDO=target.become == "sudo", TEMP_DIR=staging)
     inventory = Inventory(([(target.name, {**data, **ssh})], {}))
     state = State(inventory, config, check_for_changes=False)  # True would collect every fact twice

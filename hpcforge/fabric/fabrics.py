@@ -6,16 +6,17 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from hpcforge.blueprint import fabrics as f
-from hpcforge.blueprint import hostlist
+from hpcforge.blueprint import node_sets
 from hpcforge.blueprint import schema as s
 from hpcforge.blueprint.hardware import Switch, SwitchPorts
+from hpcforge.blueprint.named import of_blueprint
 from hpcforge.blueprint.reader import Loc
 from hpcforge.catalog import Catalog
 from hpcforge.fabric.ask import Ask, CannotBuildError, End, Model
 from hpcforge.fabric.build import build
 from hpcforge.fabric.graph import Fabric
 from hpcforge.fabric.growth import moves
-from hpcforge.fabric.judge import judge, ports_of_nodes, unique_names
+from hpcforge.fabric.judge import judge, nodes_at, ports_of_nodes, unique_names
 from hpcforge.fabric.rules import breach
 from hpcforge.facility.rules import Breach
 
@@ -31,8 +32,9 @@ class Fabrics:
 def fabrics(blueprint: s.Blueprint, catalog: Catalog) -> Fabrics:
     """Build and judge the fabrics of a blueprint whose references hold."""
     built, said = [], list[Breach]()
+    known = of_blueprint(blueprint)
     for name, spec in blueprint.fabrics.items():
-        ask = _ask(name, spec, blueprint, catalog)
+        ask = _ask(name, spec, known, catalog)
         if not isinstance(ask, Ask):
             said += ask
             continue
@@ -45,7 +47,7 @@ def fabrics(blueprint: s.Blueprint, catalog: Catalog) -> Fabrics:
             continue
         built.append(fabric)
         said += judge(fabric, spec, catalog)
-    said += [*ports_of_nodes(blueprint, catalog, built), *unique_names(blueprint, built)]
+    said += [*ports_of_nodes(blueprint, catalog, built, known), *unique_names(blueprint, built, known)]
     return Fabrics(tuple(built), tuple(said))
 
 
@@ -62,25 +64,16 @@ def _grown(ask: Ask) -> Fabric:
     return replace(fabric, designed=ask.designed_for, moves=moves(before, fabric))
 
 
-def nodes_of(blueprint: s.Blueprint, text: str) -> tuple[str, ...]:
-    """The nodes that `all`, a function or a hostlist stands for, in the blueprint's order but for a hostlist."""
-    named = {key: hostlist.expand(key) for key in blueprint.nodes}
-    if text == "all":
-        return tuple(name for names in named.values() for name in names)
-    having = [name for key, names in named.items() if text in blueprint.nodes[key].functions for name in names]
-    return tuple(having) or hostlist.expand(text)
-
-
-def _ends(spec: f.Fabric) -> Iterator[End]:
+def _ends(spec: f.Fabric, known: node_sets.Known) -> Iterator[End]:
     for name, ends in spec.endpoints.items():
         if ends.nodes:
-            yield from (End(node, ends.links) for node in hostlist.expand(ends.nodes))
+            yield from (End(node, ends.links) for node in node_sets.sure(ends.nodes, known))
         elif ends.count:
             width = len(str(ends.count))
             yield from (End(f"{name}-{number:0{width}}", ends.links) for number in range(1, ends.count + 1))
 
 
-def _ask(name: str, spec: f.Fabric, blueprint: s.Blueprint, catalog: Catalog) -> Ask | list[Breach]:
+def _ask(name: str, spec: f.Fabric, known: node_sets.Known, catalog: Catalog) -> Ask | list[Breach]:
     """What the blueprint asks for, in numbers; or why its switches cannot do it."""
     wanted = spec.rate_gbps * spec.breakout
     leaf = _model(name, "switch", spec.switch, spec, catalog, wanted)
@@ -96,19 +89,19 @@ def _ask(name: str, spec: f.Fabric, blueprint: s.Blueprint, catalog: Catalog) ->
         return [
             _too_slow(name, "uplink_rate_gbps" if spec.uplink_rate_gbps else "rate_gbps", spec.switch, uplink, catalog)
         ]
-    attached = {node for ends in spec.endpoints.values() if ends.nodes for node in hostlist.expand(ends.nodes)}
+    attached = nodes_at(spec, known)
     return Ask(
         name=name,
         kind=spec.kind,
         topology=spec.topology,
         rate_gbps=spec.rate_gbps,
         uplink_rate_gbps=uplink,
-        nodes=tuple(node for node in nodes_of(blueprint, spec.nodes) if node not in attached),
+        nodes=tuple(node for node in node_sets.sure(spec.nodes, known) if node not in attached),
         leaf=leaf,
         spine=spine,
         rails=spec.rails or spec.links or (2 if spec.topology == "leaf-pair" else 1),
         designed_for=spec.designed_for or 0,
-        endpoints=tuple(_ends(spec)),
+        endpoints=tuple(_ends(spec, known)),
         breakout=spec.breakout,
         leaf_oversubscription=spec.oversubscription.leaf,
         spine_oversubscription=spec.oversubscription.spine,

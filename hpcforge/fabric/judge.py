@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from hpcforge.blueprint import fabrics as f
 from hpcforge.blueprint import hostlist
 from hpcforge.blueprint import schema as s
+from hpcforge.blueprint.node_sets import Known, sure
 from hpcforge.blueprint.values import counted
 from hpcforge.catalog import Catalog
 from hpcforge.fabric.graph import Fabric
@@ -47,11 +48,11 @@ def judge(fabric: Fabric, spec: f.Fabric, catalog: Catalog) -> Breaches:
         )
 
 
-def unique_names(blueprint: s.Blueprint, built: Sequence[Fabric]) -> Breaches:
+def unique_names(blueprint: s.Blueprint, built: Sequence[Fabric], known: Known) -> Breaches:
     """Yield switches and other ends that are called like a node, or like each other."""
     nodes = {name for key in blueprint.nodes for name in hostlist.expand(key)}
     for fabric in built:
-        named = _nodes_at(blueprint.fabrics[fabric.name])
+        named = nodes_at(blueprint.fabrics[fabric.name], known)
         names = Counter(device.name for device in fabric.devices if device.kind != "node" and device.name not in named)
         clash = [name for name, count in names.items() if name in nodes or count > 1]
         if clash:
@@ -59,12 +60,12 @@ def unique_names(blueprint: s.Blueprint, built: Sequence[Fabric]) -> Breaches:
             yield breach("FABRIC-008", ("fabrics", fabric.name), message, key=True)
 
 
-def _nodes_at(spec: f.Fabric) -> set[str]:
+def nodes_at(spec: f.Fabric, known: Known) -> set[str]:
     """Nodes of the blueprint among a fabric's other ends."""
-    return {name for ends in spec.endpoints.values() if ends.nodes for name in hostlist.expand(ends.nodes)}
+    return {name for ends in spec.endpoints.values() if ends.nodes for name in sure(ends.nodes, known)}
 
 
-def ports_of_nodes(blueprint: s.Blueprint, catalog: Catalog, built: Sequence[Fabric]) -> Breaches:
+def ports_of_nodes(blueprint: s.Blueprint, catalog: Catalog, built: Sequence[Fabric], known: Known) -> Breaches:
     """Yield fabrics that take more ports of a node than its server model and adapters have.
 
     Each fabric alone, as a port may be used by one of several fabrics: links against ports that are fast enough.
@@ -72,7 +73,7 @@ def ports_of_nodes(blueprint: s.Blueprint, catalog: Catalog, built: Sequence[Fab
     group_of = {name: key for key in blueprint.nodes for name in hostlist.expand(key)}
     for fabric in built:
         short: dict[tuple[str, int, int], list[str]] = defaultdict(list)
-        named = _nodes_at(blueprint.fabrics[fabric.name])
+        named = nodes_at(blueprint.fabrics[fabric.name], known)
         for device in fabric.devices:
             key = group_of.get(device.name)
             if key is None or (device.kind == "endpoint" and device.name not in named):

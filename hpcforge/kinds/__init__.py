@@ -36,5 +36,7 @@ TABLE = (
     Kind("links", "link", "path"),
     Kind("sysctls", "sysctl", "name"),
     Kind("holds", "hold", "name"),
+    Kind("mounts", "mount", "path"),
+    Kind("timers", "timer", "name"),
 )
 KINDS: Mapping[str, Kind] = {kind.name: kind for kind in TABLE}

@@ -45,6 +45,7 @@ MODULES = (
     "hpcforge.node.starts",
     "hpcforge.node.packages",
     "hpcforge.node.units",
+    "hpcforge.node.unit_files",
     "hpcforge.node.checks",
     "hpcforge.node.observe",
     "hpcforge.node.converge",

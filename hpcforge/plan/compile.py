@@ -16,6 +16,7 @@ from typing import Any, Generic, TypeVar
 
 from jinja2 import TemplateError
 
+from hpcforge.cluster.machines import variables
 from hpcforge.cluster.model import Cluster, Node, SiteRole
 from hpcforge.kinds.files import File
 from hpcforge.kinds.resource import Resource
@@ -146,16 +147,10 @@ def _site_name(site_role: SiteRole) -> str:
 def _site_roles(cluster: Cluster, node: Node, code: Mapping[str, Code]) -> Iterator[Wanted]:
     for site_role in cluster.site_roles:
         if node.name in site_role.on:
-            inputs = {
-                "hpcforge_cluster": cluster.name,
-                "hpcforge_domain": cluster.domain,
-                "hpcforge_node": node.name,
-                "hpcforge_functions": list(node.functions),
-            }
             yield Wanted(
                 _site_name(site_role),
                 needs=(Need("base"),),
-                opaque=_opaque(code[site_role.name], inputs),
+                opaque=_opaque(code[site_role.name], variables(cluster, node)),
                 trees=tuple(_tree(one, {}) for one in code[site_role.name].removes),
                 leaves=tuple(_leaves(one, {}) for one in code[site_role.name].leaves),
             )

@@ -22,6 +22,7 @@ from pydantic import (
     model_validator,
 )
 
+from hpcforge.blueprint.services import Offer
 from hpcforge.errors import ExpectedError
 from hpcforge.plan.desired import Disruption, OnRemove, Shape
 from hpcforge.plan.resources import TYPES, as_templates
@@ -143,6 +144,7 @@ class RoleSpec(GoingSpec):
     replaces: tuple[str, ...] = ()  # packages that the distribution removes for these, where they are there
     files: tuple[FileSpec, ...] = ()
     units: tuple[UnitSpec, ...] = ()
+    services: Mapping[str, Offer] = {}  # what blueprints may then say under `services`
     checks: tuple[CheckSpec, ...] = ()
     inputs: Mapping[str, Expression] = {}
     on_remove: OnRemove = "stop"

@@ -2,7 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from hpcforge.blueprint.node_sets import NodeSetError, check, expand, named, plain
+from hpcforge.blueprint.membership import spelled
+from hpcforge.blueprint.node_sets import NodeSetError, check, expand, groups, named, rewritten
 
 KNOWN = named(
     ["head", "w01", "w02", "w03"],
@@ -54,8 +55,37 @@ def test_what_is_refused(text: str, said: str, hint: str | None) -> None:
     assert hint is None or hint in (refused.value.hint or "")
 
 
-def test_a_hostlist_of_nothing_but_nodes() -> None:
-    nodes = ("w01", "w02")
-    assert plain("w[01-02]", nodes) == nodes
-    assert plain("all", nodes) is None
-    assert plain("w01!w02", nodes) is None
+@pytest.mark.parametrize(
+    ("text", "after"),
+    [
+        ("w[01-03]", "w[01-02]"),
+        ("all!w03", "all"),
+        ("all!w[02-03],w03", "all!w02"),
+        ("rack-a,w03", "rack-a"),
+        ("w03!w01", "w03!w01"),  # nothing would be left to take from: whoever reads it is told so
+        ("w03", "w03"),
+        ("all", "all"),
+    ],
+)
+def test_a_node_that_leaves_is_taken_out_of_every_term(text: str, after: str) -> None:
+    without = rewritten(text, lambda _, names: tuple(name for name in names if name != "w03"), spelled)
+    assert without == after
+
+
+def test_groups_are_what_stands_before_the_numbers() -> None:
+    members = {
+        "gpu[1-2]": ["gpu1", "gpu2"],
+        "gpu[7-8]": ["gpu7", "gpu8"],
+        "r1-n[1-2]": ["r1-n1", "r1-n2"],
+        "head01": ["head01"],
+        "a[1-2],b1": ["a1", "a2", "b1"],
+        "worker[1-2]": ["worker1", "worker2"],
+    }
+    assert groups(members) == {"gpu": ("gpu1", "gpu2", "gpu7", "gpu8"), "r1-n": ("r1-n1", "r1-n2")}
+
+
+def test_where_only_some_can_be_meant_a_word_stands_for_those() -> None:
+    known = KNOWN.within({"w01", "w03"})
+    assert expand("all", known) == ("w01", "w03")
+    assert expand("both_of,w02", known) == ("w01", "w02")  # a node that is named is that node
+    assert expand("rack-a", known) is None

@@ -1,40 +1,49 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, get_args
 
 import pytest
 
-from hpcforge.blueprint import schema
+from hpcforge.blueprint import inventory, schema
 from hpcforge.blueprint.reference import reference
+from hpcforge.blueprint.services import load_offers
 from hpcforge.cluster import model
 
-PUBLISHED = Path(__file__).parents[2] / "blueprints" / "blueprint.schema.json"
+ROOT = Path(__file__).parents[2]
+SCHEMA = schema.json_schema(load_offers(ROOT / "roles"))
+INVENTORY = inventory.json_schema()
+PUBLISHED = {"blueprints/blueprint.schema.json": SCHEMA, "inventory/inventory.schema.json": INVENTORY}
+REFERENCES = {
+    "docs/blueprint.md": (SCHEMA, "hpcforge schema --markdown"),
+    "docs/inventory.md": (INVENTORY, "hpcforge schema inventory --markdown"),
+}
+FILES = pytest.mark.parametrize("of", [SCHEMA, INVENTORY], ids=["blueprint", "inventory"])
 
 
-def test_published_schema_is_current(request: pytest.FixtureRequest) -> None:
-    text = json.dumps(schema.json_schema(), indent=2) + "\n"
-    if request.config.getoption("--refresh-golden"):
-        PUBLISHED.write_text(text)
-    assert PUBLISHED.read_text() == text
+@pytest.mark.parametrize("name", PUBLISHED)
+def test_published_schema_is_current(name: str, golden: Callable[[Path, str], None]) -> None:
+    golden(ROOT / name, json.dumps(PUBLISHED[name], indent=2) + "\n")
 
 
-def test_every_field_has_a_description() -> None:
-    fields = list(properties(schema.json_schema()))
-    assert len(fields) > 60
+@FILES
+def test_every_field_has_a_description(of: dict[str, Any]) -> None:
+    fields = list(properties(of))
+    assert len(fields) > (60 if of is SCHEMA else 20)
     assert [path for path, field in fields if not field.get("description", "").endswith(".")] == []
 
 
-def test_every_mapping_refuses_unknown_keys() -> None:
-    sections = [schema.json_schema(), *schema.json_schema()["$defs"].values()]
+@FILES
+def test_every_mapping_refuses_unknown_keys(of: dict[str, Any]) -> None:
+    sections = [of, *of["$defs"].values()]
     assert [section["title"] for section in sections if section.get("additionalProperties") is not False] == []
 
 
 def test_quantities_carry_their_unit() -> None:
     units = {"GiB": "_gib"}
-    for path, field in properties(schema.json_schema()):
+    for path, field in properties(SCHEMA):
         for unit, suffix in units.items():
             assert (unit in field["description"]) == path.endswith(suffix), path
 
@@ -51,10 +60,12 @@ def properties(node: Any, path: str = "") -> Iterator[tuple[str, dict[str, Any]]
             yield from properties(value, f"{path}.{key}")
 
 
-def test_the_reference_is_current() -> None:
-    text = (PUBLISHED.parents[1] / "docs" / "blueprint.md").read_text(encoding="utf-8")
-    assert text == reference(schema.json_schema()), "write it anew: hpcforge schema --markdown > docs/blueprint.md"
+@pytest.mark.parametrize("name", REFERENCES)
+def test_the_reference_is_current(name: str) -> None:
+    of, made_by = REFERENCES[name]
+    text = (ROOT / name).read_text(encoding="utf-8")
+    assert text == reference(of, made_by), f"write it anew: {made_by} > {name}"
 
 
 def test_bounds_are_in_words_that_json_schema_knows() -> None:
-    assert '"ge"' not in json.dumps(schema.json_schema())
+    assert '"ge"' not in json.dumps(SCHEMA)

@@ -11,6 +11,7 @@ from hpcforge.blueprint.hostlist import expand
 from hpcforge.blueprint.membership import spelled
 from hpcforge.cli import run
 from hpcforge.cluster import load
+from tests.shipped import anywhere
 
 REPOSITORY = Path(__file__).parents[2]
 KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAI" + "A" * 42 + "A"
@@ -184,8 +185,7 @@ def test_what_would_be_wrong_is_refused_and_nothing_is_written(
 
 def test_a_machine_that_would_move_in_its_rack_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     blueprint = tmp_path / "dgx.yaml"
-    text = (REPOSITORY / "blueprints" / "dgx-h100-unit.yaml").read_text()
-    blueprint.write_text("\n".join(line for line in text.splitlines() if not line.startswith("inventory:")) + "\n")
+    blueprint.write_text(anywhere(REPOSITORY / "blueprints" / "dgx-h100-unit.yaml"))
     workers = load(blueprint).cluster.workers
     assert run(["nodes", "remove", str(blueprint), workers[1].name, "--yes"]) == 3
     assert f"{workers[2].name} would move" in capsys.readouterr().err

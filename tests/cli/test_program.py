@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import shlex
-import shutil
 from pathlib import Path
 
 import pytest
 
 from hpcforge.cli import run
 from hpcforge.cli.program import typed
+from tests.shipped import anywhere
 
 REPOSITORY = Path(__file__).parents[2]
 
@@ -26,8 +26,10 @@ def site(tmp_path: Path) -> Path:
     """A blueprint and an inventory in a folder whose name has to be quoted."""
     folder = tmp_path / "my site; rm"
     folder.mkdir()
-    (folder / "machines.yaml").write_text("schema: 1\n")
-    return Path(shutil.copy(REPOSITORY / "blueprints" / "two-node-lab.yaml", folder))
+    (folder / "machines.yaml").write_text("schema: 1\nnodes: {n1: {address: 10.40.0.1}, n2: {address: 10.40.0.2}}\n")
+    blueprint = folder / "two-node-lab.yaml"
+    blueprint.write_text(anywhere(REPOSITORY / "blueprints" / blueprint.name))
+    return blueprint
 
 
 def test_after_plan_comes_apply_with_the_same_options(site: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -35,7 +35,7 @@ def test_hostlists_functions_and_racks(cluster: Cluster) -> None:
         ("@gpu", "uses `@`"),
         ("gpu[1-1000000000]", "names"),
         ("$(reboot)", "'$(reboot)'"),
-        ("nobody", "there is no node, partition, rack or function `nobody`"),
+        ("nobody", "there is no node, partition, rack, function or group `nobody`"),
     ],
 )
 def test_what_is_refused(cluster: Cluster, text: str, said: str) -> None:

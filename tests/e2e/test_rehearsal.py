@@ -7,6 +7,9 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import os
+import re
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -16,7 +19,7 @@ import pytest
 from hpcforge.cli.site import open_engines, open_site
 from hpcforge.run.head import EngineHead
 from hpcforge.verify.verify import verify
-from tests.e2e.conftest import Site
+from tests.e2e.conftest import REPOSITORY, Site
 
 pytestmark = pytest.mark.lab
 
@@ -82,6 +85,20 @@ def test_users_can_work(site: Site) -> None:
 
 def test_the_sites_own_ansible_role_ran(site: Site) -> None:
     assert "rehearsal" in site.ssh("head", "cat /etc/motd")
+
+
+def test_plain_ansible_and_plain_pyinfra_see_the_rehearsal(site: Site) -> None:
+    where = {"HPCFORGE_BLUEPRINT": str(site.blueprint), "HPCFORGE_LAB": site.lab}
+    environment = {**os.environ, **where, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
+    for words in (
+        ["ansible", "-i", f"{REPOSITORY}/inventory/for_ansible.py", "partition_main", "-a", "hostname"],
+        ["pyinfra", "-y", f"{REPOSITORY}/inventory/for_pyinfra.py", "--limit", "function_worker", "exec", "hostname"],
+    ):
+        done = subprocess.run(words, env=environment, capture_output=True, text=True, check=False, timeout=120)
+        said = done.stdout + done.stderr
+        assert done.returncode == 0, said
+        assert all(re.search(rf"\b{node}\b", said) for node in ("w01", "w02", "w03")), said
+        assert not re.search(r"\bhead\b", said), said
 
 
 def test_a_second_apply_changes_and_restarts_nothing(site: Site) -> None:

@@ -2,13 +2,15 @@
 
 import json
 import shlex
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
-from hpcforge.engines.ansible import inventory_yaml, mentions_facts, playbook, refusal, unsafe_yaml
+from hpcforge.engines.ansible import inventory, mentions_facts, playbook, refusal
+from hpcforge.engines.inventories import ansible_inventory, unsafe
 from hpcforge.engines.tasks import Ansible, Target
 
 HOSTILE: dict[str, Any] = {
@@ -20,31 +22,50 @@ HOSTILE: dict[str, Any] = {
 }
 
 
-class _Loader(yaml.SafeLoader):
-    pass
-
-
-_Loader.add_constructor("!unsafe", lambda loader, node: ("unsafe", loader.construct_scalar(node)))
-
-
-def _marked(value: Any) -> Any:
+def _read_by_ansible(text: str) -> Any:
+    """What Ansible itself makes of a file; strings that it would render are marked."""
+    script = """
+import json, sys
+from ansible._internal._datatag._tags import Origin, TrustedAsTemplate
+from ansible.parsing.utils.yaml import from_yaml
+def shown(value):
     if isinstance(value, dict):
-        return {key: _marked(item) for key, item in value.items()}
+        return {str(key): shown(item) for key, item in value.items()}
     if isinstance(value, list):
-        return [_marked(item) for item in value]
-    return ("unsafe", value) if isinstance(value, str) else value
+        return [shown(item) for item in value]
+    return {"rendered": str(value)} if TrustedAsTemplate.is_tagged_on(value) else value
+print(json.dumps(shown(from_yaml(TrustedAsTemplate().tag(sys.stdin.read())))))
+"""
+    done = subprocess.run([sys.executable, "-c", script], input=text, capture_output=True, text=True, check=True)
+    return json.loads(done.stdout)
 
 
-def test_every_string_is_marked_unsafe_and_unchanged() -> None:
-    assert yaml.load(unsafe_yaml(HOSTILE), Loader=_Loader) == _marked(HOSTILE)
+def test_ansible_renders_no_string_of_inputs() -> None:
+    assert _read_by_ansible(json.dumps(unsafe(HOSTILE))) == HOSTILE
+    assert _read_by_ansible('{"text": "{{ 7 * 6 }}"}') == {"text": {"rendered": "{{ 7 * 6 }}"}}  # what the mark is for
+
+
+@pytest.mark.parametrize("key", ["__ansible_unsafe", "__ansible_vault"])
+def test_a_key_that_ansible_takes_for_a_mark_is_refused(key: str) -> None:
+    with pytest.raises(ValueError, match="cannot be a key"):
+        unsafe({"deep": [{key: "{{ 7 * 6 }}"}]})
+
+
+def test_a_script_says_hosts_and_groups() -> None:
+    said = json.loads(ansible_inventory({"n1": {"x": "{{ 1+1 }}"}, "n2": {}}, {"function_head": ("n1",)}))
+    assert said["_meta"]["hostvars"] == {"n1": {"x": {"__ansible_unsafe": "{{ 1+1 }}"}}, "n2": {}}
+    assert {name: group["hosts"] for name, group in said.items() if name != "_meta"} == {
+        "all": ["n1", "n2"],
+        "function_head": ["n1"],
+    }
 
 
 def test_inventory_checks_host_keys_and_reads_nobodys_ssh_settings() -> None:
     target = Target("n1", "192.0.2.1", "ops", "sudo", Path("/k ey"), ("ssh-ed25519 AAAA",))
-    hosts = yaml.load(inventory_yaml(target, Path("/a b/known_hosts")), Loader=_Loader)["all"]["hosts"]
+    hosts = json.loads(inventory(target, Path("/a b/known_hosts")))["all"]["hosts"]
     assert list(hosts) == ["n1"]
     assert hosts["n1"]["ansible_host_key_checking"] is True
-    options = shlex.split(hosts["n1"]["ansible_ssh_common_args"][1])
+    options = shlex.split(hosts["n1"]["ansible_ssh_common_args"]["__ansible_unsafe"])
     assert options[:2] == ["-F", "/dev/null"]
     assert "StrictHostKeyChecking=yes" in options
     assert 'UserKnownHostsFile="/a b/known_hosts"' in options
@@ -53,7 +74,7 @@ def test_inventory_checks_host_keys_and_reads_nobodys_ssh_settings() -> None:
 
 def test_playbook_is_one_play_of_one_role() -> None:
     assert json.loads(playbook("motd", facts=False)) == [
-        {"hosts": "all", "gather_facts": False, "vars_files": ["inputs.yml"], "roles": [{"role": "motd"}]}
+        {"hosts": "all", "gather_facts": False, "vars_files": ["inputs.json"], "roles": [{"role": "motd"}]}
     ]
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from hpcforge.cluster.model import Access, Cluster, Network, Node, OperatingSystem, Partition, Services, Slurm
+from hpcforge.cluster.model import Access, Cluster, Network, Node, OperatingSystem, Partition, Service, Slurm
 from hpcforge.engines import Engines
 from hpcforge.engines.tasks import Command, Target
 from hpcforge.plan.roster import LastRun, Roster, next_roster
@@ -125,7 +125,7 @@ def small(nodes: Nodes) -> Cluster:
         access=Access("ops", "sudo", None),
         nodes=tuple(node(target) for target in nodes.targets.values()),
         network=Network("cluster", "10.77.0.0/24"),
-        services=Services("n1", (), (), "n1", (), None),
+        services={name: Service(("n1",)) for name in ("dns", "time")},
         os=OperatingSystem("debian", "12", "3.11", "22.05", "2.36"),
         pytorch=None,
         site_roles=(),

@@ -15,6 +15,7 @@ import pytest
 from hpcforge.engines import Engines
 from hpcforge.engines.tasks import Ansible, Command, Deploy, HostKey, Program, Target
 
+from . import plain
 from .conftest import Nodes, finish
 
 pytestmark = pytest.mark.lab
@@ -100,6 +101,55 @@ def test_ansible_works_through_it_over_one_more_connection(through: Engines, nod
         assert data["ok"], data["error"]
         assert nodes.inside("n2", f"cat /root/via_{node}") == node
     assert logins == [2, 2, 2]  # one for all of Ansible, and the look itself
+
+
+@pytest.fixture(scope="module")
+def machines(nodes: Nodes) -> Iterator[dict[str, Target]]:
+    """n1, and behind it n2 by another address: in a subnet of the cluster's, as a blueprint wants it."""
+    nodes.inside("n1", "ip address add 10.203.113.254/24 dev host0")
+    nodes.inside("n2", "ip address add 10.203.113.1/24 dev host0")
+    try:
+        yield {"n1": nodes.targets["n1"], "v01": replace(nodes.targets["n2"], name="v01", address="10.203.113.1")}
+    finally:
+        nodes.inside("n1", "ip address del 10.203.113.254/24 dev host0")
+        nodes.inside("n2", "ip address del 10.203.113.1/24 dev host0")
+
+
+def test_plain_ansible_and_plain_pyinfra_get_in_as_hpcforge_does(
+    nodes: Nodes, machines: dict[str, Target], tmp_path: Path
+) -> None:
+    """By the entry points of inventory/: host keys pinned, through the jump host, and no value is a template."""
+    said = "{{ 1+1 }} $(id) %h"
+    blueprint = plain.blueprint(tmp_path, nodes.lab, machines, said)
+    groups = {"n1": "function_head", "v01": "function_worker:&partition_main"}
+    for node, group in groups.items():
+        written = f"content={{{{ hpcforge_machine.reason }}}} dest=/root/said_{node}"
+        done = plain.ansible(blueprint, group, "-b", "-m", "copy", "-a", written)
+        assert done.returncode == 0, done.stdout + done.stderr
+        assert nodes.inside("n2" if node == "v01" else "n1", f"cat /root/said_{node}") == said
+    (tmp_path / "deploy.py").write_text(
+        "from io import StringIO\nfrom pyinfra import host\nfrom pyinfra.operations import files\n"
+        "files.put(src=StringIO(host.data.hpcforge_machine['reason']), dest=f'/root/told_{host.name}', _sudo=True)\n"
+    )
+    done = plain.pyinfra(blueprint, tmp_path / "deploy.py")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert nodes.inside("n1", "cat /root/told_n1") == nodes.inside("n2", "cat /root/told_v01") == said
+
+
+@pytest.mark.parametrize("wrong", ["n1", "v01"])
+def test_plain_ansible_and_plain_pyinfra_refuse_a_host_key_that_is_not_known(
+    wrong: str, nodes: Nodes, machines: dict[str, Target], tmp_path: Path
+) -> None:
+    [other] = [machine for name, machine in machines.items() if name != wrong]
+    false = machines | {wrong: replace(machines[wrong], host_keys=other.host_keys)}
+    blueprint = plain.blueprint(tmp_path, nodes.lab, false, "x")
+    done = plain.ansible(blueprint, "v01", "-m", "ping")
+    assert done.returncode == 4, done.stdout + done.stderr
+    assert "UNREACHABLE" in done.stdout + done.stderr
+    (tmp_path / "deploy.py").write_text("from pyinfra.operations import server\nserver.shell('touch /tmp/got_in')\n")
+    done = plain.pyinfra(blueprint, tmp_path / "deploy.py", "--limit", "v01")
+    assert done.returncode != 0, done.stdout + done.stderr
+    assert nodes.inside("n2", "ls /tmp/got_in || true") == ""
 
 
 def test_keys_of_nodes_behind_it_can_be_asked_for(through: Engines, behind: list[Target]) -> None:

@@ -29,6 +29,7 @@ from hpcforge.facility.design import to_json
 from hpcforge.report import fabric_svg
 from hpcforge.report.fabric_html import run_said
 from hpcforge.report.fabric_picture import picture
+from tests.shipped import anywhere
 
 from . import hand
 
@@ -45,7 +46,7 @@ def hpcforge(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 def altered(folder: Path, path: Path, *changes: tuple[str, str]) -> Path:
-    text = path.read_text(encoding="utf-8")
+    text = anywhere(path)
     for old, new in changes:
         assert old in text, old
         text = text.replace(old, new)
@@ -218,8 +219,10 @@ def test_above_64_nodes_a_drawing_shows_groups() -> None:
 
 def test_a_drawing_of_many_groups_stays_small(tmp_path: Path) -> None:
     """1,024 nodes: 32 units, of which the middle ones are one box; no cable is left out of the lines."""
-    addresses = ("10.20.1.[1-127]", "10.20.[1-4].[1-250],10.20.5.[1-24]")
-    changes = ("gpu[001-127]", "gpu[0001-1024]"), addresses, ("10.20.0.0/22", "10.20.0.0/16")
+    addresses = ("hardware: dgx-h100}", 'hardware: dgx-h100, addresses: "10.20.[1-4].[1-250],10.20.5.[1-24]"}')
+    own = (f"inventory: {ROOT}/inventory/{POD.name}\n", "")
+    head = ("generic-1u}", "generic-1u, addresses: 10.20.0.10}")
+    changes = ("gpu[001-127]", "gpu[0001-1024]"), addresses, own, head, ("10.20.0.0/22", "10.20.0.0/16")
     path = altered(tmp_path, POD, *changes)
     fabric = load(path).fabrics[0]
     shown = picture(fabric)
@@ -297,7 +300,7 @@ def grown(folder: Path, nodes: int) -> dict[str, tuple[str, str, float]]:
     """The site with room for 64 nodes and so many of them: labels and length of each cable, by its name."""
     changes = (
         ("gpu[001-032]", f"gpu[001-{nodes:03}]"),
-        ("10.20.1.[1-32]", f"10.20.1.[1-{nodes}]"),
+        ("hardware: dgx-h100,", f'hardware: dgx-h100, addresses: "10.20.1.[1-{nodes}]",'),
         ('rack: "g[01-08]"', 'rack: "g[01-16]"'),
         ("    g[01-08]:", "    g[01-16]:"),
         ("row: [g01, g02, g03, g04, i01, i02, i03, g05, g06, g07, g08]", 'row: ["g[01-08]", "i[01-03]", "g[09-16]"]'),
@@ -332,7 +335,8 @@ def blocks() -> list[tuple[list[str], list[str]]]:
 @pytest.mark.parametrize(("commands", "shown"), blocks(), ids=lambda one: one[-1] if one[-1].startswith("hpc") else "")
 def test_what_the_document_shows_is_what_is_printed(tmp_path: Path, commands: list[str], shown: list[str]) -> None:
     """Lines that are shown follow each other in the output; `...` stands for any that are left out."""
-    (tmp_path / "blueprints").symlink_to(ROOT / "blueprints")
+    for folder in ("blueprints", "inventory"):
+        (tmp_path / folder).symlink_to(ROOT / folder)
     run = f'hpcforge() {{ PYTHONPATH="{ROOT}" NO_COLOR=1 "{sys.executable}" -m hpcforge "$@"; }}\n' + "\n".join(
         commands
     )

@@ -8,6 +8,7 @@ from hpcforge.cluster import Loaded, load
 from hpcforge.cluster.designed import designed
 from hpcforge.facility.design import Design
 from hpcforge.facility.training import Run
+from tests.shipped import anywhere
 
 ROOT = Path(__file__).parents[2]
 CASES = Path(__file__).parent / "cases"
@@ -24,7 +25,7 @@ def design_of(path: Path, *runs: Run) -> Design:
 
 
 def altered(folder: Path, path: Path, *changes: tuple[str, str]) -> Path:
-    text = path.read_text(encoding="utf-8")
+    text = anywhere(path)
     for old, new in changes:
         assert old in text, old
         text = text.replace(old, new)

@@ -114,7 +114,7 @@ def test_pins_of_nodes_that_are_gone_are_a_warning(tmp_path: Path) -> None:
 
 
 def test_pin_needs_an_inventory() -> None:
-    result = hpcforge("pin", str(shipped("dgx-h100-unit")))
+    result = hpcforge("pin", str(CASES / "valid.yaml"))
     assert result.returncode == 3
     assert "there is no inventory" in result.stderr
 

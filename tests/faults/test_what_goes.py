@@ -102,8 +102,8 @@ def test_what_apply_would_refuse_is_said_before_and_its_node_left_out(site: Site
         assert said in planned.stdout
     before = site.inside("n02", "ls -lR /etc/faults; getent passwd; dpkg-query -W | sha256sum")
     done = site.apply(code=5)
-    assert "n02: ground FAILED: directory /var/lib/faults: /var/lib/faults is a symbolic link" in done.stderr
-    assert "; account fora: uid 3001" in done.stderr
+    assert "n02: ground FAILED: account fora: uid 3001, wanted for 'fora', belongs to 'squatter'" in done.stderr
+    assert "; directory /var/lib/faults: /var/lib/faults is a symbolic link" in done.stderr
     assert site.inside("n02", "ls -lR /etc/faults; getent passwd; dpkg-query -W | sha256sum") == before
     assert site.inside("n02", "test -e /var/lib/hpcforge/receipt.json || echo none") == "none\n"
     assert site.inside("n01", "systemctl is-active client") == "active\n"

@@ -11,9 +11,11 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from hpcforge import shipped
 from hpcforge.blueprint.edit import quoted
 from hpcforge.blueprint.reader import plain, read_file
 from hpcforge.blueprint.schema import json_schema
+from hpcforge.blueprint.services import load_offers
 from hpcforge.catalog import load_catalog
 
 from .pool import Input
@@ -341,7 +343,7 @@ class _Drawn:
 
 @cache
 def _schema() -> dict[str, Any]:
-    return json_schema()
+    return json_schema(load_offers(shipped.root() / "roles"))
 
 
 @cache

@@ -12,7 +12,7 @@ from hpcforge.cluster.model import (
     Node,
     OperatingSystem,
     Partition,
-    Services,
+    Service,
     Slurm,
     User,
 )
@@ -47,7 +47,7 @@ def cluster() -> Cluster:
             node("w2", "worker", "10.0.0.3", Gpus("fake", 2)),
         ),
         network=Network("cluster", "10.0.0.0/24"),
-        services=Services("head", (), (), "head", (), "head"),
+        services={name: Service(("head",), (), {"forward": ()}) for name in ("dns", "time", "depot")},
         os=OperatingSystem("debian", "12", "3.11", "22.05", "2.36"),
         pytorch=None,
         site_roles=(),
@@ -75,7 +75,7 @@ packages:
   - clientd
   - {name: never, when: "cluster.name == 'other'"}
 files:
-  - {path: "/etc/client-{{ node.name }}.conf", content: "server {{ cluster.services.dns_on }}\\n", mode: "0600"}
+  - {path: "/etc/client-{{ node.name }}.conf", content: "server {{ cluster.services.dns.host }}\\n", mode: "0600"}
   - {path: /etc/client.key, secret: munge_key, mode: "0400"}
 accounts: [{for_each: cluster.users, name: "{{ item.name }}", uid: "{{ item.uid }}", home: "{{ item.home }}"}]
 units: [{name: client.service, watches: [/etc/client.key]}]

@@ -105,7 +105,7 @@ def test_the_head_is_compared_with_where_it_is_not_spoken_of(cluster: Cluster, d
 
 def test_a_role_that_sets_the_clock_is_let_work(cluster: Cluster, roles_folder: Path) -> None:
     spec = roles_folder / "client" / "role.yaml"
-    spec.write_text(spec.read_text() + "sets_clock: cluster.services.time_on == 'head'\n")
+    spec.write_text(spec.read_text() + "sets_clock: cluster.services.time.host == 'head'\n")
     wanted = compile_desired(cluster, load_roles(roles_folder), {"munge_key": "ab" * 32})
     plan = diff(cluster, wanted, {"head": seen("head", 0), "w1": seen("w1", -90, differs=True)})
     assert plan.touched == ("w1",)

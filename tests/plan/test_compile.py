@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from hpcforge.cluster.model import Cluster, SiteRole
+from hpcforge.cluster.model import Cluster, Service, SiteRole
 from hpcforge.kinds.accounts import Account
 from hpcforge.kinds.files import File
 from hpcforge.plan.compile import compile_desired
@@ -52,7 +52,7 @@ def test_nodes_that_are_alike_in_what_a_role_speaks_of_have_one_object(cluster: 
     path = roles_folder / "client/role.yaml"
     spoken = '"{{ node.rack }}\\n{{node.cpus}} {% if node.gpus %}{{ node.gpus.count }}{% endif %}"'
     text = path.read_text().replace("-{{ node.name }}", "").replace("[server@cluster]", "[server, server@cluster]")
-    path.write_text(text.replace('"server {{ cluster.services.dns_on }}\\n"', spoken))
+    path.write_text(text.replace('"server {{ cluster.services.dns.host }}\\n"', spoken))
     head, first, second = (dataclasses.replace(node, rack="g1") for node in cluster.nodes)
     others = [
         dataclasses.replace(second, name="w3", rack="g2"),
@@ -104,7 +104,7 @@ def test_opaque_digest_follows_code_and_inputs(cluster: Cluster, roles_folder: P
 
 
 def test_a_value_that_looks_like_a_template_stays_text(cluster: Cluster, roles_folder: Path) -> None:
-    services = dataclasses.replace(cluster.services, dns_on="{{ cluster.name }}")
+    services = {**cluster.services, "dns": Service(("{{ cluster.name }}",))}
     hostile = dataclasses.replace(cluster, services=services)
     desired = compile_desired(hostile, load_roles(roles_folder), SECRETS)
     (client,) = desired.nodes["w1"]

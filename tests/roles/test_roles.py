@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Callable
 
 from hpcforge.blueprint.hostlist import expand
-from hpcforge.cluster.model import Cluster, OperatingSystem, PyTorch
+from hpcforge.cluster.model import Cluster, OperatingSystem, PyTorch, Service
 from hpcforge.kinds.directories import Directory
 from hpcforge.kinds.files import File
 from hpcforge.plan.desired import Desired, Wanted
@@ -178,9 +178,8 @@ def test_a_python_without_wheels_gets_the_distributions_torch(rehearsal: Cluster
 
 
 def test_services_that_the_site_has_run_on_no_node(rehearsal: Cluster, compiled: Compiled) -> None:
-    services = dataclasses.replace(
-        rehearsal.services, dns_on=None, dns_external=("192.0.2.2",), time_on=None, time_external=("ntp.example.org",)
-    )
+    outside = {"dns": Service(external=("192.0.2.2",)), "time": Service(external=("ntp.example.org",))}
+    services = {**rehearsal.services, **outside}
     desired = compiled(dataclasses.replace(rehearsal, services=services))
     for node, wanteds in desired.nodes.items():
         assert not {"dns_server", "time_server"} & {one.role for one in wanteds}

@@ -29,7 +29,7 @@ from hpcforge.cluster.model import (
     Node,
     OperatingSystem,
     Partition,
-    Services,
+    Service,
     Slurm,
 )
 from hpcforge.engines.answers import EVENTS, Hearing
@@ -97,7 +97,7 @@ CLUSTER = Cluster(
         node("w2", "worker", "10.0.0.3", Gpus("fake", 2)),
     ),
     network=Network("cluster", "10.0.0.0/24"),
-    services=Services("head", (), (), "head", (), "head"),
+    services={name: Service(("head",), (), {"forward": ()}) for name in ("dns", "time", "depot")},
     os=OperatingSystem("debian", "12", "3.11", "22.05", "2.36"),
     pytorch=None,
     site_roles=(),

@@ -15,7 +15,7 @@ from hpcforge.cluster.model import (
     OperatingSystem,
     Partition,
     PyTorch,
-    Services,
+    Service,
     Slurm,
     SmokeTest,
     User,
@@ -65,7 +65,7 @@ def build() -> Build:
                 *(_node(name, 11 + index, "worker", gpus, cores, memory_mib) for index, name in enumerate(names)),
             ),
             network=Network("cluster", "10.77.0.0/24"),
-            services=Services("head", (), (), "head", (), "head"),
+            services={name: Service(("head",), (), {"forward": ()}) for name in ("dns", "time", "depot")},
             os=OperatingSystem("debian", "12", "3.11", "22.05", "2.36"),
             pytorch=PyTorch("2.13.0", build, ()),  # type: ignore[arg-type]
             site_roles=(),

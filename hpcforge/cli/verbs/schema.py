@@ -1,4 +1,4 @@
-"""`hpcforge schema`: JSON Schemas of blueprints and designs, and a table of what changing a field disrupts."""
+"""`hpcforge schema`: JSON Schemas of our files, and a table of what changing a field of a blueprint disrupts."""
 
 from __future__ import annotations
 
@@ -14,12 +14,14 @@ def register(app: typer.Typer) -> None:
 
 def schema(
     of: Annotated[
-        Literal["blueprint", "design", "disruption"],
-        typer.Argument(help="Blueprints, design --json, or what a change of a blueprint's field disrupts."),
+        Literal["blueprint", "inventory", "design", "disruption"],
+        typer.Argument(
+            help="Blueprints, inventories, design --json, or what a change of a blueprint's field disrupts."
+        ),
     ] = "blueprint",
     markdown: Annotated[bool, typer.Option("--markdown", help="A reference for people instead.")] = False,
 ) -> int:
-    """Print the JSON Schema of blueprints, or of `design --json`; a description stands on every field.
+    """Print the JSON Schema of blueprints, of inventories, or of `design --json`; a description stands on every field.
 
     `disruption` is a table for people: a row a field of the blueprint, and what changing it disrupts.
     """

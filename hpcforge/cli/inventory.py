@@ -1,0 +1,157 @@
+"""`hpcforge inventory`: the machines of a blueprint; and the same for plain Ansible and plain pyinfra."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+from hpcforge import shipped
+from hpcforge.atomic import write_atomically
+from hpcforge.blueprint.schema import Lab
+from hpcforge.cli import failures
+from hpcforge.cli.exit_codes import Exit
+from hpcforge.cli.site import Site, jump_host, open_site, target
+from hpcforge.cluster import machines
+from hpcforge.cluster.model import Node
+from hpcforge.engines.ansible_jump import proxy_command, ssh_words
+from hpcforge.engines.hostkeys import known_hosts
+from hpcforge.engines.inventories import ansible_connection, ansible_inventory, pyinfra_connection
+from hpcforge.engines.tasks import Target
+from hpcforge.report import printing
+from hpcforge.report.text import table
+
+_HEADER = ("machine", "address", "mac", "bmc", "bmc mac", "serial", "functions", "rack", "hardware")
+
+
+def inventory(blueprint: Path | None, inventory: Path | None, lab: str | None, as_json: bool) -> int:
+    """Do what the help of `hpcforge inventory` says; the exit status."""
+    site = open_site(blueprint or default_blueprint(), inventory, lab, None, needs_lab=False)
+    printing.result(json.dumps(document(site), indent=2) + "\n" if as_json else _table(site))
+    return Exit.DONE
+
+
+def default_blueprint() -> Path:
+    """The shipped rehearsal: what `make rehearse` starts, too."""
+    return shipped.root() / "blueprints" / "rehearsal.yaml"
+
+
+def document(site: Site) -> dict[str, Any]:
+    """What `hpcforge inventory --json` prints.
+
+    `schema_version` 1; `name` and `domain` of the cluster; `lab`: None, or the `kind` of rehearsal that the blueprint
+    asks for and the `name` of the one that is up; `access`: how hpcforge gets in; `groups`: node names by group;
+    `machines`: as `hpcforge.cluster.model.Node` has them.
+    """
+    cluster = site.cluster
+    said = {
+        "schema_version": 1,
+        "name": cluster.name,
+        "domain": cluster.domain,
+        "lab": _lab(site),
+        "access": dataclasses.asdict(cluster.access),
+        "groups": machines.groups(cluster),
+        "machines": [machines.machine(node) for node in cluster.nodes],
+    }
+    plain: dict[str, Any] = json.loads(json.dumps(said, default=str))  # paths as text
+    return plain
+
+
+def _lab(site: Site) -> dict[str, str | None] | None:
+    wanted = site.loaded.blueprint.inventory
+    if site.lab is None and (not isinstance(wanted, Lab) or site.loaded.inventory is not None):
+        return None
+    return {"kind": wanted.lab if isinstance(wanted, Lab) else "nspawn", "name": site.lab}
+
+
+def ansible() -> int:
+    """Print what `ansible -i inventory/for_ansible.py` reads; the exit status."""
+    try:
+        site = _chosen()
+        way = _Way(site)
+        hosts = {node.name: way.ansible(node) | _variables(site, node) for node in site.cluster.nodes}
+        printing.result(ansible_inventory(hosts, machines.groups(site.cluster)))
+        return Exit.DONE
+    except Exception as error:
+        message, code = failures.explain(error)
+        if message is None:
+            raise
+        printing.note(message)
+        return code
+
+
+def pyinfra() -> dict[str, list[tuple[str, dict[str, Any]]]]:
+    """What `pyinfra inventory/for_pyinfra.py` reads: hosts with their data, by group."""
+    site = _chosen()
+    way = _Way(site)
+    hosts = {node.name: (node.name, way.pyinfra(node) | _variables(site, node)) for node in site.cluster.nodes}
+    groups = machines.groups(site.cluster)
+    return {"all": list(hosts.values()), **{name: [hosts[node] for node in nodes] for name, nodes in groups.items()}}
+
+
+def _chosen() -> Site:
+    """The site of HPCFORGE_BLUEPRINT and HPCFORGE_LAB: neither Ansible nor pyinfra passes arguments on."""
+    blueprint = os.environ.get("HPCFORGE_BLUEPRINT")
+    return open_site(
+        Path(blueprint) if blueprint else default_blueprint(), None, os.environ.get("HPCFORGE_LAB") or None, None
+    )
+
+
+def _variables(site: Site, node: Node) -> dict[str, Any]:
+    plain: dict[str, Any] = json.loads(json.dumps(machines.machine(node)))
+    return {**machines.variables(site.cluster, node), "hpcforge_machine": plain}
+
+
+class _Way:
+    """How nodes are gone to: as hpcforge goes, with the host keys that the inventory has and no others."""
+
+    def __init__(self, site: Site) -> None:
+        self._site, self._via = site, jump_host(site)
+        nodes = [target(site, node.name, node) for node in site.cluster.nodes]
+        self._known = _kept("known_hosts", known_hosts([*nodes, *([self._via] if self._via else [])]))
+
+    def ansible(self, node: Node) -> dict[str, Any]:
+        there = target(self._site, node.name, node)
+        return ansible_connection(there, self._known, self._proxy(there))
+
+    def pyinfra(self, node: Node) -> dict[str, Any]:
+        there = target(self._site, node.name, node)
+        proxy = self._proxy(there)
+        config = _kept("ssh_config", f"Host *\n  ProxyCommand {proxy}\n") if proxy else None
+        return pyinfra_connection(there, self._known, config)
+
+    def _proxy(self, there: Target) -> str | None:
+        if self._via is None or there.address == self._via.address:
+            return None
+        return proxy_command(ssh_words(self._via, self._known), self._via)
+
+
+def _kept(name: str, text: str) -> Path:
+    """A file that stays, named by its content: what reads it does so after we have ended."""
+    folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "hpcforge" / "inventory"
+    path = folder / f"{hashlib.sha256(text.encode()).hexdigest()[:16]}.{name}"
+    if not path.exists():
+        write_atomically(path, text)
+    return path
+
+
+def _table(site: Site) -> str:
+    rows = [
+        (
+            node.name,
+            node.address,
+            node.mac or "",
+            (node.bmc and node.bmc.address) or "",
+            (node.bmc and node.bmc.mac) or "",
+            node.serial or "",
+            ",".join(node.functions),
+            f"{node.rack} u{node.rack_u}" if node.rack else "",
+            node.hardware,
+        )
+        for node in site.cluster.nodes
+    ]
+    told = [column for column, cells in enumerate(zip(*rows, strict=True)) if any(cells)]
+    return table([_HEADER[column] for column in told], [[row[column] for column in told] for row in rows])

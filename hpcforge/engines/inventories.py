@@ -1,0 +1,66 @@
+"""What Ansible and pyinfra are told of a node, ours and those that somebody starts by hand: how to get in, and no more
+than that is trusted. Pure.
+"""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from hpcforge.engines.ansible_jump import ssh_options
+from hpcforge.engines.tasks import Target
+
+
+def unsafe(value: Any) -> Any:
+    """A value as JSON for Ansible, every string in it marked: a brace is a brace there. Keys are never rendered.
+
+    Raises ValueError for a key that Ansible takes for a mark: it would then read the file as YAML, without marks.
+    """
+    if isinstance(value, str | Path):
+        return {"__ansible_unsafe": str(value)}
+    if isinstance(value, Mapping):
+        wrong = [key for key in value if str(key).startswith("__ansible_")]
+        if wrong:
+            raise ValueError(f"{wrong[0]!r} cannot be a key for Ansible: __ansible_... is reserved")
+        return {str(key): unsafe(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [unsafe(item) for item in value]
+    return value
+
+
+def ansible_connection(target: Target, known_hosts: Path, proxy: str | None = None) -> dict[str, Any]:
+    """Variables of Ansible's ssh: strict host keys, nobody's ssh configuration; `proxy` is a command to the node."""
+    options = [*ssh_options(target, known_hosts), *(["-o", f"ProxyCommand={proxy}"] if proxy else [])]
+    return {
+        "ansible_host": target.address,
+        "ansible_user": target.user,
+        "ansible_ssh_common_args": shlex.join(options),
+        "ansible_host_key_checking": True,  # else Ansible's own settings count, and ssh heeds the first it sees
+        "ansible_python_interpreter": "/usr/bin/python3",
+        **({"ansible_ssh_private_key_file": str(target.key)} if target.key else {}),
+    }
+
+
+def ansible_inventory(hosts: Mapping[str, Mapping[str, Any]], groups: Mapping[str, Iterable[str]]) -> str:
+    """What a script says to `ansible -i SCRIPT`: variables by host, hosts by group."""
+    document = {
+        "_meta": {"hostvars": {name: unsafe(variables) for name, variables in hosts.items()}},
+        "all": {"hosts": list(hosts)},
+        **{name: {"hosts": list(nodes)} for name, nodes in groups.items()},
+    }
+    return json.dumps(document)
+
+
+def pyinfra_connection(target: Target, known_hosts: Path, ssh_config: Path | None = None) -> dict[str, Any]:
+    """`host.data` of pyinfra's ssh: strict host keys, nobody's ssh configuration but `ssh_config`."""
+    return {
+        "ssh_hostname": target.address,
+        "ssh_user": target.user,
+        "ssh_known_hosts_file": str(known_hosts),
+        "ssh_strict_host_key_checking": "yes",
+        "ssh_config_file": str(ssh_config or "/dev/null"),
+        **({"ssh_key": str(target.key)} if target.key else {}),
+    }

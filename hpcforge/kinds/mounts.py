@@ -1,0 +1,42 @@
+"""File systems that are mounted."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from hpcforge.kinds.resource import Resource, Said, Told
+from hpcforge.wire import Path
+
+
+@dataclass(frozen=True)
+class Mount(Resource):
+    """A file system that is mounted at a path, now and after a restart of the node."""
+
+    kind: ClassVar[str] = "mounts"
+    does: ClassVar[str] = "mounts"
+    goes: ClassVar[str] = "unmounts"
+
+    path: str
+    what: str  # a device, an export (server:/path), "tmpfs"
+    type: str
+    options: str = "defaults"
+
+    def line(self, found: Said) -> str:
+        """With what is mounted."""
+        return f"{'~' if found['exists'] else '+'} mount {self.what} ({self.type}) at {self.path}"
+
+    @classmethod
+    def farewell(cls, name: str) -> str | None:
+        """What is on it stays there."""
+        return f"mount {name}: unmounted; what is on it stays there"
+
+
+class Found(Told):
+    """A mount that is not as wanted; `exists`: something is mounted there."""
+
+    path: Path
+    exists: bool
+
+
+RESOURCE, FOUND = Mount, Found

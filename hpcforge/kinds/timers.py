@@ -1,0 +1,38 @@
+"""Commands that run at times."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from hpcforge.kinds.resource import Resource, Said, Told
+from hpcforge.wire import Word
+
+
+@dataclass(frozen=True)
+class Timer(Resource):
+    """A command that systemd runs at times; one that was missed while the node was off is made up for."""
+
+    kind: ClassVar[str] = "timers"
+    does: ClassVar[str] = "runs at times"
+
+    name: str  # of its units, without .timer
+    command: tuple[str, ...]  # an absolute path and its arguments, no shell
+    calendar: str  # as systemd.time(7) has it: "daily", "Mon *-*-* 04:00"
+    user: str = "root"
+    delay_s: int = 0  # each node waits a part of this, so that not all begin at once
+
+    def line(self, found: Said) -> str:
+        """With when and what."""
+        what = f"{self.calendar}: {' '.join(self.command)}" + ("" if self.user == "root" else f" (as {self.user})")
+        return f"{'~' if found['exists'] else '+'} timer {self.name}: {what}"
+
+
+class Found(Told):
+    """A timer that is not as wanted, or does not run."""
+
+    name: Word
+    exists: bool
+
+
+RESOURCE, FOUND = Timer, Found

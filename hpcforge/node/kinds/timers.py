@@ -1,0 +1,73 @@
+"""Commands that run at times: a timer and a service of systemd's, see `hpcforge.node.unit_files`."""
+
+from __future__ import annotations
+
+import re
+
+from hpcforge.node import commands, unit_files
+from hpcforge.node.events import Json, Report, readable
+from hpcforge.node.kinds import BLOCK, Known, Need
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
+_TIMEOUT_S = 20
+
+
+def compare(wanted: Json) -> Json | None:
+    """Whether its units are as wanted, and the timer runs."""
+    texts = _texts(wanted)
+    if unit_files.is_there(texts, f"{wanted['name']}.timer"):
+        return None
+    return {"name": wanted["name"], "exists": unit_files.any_there(texts)}
+
+
+def obstacle(wanted: Json, known: Known) -> str | None:  # noqa: ARG001
+    """What systemd would not take, or a unit of somebody else's."""
+    name, command = wanted["name"], wanted["command"]
+    if not _NAME.fullmatch(name):
+        return f"{name!r} cannot be the name of a timer: letters, digits, and _ . -"
+    if not command or not command[0].startswith("/") or any("\n" in word for word in command):
+        return f"timer {name}: its command is an absolute path and arguments, of one line each"
+    said = commands.run(["systemd-analyze", "calendar", "--", wanted["calendar"]], _TIMEOUT_S, merge=True)
+    if said.rc != 0:
+        return f"timer {name}: systemd does not take {wanted['calendar']!r} for a time: {readable(said.stdout, 300)}"
+    return unit_files.obstacle(_texts(wanted))
+
+
+def put(wanted: Json) -> str | None:
+    """Write its units, and let the timer run."""
+    return unit_files.put(_texts(wanted), f"{wanted['name']}.timer")
+
+
+def own(name: str, change: Json | None, made: set[str]) -> Json:  # noqa: ARG001
+    """Nobody's before us."""
+    return {"before": None, "made": []}
+
+
+def put_back(name: str, known: Known, report: Report) -> str | None:  # noqa: ARG001
+    """Without it; what it has begun goes on to its end."""
+    return unit_files.put_back([f"{name}.timer", f"{name}.service"], f"{name}.timer")
+
+
+def room(wanted: Json) -> list[Need]:
+    """Its units, and the link that enables one."""
+    return [Need(f"{unit_files.FOLDER}/{wanted['name']}.timer", 2 * BLOCK, 3)]
+
+
+def _texts(wanted: Json) -> dict[str, str]:
+    name = wanted["name"]
+    service = (
+        f"[Unit]\nDescription={name}\n\n"
+        f"[Service]\nType=oneshot\nUser={wanted['user']}\nExecStart={' '.join(map(_word, wanted['command']))}\n"
+    )
+    timer = (
+        f"[Unit]\nDescription={name}\n\n"
+        f"[Timer]\nOnCalendar={wanted['calendar']}\nRandomizedDelaySec={wanted['delay_s']}\nPersistent=true\n\n"
+        "[Install]\nWantedBy=timers.target\n"
+    )
+    return {f"{name}.service": service, f"{name}.timer": timer}
+
+
+def _word(word: str) -> str:
+    """As systemd reads it back: nothing in it is a specifier or a variable."""
+    escaped = word.replace("\\", "\\\\").replace('"', '\\"').replace("%", "%%").replace("$", "$$")
+    return f'"{escaped}"'

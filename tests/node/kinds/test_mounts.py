@@ -1,0 +1,41 @@
+"""Mounts on a real node: a file system in memory, and a directory at a second place."""
+
+import subprocess
+
+import pytest
+
+from hpcforge.node import unit_files
+
+from .conftest import Life
+
+SCRATCH = {"path": "/srv/fast-scratch", "what": "tmpfs", "type": "tmpfs", "options": "size=1M,mode=1777"}
+
+
+@pytest.mark.lab
+def test_a_mount_comes_changes_and_goes_with_its_directory(life: Life) -> None:
+    shell = life.node.shell
+    assert life.found(SCRATCH) == [{"path": "/srv/fast-scratch", "exists": False}]
+    assert life.put(SCRATCH) == {"/srv/fast-scratch": "mounted"}
+    assert "size=1024k" in shell("findmnt -no OPTIONS /srv/fast-scratch")
+    shell("sudo umount /srv/fast-scratch")
+    assert life.found(SCRATCH) == [{"path": "/srv/fast-scratch", "exists": False, "put": True}]
+    life.put({**SCRATCH, "options": "size=2M"})
+    assert "size=2048k" in shell("findmnt -no OPTIONS /srv/fast-scratch")
+    life.remove()
+    assert (
+        shell("findmnt -n /srv/fast-scratch; ls -d /srv/fast-scratch; ls /etc/systemd/system/*scratch*", check=False)
+        == ""
+    )
+
+
+@pytest.mark.lab
+def test_what_would_be_hidden_is_in_the_way(life: Life) -> None:
+    assert "/etc/apt is not an empty directory" in life.refused({**SCRATCH, "path": "/etc/apt"})
+    assert "something is mounted at /proc already" in life.refused({**SCRATCH, "path": "/proc"})
+    assert "one word each" in life.refused({**SCRATCH, "options": "size=1M nosuid"})
+
+
+@pytest.mark.parametrize("path", ["/srv/fast-scratch", "/a b/ü/.c", "/.hidden/x_y:z"])
+def test_units_are_named_as_systemd_names_them(path: str) -> None:
+    asked = subprocess.run(["systemd-escape", "--path", path], capture_output=True, text=True, check=True)
+    assert unit_files.escaped(path) == asked.stdout.strip()
