@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from hpcforge.blueprint.hostlist import fold
+from hpcforge.errors import ExpectedError
 from hpcforge.verify.head import Completed, Head
 from hpcforge.verify.submit import Launch, sbatch, script
 from hpcforge.verify.transcript import clean
@@ -17,7 +18,7 @@ WAITING = frozenset({"PENDING", "CONFIGURING", "REQUEUED", "RESIZING"})
 _UNUSABLE = ("down", "drain", "fail", "error", "inval", "unknown", "maint", "reboot", "future", "power")
 
 
-class RefusedError(Exception):
+class RefusedError(ExpectedError):
     """Slurm did not take a job; says why, in Slurm's words."""
 
 

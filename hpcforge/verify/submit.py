@@ -17,6 +17,7 @@ from hpcforge.blueprint.acceptance_checks import MARGIN_S, asked_min
 from hpcforge.blueprint.hostlist import fold
 from hpcforge.blueprint.values import limit_s
 from hpcforge.cluster.model import Cluster, Node, Partition, SmokeTest
+from hpcforge.errors import ExpectedError
 
 SMOKE_TESTS = "/opt/hpcforge/smoke_tests"
 PATH = "/usr/local/bin:/usr/bin:/bin"
@@ -70,7 +71,7 @@ class Launch:
         return fold(node.name for node in self.nodes)
 
 
-class NotLaunchableError(Exception):
+class NotLaunchableError(ExpectedError):
     """A test cannot be submitted as the blueprint stands; says why."""
 
 
