@@ -6,8 +6,10 @@ import dataclasses
 import json
 from pathlib import Path
 
+from hpcforge import __version__
 from hpcforge.cli.exit_codes import Exit, worst
 from hpcforge.cli.site import open_engines, open_site
+from hpcforge.cli.stopping import in_good_order
 from hpcforge.cli.usage import UsageError
 from hpcforge.cluster import Loaded, load
 from hpcforge.fabric.asbuilt import compare
@@ -17,10 +19,15 @@ from hpcforge.report import printing
 from hpcforge.report.apply_text import phases_line, verdicts_table
 from hpcforge.report.cabling_text import cabling_json, cabling_text
 from hpcforge.report.progress import Progress
+from hpcforge.run import leftover
 from hpcforge.run.apply import run_tests
 from hpcforge.run.neighbours import ask
 from hpcforge.run.observe import UNREACHABLE, find_usable
+from hpcforge.run.run import begin
 from hpcforge.verify.cabling import CablingError, read_saved
+from hpcforge.verify.jobs import StoppedError
+
+_STOPPING = "the tests end; press again to stop at once"
 
 
 def verify(
@@ -35,7 +42,13 @@ def verify(
     with open_engines(site) as engine, Progress() as progress:
         with progress.phase("observe"):
             out = find_usable(engine, site.cluster)
-        verdicts, note = run_tests(engine, site.cluster, out, progress)
+            leftover.clear(engine, site.cluster, progress.say)
+        run = begin(site.cluster.name, __version__)
+        try:
+            with in_good_order(progress.say, _STOPPING) as stop:
+                verdicts, note = run_tests(engine, site.cluster, out, progress, run, stop)
+        except StoppedError:
+            return Exit.INTERRUPTED
     if as_json:
         entries = [dataclasses.asdict(verdict) for verdict in verdicts]
         printing.result(json.dumps({"schema_version": 1, "verdicts": entries, "left_out": out}, indent=2) + "\n")

@@ -38,6 +38,8 @@ def without(made: Plan, nodes: Collection[str], now: Plan) -> Plan:
         declared=tuple(one for one in made.declared if one.node not in lost),
         in_service=now.in_service,
         jobs=now.jobs,
+        asked_for=now.asked_for,
+        too_large=now.too_large,
         drains=now.drains,
         clocks=tuple(one for one in now.clocks if one.node in made.nodes),
     )

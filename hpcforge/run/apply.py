@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
 from hpcforge.cluster.model import Cluster
-from hpcforge.engines.tasks import Command, Engine, Event
+from hpcforge.engines.tasks import Engine, Event
 from hpcforge.plan.observed import Observed
 from hpcforge.plan.plan import Plan
 from hpcforge.run.admit import Admission, admit
+from hpcforge.run.engine_head import EngineHead, owner
 from hpcforge.run.lease import Lease
 from hpcforge.run.observe import UNREACHABLE
 from hpcforge.run.result import Result
@@ -21,7 +22,7 @@ from hpcforge.run.run import Run
 from hpcforge.run.verdict_store import store_verdicts
 from hpcforge.run.walk import walk
 from hpcforge.run.wheels import fetch
-from hpcforge.verify.head import Completed
+from hpcforge.verify.jobs import StoppedError
 from hpcforge.verify.verdicts import VERDICTS_PATH, Verdict, load
 from hpcforge.verify.verify import verify
 
@@ -106,20 +107,28 @@ def apply_plan(
         elif last is not None and last.time_s is not None:
             age_s = max(0.0, time.time() - last.time_s)
             return Applied(result, admission, last.verdicts, age_s, "", None)
-    verdicts, note = run_tests(engine, cluster, left_out(result, admission), listener)
+    try:
+        verdicts, note = run_tests(engine, cluster, left_out(result, admission), listener, run, stop)
+    except StoppedError:
+        result.interrupted = True
+        return Applied(result, admission, (), None, "interrupted while it was verified", None)
     return Applied(result, admission, verdicts, None, note, None)
 
 
 def run_tests(
-    engine: Engine, cluster: Cluster, out: Mapping[str, str], listener: Listener
+    engine: Engine, cluster: Cluster, out: Mapping[str, str], listener: Listener, run: Run, stop: Callable[[], bool]
 ) -> tuple[tuple[Verdict, ...], str]:
-    """Verify on all workers but those left `out`, and keep the verdicts on the head."""
+    """Verify on all workers but those left `out`, and keep the verdicts on the head.
+
+    Raises:
+        StoppedError: `stop()` turned true, and the test's job has been cancelled.
+    """
     if cluster.acceptance is None:
         return (), "not verified: the blueprint has no acceptance section"
     controller = cluster.slurm.controller
     if out.get(controller, "").startswith(UNREACHABLE):
         return (), f"not verified: {controller} is {out[controller]}"
-    head = EngineHead(engine, controller)
+    head = EngineHead(engine, controller, owner(run), stop)
     with listener.phase("verify"):
         verdicts = verify(cluster, head, out, lambda test, text: listener.say(f"{test}: {text}"))
         problem = store_verdicts(engine, controller, verdicts, time.time())
@@ -140,20 +149,6 @@ def left_out(result: Result, admission: Admission) -> dict[str, str]:
     for node, state in admission.not_scheduled.items():
         out.setdefault(node, f"Slurm: {state}")
     return out
-
-
-@dataclass(frozen=True)
-class EngineHead:
-    """The head as `verify` needs it, over hpcforge's own connection."""
-
-    engine: Engine
-    node: str
-
-    def run(self, argv: Sequence[str], *, stdin: str = "", user: str | None = None, timeout_s: float) -> Completed:
-        """One command on the head, as root where no user is named."""
-        task = Command(f"verify:{time.monotonic_ns()}", self.node, tuple(argv), stdin, user or "root", timeout_s)
-        data = self.engine.run(task).data
-        return Completed(data["rc"], data["stdout"], data["stderr"] or data["error"] or "")
 
 
 def _fetch_artifacts(engine: Engine, plan: Plan, artifacts: Path, cluster: Cluster, listener: Listener) -> None:
