@@ -14,7 +14,7 @@ from hpcforge.engines.tasks import Engine, Event
 from hpcforge.plan.observed import Observed
 from hpcforge.plan.plan import Plan
 from hpcforge.run.admit import Admission, admit
-from hpcforge.run.engine_head import EngineHead, owner
+from hpcforge.run.head import EngineHead, owner
 from hpcforge.run.lease import Lease
 from hpcforge.run.observe import UNREACHABLE
 from hpcforge.run.result import Result

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from hpcforge.cli.site import open_engines, open_site
-from hpcforge.run.engine_head import EngineHead, owner
+from hpcforge.run.head import EngineHead, owner
 from hpcforge.run.run import begin
 from hpcforge.verify.verify import verify
 from tests.e2e.conftest import Site

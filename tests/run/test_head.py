@@ -7,7 +7,7 @@ from collections import deque
 import pytest
 
 from hpcforge.engines.tasks import Command, Event, Task, result
-from hpcforge.run.engine_head import EngineHead
+from hpcforge.run.head import EngineHead
 from hpcforge.verify.jobs import StoppedError
 from hpcforge.verify.owner import Owner
 

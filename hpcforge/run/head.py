@@ -1,4 +1,4 @@
-"""The head as `verify` needs it, over hpcforge's own connections."""
+"""The head as smoke tests need it, over hpcforge's own connections."""
 
 from __future__ import annotations
 
