@@ -7,6 +7,7 @@ its consequences are not.
 from __future__ import annotations
 
 import ipaddress
+import re
 from collections.abc import Callable, Iterable, Iterator
 from typing import get_args
 
@@ -15,7 +16,7 @@ from hpcforge.blueprint import schema as s
 from hpcforge.blueprint.diagnostics import did_you_mean, quote
 from hpcforge.blueprint.fabric_checks import fabric_findings
 from hpcforge.blueprint.network_checks import network_findings, primary
-from hpcforge.blueprint.reader import Loc
+from hpcforge.blueprint.reader import Loc, mark_of
 from hpcforge.blueprint.site import Site
 from hpcforge.blueprint.site_checks import site_findings, unknown_racks
 from hpcforge.blueprint.validate import Draft, Finding
@@ -142,10 +143,21 @@ def _addresses(draft: Draft, declared: Declared) -> Findings:
         loc = ("nodes", key, "addresses")
         names, addresses = hostlist.expand(key), hostlist.expand(group.addresses)
         if len(names) != len(addresses):
-            yield Finding(loc, f"{len(names)} names but {len(addresses)} addresses")
+            counts = (
+                f"{len(names)} name{'s' * (len(names) > 1)} but {len(addresses)} address{'es' * (len(addresses) > 1)}"
+            )
+            yield Finding(loc, counts, _range_meant(key) if len(names) == 1 else None)
         yield from _taken(loc, zip(names, addresses, strict=False), owner)
         if network:
             yield from outside(loc, addresses, draft.sections["networks"][network].cidr, f"network `{network}`")
+
+
+def _range_meant(name: str) -> str | None:
+    """`gpu01-06` and `gpu01-gpu06` are names of one node."""
+    found = re.fullmatch(r"([a-z][a-z-]{0,40})([0-9]{1,9})-([a-z-]{0,40})([0-9]{1,9})", name)
+    if found is None or found[3] not in ("", found[1]):
+        return None
+    return f"{quote(name)} is one name; did you mean `{found[1]}[{found[2]}-{found[4]}]`?"
 
 
 def _taken(loc: Loc, pairs: Iterable[tuple[str, str]], owner: dict[str, str]) -> Findings:
@@ -315,8 +327,18 @@ def _users(draft: Draft, _: Declared) -> Findings:
 
 
 def _overrides(draft: Draft, declared: Declared) -> Findings:
-    for name in draft.sections["overrides"] or {}:
+    for name, override in (draft.sections["overrides"] or {}).items():
         yield from _reference(declared, ("overrides", name), (name,), key=True)
+        yield from _cut_by_comment(draft, ("overrides", name, "reason"), override.reason)
+
+
+def _cut_by_comment(draft: Draft, loc: Loc, text: str) -> Findings:
+    """`reason: DIMM #3 is out`: what follows ` #` is a comment, which people write with a space after it."""
+    mark, lines = mark_of(draft.document.root, loc), draft.document.source.lines
+    rest = lines[mark.line - 1][mark.column - 1 + mark.width :][:200]
+    if lines[mark.line - 1][mark.column - 1 :].startswith(text) and re.match(" ++#[^ #]", rest):
+        hint = f"quote it, if all of it is meant: {quote(f'{loc[-1]}: {chr(34)}{text}{rest.rstrip()}{chr(34)}')}"
+        yield Finding(loc, f"{quote(text)} ends at ` #`, which begins a comment", hint, severity="warning")
 
 
 def _acceptance(draft: Draft, declared: Declared) -> Findings:

@@ -10,6 +10,7 @@ from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, Field
 
+from hpcforge.blueprint import meant
 from hpcforge.blueprint import values as v
 from hpcforge.blueprint.section import Section
 
@@ -18,7 +19,9 @@ Topology = Literal["single-switch", "leaf-pair", "fat-tree", "rail-optimised", "
 _Rate = Annotated[v.Number, Field(ge=0.1, le=3_200)]
 _Links = Annotated[v.Whole, Field(ge=1, le=64)]
 _Ratio = Annotated[v.Number, Field(ge=1, le=64)]
-_Interface = Annotated[str, v.Matches(r"[A-Za-z][A-Za-z0-9_.-]{0,31}", "an interface such as mlx5_0 or eno1")]
+_Interface = Annotated[
+    str, v.Matches(r"[A-Za-z][A-Za-z0-9_.-]{0,31}", "an interface as Linux names it", "mlx5_0", guess=meant.plainer)
+]
 _Breakout = Annotated[Literal[1, 2, 4, 8], BeforeValidator(v.whole)]
 
 
@@ -77,9 +80,9 @@ class Fabric(Section):
         None, ge=1, le=4_096, description="Groups of a dragonfly; default: the fewest that hold all ends."
     )
     endpoints: dict[v.EndpointName, Endpoints] = Field({}, description="Other ends by name: subnet managers, storage.")
-    subnet_manager: Annotated[str, v.Matches(v.SUBNET_MANAGER, "on-switch, external or the name of a node")] | None = (
-        Field(None, description="Where the subnet manager runs: on-switch, external, or a node of this fabric.")
-    )
+    subnet_manager: (
+        Annotated[str, v.Matches(v.SUBNET_MANAGER, "on-switch, external or the name of a node", "on-switch")] | None
+    ) = Field(None, description="Where the subnet manager runs: on-switch, external, or a node of this fabric.")
     interfaces: tuple[_Interface, ...] = Field(
         (), description="A node's interfaces or adapters in the order of its links; default: as they are seen."
     )

@@ -24,6 +24,7 @@ _PLAIN = re.compile(r"[a-z0-9.-]+")
 _PART = re.compile(rf"(?:[a-z0-9.-]++|\[{_RANGE}(?:,{_RANGE})*+\])++")
 _COMMA_OR_BRACKETS = re.compile(r",|\[[^\]]*+")
 _BRACKETS = re.compile(r"\[([^\[\]]*+)\]")
+_LIKE_BRACKETS = str.maketrans("(){}", "[][]")
 _LAST_NUMBER = re.compile(r"(.*?)([0-9]{1,18})")
 _NUMBERS = re.compile("([0-9]+)")
 
@@ -132,6 +133,11 @@ def _check_characters(part: str) -> None:
         raise HostlistError("has upper-case letters", f"names are lower-case: {part.lower()}")
     if "@" in part:
         raise HostlistError("uses `@`", "groups have no `@` here: write the names, or the name of a group alone")
+    if " " in part:
+        raise HostlistError("has a space in it", "separate names by single commas, with no spaces: a01,a02")
+    guess = re.sub("\\.\\.+|:", "-", part.translate(_LIKE_BRACKETS)).replace("_", "-")
+    if _PART.fullmatch(guess):
+        raise HostlistError("is neither a name nor a hostlist", f"did you mean `{guess}`?")
     raise HostlistError(
         "is neither a name nor a hostlist",
         "write names of lower-case letters, digits and hyphens, and ranges like gpu[001-032], separated by commas",

@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, Field
 
+from hpcforge.blueprint import meant
 from hpcforge.blueprint import values as v
 from hpcforge.blueprint.networks import InventoryNetwork
 from hpcforge.blueprint.schema import Through
@@ -37,12 +38,22 @@ class InventorySwitch(Section):
     """What a switch says of itself, where that is not the name that the design gives it."""
 
     says: v.HostOrAddress | None = Field(None, description="Its name in LLDP and in its InfiniBand node description.")
-    guid: Annotated[str, v.Matches("0x[0-9a-f]{16}", "a GUID: 0x and 16 hexadecimal digits")] | None = Field(
-        None, description="Its InfiniBand node GUID, as in 0xb83fd203004a1c80."
-    )
-    mac: Annotated[str, v.Matches("[0-9a-f]{2}(?::[0-9a-f]{2}){5}", "a MAC address in lower case")] | None = Field(
-        None, description="Its chassis MAC address in LLDP."
-    )
+    guid: (
+        Annotated[
+            str,
+            v.Matches("0x[0-9a-f]{16}", "a GUID: 0x and 16 hexadecimal digits", "0xb83fd203004a1c80", guess=meant.guid),
+        ]
+        | None
+    ) = Field(None, description="Its InfiniBand node GUID, as in 0xb83fd203004a1c80.")
+    mac: (
+        Annotated[
+            str,
+            v.Matches(
+                "[0-9a-f]{2}(?::[0-9a-f]{2}){5}", "a MAC address in lower case", "3c:ec:ef:12:34:56", guess=meant.mac
+            ),
+        ]
+        | None
+    ) = Field(None, description="Its chassis MAC address in LLDP.")
 
 
 class PinnedPosition(Section):

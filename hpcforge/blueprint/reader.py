@@ -16,6 +16,7 @@ from typing import Any
 import yaml
 
 from hpcforge.blueprint.diagnostics import MAX_KEPT, Diagnostic, Mark, Source, others, quote
+from hpcforge.blueprint.syntax import explain
 
 MAX_BYTES = 16 << 20  # an inventory of 10,000 nodes with three host keys each has about 8 MiB
 MAX_DEPTH = 16
@@ -175,7 +176,7 @@ class _Builder:
                     complete = False
                     break
         except yaml.YAMLError as error:
-            self._error(*_explain(error, self.source))
+            self._error(*explain(error, self.source, text))
             complete = False
         if self.values > self.max_values:
             message = f"the file has more than {self.max_values:,} keys and values"
@@ -183,9 +184,9 @@ class _Builder:
         if isinstance(self.root, Mapping):
             return Document(self.source, self.root, self._said(), complete)
         if complete:
-            self._error(
-                f"the file is {'empty' if self.root is None else 'not a mapping of keys to values'}", Mark(1, 1)
-            )
+            said = "empty" if self.root is None else "not a mapping of keys to values"
+            hint = None if self.root is None else "write `key: value`, with a space after the colon, a line each"
+            self._error(f"the file is {said}", Mark(1, 1), hint)
         return Document(self.source, Mapping(Mark(1, 1)), self._said(), complete=False)
 
     def _take(self, event: Any) -> bool:
@@ -249,7 +250,9 @@ class _Builder:
                 self._error("merge keys are not accepted: `<<`", tree.mark, "write the values out")
             return tree.text
         if not (isinstance(tree, Scalar) and tree.broken):
-            self._error("a key must be text", tree.mark)
+            twice = self.source.lines[tree.mark.line - 1][tree.mark.column - 2 :].startswith("{{")
+            hint = "values are no templates here: write the value itself" if twice else "quote it, if it is text"
+            self._error("a key must be text", tree.mark, hint)
         return "<<"
 
     def _enter(self, parent: Mapping, key: str, mark: Mark, value: Tree) -> None:
@@ -265,10 +268,16 @@ class _Builder:
 
     def _check_properties(self, event: Any) -> None:
         if event.anchor is not None:
-            self._error(f"anchors are not accepted: {quote('&' + event.anchor)}", _mark(event, 1 + len(event.anchor)))
+            mark = _mark(event, 1 + len(event.anchor))
+            hint = "write the plain value; text that begins with `&` needs quotes"
+            self._error(f"anchors are not accepted: {quote('&' + event.anchor)}", mark, hint)
         if event.tag is not None:
             tag = event.tag.replace("tag:yaml.org,2002:", "!!")
-            self._error(f"tags are not accepted: {quote(tag)}", _mark(event), "write the plain value")
+            self._error(
+                f"tags are not accepted: {quote(tag)}",
+                _mark(event),
+                "write the plain value; text that begins with `!` needs quotes",
+            )
 
     def _error(self, message: str, mark: Mark | None = None, hint: str | None = None) -> None:
         self.errors += 1
@@ -289,28 +298,3 @@ def _mark(event: Any, width: int | None = None) -> Mark:
         collection = isinstance(event, yaml.CollectionStartEvent)
         width = 1 if collection or end.line != start.line else max(1, end.column - start.column)
     return Mark(start.line + 1, start.column + 1, width)
-
-
-def _explain(error: yaml.YAMLError, source: Source) -> tuple[str, Mark | None, str | None]:
-    """Return message, place and hint for what the parser refused."""
-    if isinstance(error, yaml.MarkedYAMLError):
-        place = error.problem_mark or error.context_mark
-        message = ", ".join(part for part in (error.context, error.problem) if part)
-        mark = Mark(place.line + 1, place.column + 1) if place else None
-        odd = "cannot start any token" in message
-        hint = "indent with spaces, and quote text with special characters" if odd else None
-        if place and error.context_mark and error.context_mark.line < place.line:
-            hint = f"it begins in line {error.context_mark.line + 1}"
-        if place and "did not find expected ',' or" in message:
-            hint = _unquoted(source.lines[place.line] if place.line < len(source.lines) else "", place.column) or hint
-        return f"not valid YAML: {message}", mark, hint
-    return f"not valid YAML: {' '.join(str(error).split())[:200]}", None, None
-
-
-def _unquoted(line: str, column: int) -> str | None:
-    """Return the hint for a hostlist in braces without quotes: YAML reads its bracket as the beginning of a list."""
-    before, close = line[:column], line.find("]", column)
-    stem = before[len(before.rstrip("abcdefghijklmnopqrstuvwxyz0123456789.-,")) :].lstrip(",")
-    if not stem or close < 0 or line[column : column + 1] != "[":
-        return None
-    return f"within braces a hostlist needs quotes: {quote(chr(34) + stem + line[column : close + 1] + chr(34))}"

@@ -136,8 +136,14 @@ class Software(Section):
 class Reserve(Section):
     """What the operating system keeps of each worker."""
 
-    cores: v.Whole = Field(ge=0, le=64, description="Cores of each worker that jobs do not get.")
-    memory_gib: v.Whole = Field(ge=0, le=1024, description="Memory of each worker that jobs do not get, GiB.")
+    cores: v.ReserveCores | None = Field(
+        None,
+        description="Cores of a worker that jobs do not get; default: one of each socket of 16 cores or more.",
+    )
+    memory_gib: v.ReserveMemoryGib | None = Field(
+        None,
+        description="Memory of a worker that jobs do not get, GiB; default: 30 MiB for each GiB, and 400 MiB.",
+    )
 
 
 class Partition(Section):
@@ -165,7 +171,9 @@ class Slurm(Section):
     """Controller and partitions of the scheduler."""
 
     controller: v.NodeName = Field(description="The head that runs slurmctld.")
-    reserve: Reserve = Field(description="What jobs do not get of each worker.")
+    reserve: Reserve = Field(
+        Reserve.model_construct(), description="What jobs do not get of each worker; `hpcforge show` has the outcome."
+    )
     enforce: tuple[Enforced, ...] = Field(("cores", "memory", "gpus"), description="What jobs are held to by cgroups.")
     partitions: dict[v.SectionName, Partition] = Field(min_length=1, description="Partitions by name.")
     settings: dict[v.SlurmKey, v.SlurmSetting] = Field(

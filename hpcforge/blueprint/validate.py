@@ -6,12 +6,11 @@ as *broken*. Checks that compare parts of a file run on what is left and say not
 
 from __future__ import annotations
 
-import types
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Annotated, Any, Literal, Union, cast, get_args, get_origin
+from typing import Any, cast
 
 from pydantic import BaseModel, TypeAdapter, ValidationError
 from pydantic_core import ErrorDetails
@@ -22,11 +21,11 @@ from hpcforge.blueprint.diagnostics import (
     Diagnostic,
     Severity,
     Source,
-    closest,
     did_you_mean,
     others,
     quote,
 )
+from hpcforge.blueprint.expected import aliases, description, rewritten, unknown_key
 from hpcforge.blueprint.reader import Document, Loc, Mapping, broken_locs, find, mark_of, plain
 
 Data = dict[str, Any]
@@ -104,11 +103,11 @@ def validate(model: type[BaseModel], document: Document) -> tuple[Draft, list[Di
     diagnostics = list(document.diagnostics)
     try:
         whole = model.model_validate(data)
-        sections = {alias: getattr(whole, name) for alias, name in _aliases(model).items()}
+        sections = {alias: getattr(whole, name) for alias, name in aliases(model).items()}
         return Draft(document, whole, sections, unread), diagnostics
     except ValidationError as error:
         details = _causes(error.errors(include_url=False, include_input=True))
-    explained = [_explain(detail, model, place < MAX_SHOWN) for place, detail in enumerate(details[:MAX_KEPT])]
+    explained = [_explain(detail, model, data, place < MAX_SHOWN) for place, detail in enumerate(details[:MAX_KEPT])]
     findings = _without_consequences(explained)
     if document.complete:
         told = [finding for finding in findings if not _under(finding.loc, unread)]  # the YAML's errors say why
@@ -134,13 +133,9 @@ def _under(loc: Loc, places: frozenset[Loc]) -> bool:
     return any(loc[:end] in places for end in range(len(loc) + 1))
 
 
-def _aliases(model: type[BaseModel]) -> dict[str, str]:
-    return {field.alias or name: name for name, field in model.model_fields.items()}
-
-
 def _salvage(model: type[BaseModel], data: Data) -> Iterator[tuple[str, Any]]:
     """Yield each section with what is wrong in it taken out; its default, or else None, where nothing is right."""
-    for alias, name in _aliases(model).items():
+    for alias, name in aliases(model).items():
         field = model.model_fields[name]
         adapter: TypeAdapter[Any] = TypeAdapter(cast("Any", field.annotation))
         holder = {alias: data[alias]} if data.get(alias) is not None else {}
@@ -176,7 +171,7 @@ def _without_tags(loc: tuple[str | int, ...]) -> Loc:
     return tuple(step for step in loc if step not in ("[key]", "<path>", "<lab>"))
 
 
-def _explain(detail: ErrorDetails, model: type[BaseModel], guess: bool) -> Finding:
+def _explain(detail: ErrorDetails, model: type[BaseModel], data: Data, guess: bool) -> Finding:
     """Say in our words what pydantic found; `guess` what was meant, which takes longest."""
     loc = _without_tags(detail["loc"])
     context = detail.get("ctx", {})
@@ -184,10 +179,9 @@ def _explain(detail: ErrorDetails, model: type[BaseModel], guess: bool) -> Findi
     kind = detail["type"]
     key = "[key]" in detail["loc"]
     if kind == "missing":
-        return Finding(loc, f"{name} is missing", _description(model, loc))
+        return Finding(loc, f"{name} is missing", _how(model, loc, None))
     if kind == "extra_forbidden":
-        known = _fields(model, loc[:-1]) if guess else []
-        hint, meant = did_you_mean(str(loc[-1]), known), closest(str(loc[-1]), known)
+        hint, meant = unknown_key(model, loc, data) if guess else (None, None)
         return Finding(loc, f"unknown key {name}", hint, key=True, meant=meant)
     if kind == "value":
         return Finding(loc, context["message"], context["hint"], key=key)
@@ -197,9 +191,13 @@ def _explain(detail: ErrorDetails, model: type[BaseModel], guess: bool) -> Findi
         return Finding(loc, f"{quote(word)} is not accepted here", did_you_mean(word, known))
     message = _MESSAGES.get(kind, "{message}").format(**{"message": detail["msg"], **context})
     got = _kind_of(detail["input"]) if kind.endswith("_type") else ""
-    return Finding(
-        loc, f"{name} {message}{got}", _description(model, loc) if got or kind.startswith("too_") else None, key=key
-    )
+    hint = _how(model, loc, detail["input"]) if got else description(model, loc) if kind.startswith("too_") else None
+    return Finding(loc, f"{name} {message}{got}", hint, key=key)
+
+
+def _how(model: type[BaseModel], loc: Loc, value: Any) -> str | None:
+    """How to write what belongs at a location, and what it is."""
+    return " ".join(filter(None, (rewritten(model, loc, value), description(model, loc)))) or None
 
 
 def _name(loc: Loc) -> str:
@@ -228,45 +226,3 @@ def _kind_of(value: Any) -> str:
     if value is None:
         return ", but has no value"
     return ", not a list" if isinstance(value, list) else ", not a mapping" if isinstance(value, dict) else ", not text"
-
-
-def _description(model: type[BaseModel], loc: Loc) -> str | None:
-    parent = _model_at(model, loc[:-1])
-    if not isinstance(parent, type) or not loc:
-        return None
-    name = _aliases(parent).get(str(loc[-1]))
-    return parent.model_fields[name].description if name else None
-
-
-def _fields(model: type[BaseModel], loc: Loc) -> list[str]:
-    parent = _model_at(model, loc)
-    return list(_aliases(parent)) if parent else []
-
-
-def _model_at(model: type[BaseModel], loc: Loc) -> type[BaseModel] | None:
-    """Walk the types along a location to the model that is there."""
-    annotation: Any = model
-    for step in loc:
-        annotation = _inner(_bare(annotation), step)
-    bare = _bare(annotation)
-    return bare if isinstance(bare, type) and issubclass(bare, BaseModel) else None
-
-
-def _inner(annotation: Any, step: str | int) -> Any:
-    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
-        name = _aliases(annotation).get(str(step))
-        return annotation.model_fields[name].annotation if name else None
-    arguments = get_args(annotation)
-    if get_origin(annotation) is dict:
-        return arguments[1]
-    return arguments[0] if get_origin(annotation) is tuple else None
-
-
-def _bare(annotation: Any) -> Any:
-    """Strip Annotated and unions down to the one part that is a model or a container."""
-    if get_origin(annotation) is Annotated:
-        return _bare(get_args(annotation)[0])
-    if get_origin(annotation) in (Union, types.UnionType):
-        parts = [_bare(part) for part in get_args(annotation)]
-        return next((part for part in parts if part not in (str, int, bool, types.NoneType)), None)
-    return None if get_origin(annotation) is Literal else annotation

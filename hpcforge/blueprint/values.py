@@ -10,14 +10,14 @@ import base64
 import binascii
 import ipaddress
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Annotated, Any
 
 from pydantic import AfterValidator, BeforeValidator, Field, GetCoreSchemaHandler, GetJsonSchemaHandler
 from pydantic_core import PydanticCustomError, core_schema
 
-from hpcforge.blueprint import hostlist
+from hpcforge.blueprint import hostlist, meant
 from hpcforge.blueprint.diagnostics import odd_characters, quote
 
 _LABEL = r"[a-z](?:[a-z0-9-]{0,61}[a-z0-9])?"  # RFC 1035, lower-case
@@ -28,6 +28,9 @@ _HOST_KEY_TYPES = r"ssh-ed25519|ssh-rsa|ecdsa-sha2-nistp(?:256|384|521)"
 _KEY_TYPES = rf"{_HOST_KEY_TYPES}|sk-(?:ssh-ed25519|ecdsa-sha2-nistp256)@openssh\.com"
 PUBLIC_KEY = rf"(?:{_KEY_TYPES}) [A-Za-z0-9+/]{{16,4096}}={{0,2}}(?: [A-Za-z0-9@._+:/ -]{{1,200}})?"
 _HOST_KEY = rf"(?:{_HOST_KEY_TYPES}) [A-Za-z0-9+/]{{16,4096}}={{0,2}}(?: [!-~]{{1,200}})?"
+
+A_KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIAABAgMEBQYHCAkKCwwNDg8QERITFBUWFxgZGhscHR4f"  # how one looks
+_GUESSED = 200  # characters of a text that is guessed at
 
 _USER_NAME = r"[a-z](?:[a-z0-9_-]{0,30}[a-z0-9_])?"
 _A_USER_NAME = "a user name: up to 32 lower-case letters, digits, _ and -, a letter first"
@@ -49,11 +52,16 @@ def refusal(message: str, hint: str | None = None) -> PydanticCustomError:
 
 @dataclass(frozen=True)
 class Matches:
-    """Text that matches a pattern as a whole; `what` completes "is not ..."."""
+    """Text that matches a pattern as a whole; `what` completes "is not ...", `example` is one that matches.
+
+    `guess` makes of other text what it may have been meant to be.
+    """
 
     pattern: str
     what: str
+    example: str
     reserved: frozenset[str] = frozenset()
+    guess: Callable[[str], str | None] = meant.name
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> core_schema.CoreSchema:
         """Check the pattern after the type."""
@@ -66,16 +74,17 @@ class Matches:
         return {**handler(schema), "pattern": f"^(?:{self.pattern})$"}
 
     def check(self, text: str) -> str:
-        """Return the text, or raise an error that says what is odd about it."""
+        """Return the text, or raise an error that says what is odd about it, what was meant, or what is right."""
         if not re.fullmatch(self.pattern, text):
-            raise refusal(f"{quote(text)} is not {self.what}", odd_characters(text) or _lower_case(self.pattern, text))
+            raise refusal(f"{quote(text)} is not {self.what}", odd_characters(text) or self._way_out(text))
         if text in self.reserved:
-            raise refusal(f"{quote(text)} is a reserved name", "choose another")
+            raise refusal(f"{quote(text)} is a reserved name", f"choose another, for example {self.example}")
         return text
 
-
-def _lower_case(pattern: str, text: str) -> str | None:
-    return f"did you mean `{text.lower()}`?" if text.isascii() and re.fullmatch(pattern, text.lower()) else None
+    def _way_out(self, text: str) -> str:
+        guess = self.guess(text) if text.isascii() and len(text) <= _GUESSED else None
+        probable = guess is not None and re.fullmatch(self.pattern, guess)
+        return f"did you mean {quote(guess or '')}?" if probable else f"for example {self.example}"
 
 
 def whole(value: Any) -> Any:
@@ -83,9 +92,9 @@ def whole(value: Any) -> Any:
     if not isinstance(value, str):
         return value
     if not re.fullmatch(r"0|[1-9][0-9]{0,17}", value):
-        plain = value.lstrip("0") or "0"
-        leading = re.fullmatch("[0-9]{1,18}", value) is not None
-        raise refusal(f"{quote(value)} is not a whole number", f"write {plain}" if leading else "digits only, no unit")
+        guess = meant.whole(value)
+        hint = f"write {guess}" if guess else "digits only, for example 64; a unit is in the name of the key"
+        raise refusal(f"{quote(value)} is not a whole number", hint)
     return int(value)
 
 
@@ -94,7 +103,9 @@ def number(value: Any) -> Any:
     if not isinstance(value, str):
         return value
     if not re.fullmatch(r"(?:0|[1-9][0-9]{0,11})(?:\.[0-9]{1,9})?", value):
-        raise refusal(f"{quote(value)} is not a number", "digits and one point, no unit: 1.35")
+        guess = meant.number(value)
+        hint = f"write {guess}" if guess else "digits and a point, for example 1.35; a unit is in the name of the key"
+        raise refusal(f"{quote(value)} is not a number", hint)
     return float(value)
 
 
@@ -123,7 +134,8 @@ class Short:
 def _truth(value: Any) -> Any:
     if isinstance(value, str):
         if value not in ("true", "false"):
-            raise refusal(f"{quote(value)} is neither true nor false", "write true or false")
+            guess = meant.TRUTHS.get(meant.plainer(value).lower(), "true or false")
+            raise refusal(f"{quote(value)} is neither true nor false", f"write {guess}")
         return value == "true"
     return value
 
@@ -151,12 +163,13 @@ def _ipv4(text: str) -> str:
     try:
         return str(ipaddress.IPv4Address(text))
     except ValueError:
-        raise refusal(f"{quote(text)} is not an IPv4 address", "for example 10.20.0.11") from None
+        raise refusal(f"{quote(text)} is not an IPv4 address", odd_characters(text) or meant.address(text)) from None
 
 
 def _ipv4_hostlist(text: str) -> str:
     if re.search(r"[^0-9.,\[\]-]", text):
-        raise refusal(f"{quote(text)} is not a list of IPv4 addresses", odd_characters(text) or "as in 10.20.0.[11-42]")
+        hint = odd_characters(text) or meant.address(text, "10.20.0.[11-42]")
+        raise refusal(f"{quote(text)} is not a list of IPv4 addresses", hint)
     for address in hostlist.expand(_hostlist(text)):
         _ipv4(address)
     return text
@@ -166,17 +179,10 @@ def _cidr(text: str) -> str:
     try:
         network = ipaddress.IPv4Network(text)
     except ValueError:
-        raise refusal(f"{quote(text)} is not an IPv4 subnet", _closest_subnet(text)) from None
-    if "/" not in text or not 8 <= network.prefixlen <= 30:
-        raise refusal(f"{quote(text)} is not a subnet with a prefix from /8 to /30", "for example 10.20.0.0/22")
+        raise refusal(f"{quote(text)} is not an IPv4 subnet", odd_characters(text) or meant.subnet(text)) from None
+    if text != str(network) or not 8 <= network.prefixlen <= 30:
+        raise refusal(f"{quote(text)} is not a subnet with a prefix from /8 to /30", meant.subnet(text))
     return text
-
-
-def _closest_subnet(text: str) -> str:
-    try:
-        return f"did you mean `{ipaddress.IPv4Network(text, strict=False)}`?"
-    except ValueError:
-        return "for example 10.20.0.0/22"
 
 
 def _public_key(text: str) -> str:
@@ -218,10 +224,11 @@ class Checked:
 NODE_NAME = Matches(
     _LABEL,
     "a node name: 1 to 63 lower-case letters, digits and hyphens, a letter first, no hyphen last",
+    "gpu001",
     _RESERVED_NODES,
 )
-_KEY_LINE = Matches(PUBLIC_KEY, "an OpenSSH public key: type, base64, comment; no options")
-_KEY_FILE = Matches(r"[\w ./~@+=,-]{1,1000}\.pub", "the path of a .pub file")
+_KEY_LINE = Matches(PUBLIC_KEY, "an OpenSSH public key: type, base64, comment; no options", A_KEY, guess=meant.plainer)
+_KEY_FILE = Matches(r"[\w ./~@+=,-]{1,1000}\.pub", "the path of a .pub file", "keys/ada.pub", guess=meant.plainer)
 
 
 def is_path(key: str) -> bool:
@@ -233,6 +240,9 @@ def _user_key(text: str) -> str:
     """Accept a public key, or the path of a file that holds some."""
     if is_path(text):
         return _KEY_FILE.check(text)
+    if text.startswith(("/", "~", ".")):
+        hint = f"a path ends in .pub, for example {_KEY_FILE.example}; never the private key's"
+        raise refusal(f"{quote(text)} is neither a public key nor the path of a file of them", hint)
     return _public_key(_KEY_LINE.check(text))
 
 
@@ -243,7 +253,7 @@ def public_key(text: str) -> str:
     return _public_key(text)
 
 
-RACK_NAME = Matches(_LABEL, "a rack name: up to 63 lower-case letters, digits and hyphens, a letter first")
+RACK_NAME = Matches(_LABEL, "a rack name: up to 63 lower-case letters, digits and hyphens, a letter first", "r01")
 
 
 def _rack_names(text: str) -> str:
@@ -268,21 +278,36 @@ _DURATIONS = {"min": 1.0, "h": 60.0, "s": 1 / 60}
 Number = Annotated[float, BeforeValidator(number)]
 Counted = Annotated[
     str,
-    Matches(r"[1-9][0-9]{0,3} x [A-Za-z0-9][A-Za-z0-9.-]{0,63}", "a count and what it counts, as in 8 x 400G"),
+    Matches(
+        r"[1-9][0-9]{0,3} x [A-Za-z0-9][A-Za-z0-9.-]{0,63}",
+        "a count and what it counts",
+        "8 x 400G",
+        guess=meant.counted,
+    ),
 ]
-Duration = Annotated[str, Matches(r"[1-9][0-9]{0,4}(?:s|min|h)", "a time such as 90s, 15min or 2h")]
+Duration = Annotated[
+    str, Matches(r"[1-9][0-9]{0,4}(?:s|min|h)", "a time such as 90s, 15min or 2h", "15min", guess=meant.duration)
+]
 RackName = Annotated[str, RACK_NAME]
-RoomName = Annotated[str, Matches(_LABEL, "a room name: up to 63 lower-case letters, digits, hyphens, a letter first")]
+RoomName = Annotated[
+    str, Matches(_LABEL, "a room name: up to 63 lower-case letters, digits, hyphens, a letter first", "hall-2")
+]
 RackHostlist = Annotated[str, Checked(_rack_names)]
-FeedName = Annotated[str, Matches(r"[A-Za-z][A-Za-z0-9-]{0,15}", "a feed name: up to 16 letters, digits, hyphens")]
-Fact = Annotated[str, Matches(r"[a-z][a-z0-9_]{0,63}|\*", "the name of a fact, or *")]
+FeedName = Annotated[str, Matches(r"[A-Za-z][A-Za-z0-9-]{0,15}", "a feed name: up to 16 letters, digits, hyphens", "A")]
+Fact = Annotated[str, Matches(r"[a-z][a-z0-9_]{0,63}|\*", "the name of a fact, or *", "max_w")]
 FabricName = Annotated[
     str,
-    Matches(r"[a-z](?:[a-z0-9-]{0,30}[a-z0-9])?", "a fabric name: up to 32 lower-case letters, digits and hyphens"),
+    Matches(
+        r"[a-z](?:[a-z0-9-]{0,30}[a-z0-9])?",
+        "a fabric name: up to 32 lower-case letters, digits and hyphens",
+        "compute",
+    ),
 ]
 EndpointName = Annotated[
     str,
-    Matches(r"[a-z](?:[a-z0-9-]{0,30}[a-z0-9])?", "a short name: up to 32 lower-case letters, digits and hyphens"),
+    Matches(
+        r"[a-z](?:[a-z0-9-]{0,30}[a-z0-9])?", "a short name: up to 32 lower-case letters, digits and hyphens", "storage"
+    ),
 ]
 SUBNET_MANAGER = _LABEL  # on-switch and external are labels, too
 Whole = Annotated[int, BeforeValidator(whole)]
@@ -291,6 +316,8 @@ Sockets = Annotated[int, Field(ge=1, le=16), BeforeValidator(whole)]
 CoresPerSocket = Annotated[int, Field(ge=1, le=512), BeforeValidator(whole)]
 ThreadsPerCore = Annotated[int, Field(ge=1, le=8), BeforeValidator(whole)]
 MemoryGib = Annotated[int, Field(ge=1, le=65_536), BeforeValidator(whole)]
+ReserveCores = Annotated[int, Field(ge=0, le=64), BeforeValidator(whole)]
+ReserveMemoryGib = Annotated[int, Field(ge=0, le=1024), BeforeValidator(whole)]
 Truth = Annotated[bool, BeforeValidator(_truth)]
 NodeName = Annotated[str, NODE_NAME]
 NodeHostlist = Annotated[str, Checked(_node_names)]
@@ -299,29 +326,61 @@ Ipv4 = Annotated[str, Checked(_ipv4), Field(json_schema_extra={"format": "ipv4"}
 Ipv4Hostlist = Annotated[str, Checked(_ipv4_hostlist)]
 Cidr = Annotated[str, Checked(_cidr)]
 ClusterName = Annotated[
-    str, Matches(r"[a-z](?:[a-z0-9-]{0,38}[a-z0-9])?", "a cluster name: up to 40 lower-case letters, digits, hyphens")
+    str,
+    Matches(
+        r"[a-z](?:[a-z0-9-]{0,38}[a-z0-9])?", "a cluster name: up to 40 lower-case letters, digits, hyphens", "aurora"
+    ),
 ]
-DomainName = Annotated[str, Field(max_length=180), Matches(_DOMAIN, "a lower-case domain name such as hpc.example.org")]
+DomainName = Annotated[
+    str, Field(max_length=180), Matches(_DOMAIN, "a lower-case domain name of two parts or more", "hpc.example.org")
+]
 HostOrAddress = Annotated[
-    str, Field(max_length=253), Matches(rf"{_IPV4}|{_LABEL}(?:\.{_LABEL})*", "a host name or an IPv4 address")
+    str,
+    Field(max_length=253),
+    Matches(rf"{_IPV4}|{_LABEL}(?:\.{_LABEL})*", "a host name or an IPv4 address", "ntp1.example.org or 10.20.0.11"),
 ]
-LoginName = Annotated[str, Matches(_USER_NAME, _A_USER_NAME)]
-UserName = Annotated[str, Matches(_USER_NAME, _A_USER_NAME, _RESERVED_USERS)]
+LoginName = Annotated[str, Matches(_USER_NAME, _A_USER_NAME, "ada")]
+UserName = Annotated[str, Matches(_USER_NAME, _A_USER_NAME, "ada", _RESERVED_USERS)]
 SectionName = Annotated[
     str,
     Matches(
         r"[a-z][a-z0-9_-]{0,31}",
         "a short name: up to 32 lower-case letters, digits, _ and -, a letter first",
+        "main",
         frozenset({"default"}),  # Slurm reads PartitionName=default as the defaults of all partitions
     ),
 ]
-ModelName = Annotated[str, Matches(r"[a-z0-9][a-z0-9.-]{0,63}", "a model name such as dgx-h100")]
-Version = Annotated[str, Matches(r"[0-9]{1,6}(?:\.[0-9]{1,6}){0,3}", "a version such as 12 or 2.13.0")]
-FilePath = Annotated[str, Matches(r"[\w ./~@+=,-]{1,1000}", "a path of letters, digits, spaces and ./_~@+=,-")]
-SecretsPath = Annotated[
-    str, Matches(r"[\w ./~@+=,-]{1,1000}\.age", "a path that ends in .age, of letters, digits, spaces and ./_~@+=,-")
+ModelName = Annotated[
+    str, Matches(r"[a-z0-9][a-z0-9.-]{0,63}", "a model name: lower-case letters, digits, . and -", "dgx-h100")
 ]
-Sentence = Annotated[str, Matches(r"[^\x00-\x1f\x7f-\x9f\u2028\u2029{}]{1,200}", "one line of up to 200 characters")]
+Version = Annotated[
+    str,
+    Matches(
+        r"[0-9]{1,6}(?:\.[0-9]{1,6}){0,3}",
+        "a version: numbers with points between them",
+        "12 or 2.13.0",
+        guess=meant.plainer,
+    ),
+]
+FilePath = Annotated[
+    str, Matches(r"[\w ./~@+=,-]{1,1000}", "a path of letters, digits, spaces and ./_~@+=,-", "inventory.yaml")
+]
+SecretsPath = Annotated[
+    str,
+    Matches(
+        r"[\w ./~@+=,-]{1,1000}\.age",
+        "a path that ends in .age, of letters, digits, spaces and ./_~@+=,-",
+        "aurora.age",
+    ),
+]
+Sentence = Annotated[
+    str,
+    Matches(
+        r"[^\x00-\x1f\x7f-\x9f\u2028\u2029{}]{1,200}",
+        "one line of up to 200 characters, without braces",
+        "RMA 4711: a DIMM is out",
+    ),
+]
 # What hpcforge writes itself, and what names programs, files or further configuration: matched whatever its case.
 _SLURM_OWNED = re.compile(
     r"(?i)accounting.*|auth.*|clustername|cred.*|crypto.*|downnodes|epilog(?:slurmctld)?|frontend.*|gres.*|include|launch.*|"
@@ -330,7 +389,9 @@ _SLURM_OWNED = re.compile(
     r"srun(?:epilog|prolog)|switch.*|task(?:epilog|prolog|plugin)|tls.*|mpidefault|messagetimeout|returntoservice|"
     r"propagate.*except|slurm(?:ctldaddr|ctldport|dport|dparameters)|srunportrange|disablerootjobs"
 )
-_SLURM_KEY = Matches(r"[A-Z][A-Za-z]{2,39}", "a key of slurm.conf, spelled as Slurm's manual does: TreeWidth")
+_SLURM_KEY = Matches(
+    r"[A-Z][A-Za-z]{2,39}", "a key of slurm.conf, spelled as Slurm's manual does", "TreeWidth", guess=meant.camel_case
+)
 
 
 def _slurm_key(text: str) -> str:
@@ -342,16 +403,22 @@ def _slurm_key(text: str) -> str:
 SlurmKey = Annotated[str, AfterValidator(_slurm_key)]
 SlurmSetting = Annotated[
     str,
-    Matches(r"[A-Za-z0-9_.,:=*+%/()-]{1,200}", "a value for slurm.conf: one word of letters, digits and _.,:=*+%/()-"),
+    Matches(
+        r"[A-Za-z0-9_.,:=*+%/()-]{1,200}", "a value for slurm.conf: one word of letters, digits and _.,:=*+%/()-", "50"
+    ),
 ]
 MaxTime = Annotated[
     str,
     Matches(
         r"(?:[0-9]{1,4}-)?(?:[01]?[0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9]|infinite",
         "a time limit: hours:minutes:seconds, days-hours:minutes:seconds, or infinite",
+        "01:00:00 or 2-00:00:00",
+        guess=meant.time_limit,
     ),
 ]
 UserKey = Annotated[str, Checked(_user_key)]
 HostKey = Annotated[
-    str, Matches(_HOST_KEY, "a host key: ssh-ed25519, ssh-rsa or ecdsa type, then base64"), Checked(_public_key)
+    str,
+    Matches(_HOST_KEY, "a host key: ssh-ed25519, ssh-rsa or ecdsa type, then base64", A_KEY, guess=meant.plainer),
+    Checked(_public_key),
 ]

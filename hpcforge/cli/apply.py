@@ -28,6 +28,7 @@ from hpcforge.plan.roster import LastRun, Roster, next_roster
 from hpcforge.report import printing
 from hpcforge.report.apply_text import next_steps, nodes_table, phases_line, verdicts_table
 from hpcforge.report.progress import Progress
+from hpcforge.report.stays_text import stays_text
 from hpcforge.report.stream import Stream
 from hpcforge.run import lease as leases
 from hpcforge.run import leftover
@@ -86,11 +87,15 @@ def apply(
         progress.result(done, code)
     if not as_json:
         printing.result(nodes_table(plan, done.result, done.admission))
+        stays = stays_text(done.result.stays)
+        printing.result(f"\n{stays}" if stays else "")
         printing.result("\n" + verdicts_table(done.verdicts, done.verdicts_age_s, done.note, done.result.lost))
     again = plan_again if plan_file is not None else typed("apply", blueprint, **given, **chosen, yes=yes)
     verify = typed("verify", blueprint, inventory=inventory, lab=lab)
     printing.note(
-        "\n" + phases_line(human.phases, human.elapsed_s) + next_steps(site.cluster, verify, _rehearsal(site))
+        "\n"
+        + phases_line(human.phases, human.elapsed_s)
+        + next_steps(site.cluster, verify, _rehearsal(site), done.admission)
     )
     if code not in (Exit.DONE, Exit.BELOW):
         printing.note(f"go on:        {again}\n")

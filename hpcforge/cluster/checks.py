@@ -6,7 +6,7 @@ The findings of `check_catalog` are about the blueprint, those of `check_invento
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
 from hpcforge.blueprint import hostlist
@@ -20,7 +20,8 @@ from hpcforge.cluster.hardware_checks import hardware_findings
 Findings = Iterator[Finding]
 
 _MAX_GUESSES = 20  # of the word that was meant: each takes tens of milliseconds among 10,000 names
-_FACTS = ("sockets", "cores_per_socket", "threads_per_core", "memory_gib")
+_EXAMPLE = {"sockets": 2, "cores_per_socket": 32, "threads_per_core": 2, "memory_gib": 256}
+_FACTS = tuple(_EXAMPLE)
 
 
 @dataclass(frozen=True)
@@ -82,17 +83,17 @@ def _facts(draft: Draft, catalog: Catalog) -> Findings:
     for key, group in (draft.sections["nodes"] or {}).items():
         if "worker" not in group.functions or group.hardware not in catalog.servers or not draft.intact("nodes", key):
             continue
-        unknown: dict[tuple[str, ...], list[str]] = {}
+        unknown: dict[tuple[str, ...], None] = {}
         for name in hostlist.expand(key):
             declared = shape(group, overrides.get(name), catalog)
             missing = tuple(fact for fact in _FACTS if not getattr(declared, fact))
             if missing:
-                unknown.setdefault(missing, []).append(name)
+                unknown[missing] = None
             elif slurm:
                 for problem in _swallowed(declared, slurm.reserve):
                     too_small.setdefault(problem, []).append(name)
-        for facts, names in unknown.items():
-            yield _unknown_facts(key, group.hardware, facts, names)
+        for facts in unknown:
+            yield _unknown_facts(key, group.hardware, facts, draft.keys("hardware"))
     for problem, names in too_small.items():
         fact = "cores" if "cores" in problem else "memory_gib"
         yield Finding(("slurm", "reserve", fact), f"nothing is left for jobs on {hostlist.fold(names)}: {problem}")
@@ -100,18 +101,25 @@ def _facts(draft: Draft, catalog: Catalog) -> Findings:
 
 def _swallowed(declared: Shape, reserve: s.Reserve) -> Iterator[str]:
     cores = declared.sockets * declared.cores_per_socket
-    if reserve.cores >= cores:
+    if reserve.cores is not None and reserve.cores >= cores:
         yield f"it has {cores} cores"
-    if reserve.memory_gib >= declared.memory_gib:
+    if reserve.memory_gib is not None and reserve.memory_gib >= declared.memory_gib:
         yield f"it has {declared.memory_gib} GiB"
 
 
-def _unknown_facts(key: str, hardware: str, facts: tuple[str, ...], names: list[str]) -> Finding:
-    values = ", ".join(f"{fact}: N" for fact in facts)
+def _unknown_facts(key: str, hardware: str, facts: tuple[str, ...], own: Collection[str]) -> Finding:
+    """Say what is not known of the machines of a group, and the one entry that says it for all that have the model."""
+    values = ", ".join(f"{fact}: {_EXAMPLE[fact]}" for fact in facts)
+    if hardware in own:
+        way = f"under `hardware`, add to `{hardware}`: {values}"
+    elif own:
+        way = f"add under `hardware`: {hardware}: {{like: {hardware}, {values}}}"
+    else:
+        way = f"add: hardware: {{{hardware}: {{like: {hardware}, {values}}}}}"
     return Finding(
         ("nodes", key, "hardware"),
         f"the catalog does not know {', '.join(facts)} of {quote(hardware)}, which workers need",
-        f'say it under overrides, for each of {hostlist.fold(names)}: {names[0]}: {{{values}, reason: "..."}}',
+        f"{way} (with your numbers: `lscpu` and `free -g` say them)",
     )
 
 

@@ -87,7 +87,7 @@ def load(
     if inventory_path:
         machines, found = validate(Inventory, _read(inventory_path, instead, reader.MAX_MACHINE_VALUES))
         if named and not _is_there(named):
-            hint = "a path is relative to the blueprint"
+            hint = f"{_RELATIVE} blueprint; looked for as {named.absolute()}"
             found = draft.place([Finding(("inventory",), f"there is no inventory {quote(named.name)} there", hint)])
         diagnostics += found + machines.place(_unreadable_key(machines, inventory_path))
     diagnostics += _compare(draft, machines)

@@ -59,6 +59,8 @@ class Node:
     rack_u: int | None = None  # the lowest rack unit it takes, counted from 1 at the bottom
     addresses: Mapping[str, str] = field(default_factory=dict, hash=False)  # on other networks, BMC's too, by network
     fabrics: tuple[str, ...] = ()  # that it is plugged into
+    reserve_cores: int = 0  # kept from jobs, of a worker
+    reserve_memory_mib: int = 0  # the same
 
     @property
     def cpus(self) -> int:
@@ -185,11 +187,9 @@ class Partition:
 
 @dataclass(frozen=True)
 class Slurm:
-    """What the scheduler is told. Reserves are kept from jobs."""
+    """What the scheduler is told."""
 
     controller: str
-    reserve_cores: int
-    reserve_memory_mib: int
     enforce: tuple[Literal["cores", "memory", "gpus"], ...]
     partitions: tuple[Partition, ...]
     settings: tuple[tuple[str, str], ...] = ()  # further keys of slurm.conf and their values
@@ -280,13 +280,18 @@ class Cluster:
         """The nodes that run jobs."""
         return self.with_function("worker")
 
+    @property
+    def reserves(self) -> tuple[tuple[int, int], ...]:
+        """What is kept from jobs on workers, cores and MiB: each pair that there is, once."""
+        return tuple(dict.fromkeys((node.reserve_cores, node.reserve_memory_mib) for node in self.workers))
+
     def job_memory_mib(self, node: Node) -> int:
         """What jobs may have of a worker's memory, MiB."""
-        return node.memory_mib - self.slurm.reserve_memory_mib
+        return node.memory_mib - node.reserve_memory_mib
 
     def job_cpus(self, node: Node) -> int:
         """What jobs may have of a worker's hardware threads."""
-        return node.cpus - self.slurm.reserve_cores * node.threads_per_core
+        return node.cpus - node.reserve_cores * node.threads_per_core
 
     def memory_mib_per_cpu(self, partition: Partition) -> int | None:
         """What a job that asks for no memory gets with each hardware thread, MiB; None where `slurm.settings` say.

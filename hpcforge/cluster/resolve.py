@@ -15,11 +15,13 @@ from hpcforge.catalog import Catalog
 from hpcforge.cluster import model as m
 from hpcforge.cluster.checks import shape
 from hpcforge.cluster.networks import Networks, networks
+from hpcforge.cluster.reserve import usual_cores, usual_memory_mib
 from hpcforge.fabric.graph import Fabric
 from hpcforge.fabric.slurm import Topology, compute_fabric, topology
 
 # A test of a few seconds gets this long to start and finish on slow nodes.
 _TIME_LIMIT_S = 600
+_NO_RESERVE = s.Reserve.model_construct(cores=0, memory_gib=0)
 _UNKNOWN_MACHINE = InventoryNode.model_construct()
 
 
@@ -89,7 +91,8 @@ def _nodes(
             machine = known.get(name) or _UNKNOWN_MACHINE
             on = {network.name: addressed.addresses[network.name].get(name) for network in addressed.all}
             addresses = {network: address for network, address in on.items() if address}
-            nodes.append(_node(name, key, group, override, machine, addresses, catalog, places.get(name)))
+            reserve = blueprint.slurm.reserve if "worker" in group.functions else _NO_RESERVE
+            nodes.append(_node(name, key, group, override, machine, addresses, catalog, places.get(name), reserve))
     return nodes
 
 
@@ -102,8 +105,10 @@ def _node(
     addresses: dict[str, str],
     catalog: Catalog,
     place: tuple[str, int] | None,
+    reserve: s.Reserve,
 ) -> m.Node:
     declared = shape(group, override, catalog)
+    cores, memory_gib = reserve.cores, reserve.memory_gib
     (_, address), *others = addresses.items()  # its own first
     return m.Node(
         name=name,
@@ -120,6 +125,8 @@ def _node(
         rack=place[0] if place else None,
         rack_u=place[1] if place else None,
         addresses=dict(others),
+        reserve_cores=usual_cores(declared.sockets, declared.cores_per_socket) if cores is None else cores,
+        reserve_memory_mib=usual_memory_mib(declared.memory_gib) if memory_gib is None else memory_gib * 1024,
     )
 
 
@@ -183,8 +190,6 @@ def _pytorch(blueprint: s.Blueprint, catalog: Catalog) -> m.PyTorch | None:
 def _slurm(slurm: s.Slurm, workers: list[str], fabrics: Sequence[Fabric]) -> m.Slurm:
     return m.Slurm(
         controller=slurm.controller,
-        reserve_cores=slurm.reserve.cores,
-        reserve_memory_mib=slurm.reserve.memory_gib * 1024,
         enforce=slurm.enforce,
         partitions=tuple(
             m.Partition(name, select(partition.nodes, workers), partition.default, partition.max_time.upper())

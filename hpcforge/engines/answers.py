@@ -7,18 +7,18 @@ and says so, and nothing of the answer goes any further.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal, NotRequired, TypedDict
+from importlib import import_module
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NotRequired, TypedDict, get_type_hints
 
-from hpcforge.engines.fits import Line, MisfitError, Within, fits
+from hpcforge.engines.fits import MisfitError, fits
 from hpcforge.engines.lines import CUT, LAST_EVENTS, MAX_LINE_BYTES, complaint, parse_event
+from hpcforge.kinds import KINDS
+from hpcforge.wire import Count, Line, Path, Within, Word
 
 Json = dict[str, Any]
 
 MAX_RUN = 10**9  # a run a second would need thirty years to get there
 
-Word = Annotated[str, Line(300)]  # a role, unit, package, state, version, user@host
-Path = Annotated[str, Line(4096)]
-Count = Annotated[int, Within(0, 2**53)]
 RunNumber = Annotated[int, Within(0, MAX_RUN)]
 TimeS = Annotated[float, Within(0, 1e11)]  # since 1970: up to the year 5138
 SpanS = Annotated[float, Within(0, 1e9)]
@@ -48,37 +48,7 @@ class NoFacts(TypedDict):
     time_s: NotRequired[TimeS]
 
 
-_Kind = Literal["file", "directory", "symlink", "other", "unsafe"] | None
-
-
-class Directory(TypedDict):
-    """A directory that is not as wanted."""
-
-    path: Path
-    exists: bool
-    kind: _Kind
-    mode: Word | None
-    owner: Word | None
-    group: Word | None
-
-
-class File(Directory):
-    """A file that is not as wanted, with what is in it."""
-
-    digest: Word | None
-    text: str | None
-    written: Word | None
-
-
-class Account(TypedDict):
-    """An account that is not as wanted."""
-
-    name: Word
-    exists: bool
-    uid: int | None
-    gid: int | None
-    home: Path | None
-    shell: Path | None
+_Disruption = Literal["none", "restart", "drain", "reboot", "destroys-data"]
 
 
 class Unit(TypedDict):
@@ -110,31 +80,54 @@ class Goes(TypedDict):
     by: list[Word]
 
 
-class Difference(TypedDict):
-    """A role of which something is not as wanted."""
+class Obstacle(TypedDict):
+    """Something that is in the way of what is wanted."""
 
+    kind: Word
+    name: Path
+    why: str
+
+
+class _Difference(TypedDict):
     role: Word
     packages: list[Word]
     removes: list[Goes]
     unforeseen: list[Word]
-    directories: list[Directory]
-    files: list[File]
-    accounts: list[Account]
     units: list[Unit]
     checks: list[FailedCheck]
     opaque: OldOpaque | None
     reboot: bool
+    obstacles: list[Obstacle]
 
 
-class Surplus(TypedDict):
-    """What the receipt owns of a role and nobody wants any more."""
+class Stays(TypedDict):
+    """What stays on the node of what goes, and why."""
 
-    files: NotRequired[list[Path]]
-    directories: NotRequired[list[Path]]
+    kind: Word
+    names: list[Path]
+    why: str
+
+
+class _Surplus(TypedDict):
     units: NotRequired[list[Word]]
     packages: NotRequired[list[Word]]
-    accounts: NotRequired[list[Word]]
+    trees: NotRequired[list[Path]]
+    stays: NotRequired[list[Stays]]
+    disrupts: NotRequired[_Disruption]
     on_remove: Literal["keep", "stop", "purge"]
+
+
+if TYPE_CHECKING:
+    Difference = _Difference
+    Surplus = _Surplus
+else:  # with every kind of resource
+    _FOUND = {name: list[import_module(f"hpcforge.kinds.{name}").FOUND] for name in KINDS}
+    # A role of which something is not as wanted.
+    Difference = TypedDict("Difference", {**get_type_hints(_Difference, include_extras=True), **_FOUND})
+    # What the receipt owns of a role and nobody wants any more.
+    Surplus = TypedDict(
+        "Surplus", {**get_type_hints(_Surplus, include_extras=True), **dict.fromkeys(KINDS, NotRequired[list[Path]])}
+    )
 
 
 class Receipt(TypedDict):
@@ -246,6 +239,10 @@ class _Warning(TypedDict):
     detail: str
 
 
+class _Remains(TypedDict):
+    stays: list[Stays]
+
+
 class _Failed(TypedDict):
     role: Word | None
     kind: Word
@@ -291,6 +288,7 @@ EVENTS: dict[str, Any] = {
     "changed": _Changed,
     "progress": _Progress,
     "warning": _Warning,
+    "remains": _Remains,
     "failed": _Failed,
     "skipped": _Skipped,
     "role_done": _RoleDone,

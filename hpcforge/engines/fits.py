@@ -10,29 +10,15 @@ from __future__ import annotations
 
 import types
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from functools import cache
 from typing import Annotated, Any, Literal, NotRequired, Union, get_args, get_origin, get_type_hints, is_typeddict
+
+from hpcforge.wire import Line, Within
 
 _EXACT = 2**53
 _SHOWN = 40  # characters of a key or value in what is said
 
 Check = Callable[[Any], None]
-
-
-@dataclass(frozen=True)
-class Within:
-    """A number from `low` to `high`."""
-
-    low: float
-    high: float
-
-
-@dataclass(frozen=True)
-class Line:
-    """Text of one line that can be printed as it is, of at most so many characters."""
-
-    most: int
 
 
 class MisfitError(ValueError):
@@ -73,7 +59,7 @@ def fits(kind: Any) -> Check:
         hints = get_type_hints(kind, include_extras=True)
         optional = {key for key, hint in hints.items() if get_origin(hint) is NotRequired}
         items = {key: fits(get_args(hint)[0] if key in optional else hint) for key, hint in hints.items()}
-        return _record(items, frozenset(items) - optional if kind.__total__ else frozenset())
+        return _record(items, kind.__required_keys__ - optional)
     return _PLAIN[kind]
 
 

@@ -11,7 +11,8 @@ from typing import Any
 MAX_LINE_BYTES = 8 * 2**20  # an "observed" event carries old texts of up to 256 KiB each
 CUT = " [cut here: the line goes on]"
 LAST_EVENTS = frozenset({"observed", "done", "no_python", "no_root"})
-NODE_EVENTS = LAST_EVENTS | {"changed", "progress", "failed", "skipped", "role_done", "warning", "lease", "log"}
+_ON_THE_WAY = {"changed", "progress", "failed", "skipped", "role_done", "warning", "remains", "lease", "log"}
+NODE_EVENTS = LAST_EVENTS | _ON_THE_WAY
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 

@@ -242,7 +242,7 @@ def _share(quantity: float | None, item: Item) -> float | None:
 
 
 def _survives(room: Room, one: Loaded) -> bool | None:
-    if not surviving(room) or not one.rack.spec.feeds or limits.pdu_w(room, one.rack) is None:
+    if not surviving(room) or not one.rack.spec.feeds or not limits.pdus_known(room, one.rack):
         return None
     if one.load.stranded or worst_loss(room, one):
         return False
@@ -253,29 +253,29 @@ def _pdus(room: Room, one: Loaded) -> tuple[d.PduLoad, ...]:
     rack, load, pdu = one.rack, one.load, one.rack.pdu
     if pdu is None:
         return ()
-    limit_w, limit_a = limits.pdu_w(room, rack), limits.pdu_a(room, rack)
-    shown = pdu.volts is not None and (pdu.phases == 1 or pdu.wiring is not None)
+    at = {feed: limits.pdu_volts(room, rack, feed) for feed in rack.spec.feeds}
+    shown = pdu.phases == 1 or pdu.wiring is not None
     return tuple(
         d.PduLoad(
             name=name,
             model=rack.spec.pdu or "",
-            feed=rack.spec.feeds[index],
+            feed=feed,
             load_w=load.pdu_w[index],
-            limit_w=limit_w,
-            load_w_one_lost=max(map(sum, load.without_another(index, rack.spec.feeds[index]))),
+            limit_w=limits.pdu_w(room, rack, feed),
+            load_w_one_lost=max(map(sum, load.without_another(index, feed))),
             phases=_phases(
                 load.phases[index],
-                load.without_another(index, rack.spec.feeds[index]),
-                pdu.volts or 1,
+                load.without_another(index, feed),
+                volts,
                 pdu.wiring,
-                limit_a,
+                limits.pdu_a(room, rack),
             )
-            if shown
+            if shown and (volts := at[feed]) is not None
             else (),
             outlets_used=load.inlets[index],
             outlets=None if pdu.outlets is None else {str(kind): count for kind, count in pdu.outlets.items()},
         )
-        for index, name in enumerate(pdu_names(rack))
+        for index, (name, feed) in enumerate(zip(pdu_names(rack), rack.spec.feeds, strict=True))
     )
 
 

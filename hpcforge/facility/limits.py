@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from math import isclose, sqrt
 
+from hpcforge.blueprint.hardware import Pdu
 from hpcforge.blueprint.site import Feed
 from hpcforge.facility import units
 from hpcforge.facility.room import Rack, Room
@@ -11,20 +12,36 @@ from hpcforge.facility.room import Rack, Room
 _TOLERANCE = 0.05  # nominal voltages of one system are spelled 400, 415 or 208, 200
 
 
-def pdu_w(room: Room, rack: Rack) -> float | None:
-    """Continuous power of each PDU of a rack, W; None where it is not known."""
-    pdu = rack.pdu
-    if pdu is None or room.derating is None or pdu.volts is None or pdu.amps is None or pdu.phases is None:
+def pdu_volts(room: Room, rack: Rack, feed: str) -> float | None:
+    """Voltage that arrives at a rack's PDU on a feed, V: the feed's, whatever the PDU is made for; None: not known.
+
+    Line to line of three phases; of a PDU of one phase what it hangs between. None also where it does not fit the feed.
+    """
+    how = hangs(rack, room.feeds[feed])
+    if how is None:
         return None
-    return units.breaker_w(pdu.volts, pdu.amps, pdu.phases, room.derating)
+    return room.feeds[feed].volts / (sqrt(3) if how == "line-neutral" else 1)
 
 
-def pdu_terms(room: Room, rack: Rack) -> str:
+def pdu_w(room: Room, rack: Rack, feed: str) -> float | None:
+    """Continuous power of a rack's PDU on a feed, W; None where it is not known."""
+    pdu, volts = rack.pdu, pdu_volts(room, rack, feed)
+    if pdu is None or room.derating is None or volts is None or pdu.amps is None or pdu.phases is None:
+        return None
+    return units.breaker_w(volts, pdu.amps, pdu.phases, room.derating)
+
+
+def pdu_terms(room: Room, rack: Rack, feed: str) -> str:
     """How `pdu_w` came about."""
-    pdu = rack.pdu
-    if pdu is None or room.derating is None or pdu.volts is None or pdu.amps is None or pdu.phases is None:
+    pdu, volts = rack.pdu, pdu_volts(room, rack, feed)
+    if pdu is None or room.derating is None or volts is None or pdu.amps is None or pdu.phases is None:
         return "not known"
-    return units.breaker_terms(pdu.volts, pdu.amps, pdu.phases, room.derating)
+    return units.breaker_terms(volts, pdu.amps, pdu.phases, room.derating)
+
+
+def pdus_known(room: Room, rack: Rack) -> bool:
+    """Tell whether it is known what each of a rack's PDUs carries."""
+    return all(pdu_w(room, rack, feed) is not None for feed in rack.spec.feeds)
 
 
 def pdu_a(room: Room, rack: Rack) -> float | None:
@@ -54,18 +71,22 @@ def feed_a(room: Room, feed: Feed) -> float | None:
     return None if limit is None else limit / (feed.volts * (sqrt(3) if feed.phases == 3 else 1))
 
 
-def outlet_volts(rack: Rack) -> float | None:
-    """Voltage at a PDU's outlets, V."""
-    pdu = rack.pdu
-    if pdu is None or pdu.volts is None or pdu.phases is None or (pdu.phases == 3 and pdu.wiring is None):
+def outlet_volts(room: Room, rack: Rack, feed: str) -> float | None:
+    """Voltage at the outlets of a rack's PDU on a feed, V."""
+    pdu, volts = rack.pdu, pdu_volts(room, rack, feed)
+    if pdu is None or volts is None or (pdu.phases == 3 and pdu.wiring is None):
         return None
-    return pdu.volts / sqrt(3) if pdu.phases == 3 and pdu.wiring == "wye" else pdu.volts
+    return volts / sqrt(3) if pdu.phases == 3 and pdu.wiring == "wye" else volts
 
 
 def hangs(rack: Rack, feed: Feed) -> str | None:
     """How a rack's PDUs hang on a feed: on all its phases, between a line and neutral, or two lines; None: not."""
-    pdu = rack.pdu
-    if pdu is None or pdu.volts is None or pdu.phases is None:
+    return None if rack.pdu is None else fits(rack.pdu, feed)
+
+
+def fits(pdu: Pdu, feed: Feed) -> str | None:
+    """The same of a model of PDU."""
+    if pdu.volts is None or pdu.phases is None:
         return None
     if pdu.phases == feed.phases and isclose(pdu.volts, feed.volts, rel_tol=_TOLERANCE):
         return "all"

@@ -8,7 +8,7 @@ from hpcforge.blueprint.hardware import Outlet
 from hpcforge.facility import limits
 from hpcforge.facility.loads import Loaded, Loads
 from hpcforge.facility.rack_rules import fold_racks, power_terms
-from hpcforge.facility.room import Room
+from hpcforge.facility.room import Rack, Room
 from hpcforge.facility.rules import Breach, not_checked
 from hpcforge.facility.units import amperes, apart, kw, line_amps
 
@@ -41,30 +41,39 @@ def _fits(room: Room, one: Loaded) -> Breaches:
         if limits.hangs(rack, feed) is None:
             sums = f"{pdu.volts:g} V, phases: {pdu.phases}, but the feed has {feed.volts:g} V, phases: {feed.phases}"
             where = (*rack.loc, "feeds", index)
-            yield Breach("POWER-014", where, f"RACKS: {rack.spec.pdu} does not fit feed {name}", sums, "another PDU")
+            fitting = [model for model, other in room.catalog.pdus.items() if limits.fits(other, feed)]
+            hint = f"a PDU that fits: {', '.join(fitting)}" if fitting else "a PDU for this voltage, under `parts.pdus`"
+            yield Breach("POWER-014", where, f"RACKS: {rack.spec.pdu} does not fit feed {name}", sums, hint)
+
+
+def _misfits(room: Room, rack: Rack) -> bool:
+    """Tell whether a PDU of a rack does not fit its feed, so that nothing else is said of it."""
+    known = rack.pdu is not None and rack.pdu.volts is not None and rack.pdu.phases is not None
+    return known and any(limits.hangs(rack, room.feeds[feed]) is None for feed in rack.spec.feeds)
 
 
 def _pdu(room: Room, one: Loaded) -> Breaches:
     """PDUs and their phases with all feeds."""
-    rack, limit = one.rack, limits.pdu_w(room, one.rack)
-    if not rack.spec.feeds:
+    rack, feeds = one.rack, one.rack.spec.feeds
+    if not feeds or _misfits(room, rack):
         return
     where = (*rack.loc, "pdu")
-    if limit is None:
+    if not limits.pdus_known(room, rack):
         missing = (
             "no derating of breakers is given" if room.derating is None else f"no published rating of {rack.spec.pdu}"
         )
         yield not_checked("POWER-001", where, f"RACKS: {missing}", "derating under site.power: 0.8 under NEC")
         return
-    heaviest = max(range(len(rack.spec.feeds)), key=lambda pdu: one.load.pdu_w[pdu])
-    load = one.load.pdu_w[heaviest]
+    bounds = [limits.pdu_w(room, rack, feed) or 0.0 for feed in feeds]
+    heaviest = max(range(len(feeds)), key=lambda pdu: one.load.pdu_w[pdu] / bounds[pdu])
+    load, limit = one.load.pdu_w[heaviest], bounds[heaviest]
     if above(load, limit):
         said, most = apart(kw, load, limit)
-        sums = f"{said} > {most} = {limits.pdu_terms(room, rack)}: {too_much(load, limit)}"
-        message = f"RACKS: the PDU on feed {rack.spec.feeds[heaviest]} is overloaded"
+        sums = f"{said} > {most} = {limits.pdu_terms(room, rack, feeds[heaviest])}: {too_much(load, limit)}"
+        message = f"RACKS: the PDU on feed {feeds[heaviest]} is overloaded"
         yield Breach("POWER-001", where, message, sums, "larger PDUs, more of them, or fewer nodes in the rack")
     elif (phase := _overloaded(room, one, one.load.phases)) is not None:
-        message = f"RACKS: a phase of the PDU on feed {rack.spec.feeds[phase[0]]} is overloaded"
+        message = f"RACKS: a phase of the PDU on feed {feeds[phase[0]]} is overloaded"
         yield Breach("POWER-002", where, message, _phase_terms(room, one, *phase[1:]), "larger PDUs, or fewer nodes")
     elif rack.pdu and rack.pdu.phases == 3 and rack.pdu.wiring is None:
         yield not_checked("POWER-002", where, f"RACKS: no published wiring of {rack.spec.pdu}")
@@ -73,20 +82,21 @@ def _pdu(room: Room, one: Loaded) -> Breaches:
 def _overloaded(room: Room, one: Loaded, loads: Loads) -> tuple[int, int, float] | None:
     """The phase of a PDU that is farthest above its current: PDU, phase, A."""
     limit = limits.pdu_a(room, one.rack)
-    found = [(amps, pdu, line) for pdu, line, amps in pdu_amps(one, loads) if limit and above(amps, limit)]
+    found = [(amps, pdu, line) for pdu, line, amps in pdu_amps(room, one, loads) if limit and above(amps, limit)]
     if not found:
         return None
     amps, pdu, line = max(found)
     return pdu, line, amps
 
 
-def pdu_amps(one: Loaded, loads: Loads) -> Iterator[tuple[int, int, float]]:
+def pdu_amps(room: Room, one: Loaded, loads: Loads) -> Iterator[tuple[int, int, float]]:
     """Yield PDU, line and current, A, where it is known how phases are loaded."""
     pdu = one.rack.pdu
-    if pdu is None or pdu.volts is None or (pdu.phases == 3 and pdu.wiring is None):
+    if pdu is None or (pdu.phases == 3 and pdu.wiring is None):
         return
-    for index, phases in enumerate(loads):
-        for line, amps in enumerate(line_amps(phases, pdu.volts, pdu.wiring)):
+    for index, (feed, phases) in enumerate(zip(one.rack.spec.feeds, loads, strict=True)):
+        volts = limits.pdu_volts(room, one.rack, feed)
+        for line, amps in enumerate(line_amps(phases, volts, pdu.wiring) if volts else ()):
             yield index, line, amps
 
 
@@ -99,8 +109,8 @@ def _phase_terms(room: Room, one: Loaded, line: int, amps: float) -> str:
 
 
 def _survives(room: Room, one: Loaded) -> Breaches:
-    rack, limit = one.rack, limits.pdu_w(room, one.rack)
-    if not surviving(room) or not rack.spec.feeds or limit is None:
+    rack = one.rack
+    if not surviving(room) or not rack.spec.feeds or not limits.pdus_known(room, rack):
         return
     found = worst_loss(room, one)
     if found is None:
@@ -118,33 +128,41 @@ def surviving(room: Room) -> bool:
 
 def worst_loss(room: Room, one: Loaded) -> tuple[str, str] | None:
     """The loss of a feed that a rack's PDUs do not carry, and the arithmetic; None: they carry all of them."""
-    rack, limit, found = one.rack, limits.pdu_w(room, one.rack) or 0.0, []
+    rack, feeds, found = one.rack, one.rack.spec.feeds, []
+    bounds = [limits.pdu_w(room, rack, feed) or 0.0 for feed in feeds]
     for lost, loads in one.load.lost.items():
-        left = [index for index, feed in enumerate(rack.spec.feeds) if feed != lost]
-        there = limit * len(left)
+        left = [index for index, feed in enumerate(feeds) if feed != lost]
+        there = sum(bounds[index] for index in left)
         carried = sum(map(sum, loads))
-        most = max((sum(loads[index]) for index in left), default=0.0)
+        fullest = max(left, key=lambda index: sum(loads[index]) / bounds[index], default=None)
         if left and above(carried, there):
             said, bound = apart(kw, carried, there)
             whole = f"{power_terms(one)} = " if not above(one.load.power_w, carried) else ""
-            sums = f"{whole}{said} on RACKS > {bound} = {_left(rack.spec.feeds, lost)}"
-            sums += f" x {limits.pdu_terms(room, rack)}: {too_much(carried, there)}"
+            sums = f"{whole}{said} on RACKS > {bound} = {_left(room, rack, lost)}: {too_much(carried, there)}"
             found.append((carried - there, lost, sums))
-        elif left and above(most, limit):
-            said, bound = apart(kw, most, limit)
-            sums = f"{said} on one PDU > {bound} = {limits.pdu_terms(room, rack)}: {too_much(most, limit)}"
-            found.append((most - limit, lost, sums))
+        elif fullest is not None and above(most := sum(loads[fullest]), bounds[fullest]):
+            said, bound = apart(kw, most, bounds[fullest])
+            terms = limits.pdu_terms(room, rack, feeds[fullest])
+            sums = f"{said} on one PDU > {bound} = {terms}: {too_much(most, bounds[fullest])}"
+            found.append((most - bounds[fullest], lost, sums))
         elif phase := _overloaded(room, one, loads):
             found.append((0.0, lost, _phase_terms(room, one, *phase[1:])))
     worst = max(found, key=lambda entry: entry[0], default=None)
     return (worst[1], worst[2]) if worst else None
 
 
-def _left(feeds: tuple[str, ...], lost: str) -> str:
-    """`2 feeds`, or `4 PDUs on 2 feeds`."""
-    left = [feed for feed in feeds if feed != lost]
-    count = f"{len(set(left))} feed{'s' * (len(set(left)) != 1)}"
-    return count if len(left) == len(set(left)) else f"{len(left)} PDUs on {count}"
+def _left(room: Room, rack: Rack, lost: str) -> str:
+    """`2 feeds x 0.8 x ...`, or `4 PDUs on 2 feeds x 0.8 x ...`; of feeds that differ in voltage one term each."""
+    alike: dict[str, list[str]] = {}
+    for feed in rack.spec.feeds:
+        if feed != lost:
+            alike.setdefault(limits.pdu_terms(room, rack, feed), []).append(feed)
+    return " + ".join(f"{_pdus_on(feeds)} x {terms}" for terms, feeds in alike.items())
+
+
+def _pdus_on(feeds: list[str]) -> str:
+    count = f"{len(set(feeds))} feed{'s' * (len(set(feeds)) != 1)}"
+    return count if len(feeds) == len(set(feeds)) else f"{len(feeds)} PDUs on {count}"
 
 
 def _supplies(room: Room, one: Loaded) -> Breaches:
@@ -218,18 +236,20 @@ def outlets_lacking(inlets: Mapping[str, int], outlets: Mapping[Outlet, int]) ->
     return tuple(lacking)
 
 
-def _volts(_: Room, one: Loaded) -> Breaches:
-    rack, volts = one.rack, limits.outlet_volts(one.rack)
-    if volts is None or not rack.spec.feeds:
-        return
-    for label, psu in {item.load.label: item.load.psu for item in one.items}.items():
-        if psu is None or psu.volts_min is None or psu.volts_max is None:
-            continue
-        if not psu.volts_min <= round(volts) <= psu.volts_max:
-            root = f" = {rack.pdu.volts:g} V / sqrt(3)" if rack.pdu and rack.pdu.wiring == "wye" else ""
-            sums = f"{volts:.0f} V{root} is outside {psu.volts_min:g} to {psu.volts_max:g} V"
-            message = f"RACKS: the supplies of {label} do not take the voltage of {rack.spec.pdu}"
-            yield Breach("POWER-009", (*rack.loc, "pdu"), message, sums, "a PDU of another voltage or wiring")
+def _volts(room: Room, one: Loaded) -> Breaches:
+    rack = one.rack
+    at = {feed: limits.outlet_volts(room, rack, feed) for feed in rack.spec.feeds}
+    supplies = {item.load.label: item.load.psu for item in one.items}
+    for volts, feed in {volts: feed for feed, volts in reversed(at.items()) if volts is not None}.items():
+        for label, psu in supplies.items():
+            if psu is None or psu.volts_min is None or psu.volts_max is None:
+                continue
+            if not psu.volts_min <= round(volts) <= psu.volts_max:
+                whole = room.feeds[feed].volts
+                root = f" = {whole:g} V / sqrt(3)" if volts < whole else ""
+                sums = f"{volts:.0f} V{root} is outside {psu.volts_min:g} to {psu.volts_max:g} V"
+                message = f"RACKS: the supplies of {label} do not take the voltage of {rack.spec.pdu} on feed {feed}"
+                yield Breach("POWER-009", (*rack.loc, "pdu"), message, sums, "a PDU of another voltage or wiring")
 
 
 def _balance(room: Room, one: Loaded) -> Breaches:

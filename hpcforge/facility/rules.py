@@ -211,8 +211,8 @@ _ALL = (
         "POWER-001",
         "error",
         "a PDU carries its load",
-        "Maximum load of all that hangs on a PDU against derating x sqrt(3) x V x A (one phase: derating x V x A). A "
-        "machine's load is shared equally by its supplies.",
+        "Maximum load of all that hangs on a PDU against derating x sqrt(3) x V x A (one phase: derating x V x A), "
+        "with the feed's V, whatever the PDU is made for. A machine's load is shared equally by its supplies.",
         "Larger PDUs, more of them, or fewer nodes in the rack.",
     ),
     Rule(
@@ -272,7 +272,8 @@ _ALL = (
         "POWER-009",
         "error",
         "outlets have a voltage that supplies accept",
-        "Voltage at the PDU's outlets (line to neutral with wiring wye) against the range of the supplies.",
+        "Voltage at the PDU's outlets, from the feed's (line to neutral with wiring wye), against the range of the "
+        "supplies.",
         "A PDU with other wiring, or a feed of another voltage.",
     ),
     Rule(

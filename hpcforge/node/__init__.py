@@ -52,9 +52,10 @@ clock, and how long ago the lease was taken and the last heartbeat came.
 "removes": [package, ...], "directories", "files": [File + {"content_base64": text | null}], "accounts", "units":
 [{"name", "actions": ["enable",
 "start" | "restart" | "refresh"], "refresh": [command, ...]}], "checks": [Check], "owns": {"files": [path, ...],
-"directories": [path, ...], "units": [name, ...], "accounts": [name, ...], "on_remove"}, "guard": {"id", "revert_s"},
-"reboot": bool}`; keys may be absent. Null content: only mode or owner are to be changed. `owns` is all that the role
-wants on this node, changed or not; what is changed is owned anyway.
+"directories": [path, ...], "units": [name, ...], "accounts": [name, ...], "trees": [path, ...], "on_remove", "leaves":
+[{"path", "why"}], "disrupts"}, "guard": {"id", "revert_s"}, "reboot": bool}`; keys may be absent. Null content: only
+mode or owner are to be changed. `owns` is all that the role wants on this node, changed or not; what is changed is
+owned anyway. `trees` are paths that its opaque work makes, `leaves` what stays when it goes.
 
 *prepare* goes through all roles at once: accounts; early files; one package transaction with service starts held;
 directories; files. `restarts` are remembered on the node before a file changes, so that a run that is cut off between
@@ -66,10 +67,13 @@ opaque work was done.
 
 *remove* takes away what the receipt (`hpcforge.node.receipt`) says is ours: units go back to what they were before us,
 files get their old content back or are deleted, packages that are listed are purged, accounts are locked and never
-deleted, directories that we made go if they are empty. A `Surplus` is `{"role", "files": [path, ...], "directories":
-[path, ...], "units": [name, ...], "packages": [name, ...], "accounts": [name, ...], "on_remove", "wanted": bool,
-"guard"}`; with `on_remove` *keep* they are only forgotten; `wanted`: the role itself is still to be on this node, with
-less. `leave`: everything that the receipt has, and then the receipt.
+deleted, trees that were not there before their role's opaque work go with all that is in them, directories that we made
+go if they are empty. A `Surplus` is `{"role", "files": [path, ...], "directories": [path, ...], "trees": [path, ...],
+"units": [name, ...], "packages": [name, ...], "accounts": [name, ...], "on_remove", "disrupts", "stays": [Stays],
+"wanted": bool, "guard"}`; with `on_remove` *keep* they are only forgotten; `wanted`: the role itself is still to be on
+this node, with less. `leave`: everything that the receipt has, and then the receipt. A `Stays` is `{"kind", "names",
+"why"}`: in a `Surplus` what will not be removed by what the receipt says, in *remains* what is there still after all
+was removed; that event does not come where the receipt had nothing.
 
 *guard*: before the first change of such a role a timer is armed on the node that puts back what was there before the
 request and restarts the units that were restarted, unless *confirm* comes over a new connection within `revert_s` of
@@ -96,6 +100,7 @@ Answers, one JSON object a line, the last one always `done`::
     {"event": "changed",  "role", "kind": "package|directory|file|account|unit|opaque", "name", "detail"}
     {"event": "progress", "role", "detail"}
     {"event": "warning",  "detail"}
+    {"event": "remains",  "stays": [Stays]}
     {"event": "failed",   "role", "kind", "name", "error"}
     {"event": "skipped",  "role", "because": "role"}
     {"event": "role_done", "role"}      in finish: its units run and its checks pass
@@ -117,10 +122,12 @@ A `Difference` has a role, of which something is not as wanted, and under each k
 "directories": [{"path", "exists", "kind", "mode", "owner", "group"}], "files":
 [{"path", "exists", "kind", "digest", "mode", "owner", "group", "text", "written"}], "accounts": [{"name", "exists",
 "uid", "gid", "home", "shell"}], "units": [{"name", "enabled", "active", "restart_pending"}], "checks": [{"name",
-"detail"}], "opaque": {"digest": old | null} | null, "reboot": due}`. All keys are there. `kind` is `file`,
+"detail"}], "opaque": {"digest": old | null} | null, "reboot": due, "obstacles": [{"kind", "name", "why"}]}`. All keys
+are there. `kind` is `file`,
 `directory`, `symlink`, `other`, `unsafe` (somebody other than root could redirect the path; converge refuses it) or
 null. `text` is the old content, null for a secret, for what is not UTF-8 and for more than 256 KiB; `written` is the
-digest of what we last wrote there, or null. `active` is the unit's state as systemd says it.
+digest of what we last wrote there, or null. `active` is the unit's state as systemd says it. `obstacles` are
+accounts, directories and files that converge would refuse to make so, as things are now.
 
 `removes` are packages that apt would remove to install what is missing, each with what it goes for; `unforeseen` are
 missing packages of which apt cannot say yet, as its lists do not have them. In a `Work` they are what the plan showed:

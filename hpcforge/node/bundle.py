@@ -13,44 +13,52 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from hpcforge.kinds import KINDS
 from hpcforge.node.contact import FIRST_CONTACT
 from hpcforge.node.main import LASTING, VERBS
 
 MODULES = (
-    "start",
-    "main",
-    "events",
-    "commands",
-    "facts",
-    "names",
-    "paths",
-    "files",
-    "receipt",
-    "lock",
-    "apart",
-    "others",
-    "originals",
-    "ownership",
-    "space",
-    "guard",
-    "remove",
-    "accounts",
-    "dpkg",
-    "simulate",
-    "apt",
-    "starts",
-    "packages",
-    "units",
-    "checks",
-    "observe",
-    "converge",
-    "reboot",
-    "records",
-    "lease",
+    "hpcforge.node.start",
+    "hpcforge.node.main",
+    "hpcforge.node.events",
+    "hpcforge.node.commands",
+    "hpcforge.node.facts",
+    "hpcforge.node.names",
+    "hpcforge.node.paths",
+    "hpcforge.node.unix",
+    "hpcforge.node.files",
+    "hpcforge.node.receipt",
+    "hpcforge.node.lock",
+    "hpcforge.node.apart",
+    "hpcforge.node.others",
+    "hpcforge.node.originals",
+    "hpcforge.node.trees",
+    "hpcforge.node.remains",
+    "hpcforge.node.ownership",
+    "hpcforge.node.space",
+    "hpcforge.node.guard",
+    "hpcforge.node.remove",
+    "hpcforge.node.dpkg",
+    "hpcforge.node.simulate",
+    "hpcforge.node.apt",
+    "hpcforge.node.starts",
+    "hpcforge.node.packages",
+    "hpcforge.node.units",
+    "hpcforge.node.checks",
+    "hpcforge.node.observe",
+    "hpcforge.node.converge",
+    "hpcforge.node.reboot",
+    "hpcforge.node.records",
+    "hpcforge.node.lease",
+    "hpcforge.kinds",
+    "hpcforge.node.kinds",
+    *(f"hpcforge.node.kinds.{kind}" for kind in KINDS),
 )
 
+_ROOT = Path(__file__).parent.parent.parent
 _PACKAGE = "hpcforge.node."
-_IMPORT = re.compile(r"^ *from hpcforge\.node(?:\.(\w+))? import (\([^)]*\)|[^\n#]*)", re.MULTILINE)
+_ACTS = "hpcforge.node.kinds"
+_IMPORT = re.compile(r"^ *from (hpcforge\.(?:node|kinds)\S*) import (\([^)]*\)|[^\n#]*)", re.MULTILINE)
 
 # Without line breaks, so that any login shell passes it on.
 LOADER = (
@@ -62,28 +70,33 @@ LOADER = (
 @cache
 def sources() -> Mapping[str, str]:
     """Sources of the modules that travel, by their full name."""
-    folder = Path(__file__).parent
-    return {_PACKAGE + name: (folder / f"{name}.py").read_text("utf-8") for name in MODULES}
+    return {name: _file(name).read_text("utf-8") for name in MODULES}
 
 
 @cache
 def needed(verb: str) -> Mapping[str, str]:
     """Those of them that a request of this verb can come to import."""
-    roots = {module for (known, _), (module, _) in VERBS.items() if known == verb} or set(MODULES)
+    roots = {_PACKAGE + module for (known, _), (module, _) in VERBS.items() if known == verb} or set(MODULES)
     found: set[str] = set()
-    left = {"start", "main", *roots, *(("apart",) if verb in LASTING else ())}
+    left = {_PACKAGE + "start", _PACKAGE + "main", *roots, *((_PACKAGE + "apart",) if verb in LASTING else ())}
     while left:
         name = left.pop()
         found.add(name)
         left |= _imports(name) - found
-    return {name: text for name, text in sources().items() if name.removeprefix(_PACKAGE) in found}
+    return {name: text for name, text in sources().items() if name in found}
+
+
+def _file(module: str) -> Path:
+    path = _ROOT / module.replace(".", "/")
+    return path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
 
 
 def _imports(name: str) -> set[str]:
-    pairs = _IMPORT.findall(sources()[_PACKAGE + name])
-    words = {word for module, several in pairs for word in ([module] if module else re.findall(r"\w+", several))}
+    found = {f"{_ACTS}.{kind}" for kind in KINDS} if name == _ACTS else set()
+    for module, several in _IMPORT.findall(sources()[name]):
+        found |= {module, *(f"{module}.{word}" for word in re.findall(r"\w+", several))}
     # What main imports for another verb is not wanted; the rest of what may be asked for lies in its table.
-    return words & set(MODULES) - ({"apart"} if name == "main" else set())
+    return found & set(MODULES) - ({_PACKAGE + "apart"} if name == _PACKAGE + "main" else set())
 
 
 def payload(request: Mapping[str, Any]) -> str:

@@ -2,32 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Optional
+from collections.abc import Iterator, Mapping, Sequence
 
-from hpcforge.node import (
-    accounts,
-    checks,
-    dpkg,
-    files,
-    guard,
-    lock,
-    originals,
-    ownership,
-    packages,
-    receipt,
-    space,
-    starts,
-    units,
-)
+from hpcforge.kinds import TABLE, Kind
+from hpcforge.node import checks, dpkg, guard, lock, ownership, packages, receipt, space, starts, units
 from hpcforge.node.events import Json, NodeError, Report
+from hpcforge.node.kinds import acts
 from hpcforge.node.receipt import Receipt
-
-Act = Callable[[Json], Optional[str]]
 
 
 def prepare(request: Json, report: Report) -> None:
-    """Accounts, early files, packages, directories, files: all roles, a phase at a time."""
+    """What is early, packages, the rest: all roles, a kind at a time."""
     work: list[Json] = request["work"]
     space.check(work)
     with lock.held(request, "converge, prepare"):
@@ -38,16 +23,13 @@ def prepare(request: Json, report: Report) -> None:
         remembered = ownership.intend(remembered, work, lacking)
         receipt.save(remembered)  # before the first change, so that a run that is cut off leaves nothing unowned
         starts.release()  # what a killed run may have left
-        _refuse_unkept(work, remembered, report)
-        _each(work, "accounts", report)
-        _arm(work, _early, report)
-        sources = _each(work, "files", report, _early)
-        absent = _install(work, lacking, any(path.startswith("/etc/apt/") for path in sources), report)
+        _refuse_obstructed(work, remembered, report)
+        changed = _put(work, report, early=True)
+        fresh = any(kind.sources or name.startswith("/etc/apt/") for kind, name in changed)
+        absent = _install(work, lacking, fresh, report)
         remembered = ownership.without_packages(remembered, absent)
         receipt.save(remembered)
-        _each(work, "directories", report)
-        _arm(work, _late, report)
-        _each(work, "files", report, _late)
+        _put(work, report, early=False)
         remembered = ownership.written(remembered, [role for role in work if report.is_well(role)])
         receipt.save(remembered)
         _end_guarded(work, remembered, report)
@@ -82,59 +64,51 @@ def record(request: Json, report: Report) -> None:
     report.changed(request["role"], "opaque", request["role"], f"digest {request['digest'][:12]}")
 
 
-_KINDS: Mapping[str, tuple[str, Act]] = {
-    "accounts": ("account", accounts.put),
-    "directories": ("directory", files.put_directory),
-    "files": ("file", files.put_file),
-}
-
-
-def _each(work: Sequence[Json], key: str, report: Report, chosen: Callable[[Json], bool] = bool) -> list[str]:
-    """Act on one kind of resource of every role that may go on; names of those that changed."""
-    kind, act = _KINDS[key]
-    changed = []
+def _refuse_obstructed(work: Sequence[Json], remembered: Receipt, report: Report) -> None:
+    """A role whose resources something is in the way of fails before anything of it is changed."""
     for role in work:
-        for item in role.get(key, ()):
-            if not chosen(item) or not report.goes_on(role):
-                continue
-            name = item.get("path") or item["name"]
-            try:
-                detail = act(item)
-            except Exception as error:
-                report.failed(role["role"], kind, name, error)
-                break
-            if detail:
-                changed.append(name)
-                report.changed(role["role"], kind, name, detail)
+        for kind in TABLE:
+            for item in role.get(kind.name, ()):
+                name = item[kind.key]
+                why = acts(kind.name).obstacle(item, ownership.known(remembered, kind.name, name))
+                if why:
+                    report.failed(role["role"], kind.one, name, why)
+
+
+def _put(work: Sequence[Json], report: Report, *, early: bool) -> list[tuple[Kind, str]]:
+    """Put what is early, or the rest, of every role that may go on, a kind at a time; what changed, by name."""
+    changed: list[tuple[Kind, str]] = []
+    for kind in TABLE:
+        items = {
+            role["role"]: [one for one in role.get(kind.name, ()) if early == (kind.early or bool(one.get("early")))]
+            for role in work
+        }
+        if kind.name == "files":
+            _arm(work, items, report)
+        for role in work:
+            changed += ((kind, name) for name in _put_each(role, kind, items[role["role"]], report))
     return changed
 
 
-def _refuse_unkept(work: Sequence[Json], remembered: Receipt, report: Report) -> None:
-    """What was at a file's path before us has to be kept before it is replaced; where that is too much, nothing is."""
+def _put_each(role: Json, kind: Kind, items: Sequence[Json], report: Report) -> Iterator[str]:
+    for item in items:
+        if not report.goes_on(role):
+            return
+        name = item[kind.key]
+        try:
+            detail = acts(kind.name).put(item)
+        except Exception as error:
+            report.failed(role["role"], kind.one, name, error)
+            return
+        if detail:
+            yield name
+            report.changed(role["role"], kind.one, name, detail)
+
+
+def _arm(work: Sequence[Json], files: Mapping[str, Sequence[Json]], report: Report) -> None:
+    """Arm the guards of roles whose files (by role) are about to change."""
     for role in work:
-        owned = remembered.roles[role["role"]]["files"]
-        for file in role.get("files", ()):
-            try:
-                if file["path"] not in owned:
-                    originals.keep(file["path"])
-            except originals.TooLargeError as error:
-                report.failed(role["role"], "file", file["path"], error)
-            except NodeError:
-                continue  # putting it says what is wrong with it
-
-
-def _early(file: Json) -> bool:
-    return bool(file.get("early"))
-
-
-def _late(file: Json) -> bool:
-    return not _early(file)
-
-
-def _arm(work: Sequence[Json], chosen: Callable[[Json], bool], report: Report) -> None:
-    """Arm the guards of roles whose files are about to change."""
-    for role in work:
-        paths = [file["path"] for file in role.get("files", ()) if chosen(file)]
+        paths = [file["path"] for file in files[role["role"]]]
         if role.get("guard") and paths and report.goes_on(role):
             try:
                 guard.arm(role, paths)

@@ -14,7 +14,7 @@ import hashlib
 import io
 import os
 import stat
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import NamedTuple
 
 from hpcforge.node import commands, names, paths
@@ -80,6 +80,25 @@ def compare_directory(wanted: Json) -> Json | None:
     return {"path": path, "exists": True, "kind": entry.kind, **rights(entry)}
 
 
+def obstacle(path: str, kind: str) -> str | None:
+    """Why a file or directory (`kind`) cannot be put at a path; None where nothing is in the way."""
+    try:
+        parent, name = paths.split(path)
+        folder = paths.open_directory(parent)
+    except FileNotFoundError:
+        return None  # what is missing on the way is made
+    except NotADirectoryError as error:
+        return f"{error.filename!r}, on the way to {path}, is not a directory; move it away"
+    except NodeError as error:
+        return str(error)
+    try:
+        return _in_the_way(path, look_at(folder, name, path, limit=0), kind)
+    except UnsafeError as error:
+        return str(error)
+    finally:
+        os.close(folder)
+
+
 def put_file(wanted: Json, content: bytes | None = None) -> str | None:
     """Make a file so; what was changed, or None. The old content stays in place until the new one is on disk.
 
@@ -95,8 +114,7 @@ def put_file(wanted: Json, content: bytes | None = None) -> str | None:
     folder = paths.open_directory(parent, create=True)
     try:
         entry = look_at(folder, name, path)
-        if entry and entry.kind not in ("file", "symlink"):
-            raise NodeError(f"{path} is a {_KINDS[entry.kind]}, and a file is wanted there; move it away")
+        _refuse(_in_the_way(path, entry, "file"))
         # A second hard link may be somebody's way to get at another file: such a one is replaced, never chowned.
         if entry and entry.digest is not None and entry.digest == digest and entry.links == 1:
             return _fix_rights(folder, name, entry, wanted_rights)
@@ -108,6 +126,11 @@ def put_file(wanted: Json, content: bytes | None = None) -> str | None:
         os.close(folder)
 
 
+def put_text(path: str, text: str) -> str | None:
+    """Make a file of root's that all may read so; what was changed, or None."""
+    return put_file({"path": path, "mode": "0644", "owner": "root", "group": "root"}, text.encode())
+
+
 def put_directory(wanted: Json) -> str | None:
     """Make a directory so; what was changed, or None. Its content is not touched."""
     path = wanted["path"]
@@ -116,8 +139,7 @@ def put_directory(wanted: Json) -> str | None:
     folder = paths.open_directory(parent, create=True)
     try:
         entry = look_at(folder, name, path)
-        if entry and entry.kind != "directory":
-            raise NodeError(f"{path} is a {_KINDS[entry.kind]}, and a directory is wanted there; move it away")
+        _refuse(_in_the_way(path, entry, "directory"))
         if entry:
             return _fix_rights(folder, name, entry, wanted_rights)
         os.mkdir(name, 0o700, dir_fd=folder)
@@ -206,6 +228,16 @@ def look_at(folder: int, name: str, path: str, limit: int = TEXT_LIMIT) -> Entry
     return entry._replace(digest=hashlib.sha256(data).hexdigest(), data=data if len(data) <= limit else None)
 
 
+def parents(path: str, made: Collection[str]) -> list[str]:
+    """Directories above a path that are missing, or among those that we made, the deepest first."""
+    above = []
+    while path.count("/") > 1:
+        path = path.rpartition("/")[0]
+        if path in made or not os.path.lexists(path):
+            above.append(path)
+    return above
+
+
 def read_text(path: str) -> str | None:
     """Text of a file, None where there is none to be read.
 
@@ -225,6 +257,18 @@ def read_text(path: str) -> str | None:
         return None
     finally:
         os.close(fd)
+
+
+def _in_the_way(path: str, entry: Entry | None, kind: str) -> str | None:
+    """Why what is at a path cannot become a file or directory (`kind`); a link gives way to a file."""
+    if entry is None or entry.kind == kind or (entry.kind, kind) == ("symlink", "file"):
+        return None
+    return f"{path} is a {_KINDS[entry.kind]}, and a {kind} is wanted there; move it away"
+
+
+def _refuse(in_the_way: str | None) -> None:
+    if in_the_way:
+        raise NodeError(in_the_way)
 
 
 _NOBODY: Json = {"mode": None, "owner": None, "group": None}

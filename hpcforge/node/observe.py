@@ -7,8 +7,10 @@ import time
 from collections.abc import Sequence
 from functools import partial
 
-from hpcforge.node import accounts, checks, dpkg, facts, files, lock, ownership, receipt, units
+from hpcforge.kinds import TABLE, Kind
+from hpcforge.node import checks, dpkg, facts, files, lock, ownership, receipt, units
 from hpcforge.node.events import Json, NodeError, Report, explain
+from hpcforge.node.kinds import acts
 from hpcforge.node.receipt import Receipt
 
 
@@ -20,6 +22,7 @@ def observe(request: Json, report: Report) -> Json:
     commands = _Commands(wanted, asks)
     commands.start()  # most of them wait for other programs; what follows goes on meanwhile
     remembered = receipt.load()
+    told = _receipt(remembered, wanted, bool(wanted or request.get("surplus")))
     if remembered.trouble:
         report.warning(f"{remembered.trouble}; every restart and all opaque work are taken as due")
     lacking = _packages(wanted, report)
@@ -33,16 +36,14 @@ def observe(request: Json, report: Report) -> Json:
             "role": role["role"],
             "packages": [name for name in role.get("packages", ()) if name in lacking],
             **_goes_for(role, foreseen),
-            "directories": _compare(role, "directories", report),
-            "files": [_with_written(one, role, remembered) for one in _compare(role, "files", report)],
-            "accounts": _compare(role, "accounts", report),
+            **{kind.name: _compare(role, kind, remembered, report) for kind in TABLE},
             "units": [down[unit["name"]] for unit in role.get("units", ()) if unit["name"] in down],
             "checks": commands.failed_checks(index),
             "opaque": _opaque(role, remembered),
             "reboot": remembered.reboot_due(role["role"]),
         }
         if any(value for key, value in difference.items() if key != "role"):
-            differences.append(difference)
+            differences.append({**difference, "obstacles": _obstacles(role, difference, remembered, told["surplus"])})
     answers = commands.answers(report)
     report.emit(
         {
@@ -51,7 +52,7 @@ def observe(request: Json, report: Report) -> Json:
             "differs": differences,
             "reads": reads,
             "answers": answers,
-            "receipt": _receipt(remembered, wanted, bool(wanted or request.get("surplus"))),
+            "receipt": told,
             "reverted": list(remembered.reverted),
             "armed": _armed(),
             "at_work": lock.holder(),
@@ -59,12 +60,6 @@ def observe(request: Json, report: Report) -> Json:
         }
     )
     return found
-
-
-def _with_written(difference: Json, role: Json, remembered: Receipt) -> Json:
-    """The difference with the digest that we last wrote there: by it, somebody else's change is told from our own."""
-    last = ownership.last_written(remembered, role["role"], difference["path"], difference["digest"])
-    return {**difference, "written": last}
 
 
 def _receipt(remembered: Receipt, wanted: Sequence[Json], compare: bool) -> Json:
@@ -128,18 +123,34 @@ class _Commands(threading.Thread):
         return [{"name": check["name"], "detail": detail} for (index, check), detail in pairs if index == role_index]
 
 
-_KINDS = {"directories": "directory", "files": "file", "accounts": "account"}
-_COMPARE = {"directories": files.compare_directory, "files": files.compare_file, "accounts": accounts.compare}
+def _obstacles(role: Json, difference: Json, remembered: Receipt, surplus: Json) -> list[Json]:
+    """What converge would refuse to make so of a role, and why. What is removed before is in nobody's way."""
+    paths = [kind.name for kind in TABLE if kind.key == "path"]
+    going = [path for left in surplus.values() for kind in (*paths, "trees") for path in left.get(kind, ())]
+    found = []
+    for kind in TABLE:
+        differs = {one[kind.key] for one in difference.get(kind.name, ())}
+        for item in role.get(kind.name, ()):
+            name = item[kind.key]
+            if name in differs and not any(f"{name}/".startswith(f"{path}/") for path in going):
+                why = acts(kind.name).obstacle(item, ownership.known(remembered, kind.name, name))
+                found += [{"kind": kind.one, "name": name, "why": why}] if why else []
+    return found
 
 
-def _compare(role: Json, key: str, report: Report) -> list[Json]:
+def _compare(role: Json, kind: Kind, remembered: Receipt, report: Report) -> list[Json]:
     differences = []
-    for item in role.get(key, ()):
+    for item in role.get(kind.name, ()):
         try:
-            difference = _COMPARE[key](item)
+            difference = acts(kind.name).compare(item)
         except Exception as error:  # one odd path must not hide what differs elsewhere
-            report.failed(role["role"], _KINDS[key], item.get("path") or item.get("name"), error)
+            report.failed(role["role"], kind.one, item[kind.key], error)
             continue
+        if difference and "digest" in difference:  # by it, somebody else's change is told from our own
+            last = ownership.last_written(remembered, role["role"], kind.name, item[kind.key], difference["digest"])
+            difference = {**difference, "written": last}
+        elif difference:
+            difference = {**difference, **ownership.put_last(remembered, role["role"], kind.name, item)}
         if difference:
             differences.append(difference)
     return differences

@@ -7,6 +7,7 @@ import os
 from collections.abc import Iterable
 from pathlib import Path
 
+from hpcforge.kinds import KINDS
 from hpcforge.node import files, names, paths, receipt
 from hpcforge.node.events import Json, NodeError
 from hpcforge.node.paths import UnsafeError
@@ -33,7 +34,7 @@ def keep(path: str, folder: Path = FOLDER) -> Json | None:
     if entry.kind != "file":
         raise NodeError(f"{path} is neither a file nor a symbolic link")
     if entry.digest is None or entry.data is None:
-        raise TooLargeError(f"{path} is larger than {files.SIZE_LIMIT} bytes, too much to be kept; move it away")
+        raise _too_large(path)
     directory = paths.open_private(folder)
     try:
         with contextlib.suppress(FileNotFoundError):
@@ -43,6 +44,15 @@ def keep(path: str, folder: Path = FOLDER) -> Json | None:
     finally:
         os.close(directory)
     return {**rights, "kept": entry.digest}
+
+
+def obstacle(path: str) -> str | None:
+    """Why what is at a path cannot be kept, as it has to be before it is replaced for the first time."""
+    try:
+        entry = files.look(path, limit=0)
+    except NodeError as error:
+        return str(error)
+    return str(_too_large(path)) if entry and entry.kind == "file" and entry.digest is None else None
 
 
 def put_back(path: str, before: Json | None, folder: Path = FOLDER) -> str | None:
@@ -67,6 +77,10 @@ def put_back(path: str, before: Json | None, folder: Path = FOLDER) -> str | Non
             raise UnsafeError(f"{path}: {error.strerror}") from None
     finally:
         os.close(directory)
+
+
+def _too_large(path: str) -> TooLargeError:
+    return TooLargeError(f"{path} is larger than {files.SIZE_LIMIT} bytes, too much to be kept; move it away")
 
 
 def _put_back(directory: int, name: str, path: str, before: Json | None, folder: Path) -> str | None:
@@ -94,7 +108,8 @@ def _put_back(directory: int, name: str, path: str, before: Json | None, folder:
 
 def tidy(left: Receipt, guarded: Iterable[str] = (), folder: Path = FOLDER) -> None:
     """Delete contents that neither the receipt nor a guard (`guarded`, their digests) tells of any more."""
-    before = (file["before"] for entry in left.roles.values() for file in entry["files"].values())
+    known = (one for entry in left.roles.values() for kind in KINDS for one in entry[kind].values())
+    before = (one.get("before") for one in known if isinstance(one, dict))
     wanted = {each["kept"] for each in before if isinstance(each, dict) and "kept" in each} | set(guarded)
     with contextlib.suppress(FileNotFoundError):
         for path in folder.iterdir():

@@ -6,36 +6,50 @@ leaves a receipt that knows at least of all that it touched.
 
 from __future__ import annotations
 
-import os
+import hashlib
+import json
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
-from hpcforge.node import accounts, files, originals, units
+from hpcforge.kinds import KINDS
+from hpcforge.node import files, remains, units
 from hpcforge.node.events import Json, NodeError
+from hpcforge.node.kinds import Known, acts, made
 from hpcforge.node.receipt import Receipt
 
-UNKNOWN = "unknown"
-KINDS = {"files": "path", "directories": "path", "units": "name", "accounts": "name"}  # and what names one of it
+_MANNER = ("on_remove", "leaves", "disrupts")  # how a role goes, and what it does to jobs
+# Directories first: what is made on the way to a file may be wanted for itself.
+_IN_TURN = sorted(KINDS, key=lambda kind: kind != "directories")
+# What names one of each. A tree is what a role's own code makes.
+KEYS = {**{kind.name: kind.key for kind in KINDS.values()}, "units": "name", "trees": "path"}
 
 
 def intend(receipt: Receipt, work: Sequence[Json], lacking: Collection[str] = ()) -> Receipt:
     """The receipt with all that these roles own or are about to change; `lacking` are packages to be installed."""
     roles = {role: _copied(entry) for role, entry in receipt.roles.items()}
-    made = {path for entry in roles.values() for kind in _made(entry) for path in kind}
+    paths = {path for entry in roles.values() for path in made_for(entry)}
     before = _units_before(roles, work)
     for role in work:
         entry = roles.setdefault(role["role"], _empty())
-        entry["on_remove"] = role.get("owns", {}).get("on_remove") or entry["on_remove"]
+        entry.update({key: value for key, value in _owns(role).items() if key in _MANNER})
         entry["packages"] += [
             name for name in role.get("packages", ()) if name in lacking and name not in entry["packages"]
         ]
         others = [other for name, other in roles.items() if name != role["role"]]
-        for kind, look in (("directories", _directory), ("files", _file), ("accounts", _account)):
-            changes = {item[KINDS[kind]]: item for item in role.get(kind, ())}
+        for kind in _IN_TURN:
+            changes = {item[KEYS[kind]]: item for item in role.get(kind, ())}
             for name in _names(role, kind):
-                known = entry[kind].get(name, _first(other[kind].get(name) for other in others))
-                found = look(name, changes.get(name), known, made)
-                if found is not None:
-                    entry[kind][name] = found
+                had, change = (
+                    entry[kind].get(name, _first(other[kind].get(name) for other in others)),
+                    changes.get(name),
+                )
+                if had is None:
+                    had = acts(kind).own(name, change, paths)
+                if change:
+                    had = _renewed(had, digest_of(change))
+                if had is not None:
+                    entry[kind][name] = had
+        for path in _names(role, "trees"):
+            entry["trees"][path] = _tree(path, entry["trees"].get(path), paths, coded=role["role"] in receipt.opaque)
         entry["units"].update({name: before[name] for name in _names(role, "units") if name in before})
     return receipt._replace(roles=roles)
 
@@ -50,19 +64,20 @@ def without_packages(receipt: Receipt, names: Collection[str]) -> Receipt:
 
 
 def written(receipt: Receipt, work: Sequence[Json]) -> Receipt:
-    """The receipt once these roles' files are what they were to become: what they were until then is forgotten."""
-    paths = {file["path"] for role in work for file in role.get("files", ())}
-    return _with_files(receipt, lambda path, file: file if path not in paths else _without_was(file))
+    """The receipt once these roles' resources are what they were to become: what they were until then is forgotten."""
+    done = {(kind, item[KEYS[kind]]) for role in work for kind in KINDS for item in role.get(kind, ())}
+    return _with_each(receipt, lambda kind, name, had: _without_was(had) if (kind, name) in done else had)
 
 
 def put_back(receipt: Receipt, states: Mapping[str, Json | None]) -> Receipt:
     """The receipt once these files, by path, have been put back to what they were before their last change."""
-    return _with_files(
-        receipt,
-        lambda path, file: (
-            {**_without_was(file), "digest": (states[path] or {}).get("kept")} if path in states else file
-        ),
-    )
+
+    def back(kind: str, name: str, had: Known) -> Known:
+        if kind != "files" or name not in states:
+            return had
+        return {**_without_was(had), "digest": (states[name] or {}).get("kept")}
+
+    return _with_each(receipt, back)
 
 
 def regained(receipt: Receipt, owned: Mapping[str, Json]) -> Receipt:
@@ -75,32 +90,49 @@ def regained(receipt: Receipt, owned: Mapping[str, Json]) -> Receipt:
     return receipt._replace(roles=roles)
 
 
-def last_written(receipt: Receipt, role: str, path: str, found: str | None) -> str | None:
-    """Digest of what we last wrote at a path where `found` is now; null: nothing.
+def known(receipt: Receipt, kind: str, name: str) -> Known | None:
+    """What the receipt has of a resource, whichever role it is of."""
+    return _first(entry[kind].get(name) for entry in receipt.roles.values())
+
+
+def put_last(receipt: Receipt, role: str, kind: str, wanted: Json) -> Json:
+    """`put`: whether what is wanted is what we last put there, so that it was somebody else who changed it."""
+    had = receipt.roles.get(role, {}).get(kind, {}).get(wanted[KEYS[kind]])
+    return {"put": "was" not in had and had.get("digest") == digest_of(wanted)} if isinstance(had, dict) else {}
+
+
+def last_written(receipt: Receipt, role: str, kind: str, name: str, found: str | None) -> str | None:
+    """Digest of what we last wrote where `found` is now; null: nothing.
 
     Where a run was cut off while it wrote, what was there until then is as much what we know as what was to come.
     """
-    file = receipt.roles.get(role, {}).get("files", {}).get(path) or {}
-    cut_off = "was" in file and file["was"] == found
-    return found if cut_off else file.get("digest")
+    known = receipt.roles.get(role, {}).get(kind, {}).get(name) or {}
+    cut_off = "was" in known and known["was"] == found
+    return found if cut_off else known.get("digest")
 
 
 def surplus(receipt: Receipt, wanted: Sequence[Json]) -> Json:
-    """By role, what the receipt owns and none of the wanted roles wants; only what is not empty.
+    """By role, what the receipt owns and none of the wanted roles wants, and what of it stays; only what is not empty.
 
-    Directories that were there before us are not spoken of, nor packages of a role that keeps them. Accounts that were
-    are: whoever takes a user out is to hear that she still gets in.
+    Directories that were there before us are not spoken of. Accounts that were are: whoever takes a user out is to hear
+    that she still gets in.
     """
-    kept = {kind: {item[key] for role in wanted for item in role.get(kind, ())} for kind, key in KINDS.items()}
+    roles = {role["role"] for role in wanted}
+    kept = {kind: {item[key] for role in wanted for item in role.get(kind, ())} for kind, key in KEYS.items()}
     kept["packages"] = {name for role in wanted for name in role.get("packages", ())}
     found: Json = {}
     for role, entry in reversed(list(receipt.roles.items())):
         left: Json = {}
+        going = {kind: [name for name in entry[kind] if name not in kept[kind]] for kind in ("packages", "trees")}
         for kind, names in _removable(entry).items():
             left[kind] = [name for name in names if name not in kept[kind]]
             kept[kind] |= set(names)  # two roles may share one thing: it is told of once
-        if any(left.values()):
-            found[role] = {**{kind: names for kind, names in left.items() if names}, "on_remove": entry["on_remove"]}
+        whole, coded = role not in roles, role in receipt.opaque
+        if any(left.values()) or (whole and coded):
+            stays = remains.expected(role, entry, {**left, **going}, whole, coded)
+            does = entry["disrupts"] if left["trees"] else "none"
+            told = {**left, "on_remove": entry["on_remove"], "stays": stays, "disrupts": does}
+            found[role] = {key: value for key, value in told.items() if value and value != "none"}
     return found
 
 
@@ -110,9 +142,10 @@ def unowned(receipt: Receipt, wanted: Sequence[Json]) -> list[str]:
         role["role"]
         for role in wanted
         if role["role"] not in receipt.roles
+        or list(role.get("leaves", ())) != receipt.roles[role["role"]]["leaves"]
         or any(
             item[key] not in receipt.roles[role["role"]][kind]
-            for kind, key in KINDS.items()
+            for kind, key in KEYS.items()
             for item in role.get(kind, ())
         )
     ]
@@ -123,16 +156,16 @@ def forget(receipt: Receipt, work: Sequence[Json]) -> Receipt:
 
     A role of which nothing but packages is left goes, unless its work says `"wanted": true`: it is still to be here.
     """
-    gone = {kind: {name for role in work for name in role.get(kind, ())} for kind in (*KINDS, "packages")}
+    gone = {kind: {name for role in work for name in role.get(kind, ())} for kind in (*KEYS, "packages")}
     roles, opaque, reboots = {}, dict(receipt.opaque), dict(receipt.reboots)
     for role, old in receipt.roles.items():
         entry = _copied(old)
-        for kind in KINDS:
+        for kind in KEYS:
             entry[kind] = {name: value for name, value in entry[kind].items() if name not in gone[kind]}
         entry["packages"] = [name for name in entry["packages"] if name not in gone["packages"]]
         removable = _removable({**entry, "on_remove": "purge"})
         leaves = any(one["role"] == role and not one.get("wanted") for one in work)
-        if not leaves or any(removable[kind] for kind in KINDS):
+        if not leaves or any(removable[kind] for kind in KEYS):
             roles[role] = entry
             continue
         opaque.pop(role, None)
@@ -142,92 +175,76 @@ def forget(receipt: Receipt, work: Sequence[Json]) -> Receipt:
     return receipt._replace(roles=roles, opaque=opaque, reboots=reboots, restarts=receipt.restarts - gone["units"])
 
 
-def _with_files(receipt: Receipt, change: Callable[[str, Json], Json]) -> Receipt:
+def digest_of(wanted: Json) -> str:
+    """What tells a resource as it is wanted from the same otherwise."""
+    if "digest" in wanted:
+        return str(wanted["digest"])
+    return hashlib.sha256(json.dumps(wanted, sort_keys=True).encode()).hexdigest()
+
+
+def _with_each(receipt: Receipt, change: Callable[[str, str, Known], Known]) -> Receipt:
     roles = {
-        role: {**entry, "files": {path: change(path, file) for path, file in entry["files"].items()}}
+        role: {
+            **entry,
+            **{kind: {name: change(kind, name, had) for name, had in entry[kind].items()} for kind in KINDS},
+        }
         for role, entry in receipt.roles.items()
     }
     return receipt._replace(roles=roles)
 
 
-def _without_was(file: Json) -> Json:
-    return {key: value for key, value in file.items() if key != "was"}
+def _renewed(had: Known, digest: str) -> Known:
+    """With the digest of what is put now, and the one until then."""
+    if not isinstance(had, dict) or had.get("digest") == digest:
+        return had
+    return {**had, "digest": digest, "was": had.get("digest")}
+
+
+def _without_was(had: Known) -> Known:
+    return {key: value for key, value in had.items() if key != "was"} if isinstance(had, dict) else had
 
 
 def _empty() -> Json:
-    return {"packages": [], "files": {}, "directories": {}, "units": {}, "accounts": {}, "on_remove": "stop"}
+    return {"packages": [], **{kind: {} for kind in KEYS}, "leaves": [], "on_remove": "stop", "disrupts": "none"}
 
 
 def _copied(entry: Json) -> Json:
-    return {**entry, "packages": list(entry["packages"]), **{kind: dict(entry[kind]) for kind in KINDS}}
+    return {**entry, "packages": list(entry["packages"]), **{kind: dict(entry[kind]) for kind in KEYS}}
 
 
 def _names(role: Json, kind: str) -> Iterator[str]:
     """Names of one kind of resource that a role owns, those that are to be changed first."""
-    changing = [item[KINDS[kind]] for item in role.get(kind, ())]
-    return iter(dict.fromkeys([*changing, *role.get("owns", {}).get(kind, ())]))
+    changing = [item[KEYS[kind]] for item in role.get(kind, ())]
+    return iter(dict.fromkeys([*changing, *_owns(role).get(kind, ())]))
+
+
+def _owns(role: Json) -> Json:
+    found: Json = role.get("owns") or {}
+    return found
 
 
 def _first(values: Iterator[object]) -> object | None:
     return next((value for value in values if value is not None), None)
 
 
-def _made(entry: Json) -> Iterator[Sequence[str]]:
-    yield from (file["made"] for file in entry["files"].values())
-    yield from entry["directories"].values()
+def made_for(entry: Json) -> Iterator[str]:
+    """The directories that were made for what a role has."""
+    kinds = (*KINDS, "trees")
+    yield from (path for kind in kinds for known in entry[kind].values() for path in made(known))
 
 
 def _removable(entry: Json) -> Mapping[str, list[str]]:
     return {
         "packages": list(entry["packages"]) if entry["on_remove"] == "purge" else [],
-        "files": list(entry["files"]),
-        "directories": [path for path, made in entry["directories"].items() if made],
-        "units": list(entry["units"]),
-        "accounts": list(entry["accounts"]),
+        **{kind: [name for name, known in entry[kind].items() if known != []] for kind in KEYS},
     }
 
 
-def _parents(path: str, made: Collection[str]) -> list[str]:
-    """Directories above a path that are missing, or that we made, the deepest first."""
-    above = []
-    while path.count("/") > 1:
-        path = path.rpartition("/")[0]
-        if path in made or not os.path.lexists(path):
-            above.append(path)
-    return above
-
-
-def _file(path: str, change: Json | None, known: Json | None, made: set[str]) -> Json | None:
-    if known:
-        if not change or change["digest"] == known["digest"]:
-            return known
-        return {**known, "digest": change["digest"], "was": known["digest"]}
-    parents = _parents(path, made)
-    made |= set(parents)
-    try:
-        if change:
-            before = originals.keep(path)
-            return {"digest": change["digest"], "was": (before or {}).get("kept"), "before": before, "made": parents}
-        found = files.look(path)
-    except NodeError:
-        return None  # what cannot be ours; putting it will fail and say why
-    if found is None or found.kind != "file":
-        return None  # wanted, not there, and not to be put now: nothing of ours yet
-    return {"digest": found.digest, "before": UNKNOWN, "made": []}
-
-
-def _directory(path: str, _change: Json | None, known: list[str] | None, made: set[str]) -> list[str] | None:
+def _tree(path: str, known: list[str] | None, paths: set[str], coded: bool) -> list[str]:
+    """What its role's code has yet to make, or made (`coded`) under a hpcforge that did not write that down."""
     if known is not None:
         return known
-    if os.path.lexists(path):
-        return [path, *_parents(path, made)] if path in made else []
-    found = [path, *_parents(path, made)]
-    made |= set(found)
-    return found
-
-
-def _account(name: str, _change: Json | None, known: bool | None, _made: set[str]) -> bool | None:
-    return known if known is not None else not accounts.is_there(name)
+    return [path, *files.parents(path, paths)] if coded else list(acts("directories").own(path, None, paths))
 
 
 def _units_before(roles: Mapping[str, Json], work: Sequence[Json]) -> Mapping[str, Json]:

@@ -55,11 +55,11 @@ def purge(names: Sequence[str], report: Report) -> frozenset[str]:
 
 def _install(names: list[str], refresh: bool, removes: frozenset[str], report: Report) -> Result:
     unknown: frozenset[str] = frozenset()
-    failures, refreshed, trouble = 0, False, ""
+    failures, refreshed, forbidden, trouble = 0, False, False, ""
     while names:
         if refresh:
             trouble, refresh, refreshed = _update(report), False, True
-        goes = simulate.install(names)
+        goes = simulate.install(names) if removes or forbidden else None
         if goes and goes - removes:
             return Result(unknown, _would_go(names, goes - removes))
         space.check_packages(names)
@@ -68,7 +68,9 @@ def _install(names: list[str], refresh: bool, removes: frozenset[str], report: R
             return Result(unknown, None)
         kind = apt.kind(end.output)
         lacking = simulate.unknown(end.output) & set(names)
-        if kind in ("unknown", "stale") and not refreshed:
+        if simulate.refused(end.output) and not forbidden:
+            forbidden = True  # once more, to name what would go
+        elif kind in ("unknown", "stale") and not refreshed:
             refresh = True
         elif lacking:
             unknown, names = unknown | lacking, [name for name in names if name not in lacking]

@@ -8,15 +8,14 @@ and what was in its place before.
 `roles` holds, for each role by name in the order in which they came to this node::
 
     {"packages": [those that were missing and that we installed],
-     "files": {path: {"digest": SHA-256 of what we last wrote, "before": BEFORE, "made": [directories made for it]}},
-     "directories": {path: [directories made for it, itself first; empty: it was there]},
      "units": {name: {"enabled": bool, "active": bool} before us},
-     "accounts": {name: whether we made it},
-     "on_remove": "keep" | "stop" | "purge"}
+     "trees": {path: as the module of directories has it, of what the role's own code makes},
+     "on_remove": "keep" | "stop" | "purge", "leaves": [{"path", "why"}], "disrupts": as in a plan, to be without trees,
+     KIND: {name: what the module of that kind (`hpcforge.node.kinds`) has to know to put back what was there before}}
 
-While a file is being written, its entry also has `was`, the digest until then. BEFORE is null where there was nothing,
-"unknown" where the file was as wanted when it was first seen, `{"link": target}` for a symbolic link, or `{"mode",
-"owner", "group", "kept": SHA-256}` with the content in `originals`.
+Where that has `before`, it is null where there was nothing, "unknown" where a resource was as wanted when it was first
+seen, or what was there: of a file `{"link": target}` for a symbolic link, or `{"mode", "owner", "group", "kept":
+SHA-256}` with the content in `originals`.
 """
 
 from __future__ import annotations
@@ -30,11 +29,14 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
+from hpcforge.kinds import KINDS
 from hpcforge.node import files, paths
 from hpcforge.node.events import BusyError, Json, NodeError, Report
 
 FOLDER = Path("/var/lib/hpcforge")
-SCHEMA = 2
+SCHEMA = 3
+_KINDS_OF_2 = ("accounts", "directories", "files")  # an hpcforge that reads no later schema knows no others
+_OF_EVERY_ROLE = ("packages", "units", "on_remove", "trees", "leaves", "disrupts")
 NAME = "receipt.json"
 _FIRST = "state.json"  # its name under schema 1, which knew only restarts and opaque work
 
@@ -90,6 +92,7 @@ def boot_id() -> str:
 
 
 EMPTY = Receipt()
+_SINCE: Json = {"trees": {}, "leaves": [], "disrupts": "none"}  # of a role, what an older hpcforge did not write down
 
 
 def load(folder: Path = FOLDER) -> Receipt:
@@ -145,8 +148,10 @@ def save(receipt: Receipt, folder: Path = FOLDER) -> None:
     """Remember; on disk before this returns. Nothing is written where nothing is new."""
     if receipt == load(folder):
         return
+    roles = {role: _without_empty(entry) for role, entry in receipt.roles.items()}
+    newer = any(set(entry) - {*_OF_EVERY_ROLE, *_KINDS_OF_2} for entry in roles.values())
     document: Json = {
-        "schema": SCHEMA,
+        "schema": SCHEMA if newer else 2,
         "cluster": receipt.cluster,
         "run": receipt.run._asdict(),
         "hpcforge": receipt.hpcforge,
@@ -154,7 +159,7 @@ def save(receipt: Receipt, folder: Path = FOLDER) -> None:
         "opaque": dict(receipt.opaque),
         "reboots": dict(receipt.reboots),
         "reverted": list(receipt.reverted),
-        "roles": dict(receipt.roles),
+        "roles": roles,
     }
     document["checksum"] = _checksum(document)
     fd = paths.open_private(folder)
@@ -195,10 +200,14 @@ def _parsed(path: Path, data: bytes) -> Receipt:
         if document["checksum"] != _checksum(document):
             raise ValueError("checksum")
         found = Receipt(frozenset(document["restarts"]), dict(document["opaque"]))
+        strange = {kind for entry in document.get("roles", {}).values() for kind in entry} - {*_OF_EVERY_ROLE, *KINDS}
+        if strange:
+            why = f"{path} was written by another hpcforge, which put {', '.join(sorted(strange))} here: use that one"
+            return EMPTY._replace(trouble=why, newer=True)
         if schema == 1:
             return found
         return found._replace(
-            roles=dict(document["roles"]),
+            roles={role: {**entry, **_lacking(entry)} for role, entry in document["roles"].items()},
             cluster=document["cluster"],
             run=Run(**document["run"]),
             hpcforge=document["hpcforge"],
@@ -207,6 +216,18 @@ def _parsed(path: Path, data: bytes) -> Receipt:
         )
     except (ValueError, KeyError, TypeError, RecursionError):
         return EMPTY._replace(trouble=f"{path} is damaged ({len(data)} bytes)")
+
+
+def _lacking(entry: Json) -> Json:
+    """What an earlier hpcforge did not write."""
+    every = {**{kind: {} for kind in KINDS}, **_SINCE}
+    return {key: empty for key, empty in every.items() if key not in entry}
+
+
+def _without_empty(entry: Json) -> Json:
+    """As written: what an earlier hpcforge does not know is not spoken of without need."""
+    lacking = _lacking(dict.fromkeys(("packages", "units", "on_remove", *_KINDS_OF_2)))
+    return {key: value for key, value in entry.items() if key not in lacking or value != lacking[key]}
 
 
 def _checksum(document: Json) -> str:

@@ -13,13 +13,23 @@ from functools import partial
 from pathlib import Path
 from typing import Optional
 
-from hpcforge.node import accounts, files, guard, lock, originals, ownership, packages, paths, receipt, starts, units
+from hpcforge.kinds import TABLE, Kind
+from hpcforge.node import guard, lock, originals, ownership, packages, paths, receipt, remains, starts, trees, units
 from hpcforge.node.events import Json, NodeError, Report
+from hpcforge.node.kinds import UNKNOWN, acts
 from hpcforge.node.receipt import Receipt
 
 Act = Callable[[Json, str], Optional[str]]  # what the receipt has of a role, a name in it -> what was done
-_LISTS = (*ownership.KINDS, "packages")
+_LISTS = (*ownership.KEYS, "packages")
 _REHEARSALS = "labs"  # of whoever works on this machine: disks and keys, and file systems that are mounted
+_OURS = (
+    {
+        "kind": "path",
+        "names": [str(receipt.FOLDER / _REHEARSALS)],
+        "why": "rehearsals of whoever works on this machine: `hpcforge rehearse down` removes them",
+    },
+    {"kind": "path", "names": ["/run/hpcforge"], "why": "what was done here last, in memory until the next restart"},
+)
 _LEFT_BY_A_KILLED_RUN = re.compile(r"\.hpcforge-[0-9a-f]{16}")
 
 
@@ -37,7 +47,10 @@ def remove(request: Json, report: Report) -> None:
         _take_away([role for role in work if role.get("on_remove") != "keep"], remembered, report)
         done = [role for role in work if role["role"] not in report.failures]
         left = ownership.forget(remembered, done)
-        _directories([role for role in done if role.get("on_remove") != "keep"], remembered, left, report)
+        made = _directories([role for role in done if role.get("on_remove") != "keep"], remembered, left, report)
+        if remembered.roles:  # else an earlier request did it, and what stayed then is not known any more
+            stays = [*_remains(done, remembered, left, made), *(_OURS if leave else ())]
+            report.emit({"event": "remains", "stays": remains.found(stays, [], [])})
         receipt.save(left)
         left = _end_guarded(work, left, report)
         originals.tidy(left, guard.kept(guard.armed()))
@@ -49,14 +62,21 @@ def _take_away(work: Sequence[Json], remembered: Receipt, report: Report) -> Non
     def each(kind: str, key: str, act: Act) -> set[str]:
         return _each(work, kind, key, act, remembered, report)
 
+    def put_back(kind: Kind) -> set[str]:
+        return each(
+            kind.one, kind.name, lambda entry, name: acts(kind.name).put_back(name, entry[kind.name][name], report)
+        )
+
     each("unit", "units", _unit_down)
-    moved = each("file", "files", partial(_file_back, report))
+    moved: set[str] = set().union(*(put_back(kind) for kind in reversed(TABLE) if not kind.early))
     if any(role["units"] or role["files"] for role in work):
         units.reload()
     each("unit", "units", partial(_unit_back, moved))
+    each("directory", "trees", _tree_gone)
     _purge(work, report)
-    each("account", "accounts", partial(_lock, report))
-    _say_who_stays(work, remembered, report)
+    for kind in reversed(TABLE):
+        if kind.early:
+            put_back(kind)
 
 
 def _arm(work: Sequence[Json], remembered: Receipt, report: Report) -> None:
@@ -86,27 +106,6 @@ def _end_guarded(work: Sequence[Json], left: Receipt, report: Report) -> Receipt
             left = guard.take_back(role["guard"]["id"], left, report, error)
     guard.extend([role for role in work if role["role"] not in report.failures])
     return left
-
-
-def _lock(report: Report, entry: Json, name: str) -> str | None:
-    """Lock an account that we made, unless it is the one that we come in by."""
-    if not entry["accounts"][name]:
-        return None
-    if name == os.environ.get("SUDO_USER"):
-        report.warning(f"account {name} is the one that hpcforge logs in to: not locked, and no longer watched")
-        return None
-    return accounts.lock(name)
-
-
-def _say_who_stays(work: Sequence[Json], remembered: Receipt, report: Report) -> None:
-    """Accounts that were there before us, or whose making no receipt tells of, are as open as they were."""
-    entries = [(remembered.roles[role["role"]]["accounts"], role["accounts"]) for role in work]
-    stay = {name for made, names in entries for name in names if not made[name] and accounts.is_there(name)}
-    if stay:
-        report.warning(
-            f"there before hpcforge, and so not locked: {', '.join(sorted(stay))}; to lock an account: "
-            "usermod --lock --expiredate 1 NAME"
-        )
 
 
 def _each(work: Sequence[Json], kind: str, key: str, act: Act, remembered: Receipt, report: Report) -> set[str]:
@@ -141,7 +140,7 @@ def _everything(remembered: Receipt, asked: Sequence[Json]) -> list[Json]:
     return [
         {
             "role": role,
-            **{kind: list(entry[kind]) for kind in ownership.KINDS},
+            **{kind: list(entry[kind]) for kind in ownership.KEYS},
             "packages": [
                 name for name in entry["packages"] if entry["on_remove"] == "purge" or name in listed.get(role, ())
             ],
@@ -185,25 +184,9 @@ def _unit_back(moved: Collection[str], entry: Json, name: str) -> str | None:
     return units.bring_up(name, actions) if actions else None
 
 
-def _file_back(report: Report, entry: Json, path: str) -> str | None:
-    """The old content put back, or the new file deleted."""
-    try:
-        file, found = entry["files"][path], files.look(path)
-    except paths.UnsafeError as error:
-        report.warning(f"{error}: left alone")
-        return None
-    edited = found is not None and found.digest not in (file["digest"], file.get("was"))
-    try:
-        if file["before"] != ownership.UNKNOWN:
-            detail = originals.put_back(path, file["before"])
-            return f"{detail}; it had been changed by hand" if detail == "removed" and edited else detail
-        if not edited:
-            return originals.put_back(path, None)
-    except paths.UnsafeError as error:  # somebody may do as they like in their own directory, but not hold us up there
-        report.warning(f"{error}: left alone")
-        return None
-    report.warning(f"{path} is not what we last wrote, and what was there before us is not known: left alone")
-    return None
+def _tree_gone(entry: Json, path: str) -> str | None:
+    """What a role's own code made; what was there before it is not its own."""
+    return trees.remove(path) if entry["trees"][path] else None
 
 
 def _purge(work: Sequence[Json], report: Report) -> None:
@@ -223,16 +206,37 @@ def _purge(work: Sequence[Json], report: Report) -> None:
                 report.changed(role["role"], "package", name, "purged")
 
 
-def _directories(work: Sequence[Json], remembered: Receipt, left: Receipt, report: Report) -> None:
-    """Directories that were made for these roles and that nobody else has go, the deepest first, if they are empty."""
-    kept = {path for entry in left.roles.values() for path in entry["directories"]}
-    kept |= {path for entry in left.roles.values() for file in entry["files"].values() for path in file["made"]}
+def _remains(done: Sequence[Json], remembered: Receipt, left: Receipt, directories: Sequence[str]) -> list[Json]:
+    """What is still there of these roles, and why."""
+    held = {
+        name
+        for entry in left.roles.values()
+        if any(entry[kind] for kind in ownership.KEYS)
+        for name in entry["packages"]
+    }
+    stays: list[Json] = []
+    taken: list[str] = []
+    for role in done:
+        entry = remembered.roles[role["role"]]
+        going = {**role, "packages": [name for name in entry["packages"] if name not in held]}
+        coded = role["role"] in remembered.opaque
+        stays += remains.expected(role["role"], entry, going, not role.get("wanted"), coded)
+        if role.get("on_remove") != "keep":
+            taken += [path for path in role["files"] if entry["files"][path]["before"] in (None, UNKNOWN)]
+    return remains.found(stays, taken, directories)
+
+
+def _directories(work: Sequence[Json], remembered: Receipt, left: Receipt, report: Report) -> list[str]:
+    """Directories that were made for these roles and that nobody else has go, the deepest first, if they are empty.
+
+    Returns those of them that are there still, or were a moment ago.
+    """
+    kept = {path for entry in left.roles.values() for path in (*entry["directories"], *ownership.made_for(entry))}
     owner = {}
     for role in work:
         entry = remembered.roles[role["role"]]
-        made = [entry["directories"][path] for path in role["directories"]]
-        made += [entry["files"][path]["made"] for path in role["files"]]
-        owner.update({path: role["role"] for paths in made for path in paths if path not in kept})
+        asked = {kind: {name: entry[kind][name] for name in role[kind]} for kind in ownership.KEYS}
+        owner.update({path: role["role"] for path in ownership.made_for(asked) if path not in kept})
     for path in sorted(owner, key=lambda path: path.count("/"), reverse=True):
         try:
             gone = _remove_empty(path)
@@ -241,6 +245,7 @@ def _directories(work: Sequence[Json], remembered: Receipt, left: Receipt, repor
             continue
         if gone:
             report.changed(owner[path], "directory", path, "removed")
+    return list(owner)
 
 
 def _remove_empty(path: str) -> bool:
@@ -273,9 +278,9 @@ def _go(report: Report) -> None:
     """The last of us: what is armed, and our own folder."""
     guard.disarm_all()
     if clear(receipt.FOLDER):
-        report.progress(None, f"nothing of hpcforge is left on this node: {receipt.FOLDER} is gone")
+        report.progress(None, f"{receipt.FOLDER} is gone")
     else:
-        report.progress(None, f"nothing of hpcforge is left on this node but the rehearsals in {receipt.FOLDER}")
+        report.progress(None, f"of {receipt.FOLDER} only the rehearsals in it stay")
 
 
 def clear(folder: Path) -> bool:

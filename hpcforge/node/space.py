@@ -5,14 +5,13 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Sequence
-from typing import NamedTuple
 
-from hpcforge.node import commands, files, receipt
+from hpcforge.kinds import KINDS
+from hpcforge.node import commands, receipt
 from hpcforge.node.events import Json, NodeError
+from hpcforge.node.kinds import Need, acts
 
-_BLOCK = 4096
 _OWN_BYTES = 128 * 1024  # for receipt and lock, each of them twice while it is replaced
-_ACCOUNT_BYTES = 128 * 1024  # a home from /etc/skel, and /etc/passwd, group and shadow with their copies
 _PLENTY_BYTES, _PLENTY_INODES = 10 * 1024**3, 200_000  # with more than this, apt is not asked first what it needs
 _ARCHIVES = "/var/cache/apt/archives"
 _PACKAGE_INODES = 100  # files of an average Debian package
@@ -23,25 +22,13 @@ _DOWNLOAD = re.compile(rf"^Need to get {_SIZE}(?:/\S+ \w+)? of archives", re.MUL
 _INSTALLED = re.compile(rf"^After this operation, {_SIZE} of additional disk space", re.MULTILINE)
 
 
-class Need(NamedTuple):
-    """What is to be written below a path."""
-
-    path: str
-    size: int  # bytes
-    inodes: int
-
-
 def check(work: Sequence[Json]) -> None:
     """Raise NodeError when what these roles change does not fit, or cannot be written at all."""
     needs = [Need(str(receipt.FOLDER), _OWN_BYTES, 4)]
     for role in work:
-        for file in role.get("files", ()):
-            # Twice: the new content beside the old, which may have to be kept.
-            size = len(file.get("content_base64") or "") * 3 // 4 + _size(file["path"])
-            needs += [Need(file["path"], size + _BLOCK, 1), Need(str(receipt.FOLDER), _size(file["path"]), 1)]
-        needs += [Need(one["path"], _BLOCK, 2) for one in role.get("directories", ())]
-        needs += [Need(one["home"], _ACCOUNT_BYTES, 8) for one in role.get("accounts", ())]
-        needs += [Need("/etc", _ACCOUNT_BYTES, 4)] if role.get("accounts") else []
+        for kind in KINDS:
+            for item in role.get(kind, ()):
+                needs += acts(kind).room(item)
         needs += [Need("/usr", 0, 1), Need("/var/lib/dpkg", 0, 1)] if role.get("packages") else []
     refuse(needs)
 
@@ -115,12 +102,3 @@ def _existing(path: str) -> str:
     while not os.path.lexists(path) or os.path.islink(path):  # noqa: PTH114
         path = path.rpartition("/")[0] or "/"
     return path
-
-
-def _size(path: str) -> int:
-    """Bytes of a file that may have to be kept; what is too large for that is not."""
-    try:
-        size = os.lstat(path).st_size
-    except OSError:
-        return 0
-    return size if size <= files.SIZE_LIMIT else 0

@@ -23,10 +23,11 @@ class Sent:
     def find_spec(
         self, name: str, _path: object = None, _target: object = None
     ) -> "importlib.machinery.ModuleSpec | None":
-        """A spec for a module that was sent; the packages around them have no text of their own."""
-        if name in ("hpcforge", "hpcforge.node"):
-            return importlib.machinery.ModuleSpec(name, self, is_package=True)  # type: ignore[arg-type]
-        return importlib.machinery.ModuleSpec(name, self) if name in self.sources else None  # type: ignore[arg-type]
+        """A spec for a module that was sent, or for a package around one, which may have no text of its own."""
+        is_package = any(sent.startswith(name + ".") for sent in self.sources)
+        if name not in self.sources and not is_package:
+            return None
+        return importlib.machinery.ModuleSpec(name, self, is_package=is_package)  # type: ignore[arg-type]
 
     def create_module(self, _spec: object) -> None:
         """Python's own kind of module will do."""

@@ -17,9 +17,12 @@ from typing import Any, Generic, TypeVar
 from jinja2 import TemplateError
 
 from hpcforge.cluster.model import Cluster, Node, SiteRole
-from hpcforge.plan.desired import Account, Check, Desired, Directory, File, Need, Opaque, Unit, Wanted
+from hpcforge.kinds.files import File
+from hpcforge.kinds.resource import Resource
+from hpcforge.plan.desired import Check, Desired, Leaves, Need, Opaque, Reread, Tree, Unit, Wanted
 from hpcforge.plan.render import evaluate, render
-from hpcforge.plan.role import Code, FileSpec, ResourceSpec, Role, RoleError, UnitSpec
+from hpcforge.plan.resources import TYPES, rendered
+from hpcforge.plan.role import Code, FileSpec, LeavesSpec, ResourceSpec, Role, RoleError, TreeSpec, UnitSpec
 
 Context = dict[str, Any]
 S = TypeVar("S", bound=ResourceSpec)
@@ -153,6 +156,8 @@ def _site_roles(cluster: Cluster, node: Node, code: Mapping[str, Code]) -> Itera
                 _site_name(site_role),
                 needs=(Need("base"),),
                 opaque=_opaque(code[site_role.name], inputs),
+                trees=tuple(_tree(one, {}) for one in code[site_role.name].removes),
+                leaves=tuple(_leaves(one, {}) for one in code[site_role.name].leaves),
             )
 
 
@@ -207,30 +212,21 @@ class _Compiler:
     @cached_property
     def _all_alike(self) -> _Alike[Wanted]:
         spec = self.role.spec
-        resources = (*spec.packages, *spec.directories, *spec.files, *spec.accounts, *spec.units, *spec.checks)
-        texts = [text for one in resources for text in _texts_of(self.role, one)]
+        specs = (*spec.packages, *(one for kind in TYPES for one in spec.of(kind)), *spec.units, *spec.checks)
+        specs += (*spec.removes, *spec.leaves)
+        texts = [text for one in specs for text in _texts_of(self.role, one)]
         return _Alike(_spoken_of([*texts, *spec.inputs.values()]))
 
     def _wanted(self, node: Node, here: Collection[str]) -> Wanted:
         spec = self.role.spec
-        files = self._each(node, spec.files, self._file)
-        paths = tuple(file.path for file in files)
+        resources = tuple(one for kind in TYPES for one in self._each(node, spec.of(kind), self._resource(kind)))
+        paths = tuple(one.path for one in resources if isinstance(one, File))
         return Wanted(
             role=self.role.name,
             needs=tuple(self._needs(here)),
             packages=self._each(node, spec.packages, lambda p, c: render(p.name, c)),
             replaces=spec.replaces,
-            directories=self._each(
-                node,
-                spec.directories,
-                lambda d, c: Directory(render(d.path, c), d.mode, render(d.owner, c), render(d.group, c)),
-            ),
-            files=files,
-            accounts=self._each(
-                node,
-                spec.accounts,
-                lambda a, c: Account(render(a.name, c), int(render(a.uid, c)), render(a.home, c), a.shell),
-            ),
+            resources=resources,
             units=self._each(
                 node,
                 spec.units,
@@ -238,7 +234,7 @@ class _Compiler:
                     render(u.name, c),
                     paths if u.watches is None else tuple(render(w, c) for w in u.watches),
                     tuple(tuple(render(word, c) for word in command) for command in u.refresh),
-                    tuple(render(path, c) for path in u.rereads),
+                    tuple(Reread(render(one.path, c), one.lines) for one in u.rereads),
                 ),
             ),
             checks=self._each(
@@ -252,6 +248,8 @@ class _Compiler:
                 ),
             ),
             opaque=self._opaque(node),
+            trees=self._each(node, spec.removes, _tree),
+            leaves=self._each(node, spec.leaves, _leaves),
             on_remove=spec.on_remove,
             guard=spec.guard,
             shape=spec.shape,
@@ -294,6 +292,11 @@ class _Compiler:
             scopes = [{**context, "item": item} for item in evaluate(spec.for_each, context)]
         return tuple(make(spec, scope) for scope in scopes if evaluate(spec.when, scope))
 
+    def _resource(self, kind: str) -> Callable[[Any, Context], Resource]:
+        if kind == File.kind:
+            return self._file
+        return lambda spec, context: rendered(TYPES[kind], spec, lambda text: render(text, context))
+
     def _file(self, spec: Any, context: Context) -> File:
         path = render(spec.path, context)
         secret = None if spec.secret is None else render(spec.secret, context)
@@ -321,6 +324,14 @@ class _Compiler:
             context: Context = {"cluster": self.cluster, "node": node}
             inputs = {name: _plain(evaluate(text, context)) for name, text in self.role.spec.inputs.items()}
             return _opaque(self.role.code, inputs)
+
+
+def _tree(spec: TreeSpec, context: Context) -> Tree:
+    return Tree(render(spec.path, context))
+
+
+def _leaves(spec: LeavesSpec, context: Context) -> Leaves:
+    return Leaves(render(spec.path, context), spec.why)
 
 
 def _plain(value: Any) -> Any:

@@ -1,57 +1,48 @@
 """What each node should have: typed resources, rendered, content stored once per distinct text.
 
-The JSON form of these (`dataclasses.asdict`) is what the node program is sent, see `hpcforge.node`.
+The JSON form of these (`Wanted.plain`) is what the node program is sent, see `hpcforge.node`.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
+
+from hpcforge.kinds.resource import Resource
 
 Disruption = Literal["none", "restart", "drain", "reboot", "destroys-data"]  # from the mildest to the worst
 DISRUPTIONS: tuple[Disruption, ...] = ("none", "restart", "drain", "reboot", "destroys-data")
 OnRemove = Literal["keep", "stop", "purge"]
 Shape = Literal["free", "together"]
+R = TypeVar("R", bound=Resource)
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Tree:
+    """What a role's own code makes at a path: with the role it goes, and all that is in it."""
+
+    path: str
+
+
+@dataclass(frozen=True)
+class Leaves:
+    """A path that stays when the role goes, and why."""
+
+    path: str
+    why: str
 
 
 @dataclass(frozen=True, slots=True)
-class File:
-    """A regular file. `digest` is the SHA-256 of its content; None: a secret that is not generated yet."""
+class Reread:
+    """A file that a refresh is enough for; with `lines`, where it changes in lines alone that match that expression."""
 
     path: str
-    mode: str  # octal text, "0644"
-    owner: str
-    group: str
-    digest: str | None
-    secret: str | None  # name of the secret that is its content; such content never enters a plan
-    early: bool  # must be there before packages are installed
-    verify: tuple[
-        str, ...
-    ] = ()  # must succeed before the file gets its name; the word "{file}" is the new content's path
-
-
-@dataclass(frozen=True)
-class Directory:
-    """A directory; its content is not managed."""
-
-    path: str
-    mode: str
-    owner: str
-    group: str
-
-
-@dataclass(frozen=True)
-class Account:
-    """A Unix account with a primary group of the same name and number."""
-
-    name: str
-    uid: int
-    home: str
-    shell: str
+    lines: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +52,7 @@ class Unit:
     name: str
     watches: tuple[str, ...]
     refresh: tuple[tuple[str, ...], ...] = ()  # commands in place of a restart, in order, where it runs already
-    rereads: tuple[str, ...] = ()  # the paths that a refresh is enough for; none: all of `watches`
+    rereads: tuple[Reread, ...] = ()  # the files that a refresh is enough for; none: all of `watches`
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,17 +94,35 @@ class Wanted:
     needs: tuple[Need, ...] = ()
     packages: tuple[str, ...] = ()
     replaces: tuple[str, ...] = ()  # packages that go for these, where they are there
-    directories: tuple[Directory, ...] = ()
-    files: tuple[File, ...] = ()
-    accounts: tuple[Account, ...] = ()
+    resources: tuple[Resource, ...] = ()  # in the order of the table of kinds
     units: tuple[Unit, ...] = ()
     checks: tuple[Check, ...] = ()
     opaque: Opaque | None = None
+    trees: tuple[Tree, ...] = ()  # what the opaque work makes, and nobody else
+    leaves: tuple[Leaves, ...] = ()  # what stays when the role goes
     on_remove: OnRemove = "stop"  # keep: leave all of it; purge: packages that we brought go, too
     guard: bool = False  # it could lock hpcforge out: reverts by itself unless a new connection confirms it
     shape: Shape = "free"  # together: units wait until every node has the files, as a new munge key needs
     sets_clock: bool = False  # it makes the node's clock right
-    disrupts: Mapping[str, Disruption] = field(default_factory=dict)  # by "packages", "files", "units", "opaque"
+    disrupts: Mapping[str, Disruption] = field(default_factory=dict)  # by "packages", a kind, "units", "opaque"
+
+    def of(self, kind: type[R]) -> tuple[R, ...]:
+        """Its resources of one kind."""
+        return tuple(one for one in self.resources if isinstance(one, kind))
+
+    def plain(self) -> dict[str, Any]:
+        """As the node program is sent it."""
+        data = asdict(self)
+        resources = by_kind(self.resources, data.pop("resources"))
+        return {**data, **resources}
+
+
+def by_kind(resources: Iterable[Resource], items: Iterable[T]) -> dict[str, list[T]]:
+    """What there is for each resource, by the kind of that."""
+    found: dict[str, list[T]] = {}
+    for resource, item in zip(resources, items, strict=True):
+        found.setdefault(resource.kind, []).append(item)
+    return found
 
 
 @dataclass(frozen=True)
@@ -128,6 +137,6 @@ class Desired:
     def digest(self) -> str:
         """SHA-256 over all that is wanted of all nodes; texts count by their own digests."""
         distinct = {id(one): one for roles in self.nodes.values() for one in roles}
-        digests = {at: hashlib.sha256(json.dumps(asdict(one)).encode()).hexdigest() for at, one in distinct.items()}
+        digests = {at: hashlib.sha256(json.dumps(one.plain()).encode()).hexdigest() for at, one in distinct.items()}
         plain = json.dumps({name: [digests[id(one)] for one in roles] for name, roles in self.nodes.items()})
         return hashlib.sha256(plain.encode()).hexdigest()

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from hpcforge.cluster.model import Cluster
+from hpcforge.kinds import KINDS
+from hpcforge.kinds.files import File
+from hpcforge.kinds.resource import Said
 from hpcforge.plan.admission import (
     Declared,
     Shortfall,
@@ -18,13 +22,13 @@ from hpcforge.plan.admission import (
     shortfalls,
 )
 from hpcforge.plan.clocks import ClockOff, clocks_off
-from hpcforge.plan.desired import Desired, Disruption, Unit, Wanted
+from hpcforge.plan.desired import Desired, Disruption, Unit, Wanted, by_kind
 from hpcforge.plan.jobs import SLURM_JOBS, SLURM_WAITING, asks_for, parse_jobs, parse_waiting, too_large
 from hpcforge.plan.observed import Difference, Observed, nothing_there
 from hpcforge.plan.plan import (
     Change,
-    FileChange,
     Leaving,
+    Obstacle,
     OpaqueChange,
     Owns,
     PackageRemoval,
@@ -32,6 +36,8 @@ from hpcforge.plan.plan import (
     Reason,
     RebootCause,
     Removal,
+    ResourceChange,
+    Stays,
     Step,
     UnitChange,
     worst,
@@ -64,17 +70,18 @@ def diff(
     `head` is the controller's answer, where it is not among them.
     """
     reachable = {name: seen for name, seen in observed.items() if seen.unreachable is None}
-    bare = _Bare(scope)
-    found = {name: tuple(_node_changes(desired.nodes[name], seen, scope, bare)) for name, seen in reachable.items()}
+    bare = _Bare(desired.texts, scope)
+    found = {name: tuple(_node_changes(desired.nodes[name], seen, bare)) for name, seen in reachable.items()}
     controller = head or observed.get(cluster.slurm.controller)
     clocks = _clocks(cluster, reachable, controller, found)
-    refused = {one.node for one in clocks if one.refused}
+    obstacles = tuple(_obstacles(desired, reachable, scope))
+    refused = {one.node for one in clocks if one.refused} | {one.node for one in obstacles}
     steps: dict[str, dict[str, Change]] = {role: {} for role in desired.roles}
     for name, changes in found.items():
         for wanted, change in changes if name not in refused else ():
             steps[wanted.role][name] = change
     changed = tuple(Step(role, steps[role]) for role in desired.roles if steps[role])
-    busy = {node for step in changed for node in step.changes}
+    busy = {node for step in changed for node in step.changes} | refused
     workers = tuple(worker for worker in declared(cluster) if worker.node in reachable)
     short = tuple(_short(workers, reachable, busy))
     answers = controller.answers if controller else {}
@@ -82,7 +89,11 @@ def diff(
     going = [one.node for one in leaving if one.worker]
     waiting = parse_waiting(answers.get(SLURM_WAITING, "")) if going else ()
     digests = {
-        f.file.digest for step in changed for change in step.changes.values() for f in change.files if f.file.digest
+        file.digest
+        for step in changed
+        for change in step.changes.values()
+        for file, _ in change.of(File)
+        if file.digest
     }
     return Plan(
         cluster=cluster.name,
@@ -110,6 +121,7 @@ def diff(
         basis={name: seen.basis for name, seen in reachable.items()},
         scheduler="slurm_controller" in desired.roles,
         clocks=clocks,
+        obstacles=obstacles,
         via=cluster.access.via.name if cluster.access.via and cluster.access.via.is_node else None,
     )
 
@@ -135,6 +147,15 @@ def _clocks(
     return clocks_off(clocks, cluster.slurm.controller, setting)
 
 
+def _obstacles(desired: Desired, reachable: Mapping[str, Observed], scope: Scope) -> Iterator[Obstacle]:
+    """What is in the way of the roles that the plan is for, as far as nodes can tell."""
+    for name, seen in reachable.items():
+        for wanted in desired.nodes[name]:
+            if scope.only is None or wanted.role in scope.only:
+                for one in seen.differs.get(wanted.role, {}).get("obstacles", ()):
+                    yield Obstacle(name, wanted.role, one["kind"], one["name"], one["why"])
+
+
 def surplus(seen: Observed) -> tuple[Removal, ...]:
     """What a node's receipt owns and no role wants there."""
     roles = (seen.receipt or {}).get("surplus") or {}
@@ -143,23 +164,23 @@ def surplus(seen: Observed) -> tuple[Removal, ...]:
             role,
             Owns(
                 packages=tuple(parts.get("packages", ())) if parts.get("on_remove") == "purge" else (),
-                files=tuple(parts.get("files", ())),
-                directories=tuple(parts.get("directories", ())),
+                resources={kind: tuple(parts[kind]) for kind in KINDS if parts.get(kind)},
                 units=tuple(parts.get("units", ())),
-                accounts=tuple(parts.get("accounts", ())),
+                trees=tuple(parts.get("trees", ())),
                 on_remove=parts.get("on_remove", "stop"),
+                disrupts=parts.get("disrupts", "none"),
             ),
-            bool(parts.get("wanted")),
+            stays=tuple(Stays(one["kind"], tuple(one["names"]), one["why"]) for one in parts.get("stays", ())),
         )
         for role, parts in roles.items()
     )
 
 
 def _removals(roles: Iterable[Wanted], seen: Observed, scope: Scope) -> Iterator[Removal]:
-    guarded = {wanted.role for wanted in roles if wanted.guard}
+    guarded = {wanted.role: wanted.guard for wanted in roles}
     for one in surplus(seen):
         if scope.only is None or one.role in scope.only:
-            yield replace(one, guard=one.role in guarded)
+            yield replace(one, wanted=one.role in guarded, guard=guarded.get(one.role, False))
 
 
 def _in_service(
@@ -173,26 +194,46 @@ def _in_service(
     )
 
 
-def _node_changes(
-    roles: Iterable[Wanted], seen: Observed, scope: Scope, bare: _Bare
-) -> Iterator[tuple[Wanted, Change]]:
+def _node_changes(roles: Iterable[Wanted], seen: Observed, bare: _Bare) -> Iterator[tuple[Wanted, Change]]:
     """The roles that have something to change. A unit may watch the files of another role on its node."""
+    scope = bare.scope
     wanted_roles = [wanted for wanted in roles if scope.only is None or wanted.role in scope.only]
     if not seen.python and seen.receipt is None:
         yield from ((wanted, change.on(seen.node)) for wanted in wanted_roles if (change := bare.change(wanted)))
         return
     differs = {w.role: seen.differs.get(w.role, {}) if seen.python else nothing_there(w) for w in wanted_roles}
-    changed_paths = {file["path"] for difference in differs.values() for file in difference.get("files", ())}
+    changed = _Changed({name for one in differs.values() for _, name in _differing(one)}, bare.texts)
     for wanted in wanted_roles:
-        change = _judged_change(wanted, differs[wanted.role], changed_paths, seen, scope)
+        change = _judged_change(wanted, differs[wanted.role], changed, seen, scope)
         if change:
             yield wanted, change.on(seen.node)
+
+
+@dataclass(frozen=True)
+class _Changed:
+    """What of a node is not as wanted, by name, and the texts that are wanted, by digest."""
+
+    names: Set[str]
+    texts: Mapping[str, str]
+
+    def only_in(self, lines: str, change: ResourceChange) -> bool:
+        """True where it is known that a file changes in nothing but lines which match an expression."""
+        file, old = change.resource, change.found.get("text")
+        new = self.texts.get(file.digest or "") if isinstance(file, File) else None
+        if old is None or new is None:
+            return False
+        others = ([line for line in text.splitlines() if not re.fullmatch(lines, line)] for text in (old, new))
+        return next(others) == next(others)
+
+
+_NOTHING_CHANGED = _Changed(frozenset(), {})
 
 
 @dataclass(frozen=True)
 class _Bare:
     """What changes on nodes that have nothing: the same on all that are to have the same."""
 
+    texts: Mapping[str, str]
     scope: Scope
     changes: dict[int, Change] = field(default_factory=dict)  # by id of what is wanted
 
@@ -200,16 +241,14 @@ class _Bare:
         if id(wanted) not in self.changes:
             seen = Observed("", python=False)
             # every unit is started, whatever it watches
-            self.changes[id(wanted)] = _judged_change(wanted, nothing_there(wanted), frozenset(), seen, self.scope)
+            self.changes[id(wanted)] = _judged_change(wanted, nothing_there(wanted), _NOTHING_CHANGED, seen, self.scope)
         return self.changes[id(wanted)]
 
 
-def _judged_change(
-    wanted: Wanted, difference: Difference, changed_paths: Set[str], seen: Observed, scope: Scope
-) -> Change:
+def _judged_change(wanted: Wanted, difference: Difference, changed: _Changed, seen: Observed, scope: Scope) -> Change:
     """What changes, with reason and disruption; false where nothing does."""
     forced = wanted.role in scope.forced
-    change = _change(wanted, difference, changed_paths, forced)
+    change = _change(wanted, difference, changed, forced)
     unnoted = _unnoted(wanted, seen)
     if not change and not unnoted:
         return change
@@ -227,26 +266,22 @@ def _unnoted(wanted: Wanted, seen: Observed) -> bool:
     return wanted.role in ((seen.receipt or {}).get("unowned") or ())
 
 
-def _change(wanted: Wanted, difference: Difference, changed_paths: Set[str], forced: bool) -> Change:
-    files = tuple(_files(wanted, difference))
+def _change(wanted: Wanted, difference: Difference, changed: _Changed, forced: bool) -> Change:
     found = {one["name"]: one for one in difference.get("units", ())}
     due = bool(difference.get("reboot"))  # until then nothing can be said of the checks
     failed = () if due else tuple((one["name"], str(one["detail"])) for one in difference.get("checks", ()))
     packages = _named(wanted.packages, difference.get("packages", ()))
-    directories = _picked(wanted.directories, "path", difference)
-    accounts = _picked(wanted.accounts, "name", difference, "accounts")
+    resources = _resources(wanted, difference)
     opaque = _opaque(wanted, difference, failed, forced)
-    own_work = bool(packages or directories or files or accounts or found or opaque)
+    own_work = bool(packages or resources or found or opaque)
     again = "forced" if forced else None if own_work or not failed else f"check failed: {failed[0][0]}"
-    units = [_unit(unit, found.get(unit.name), changed_paths, again) for unit in wanted.units]
+    units = [_unit(unit, found.get(unit.name), resources, changed, again) for unit in wanted.units]
     return Change(
         needs=wanted.needs,
         packages=packages,
         removes=tuple(PackageRemoval(one["name"], tuple(one["by"])) for one in difference.get("removes", ())),
         unforeseen=_named(wanted.packages, difference.get("unforeseen", ())),
-        directories=directories,
-        files=files,
-        accounts=accounts,
+        resources=resources,
         units=tuple(unit for unit in units if unit is not None),
         opaque=opaque,
         failed_checks=() if own_work else failed,
@@ -259,13 +294,15 @@ def _change(wanted: Wanted, difference: Difference, changed_paths: Set[str], for
 
 
 def _owns(wanted: Wanted) -> Owns:
+    named = by_kind(wanted.resources, (one.named for one in wanted.resources))
     return Owns(
         packages=wanted.packages,
-        files=tuple(file.path for file in wanted.files),
-        directories=tuple(directory.path for directory in wanted.directories),
+        resources={kind: tuple(names) for kind, names in named.items()},
         units=tuple(unit.name for unit in wanted.units),
-        accounts=tuple(account.name for account in wanted.accounts),
+        trees=tuple(tree.path for tree in wanted.trees),
         on_remove=wanted.on_remove,
+        leaves=wanted.leaves,
+        disrupts=wanted.disrupts.get("opaque", "none") if wanted.trees else "none",
     )
 
 
@@ -279,14 +316,14 @@ def _reason(role: str, change: Change, seen: Observed, forced: bool, unnoted: bo
         return "check failed"
     if any(one["role"] == role for one in seen.reverted):
         return "taken back"
-    if any(file.drifted for file in change.files):
+    if any(one.resource.drifted(one.found) for one in change.resources):
         return "drifted"
     due = any(unit.reason.endswith((" changed", "was cut off")) for unit in change.units)
-    if change.files or change.opaque or due:
+    if change.opaque or due or any(one.resource.is_news(one.found) for one in change.resources):
         return "input changed"
     if change.reboot:
         return "reboot pending"
-    if change.packages or change.directories or change.accounts or change.units:
+    if change.packages or change.resources or change.units:
         return "input changed" if unnoted else "drifted"
     return "to be noted"
 
@@ -296,8 +333,8 @@ def _disruptions(wanted: Wanted, change: Change) -> dict[RebootCause, Disruption
     does: dict[RebootCause, Disruption] = dict.fromkeys(change.reboot, "reboot")
     if change.packages:
         does["packages"] = wanted.disrupts.get("packages", "none")
-    if change.files:
-        does["files"] = wanted.disrupts.get("files", "none")
+    for one in change.resources:
+        does[one.resource.kind] = wanted.disrupts.get(one.resource.kind, "none")
     if any(action == "restart" for unit in change.units for action in unit.actions):
         does["units"] = wanted.disrupts.get("units", "restart")
     if change.opaque:
@@ -310,43 +347,37 @@ def _named(names: Iterable[str], missing: Iterable[Any]) -> tuple[str, ...]:
     return tuple(name for name in names if name in absent)
 
 
-def _picked(
-    resources: tuple[Any, ...], key: str, difference: Difference, section: str = "directories"
-) -> tuple[Any, ...]:
-    names = {one[key] for one in difference.get(section, ())}
-    return tuple(resource for resource in resources if getattr(resource, key) in names)
+def _differing(difference: Difference) -> dict[tuple[str, str], Said]:
+    """What was found of each resource that is not as wanted, by kind and name."""
+    return {(kind.name, one[kind.key]): one for kind in KINDS.values() for one in difference.get(kind.name, ())}
 
 
-def _files(wanted: Wanted, difference: Difference) -> Iterable[FileChange]:
-    found = {one["path"]: one for one in difference.get("files", ())}
-    for file in wanted.files:
-        old = found.get(file.path)
-        if old is not None:
-            written = old.get("written")
-            yield FileChange(
-                file=file,
-                exists=bool(old["exists"]),
-                same_content=bool(old["exists"]) and old.get("digest") == file.digest,
-                old_text=old.get("text"),
-                old_mode=old.get("mode"),
-                old_owner=old.get("owner"),
-                old_group=old.get("group"),
-                drifted=written is not None and (old.get("digest") != written or written == file.digest),
-            )
+def _resources(wanted: Wanted, difference: Difference) -> tuple[ResourceChange, ...]:
+    found = _differing(difference)
+    places = ((one, (one.kind, one.named)) for one in wanted.resources)
+    return tuple(ResourceChange(one, found[place]) for one, place in places if place in found)
 
 
-def _unit(unit: Unit, found: Mapping[str, Any] | None, changed_paths: Set[str], again: str | None) -> UnitChange | None:
+def _unit(
+    unit: Unit,
+    found: Mapping[str, Any] | None,
+    own: Sequence[ResourceChange],
+    changed: _Changed,
+    again: str | None,
+) -> UnitChange | None:
+    """What is done to a unit, and why; `own` are the changes of its role."""
     actions, reasons = [], []
     if found is not None and not found["enabled"]:
         actions.append("enable")
         reasons.append("not enabled")
-    touched = [path for path in unit.watches if path in changed_paths]
+    touched = [path for path in unit.watches if path in changed.names]
     if found is not None and found["active"] != "active":
         actions.append("restart" if found["active"] == "activating" else "start")
         reasons.append(str(found["active"]))
     elif touched:
-        rereads = unit.refresh and (not unit.rereads or set(touched) <= set(unit.rereads))
-        actions.append("refresh" if rereads else "restart")
+        more = found is not None and found["restart_pending"]  # of an earlier run, and not known what
+        rereads = not unit.rereads or (not more and set(touched) <= _reread(unit, own, changed))
+        actions.append("refresh" if unit.refresh and rereads else "restart")
         reasons.append(f"{', '.join(touched)} changed")
     elif found is not None and found["restart_pending"]:
         actions.append("restart")  # which files it was is not known any more
@@ -357,6 +388,17 @@ def _unit(unit: Unit, found: Mapping[str, Any] | None, changed_paths: Set[str], 
     if not actions:
         return None
     return UnitChange(unit.name, tuple(actions), "; ".join(reasons), unit.refresh if "refresh" in actions else ())
+
+
+def _reread(unit: Unit, own: Sequence[ResourceChange], changed: _Changed) -> set[str]:
+    """The files whose change, if they have one, a refresh is enough for."""
+    lines = {one.path: one.lines for one in unit.rereads}
+    changes = {one.resource.named: one for one in own}
+    return {
+        path
+        for path, expression in lines.items()
+        if expression is None or (path in changes and changed.only_in(expression, changes[path]))
+    }
 
 
 def _opaque(

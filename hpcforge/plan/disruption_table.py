@@ -14,11 +14,15 @@ from typing import Any
 from hpcforge.blueprint.hostlist import fold
 from hpcforge.cluster import load
 from hpcforge.cluster.model import Cluster
+from hpcforge.kinds import KINDS
+from hpcforge.kinds.files import File
+from hpcforge.kinds.resource import Resource
 from hpcforge.plan.compile import compile_desired
-from hpcforge.plan.desired import DISRUPTIONS, Account, Desired, Directory, Disruption, File, Wanted
+from hpcforge.plan.desired import DISRUPTIONS, Desired, Disruption, Wanted, by_kind
 from hpcforge.plan.diff import diff
-from hpcforge.plan.observed import Difference, Observed, nothing_there
+from hpcforge.plan.observed import Difference, Observed, absent, nothing_there
 from hpcforge.plan.plan import Change, Plan, Removal
+from hpcforge.plan.resources import TYPES
 from hpcforge.plan.role import Role
 
 RELEASES = ("12", "13")
@@ -243,9 +247,7 @@ def _answer(name: str, before: Desired, wanted: Sequence[Wanted]) -> Observed:
     had = before.nodes[name]
     there = _There(
         packages={package for one in had for package in one.packages},
-        files={file.path: file for one in had for file in one.files},
-        directories={directory for one in had for directory in one.directories},
-        accounts={account for one in had for account in one.accounts},
+        resources={(each.kind, each.named): each for one in had for each in one.resources},
         units={unit.name for one in had for unit in one.units},
         opaque={one.role: one.opaque.digest for one in had if one.opaque},
         texts=before.texts,
@@ -260,9 +262,7 @@ class _There:
     """What a node has, whichever role brought it."""
 
     packages: Set[str]
-    files: Mapping[str, File]
-    directories: Set[Directory]
-    accounts: Set[Account]
+    resources: Mapping[tuple[str, str], Resource]  # by kind and name
     units: Set[str]
     opaque: Mapping[str, str]
     texts: Mapping[str, str]
@@ -271,37 +271,49 @@ class _There:
         """Only what is not as wanted, as the node program would say it."""
         found: dict[str, Any] = {
             "packages": [package for package in wanted.packages if package not in self.packages],
-            "files": [self._file(file.path) for file in wanted.files if self.files.get(file.path) != file],
-            "directories": [{"path": d.path, "exists": False} for d in wanted.directories if d not in self.directories],
-            "accounts": [{"name": a.name, "exists": False} for a in wanted.accounts if a not in self.accounts],
+            **self._resources(wanted.resources),
             "units": [_NEW_UNIT | {"name": unit.name} for unit in wanted.units if unit.name not in self.units],
         }
         if wanted.opaque and self.opaque.get(wanted.role) != wanted.opaque.digest:
             found["opaque"] = {"digest": self.opaque.get(wanted.role)}
         return {key: value for key, value in found.items() if value}
 
-    def _file(self, path: str) -> Mapping[str, Any]:
-        old = self.files.get(path)
-        if old is None:
-            return {"path": path, "exists": False}
-        text = None if old.secret else self.texts[str(old.digest)]
-        return {**asdict(old), "exists": True, "text": text, "written": old.digest}
+    def _resources(self, wanted: Sequence[Resource]) -> Mapping[str, Any]:
+        there = {place: self.resources.get(place) for one in wanted for place in [(one.kind, one.named)]}
+        other = [one for one in wanted if there[one.kind, one.named] != one]
+        found = absent(other)
+        for kind, items in found.items():
+            for item in items:
+                old = there[kind, item[KINDS[kind].key]]
+                if old is not None:
+                    item |= {**asdict(old), "exists": True, **self._written(old)}
+        return found
+
+    def _written(self, old: Resource) -> Mapping[str, Any]:
+        if not isinstance(old, File):
+            return {}
+        return {"text": None if old.secret else self.texts[str(old.digest)], "written": old.digest}
 
 
 def _surplus(had: Sequence[Wanted], wanted: Sequence[Wanted]) -> Iterator[tuple[str, Mapping[str, Any]]]:
     """By role, what no role wants any more."""
-    keys = {"files": "path", "directories": "path", "units": "name", "accounts": "name"}
-    still = {(kind, getattr(one, key)) for role in wanted for kind, key in keys.items() for one in getattr(role, kind)}
+    still = {(kind, name) for role in wanted for kind, names in _names(role).items() for name in names}
     for old in had:
-        names = {kind: [getattr(one, key) for one in getattr(old, kind)] for kind, key in keys.items()}
-        left = {kind: [name for name in found if (kind, name) not in still] for kind, found in names.items()}
+        left = {kind: [name for name in names if (kind, name) not in still] for kind, names in _names(old).items()}
         if any(left.values()):
-            yield old.role, {**left, "on_remove": old.on_remove}
+            does = old.disrupts.get("opaque", "none") if left["trees"] else "none"
+            yield old.role, {**left, "on_remove": old.on_remove, "disrupts": does}
+
+
+def _names(role: Wanted) -> Mapping[str, Sequence[str]]:
+    named = by_kind(role.resources, (one.named for one in role.resources))
+    return {**named, "units": [unit.name for unit in role.units], "trees": [tree.path for tree in role.trees]}
 
 
 def _worst(plan: Plan, leaving: Sequence[str]) -> Disruption:
     found: set[Disruption] = {change.disruption for step in plan.steps for change in step.changes.values()}
     found |= {"restart"} if any(one.owns.units for some in plan.removals.values() for one in some) else set()
+    found |= {one.owns.disrupts for some in plan.removals.values() for one in some}
     found |= {"drain"} if leaving else set()
     return max(found, key=DISRUPTIONS.index, default="none")
 
@@ -325,22 +337,20 @@ def _does(plan: Plan, new: Sequence[str], leaving: Sequence[str]) -> Iterator[st
 
 
 def _gone(one: Removal) -> Iterator[str]:
-    said = {
-        "**stops**": one.owns.units,
-        "removes": (*one.owns.files, *one.owns.directories),
-        "locks": one.owns.accounts,
-    }
+    said: dict[str, dict[str, None]] = {"**stops**": dict.fromkeys(one.owns.units)}
+    for kind in reversed(TYPES):
+        said.setdefault(TYPES[kind].goes, {}).update(dict.fromkeys(one.owns.resources.get(kind, ())))
+    said["removes"].update(dict.fromkeys(one.owns.trees))
     yield from (f"{what} {', '.join(names)}" for what, names in said.items() if names)
 
 
 def _parts(change: Change) -> Iterator[str]:
     if change.packages:
         yield f"installs {', '.join(change.packages)}"
-    if change.accounts:
-        yield f"account {', '.join(account.name for account in change.accounts)}"
-    written = [*(one.path for one in change.directories), *(one.file.path for one in change.files)]
-    if written:
-        yield f"writes {', '.join(written)}"
+    said: dict[str, list[str]] = {}
+    for each in change.resources:
+        said.setdefault(each.resource.does, []).append(each.resource.named)
+    yield from (f"{what} {', '.join(names)}" for what, names in said.items())
     if change.opaque:
         yield f"runs its {change.opaque.opaque.engine} code"
     for unit in change.units:

@@ -42,4 +42,5 @@ def without(made: Plan, nodes: Collection[str], now: Plan) -> Plan:
         too_large=now.too_large,
         drains=now.drains,
         clocks=tuple(one for one in now.clocks if one.node in made.nodes),
+        obstacles=tuple(one for one in now.obstacles if one.node in made.nodes),
     )

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from hpcforge.kinds import KINDS
+from hpcforge.kinds.resource import Resource
 from hpcforge.plan.clocks import Span
-from hpcforge.plan.desired import Wanted
+from hpcforge.plan.desired import Wanted, by_kind
 
 Difference = Mapping[str, Any]  # as in `hpcforge.node`: a role, and only what differs from what is wanted of it
 
@@ -49,6 +51,11 @@ class Observed:
         return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()
 
 
+def absent(resources: Sequence[Resource]) -> dict[str, list[dict[str, Any]]]:
+    """What a node says that has none of these."""
+    return by_kind(resources, ({KINDS[one.kind].key: one.named, "exists": False} for one in resources))
+
+
 def nothing_there(wanted: Wanted) -> Difference:
     """The difference of a node that has nothing of a role: for first contact, before the node can answer."""
     return {
@@ -56,9 +63,7 @@ def nothing_there(wanted: Wanted) -> Difference:
         "packages": list(wanted.packages),
         "removes": [{"name": name, "by": list(wanted.packages)} for name in wanted.replaces],
         "unforeseen": list(wanted.packages),
-        "directories": [{"path": d.path, "exists": False} for d in wanted.directories],
-        "files": [{"path": f.path, "exists": False} for f in wanted.files],
-        "accounts": [{"name": a.name, "exists": False} for a in wanted.accounts],
+        **absent(wanted.resources),
         "units": [
             {"name": u.name, "enabled": False, "active": "inactive", "restart_pending": False} for u in wanted.units
         ],

@@ -3,47 +3,43 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields
 from functools import cached_property
 from operator import attrgetter
 from typing import Any, Literal
 
 from hpcforge.cluster.model import Rollout
+from hpcforge.kinds.resource import Said
 from hpcforge.plan.admission import Declared, Drain, Shortfall
 from hpcforge.plan.clocks import ClockOff
 from hpcforge.plan.desired import (
     DISRUPTIONS,
-    Account,
     Check,
-    Directory,
     Disruption,
-    File,
+    Leaves,
     Need,
     OnRemove,
     Opaque,
+    R,
     Shape,
 )
 from hpcforge.plan.jobs import Waiting
+from hpcforge.plan.resources import AnyResource
 
 Reason = Literal[
     "new node", "input changed", "drifted", "taken back", "check failed", "forced", "reboot pending", "to be noted"
 ]
-# What of a role calls for a restart of the node; "due": an earlier run was cut off before it.
-RebootCause = Literal["packages", "files", "units", "opaque", "due"]
+# What of a role calls for a restart of the node: "packages", a kind, "units" or "opaque"; "due": an earlier run was cut
+# off before it.
+RebootCause = str
 
 
 @dataclass(frozen=True, slots=True)
-class FileChange:
-    """A file to be written. `old_text` is None where there is none to show: new, secret, or not text."""
+class ResourceChange:
+    """A resource that is not as wanted, and what the node said of it. No text of a secret is in there."""
 
-    file: File
-    exists: bool
-    same_content: bool  # only mode or owner differ
-    old_text: str | None
-    old_mode: str | None
-    old_owner: str | None
-    old_group: str | None
-    drifted: bool = False  # it is not what hpcforge last wrote: somebody else changed or removed it
+    resource: AnyResource
+    found: Said
 
 
 @dataclass(frozen=True)
@@ -77,11 +73,43 @@ class Owns:
     """All that a role has on a node, changed or not: what the node's receipt is to say."""
 
     packages: tuple[str, ...] = ()
-    files: tuple[str, ...] = ()
-    directories: tuple[str, ...] = ()
+    resources: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # names by kind
     units: tuple[str, ...] = ()
-    accounts: tuple[str, ...] = ()
+    trees: tuple[str, ...] = ()
     on_remove: OnRemove = "stop"
+    leaves: tuple[Leaves, ...] = ()
+    disrupts: Disruption = "none"  # what it does to jobs to be without its trees
+
+    def plain(self) -> dict[str, Any]:
+        """As the node program is sent it."""
+        data = asdict(self)
+        resources = data.pop("resources")
+        return {**data, **resources}
+
+
+@dataclass(frozen=True)
+class Stays:
+    """What stays of what goes, and why. `kind`: package, file, directory, unit, account, home, path or work."""
+
+    kind: str
+    names: tuple[str, ...]
+    why: str
+
+
+@dataclass(frozen=True)
+class Obstacle:
+    """Something on a node that is in the way of what is wanted there, so that applying would fail."""
+
+    node: str
+    role: str
+    kind: str  # account, directory or file
+    name: str
+    why: str  # and what to do about it
+
+    @property
+    def said(self) -> str:
+        """What is wrong, in words."""
+        return f"{self.kind} {self.name}: {self.why}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,16 +120,14 @@ class Change:
     packages: tuple[str, ...] = ()
     removes: tuple[PackageRemoval, ...] = ()
     unforeseen: tuple[str, ...] = ()  # packages for which the node cannot say yet what would go
-    directories: tuple[Directory, ...] = ()
-    files: tuple[FileChange, ...] = ()
-    accounts: tuple[Account, ...] = ()
+    resources: tuple[ResourceChange, ...] = ()  # in the order of the table of kinds
     units: tuple[UnitChange, ...] = ()
     opaque: OpaqueChange | None = None
     failed_checks: tuple[tuple[str, str], ...] = ()  # name and detail, where a failed check is why something is done
     checks: tuple[Check, ...] = ()  # run afterwards
     reason: Reason = "input changed"
     disruption: Disruption = "none"
-    owns: Owns = Owns()
+    owns: Owns = field(default_factory=Owns)
     noted: bool = True  # False: the node's receipt lacks some of it, and is to have it
     guard: bool = False
     shape: Shape = "free"
@@ -111,12 +137,14 @@ class Change:
         """The same with what it needs on its own node by that node's name."""
         return Change(tuple(n if n.nodes else Need(n.role, (node,)) for n in self.needs), *_BUT_NEEDS(self))
 
+    def of(self, kind: type[R]) -> list[tuple[R, Said]]:
+        """What changes of one kind, and what is there instead."""
+        return [(one.resource, one.found) for one in self.resources if isinstance(one.resource, kind)]
+
     def __bool__(self) -> bool:
         return bool(
             self.packages
-            or self.directories
-            or self.files
-            or self.accounts
+            or self.resources
             or self.units
             or self.opaque
             or self.failed_checks
@@ -144,6 +172,7 @@ class Removal:
     owns: Owns
     wanted: bool = False  # the role stays, with less
     guard: bool = False  # to be without it could lock hpcforge out: done last, and confirmed as a guarded change is
+    stays: tuple[Stays, ...] = ()  # what of it is not removed
 
 
 @dataclass(frozen=True)
@@ -186,6 +215,7 @@ class Plan:
     scheduler: bool = True  # one of the roles brings Slurm: workers have jobs
     via: str | None = None  # the node that all others are reached through
     clocks: tuple[ClockOff, ...] = ()  # nodes whose clocks are off
+    obstacles: tuple[Obstacle, ...] = ()  # what is in the way on nodes
 
     @property
     def pending(self) -> bool:
@@ -201,11 +231,14 @@ class Plan:
     @cached_property
     def refused(self) -> Mapping[str, str]:
         """Nodes that answer and are left out all the same, and why."""
-        return {one.node: f"{one.said}: nothing is done there until it is right" for one in self.clocks if one.refused}
+        until = "nothing is done there until it is right"
+        found = {one.node: f"{one.role}: {one.said}; {until}" for one in reversed(self.obstacles)}
+        return found | {one.node: f"{one.said}: {until}" for one in self.clocks if one.refused}
 
     def disruption(self, node: str) -> Disruption:
         """The worst that its changes do to a node."""
-        return worst(step.changes[node].disruption for step in self.steps if node in step.changes)
+        gone = (one.owns.disrupts for one in self.removals.get(node, ()))
+        return worst([*(step.changes[node].disruption for step in self.steps if node in step.changes), *gone])
 
     @cached_property
     def restarts(self) -> tuple[str, ...]:

@@ -7,7 +7,7 @@ from collections.abc import Container, Mapping, Sequence
 from hpcforge.blueprint.hostlist import fold
 from hpcforge.cluster.model import Cluster
 from hpcforge.plan.admission import Shortfall
-from hpcforge.plan.plan import Plan
+from hpcforge.plan.plan import Plan, Stays
 from hpcforge.report.text import duration, one_line, table
 from hpcforge.run.admit import Admission
 from hpcforge.run.result import Result
@@ -28,7 +28,7 @@ def nodes_table(plan: Plan, result: Result, admission: Admission | None) -> str:
 def _stories(plan: Plan, result: Result, admission: Admission | None) -> dict[str, tuple[str, str]]:
     """What became of each node of the plan, and more of it; the worst that is to be said of one is said."""
     stories = {node: ("configured" if result.outcomes.get(node) else "unchanged", "") for node in plan.nodes}
-    stories |= {one.node: ("left", "nothing of hpcforge is on it any more") for one in plan.leaving}
+    stories |= {one.node: ("left", _left(result.stays.get(one.node))) for one in plan.leaving}
     keys = (
         "it keeps its keys: `secrets rotate BLUEPRINT munge_key` and an apply make them void; its host certificate "
         "ends within 180 days, and ssh on the nodes refuses it from now on"
@@ -47,6 +47,13 @@ def _stories(plan: Plan, result: Result, admission: Admission | None) -> dict[st
     for told in worse:
         stories |= {node: story for node, story in told.items() if node in stories}
     return stories
+
+
+def _left(stays: Sequence[Stays] | None) -> str:
+    """What a node that was cleaned says of itself."""
+    if stays is None:
+        return "nothing of hpcforge's was known there: an earlier run may have cleaned it"
+    return "cleaned; what stays there is below" if stays else "cleaned; nothing that hpcforge put there stays"
 
 
 def _out_of_service(admission: Admission) -> dict[str, tuple[str, str]]:
@@ -100,16 +107,45 @@ def phases_line(phases: Mapping[str, float], total_s: float) -> str:
     return f"time: {', '.join(shown)}; in all {duration(total_s)}\n"
 
 
-def next_steps(cluster: Cluster, verify: str, rehearsal: tuple[str, str] | None) -> str:
-    """How to log in, test again, and, for a `rehearsal` (commands that log in and take it down), take it down."""
+def next_steps(
+    cluster: Cluster, verify: str, rehearsal: tuple[str, str] | None, admission: Admission | None = None
+) -> str:
+    """How to log in, run a job and test again; for a `rehearsal` (commands that log in and take it down) that, too.
+
+    Without an `admission` it is not known which nodes a job could have, and none is offered.
+    """
     head = cluster.slurm.controller
     if rehearsal is None:
-        return f"log in:       ssh {cluster.access.user}@{cluster.by_name[head].address}\ntest again:   {verify}\n"
-    ssh, down = rehearsal
-    run_as = cluster.acceptance.run_as if cluster.acceptance else cluster.access.user
-    return (
-        f"log in:       {ssh} {head}\n"
-        f"run a job:    {ssh} {head} -- sudo -iu {run_as} srun -N{len(cluster.workers)} hostname\n"
-        f"test again:   {verify}\n"
-        f"take down:    {down}\n"
-    )
+        login = on_head = f"ssh {cluster.access.user}@{cluster.by_name[head].address}"
+    else:
+        login = f"{rehearsal[0]} {head}"
+        on_head = f"{login} --"
+    steps = {"log in": login}
+    if admission and not admission.error:
+        steps["run a job"] = _a_job(cluster, on_head, admission)
+    steps["test again"] = verify
+    if rehearsal is not None:
+        steps["take down"] = rehearsal[1]
+    return "".join(f"{what + ':':<13} {how}\n" for what, how in steps.items())
+
+
+def _a_job(cluster: Cluster, on_head: str, admission: Admission) -> str:
+    """A command that runs a job on all that its partition has in service, or why there is none."""
+    person = _somebody(cluster)
+    if person is None:
+        return "not yet: there is no user; add one to the blueprint and apply:  users: {ada: {uid: 2001}}"
+    partition = next((one for one in cluster.slurm.partitions if one.default), cluster.slurm.partitions[0])
+    in_service = [node for node in partition.nodes if node not in admission.not_scheduled]
+    if not in_service:
+        return f"not yet: no node of partition {partition.name} is in service"
+    become = f"sudo -iu {person}" if cluster.access.become == "sudo" else f"runuser -u {person} --"
+    named = "" if partition.default else f" -p {partition.name}"
+    return f"{on_head} {become} srun{named} -N{len(in_service)} hostname"
+
+
+def _somebody(cluster: Cluster) -> str | None:
+    """Who a job can be run as: the tests' own account, else a user of the blueprint, an administrator last."""
+    if cluster.acceptance:
+        return cluster.acceptance.run_as
+    users = sorted(cluster.users, key=lambda user: (user.name == cluster.access.user, user.admin))
+    return users[0].name if users else None

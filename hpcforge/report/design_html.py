@@ -66,6 +66,7 @@ def page(design: Design, cabled: Sequence[Cabled] = ()) -> str:
         large=large,
         drawings=[(group, Markup(svg)) for group, svg in zip(drawn, design_svg.elevations(drawn), strict=True)],  # noqa: S704
         undrawn=[name for group in groups[_MOST_DRAWN:] for name in group.names] if large else [],
+        one_lost=words.one_lost(design),
         used_feeds=sum(bool(feed.racks) for feed in design.feeds),
         racks_used_u=sum(rack.used_u for rack in design.racks),
         racks_free_u=_sum_known([rack.free_u for rack in design.racks]),

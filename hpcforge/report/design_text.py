@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator
 from hpcforge.blueprint.hostlist import fold
 from hpcforge.facility.design import Design, Part, RackDesign, Remark, Training, UpsDesign
 from hpcforge.facility.units import kw
+from hpcforge.report.design_words import one_lost
 from hpcforge.report.fabric_text import fabrics
 from hpcforge.report.text import clean, plural, table
 
@@ -49,6 +50,8 @@ def _totals(design: Design) -> Iterator[str]:
             air = f"{cooling.airflow_m3_h:,.0f} m3/h ({cooling.airflow_cfm or 0:,.0f} CFM)"
             heat += f", or {air} of air that warms by {cooling.rise_k:g} K"
         lines.append(f"heat           {heat}")
+        if design.feeds:
+            lines.append(f"feeds          {one_lost(design)}")
     if design.exempt:
         lines.append(f"exempt         {clean(','.join(design.exempt))}: virtual machines or a rehearsal's nodes")
     yield "".join(f"{line}\n" for line in lines)

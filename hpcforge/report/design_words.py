@@ -6,7 +6,8 @@ import re
 from collections.abc import Sequence
 
 from hpcforge.blueprint.hostlist import fold
-from hpcforge.report.text import clean
+from hpcforge.facility.design import Design
+from hpcforge.report.text import clean, plural
 
 UNKNOWN = "not known"
 
@@ -59,6 +60,30 @@ def magnitude(value: float) -> str:
         if value >= size:
             return f"{plain(value / size)} {word}"
     return plain(value)
+
+
+def one_lost(design: Design) -> str:
+    """What was asked and found of the loss of a feed: `any one may be lost` only where all of it was checked."""
+    if design.power.survive == "none":
+        return "no loss of a feed has to be survived"
+    racks = [rack.survives_one_lost for rack in design.racks if rack.power_w or rack.power_unknown]
+    feeds = [
+        None if feed.limit_w is None else feed.load_w_one_lost <= feed.limit_w * (1 + 1e-9)
+        for feed in design.feeds
+        if feed.racks
+    ]
+    parts = [("rack", racks), ("feed", feeds)]
+    if not racks:
+        return "any one to be lost: not checked, as no rack has a load"
+    if all(found for _, founds in parts for found in founds):
+        return f"any one may be lost: checked on {plural(len(racks), 'rack')} and {plural(len(feeds), 'feed')}"
+    said = [
+        f"{verdict} {sum(found is value for found in founds)} of {plural(len(founds), noun)}"
+        for verdict, value in (("not carried by", False), ("not checked on", None))
+        for noun, founds in parts
+        if value in founds
+    ]
+    return f"any one to be lost: {', '.join(said)}"
 
 
 def names(of: Sequence[str]) -> str:

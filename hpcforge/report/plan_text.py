@@ -6,11 +6,16 @@ import difflib
 from collections.abc import Iterator, Mapping, Sequence
 
 from hpcforge.blueprint.hostlist import fold
+from hpcforge.kinds import TABLE
+from hpcforge.kinds.files import File
+from hpcforge.kinds.resource import Said
 from hpcforge.plan.clocks import ClockOff
 from hpcforge.plan.desired import DISRUPTIONS
 from hpcforge.plan.jobs import Waiting, asked_for
 from hpcforge.plan.order import Order
-from hpcforge.plan.plan import Change, FileChange, Leaving, Plan, Removal
+from hpcforge.plan.plan import Change, Leaving, Obstacle, Plan, Removal
+from hpcforge.plan.resources import TYPES
+from hpcforge.report.stays_text import stays_lines
 from hpcforge.report.text import duration, one_line, plural
 
 
@@ -53,22 +58,31 @@ def _why(change: Change) -> str:
 
 
 def _removals(removals: Sequence[Removal]) -> list[str]:
-    """What goes, role by role; packages stay unless the role says purge, data and homes always."""
+    """What goes, role by role, and then what of it stays."""
+    return [*_goes(removals), *_stays(removals)]
+
+
+def _goes(removals: Sequence[Removal]) -> list[str]:
     lines = []
     for one in removals:
-        owns = one.owns
+        owns, stays = one.owns, {(kept.kind, name) for kept in one.stays for name in kept.names}
         if owns.on_remove == "keep":
             lines.append(f"  - {one.role}: all of it stays, and is no longer watched")
             continue
-        lines += [f"  - {one.role}: unit {name}: stop" for name in owns.units]
-        lines += [f"  - {one.role}: file {path}" for path in owns.files]
-        lines += [
-            f"  - {one.role}: account {name}: lock, unless it was there before us; its home stays"
-            for name in owns.accounts
-        ]
+        lines += [f"  - {one.role}: unit {name}: stop" for name in owns.units if ("unit", name) not in stays]
+        gone: dict[bool, list[str | None]] = {False: [], True: []}  # by whether it comes before packages
+        for kind in reversed(TABLE):
+            names = [name for name in owns.resources.get(kind.name, ()) if (kind.one, name) not in stays]
+            gone[kind.early] += map(TYPES[kind.name].farewell, names)
+        trees = [f"{path}, with all that is in it" for path in owns.trees]
+        lines += [f"  - {one.role}: {text}" for text in (*gone[False], *trees, *gone[True]) if text]
         if owns.packages:
             lines.append(f"  - {one.role}: packages {' '.join(owns.packages)}")
     return lines
+
+
+def _stays(removals: Sequence[Removal]) -> list[str]:
+    return [f"  = stays: {line}" for line in stays_lines(kept for one in removals for kept in one.stays)]
 
 
 def _leaving(one: Leaving, plan: Plan) -> list[str]:
@@ -80,7 +94,7 @@ def _leaving(one: Leaving, plan: Plan) -> list[str]:
     if asking:
         return [f"  ! stays for now: {asked_for(one.node, asking)}"]
     drained = [f"  ~ drain{_waiting(jobs, plan)}"] if one.worker else []
-    return [*drained, *_removals(one.removals), "  - everything that hpcforge keeps there"]
+    return [*drained, *_goes(one.removals), "  - everything that hpcforge keeps there", *_stays(one.removals)]
 
 
 def _waiting(jobs: Sequence[str], plan: Plan) -> str:
@@ -92,18 +106,17 @@ def _waiting(jobs: Sequence[str], plan: Plan) -> str:
 def _body(change: Change, plan: Plan, new_files: bool) -> Iterator[str]:
     if change.packages:
         yield f"  + packages {' '.join(change.packages)}"
-    for one in change.removes:
-        yield f"  - package {one_line(one.name)} (removed by {one_line(', '.join(one.by))})"
+    for gone in change.removes:
+        yield f"  - package {one_line(gone.name)} (removed by {one_line(', '.join(gone.by))})"
     if change.unforeseen and not plan.offline:
         else_ = "else " if change.removes else ""
         names = " ".join(change.unforeseen)
         yield f"  ? what {else_}apt removes for {names} is not known yet: its lists lack it; nothing else may go"
-    for account in change.accounts:
-        yield f"  ~ account {account.name} (uid {account.uid})"
-    for directory in change.directories:
-        yield f"  ~ directory {directory.path}  {directory.mode} {directory.owner}:{directory.group}"
-    for file in change.files:
-        yield from _file(file, plan.texts, new_files)
+    for one in change.resources:
+        if isinstance(one.resource, File):
+            yield from _file(one.resource, one.found, plan.texts, new_files)
+        else:
+            yield f"  {one.resource.line(one.found)}"
     for unit in change.units:
         yield f"  ~ unit {unit.name}: {', '.join(unit.actions)} ({unit.reason})"
     if change.opaque:
@@ -119,23 +132,23 @@ def _body(change: Change, plan: Plan, new_files: bool) -> Iterator[str]:
         yield "  ~ all of it is as wanted; the node's receipt takes note of it"
 
 
-def _file(change: FileChange, texts: Mapping[str, str], new_files: bool) -> Iterator[str]:
-    file = change.file
+def _file(file: File, found: Said, texts: Mapping[str, str], new_files: bool) -> Iterator[str]:
     owned = f"{file.mode} {file.owner}:{file.group}"
-    if not change.exists:
+    if not found["exists"]:
         yield f"  + file {file.path}  {owned}{'  (secret)' if file.secret else ''}"
         if not (new_files and file.secret is None):
             return
-    elif change.same_content:
-        yield f"  ~ file {file.path}  {change.old_mode} {change.old_owner}:{change.old_group} -> {owned}"
+    elif file.same_content(found):
+        yield f"  ~ file {file.path}  {found['mode']} {found['owner']}:{found['group']} -> {owned}"
         return
     else:
         yield f"  ~ file {file.path}  {owned}{'  (secret)' if file.secret else ''}"
     if file.secret is None and file.digest is not None:
-        if change.exists and change.old_text is None:
+        text = found.get("text")
+        if found["exists"] and text is None:
             yield "      (what is there is not text, or too long to show)"
             return
-        old, new = (change.old_text or "").splitlines(), texts[file.digest].splitlines()
+        old, new = (text or "").splitlines(), texts[file.digest].splitlines()
         for line in difflib.unified_diff(old, new, "on the node", "wanted", lineterm="", n=2):
             yield f"      {line}"
 
@@ -148,6 +161,7 @@ def _notes(plan: Plan) -> Iterator[str]:
         yield f"{node} is unreachable and left out: {reason}"
     for clock in plan.clocks:
         yield from _clock(clock)
+    yield from _obstacles(plan.obstacles)
     order, hubs = Order(plan), (plan.controller, plan.via)
     for node in filter(order.has_to_be_empty, plan.touched):
         yield f"{node} is drained first{_waiting(plan.jobs.get(node, ()), plan)}"
@@ -173,6 +187,16 @@ def _clock(one: ClockOff) -> Iterator[str]:
         yield f"{one.node}: {one.said}"
 
 
+def _obstacles(obstacles: Sequence[Obstacle]) -> Iterator[str]:
+    """What is in the way, and of which nodes nothing else is done for it."""
+    nodes: dict[str, list[str]] = {}
+    for one in obstacles:
+        nodes.setdefault(one.node, []).append(f"  ! {one.role}: {one.said}")
+    for names, body in _alike(nodes).items():
+        yield f"{names}: left out, and nothing is done there until this is out of the way:"
+        yield from body
+
+
 def _order(order: Order) -> Iterator[str]:
     """How the nodes in service follow each other, where not all begin at once."""
     rollout = order.plan.rollout
@@ -193,8 +217,10 @@ def _summary(plan: Plan) -> str:
     touched = set(plan.touched)
     out = {*plan.unreachable, *plan.refused}
     untouched = [node for node in plan.nodes if node not in touched and node not in out]
+    left_out = [f"left out: {fold(tuple(plan.refused))}"] * bool(plan.refused)
     if not plan.pending:
-        return f"Nothing to do on {plural(len(untouched), 'node')}." if untouched else "No node answers."
+        nothing = f"Nothing to do on {plural(len(untouched), 'node')}"
+        return "; ".join([nothing, *left_out]) + "." if untouched or left_out else "No node answers."
     parts = []
     if plan.touched:
         parts.append(f"{plural(len(plan.touched), 'node')} to change: {fold(plan.touched)}")
@@ -202,6 +228,7 @@ def _summary(plan: Plan) -> str:
         parts.append(f"{plural(len(plan.leaving), 'node')} to leave: {fold(one.node for one in plan.leaving)}")
     if untouched:
         parts.append(f"unchanged: {fold(tuple(untouched))}")
+    parts += left_out
     if plan.drains:
         parts.append(f"{plural(len(plan.drains), 'scheduling change')}")
     worst_of = {node: plan.disruption(node) for node in plan.touched}

@@ -5,7 +5,7 @@ Each line is an object with `schema_version` (2), `event` and `time_s` (seconds 
     plan      the plan, as `plan --json` gives it, and `moved`: nodes it does not hold for any more, and why
     phase     `name`, `state`: begun or ended, `wall_s` when ended
     said      `text`: something worth a line
-    changed, progress, warning, failed, skipped   of a node: `node` and what the node program said (`hpcforge.node`)
+    changed, progress, warning, remains, failed, skipped   of a node: `node` and what its program said (`hpcforge.node`)
     draining  `node`, `detail`: jobs that are waited for
     restarting  `node`, `detail`: what becomes of its restart
     settled   `node`, `role`, `status`: done, failed, skipped, unreachable, interrupted or deferred; `detail`
@@ -29,7 +29,7 @@ from hpcforge.report.progress import Progress
 from hpcforge.run.apply import Applied
 
 SCHEMA_VERSION = 2
-_OF_NODES = ("changed", "progress", "warning", "failed", "skipped", "draining", "restarting", "settled")
+_OF_NODES = ("changed", "progress", "warning", "remains", "failed", "skipped", "draining", "restarting", "settled")
 
 
 class Stream:

@@ -33,7 +33,7 @@ class Admission:
 
     shortfalls: tuple[Shortfall, ...]
     ordered: tuple[Drain, ...]
-    not_scheduled: Mapping[str, str]  # worker -> Slurm's state and reason
+    not_scheduled: Mapping[str, str]  # node of Slurm's, also one that was not judged -> its state and reason
     error: str | None
 
 
@@ -49,14 +49,16 @@ def admit(
     short = tuple(one for worker in workers for one in shortfalls(worker, facts[worker.node], gpus_ready=True))
     try:
         states = _settled(engine, plan.controller, workers, settle_s)
-        orders = drains(short, states, keep)
+        orders = drains(short, judged(workers, states), keep)
         for (state, *reason), nodes in _together(orders).items():
             _ask(engine, plan.controller, "scontrol", "update", f"NodeName={fold(nodes)}", state, *reason)
         if orders:
             states = _settled(engine, plan.controller, workers, settle_s)
     except _SlurmError as error:
         return Admission(short, (), {}, str(error))
-    return Admission(short, orders, not_scheduled(states), None)
+    # Others, which were not waited for, may be about to register.
+    known = judged(workers, states) | {n: one for n, one in states.items() if "DRAIN" in one[0] or "DOWN" in one[0]}
+    return Admission(short, orders, not_scheduled(known), None)
 
 
 def _together(orders: Iterable[Drain]) -> dict[tuple[str, ...], list[str]]:
@@ -75,11 +77,11 @@ class _SlurmError(Exception):
 def _settled(
     engine: Engine, controller: str, workers: Sequence[Declared], settle_s: float
 ) -> dict[str, tuple[str, str]]:
-    """Slurm's view of the workers, once none of them is on its way up, or when time is up."""
+    """Slurm's view of all its nodes, once none of these workers is on its way up, or when time is up."""
     until = time.monotonic() + settle_s
     while True:
-        states = judged(workers, parse_slurm_nodes(_ask(engine, controller, *SLURM_NODES_COMMAND)))
-        if not unsettled(states) or time.monotonic() >= until:
+        states = parse_slurm_nodes(_ask(engine, controller, *SLURM_NODES_COMMAND))
+        if not unsettled(judged(workers, states)) or time.monotonic() >= until:
             return states
         time.sleep(_POLL_S)
 

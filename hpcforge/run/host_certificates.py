@@ -1,6 +1,7 @@
 """The cluster's SSH host certificate authority: a certificate for each node's host key, and who trusts them.
 
-With it a user on one node reaches another by name without a question, and adding a node changes nothing on the others.
+With it ssh on one node knows another by name without asking, and adding a node changes nothing on the others. Whether a
+user may log in there is another matter: her own key says that.
 hpcforge's own connections do not rest on it: they pin each node's key.
 
 Time goes in steps of 90 days. A certificate of one step is valid in that step and the next: at any time those of two

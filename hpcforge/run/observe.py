@@ -98,7 +98,7 @@ def _request(cluster: Cluster, desired: Desired, name: str) -> dict[str, object]
     return {
         "verb": "observe",
         "cluster": cluster.name,
-        "wanted": [dataclasses.asdict(wanted) for wanted in desired.nodes[name]],
+        "wanted": [wanted.plain() for wanted in desired.nodes[name]],
         "reads": [VERDICTS_PATH, ROSTER_PATH] if controller else [],
         "asks": asks if controller else {},
     }

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from hpcforge.plan.plan import Stays
+
 Status = Literal["done", "failed", "skipped", "unreachable", "interrupted", "deferred"]
 
 
@@ -27,6 +29,7 @@ class Result:
     changed: dict[str, int] = field(default_factory=dict)
     interrupted: bool = False
     abandoned: dict[str, str] = field(default_factory=dict)  # left the cluster without being cleaned up, and why
+    stays: dict[str, tuple[Stays, ...]] = field(default_factory=dict)  # what nodes say is left of what was removed
     busy: dict[str, str] = field(default_factory=dict)  # nodes where another run was at work, or a later one had been
 
     def failed(self) -> dict[str, list[tuple[str, str]]]:

@@ -53,7 +53,7 @@ KINDS: Mapping[str, Kind] = {
         on_nodes=False,
     ),
     "ssh_host_ca": Kind(
-        "certifies host keys, so that users can ssh from node to node without a question",
+        "certifies host keys, so that ssh from node to node asks nobody whether the other is who it says",
         new_authority,
         "every node gets a new host certificate; until all have theirs, ssh between nodes may ask",
     ),

@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from hpcforge.engines.tasks import Ansible, Bootstrap, Deploy, Program, Task
-from hpcforge.plan.desired import Opaque
-from hpcforge.plan.plan import Change, FileChange, Leaving, Plan, Removal, UnitChange
+from hpcforge.kinds.files import File
+from hpcforge.plan.desired import Opaque, by_kind
+from hpcforge.plan.plan import Change, Leaving, Plan, Removal, ResourceChange, UnitChange
 from hpcforge.run.run import Run
 
 _PREPARE_TIMEOUT_S = 3600.0  # packages from a slow mirror
@@ -87,7 +88,7 @@ def _removal(node: str, removals: Sequence[Removal], *, leave: bool) -> Stage:
 
 
 def _less(one: Removal) -> dict[str, Any]:
-    return {"role": one.role, **dataclasses.asdict(one.owns), "wanted": one.wanted}
+    return {"role": one.role, **one.owns.plain(), "wanted": one.wanted}
 
 
 def _guarded_removal(node: str, removal: Removal, run: Run, revert_s: float) -> Iterator[Stage]:
@@ -97,8 +98,8 @@ def _guarded_removal(node: str, removal: Removal, run: Run, revert_s: float) -> 
     work = [{**_less(removal), "guard": guard}]
     request = {"verb": "converge", "phase": "remove", "work": work, "leave": False}
     task = Program(f"remove:{removal.role}:{node}", node, request, _FINISH_TIMEOUT_S)
-    yield Stage(REMOVAL, roles, ((node, removal.role),), task, () if removal.owns.files else roles)
-    if removal.owns.files:
+    yield Stage(REMOVAL, roles, ((node, removal.role),), task, () if File.kind in removal.owns.resources else roles)
+    if File.kind in removal.owns.resources:
         yield _confirmation(node, roles, str(guard["id"]), f"{removal.role}:removed")
 
 
@@ -119,18 +120,12 @@ def _prepare(plan: Plan, node: str, changes: Mapping[str, Change], secrets: Mapp
             "role": role,
             "packages": list(change.packages),
             "removes": [one.name for one in change.removes],
-            "directories": [dataclasses.asdict(directory) for directory in change.directories],
-            "files": [] if change.guard else [_file(file, plan.texts, secrets) for file in change.files],
-            "accounts": [dataclasses.asdict(account) for account in change.accounts],
-            "owns": dataclasses.asdict(change.owns),
-            "reboot": bool(_IN_PREPARE & {*change.reboot}),
+            **_put(_now(change), plan.texts, secrets),
+            "owns": change.owns.plain(),
+            "reboot": any(map(_in_prepare, change.reboot)),
         }
         for role, change in changes.items()
-        if change.packages
-        or change.directories
-        or change.accounts
-        or (change.files and not change.guard)
-        or not change.noted
+        if change.packages or _now(change) or not change.noted
     ]
     if not work:
         return None
@@ -142,15 +137,28 @@ def _prepare(plan: Plan, node: str, changes: Mapping[str, Change], secrets: Mapp
     return Stage(FILES, tuple(str(one["role"]) for one in work), (), task, ())
 
 
-def _file(change: FileChange, texts: Mapping[str, str], secrets: Mapping[str, bytes]) -> dict[str, Any]:
-    file = change.file
-    if change.same_content:
-        content = None
-    elif file.secret is not None:
-        content = base64.b64encode(secrets[file.secret]).decode()
-    else:
-        content = base64.b64encode(texts[str(file.digest)].encode()).decode()
-    return {**dataclasses.asdict(file), "content_base64": content}
+def _now(change: Change) -> list[ResourceChange]:
+    """What is put before units and checks; a guarded role's files come with those."""
+    return [one for one in change.resources if not (change.guard and isinstance(one.resource, File))]
+
+
+def _put(
+    changes: Sequence[ResourceChange], texts: Mapping[str, str], secrets: Mapping[str, bytes]
+) -> dict[str, list[dict[str, Any]]]:
+    """Resources as they are sent, by kind."""
+    items = ({**dataclasses.asdict(one.resource), **_content(one, texts, secrets)} for one in changes)
+    return by_kind([one.resource for one in changes], items)
+
+
+def _content(change: ResourceChange, texts: Mapping[str, str], secrets: Mapping[str, bytes]) -> dict[str, str | None]:
+    """What goes with a file; null where it is there already."""
+    file = change.resource
+    if not isinstance(file, File):
+        return {}
+    if file.same_content(change.found):
+        return {"content_base64": None}
+    content = texts[str(file.digest)].encode() if file.secret is None else secrets[file.secret]
+    return {"content_base64": base64.b64encode(content).decode()}
 
 
 def _batches(changes: Mapping[str, Change], node: str) -> Iterator[list[str]]:
@@ -173,8 +181,13 @@ def _cross_node(change: Change, node: str) -> tuple[tuple[str, str], ...]:
     return tuple((other, need.role) for need in change.needs for other in need.nodes if other != node)
 
 
-_IN_PREPARE = frozenset(("packages", "files"))
-_DONE_BEFORE = _IN_PREPARE | {"due"}  # what is done on a node before the first role is finished there
+def _in_prepare(cause: str) -> bool:
+    return cause not in ("units", "opaque", "due")
+
+
+def _done_before(causes: Collection[str]) -> bool:
+    """Whether it is all done on a node before the first role is finished there."""
+    return all(_in_prepare(cause) or cause == "due" for cause in causes)
 
 
 def _restarted_with(role: str, changes: Mapping[str, Change], *, restarted: bool) -> tuple[str, ...]:
@@ -183,12 +196,12 @@ def _restarted_with(role: str, changes: Mapping[str, Change], *, restarted: bool
     Packages and files of all roles are there by then, so that it does for later roles, too: a new kernel, driver and
     fabric cost one restart.
     """
-    causes = {*changes[role].reboot}
-    if not causes or (restarted and causes <= _DONE_BEFORE):
+    causes = changes[role].reboot
+    if not causes or (restarted and _done_before(causes)):
         return ()
     names = list(changes)
     later = [] if restarted else names[names.index(role) + 1 :]
-    return (role, *(name for name in later if changes[name].reboot and {*changes[name].reboot} <= _DONE_BEFORE))
+    return (role, *(name for name in later if changes[name].reboot and _done_before(changes[name].reboot)))
 
 
 def _finish(
@@ -264,20 +277,21 @@ def _guarded(
     """Files, units and checks of a role that could lock us out, and a new connection that says it has not."""
     guard = f"{run.id}.{role}"
     change = changes[role]
+    files = [one for one in change.resources if isinstance(one.resource, File)]
     work = {
         "role": role,
-        "files": [_file(file, plan.texts, secrets) for file in change.files],
-        "owns": dataclasses.asdict(change.owns),
+        **_put(files, plan.texts, secrets),
+        "owns": change.owns.plain(),
         "guard": {"id": guard, "revert_s": plan.rollout.confirm_wait_s},
     }
-    if change.files:
+    if files:
         request = {"verb": "converge", "phase": "prepare", "work": [work], "restarts": []}
         task = Program(f"guarded:{role}:{node}", node, request, _FINISH_TIMEOUT_S)
         yield Stage(FILES, (role,), after, task, ())
     finish = _finish_stage(
-        node, (role,), after, changes, units=True, checks=True, guard=work["guard"] if change.files else None
+        node, (role,), after, changes, units=True, checks=True, guard=work["guard"] if files else None
     )
-    if not change.files:
+    if not files:
         yield finish
         return
     yield dataclasses.replace(finish, completes=())

@@ -11,7 +11,7 @@ from typing import Any
 from hpcforge.engines.tasks import Engine, Event, Program
 from hpcforge.plan.jobs import asked_for
 from hpcforge.plan.order import Order
-from hpcforge.plan.plan import Plan
+from hpcforge.plan.plan import Plan, Stays
 from hpcforge.run.drain import Drain
 from hpcforge.run.needs import Needs
 from hpcforge.run.reboot import Reboot
@@ -101,9 +101,15 @@ class _Walker:
         self.needs = Needs(plan, self.result.outcomes)
         self.together = {role for node in self.nodes.values() for stage in node.queue for role in stage.barrier}
         self.leaving = {one.node: one for one in plan.leaving}
-        for name, why in plan.refused.items():
-            self.result.outcomes[name] = {}
-            self._settle(name, CLOCK, Outcome("failed", why))
+        self.result.outcomes |= {name: {} for name in plan.refused}
+        for clock in plan.clocks:
+            if clock.refused:
+                self._settle(clock.node, CLOCK, Outcome("failed", plan.refused[clock.node]))
+        in_the_way: dict[tuple[str, str], list[str]] = {}
+        for thing in plan.obstacles:
+            in_the_way.setdefault((thing.node, thing.role), []).append(thing.said)
+        for (name, role), said in in_the_way.items():
+            self._settle(name, role, Outcome("failed", "; ".join(said)))
         for one in plan.leaving:
             self.result.outcomes[one.node] = {}
             self.nodes[one.node] = _Node(one.node, deque(leaving_stages(one, run)))
@@ -313,6 +319,9 @@ class _Walker:
             node.errors[role] = f"{named}: {event.data.get('error')}".removeprefix(": ")
         elif event.kind == "changed":
             self.result.changed[node.name] = self.result.changed.get(node.name, 0) + 1
+        elif event.kind == "remains":
+            stays = (Stays(one["kind"], tuple(one["names"]), one["why"]) for one in event.data["stays"])
+            self.result.stays[node.name] = (*self.result.stays.get(node.name, ()), *stays)
         elif event.kind == "role_done" and event.data.get("role") in node.running.completes:
             self._settle(node.name, str(event.data["role"]), Outcome("done"))
         elif event.kind == "done" and "memory_kib" in event.data["facts"]:  # first contact ends without facts

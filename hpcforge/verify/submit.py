@@ -75,12 +75,23 @@ class NotLaunchableError(Exception):
     """A test cannot be submitted as the blueprint stands; says why."""
 
 
-def partition_for(cluster: Cluster, names: Sequence[str]) -> Partition:
-    """The partition that holds all the nodes, the default one if it does; NotLaunchableError if there is none."""
+def partition_for(cluster: Cluster, names: Sequence[str], time_limit_s: int) -> Partition:
+    """The partition that holds all the nodes and lets a job last long enough, the default one if it does.
+
+    `time_limit_s` is that of the test that must fit. Slurm refuses a job that no partition can ever run; raises
+    NotLaunchableError, which says more.
+    """
     holding = [one for one in cluster.slurm.partitions if set(names) <= set(one.nodes)]
     if not holding:
         raise NotLaunchableError(f"no partition in slurm.partitions holds all of {fold(names)}")
-    return next((one for one in holding if one.default), holding[0])
+    minutes = _asked_min(time_limit_s)
+    fitting = [one for one in holding if minutes * 60 <= _limit_s(one.max_time)]
+    if not fitting:
+        limits = ", ".join(f"{one.name} has max_time {one.max_time}" for one in holding)
+        raise NotLaunchableError(
+            f"no partition that holds {fold(names)} gives a job the {minutes} minutes that the test asks for: {limits}"
+        )
+    return next((one for one in fitting if one.default), fitting[0])
 
 
 def launch(
@@ -103,7 +114,7 @@ def launch(
     ranks = max(1, gpus)
     memory = min(cluster.job_memory_mib(node) for node in nodes)
     packaged = cluster.pytorch.build == "distribution"
-    partition = partition_for(cluster, names)
+    partition = partition_for(cluster, names, tests[0].time_limit_s)
     turns = [Turn(test.name, test.time_limit_s, tuple((arguments or {}).get(test.name, ()))) for test in tests]
     return Launch(
         turns=_in_time(turns, partition),
@@ -121,10 +132,10 @@ def launch(
 
 
 def _in_time(turns: Sequence[Turn], partition: Partition) -> tuple[Turn, ...]:
-    """The first of the turns, as far as a job of the partition may last: Slurm leaves a longer one pending for ever."""
+    """The first of the turns, as far as a job of the partition may last: Slurm refuses a longer one."""
     ends_s = accumulate(turn.time_limit_s for turn in turns)
     fit = sum(_asked_min(end_s) * 60 <= _limit_s(partition.max_time) for end_s in ends_s)
-    return tuple(turns[: max(1, fit)])
+    return tuple(turns[:fit])
 
 
 def _limit_s(max_time: str) -> float:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import time
 from pathlib import Path
 
 import pytest
@@ -38,8 +39,8 @@ def test_every_value_and_key_has_its_place() -> None:
     [
         (b"a: \xff", "f:1:4: error: the file is not UTF-8: byte 0xff"),
         ("a: b".encode("utf-16"), "f:1:1: error: the file is not UTF-8: byte 0xff"),
-        (b"a: b\x00c", "f: error: not valid YAML"),
-        (b"a: \x1b[31m", "f: error: not valid YAML"),
+        (b"a: b\x00c", "f:1:5: error: the character U+0000 cannot stand in a text file"),
+        ("ä: b\nö: \x1b[31m".encode(), "f:2:4: error: the character U+001B cannot stand in a text file"),
         (b"x" * (MAX_BYTES + 1), "f: error: the file is larger than 16 MiB"),
         (b"", "f:1:1: error: the file is empty"),
         (b"[" * 100_000, "f:1:1: error: nested more than 16 levels deep"),
@@ -73,11 +74,95 @@ def test_aliases_cost_nothing() -> None:
     assert len(read_bytes("\n".join(lines).encode(), "f").diagnostics) == 60 + 59
 
 
-def test_an_unquoted_hostlist_in_braces_is_told_to_be_quoted() -> None:
-    text = said(b"partitions:\n  main: {nodes: w[01-04], default: true}\n")
-    assert "f:2:18: error: not valid YAML" in text
-    assert text.endswith('hint: within braces a hostlist needs quotes: `"w[01-04]"`')
-    assert "quotes" not in said(b"a: {b: 'c' d}\n")
+@pytest.mark.parametrize(
+    ("text", "place", "quoted"),
+    [
+        ("partitions:\n  main: {nodes: w[01-04], default: true}", "2:17", 'nodes: "w[01-04]"'),
+        ("a: {default: true, nodes: w[01,03]}", "1:27", 'nodes: "w[01,03]"'),
+        ("a: {nodes: w[01-04],x[01-02], b: c}", "1:12", 'nodes: "w[01-04],x[01-02]"'),
+        ("w[01-02]: {functions: [worker],\n    addresses: 10.1.0.[11-14]}", "2:16", 'addresses: "10.1.0.[11-14]"'),
+        ("nodes: {w[01-04]: {functions: [worker]}}", "1:9", '"w[01-04]"'),
+        ("row: [g[01-04], i01]", "1:7", '"g[01-04]"'),
+        ("nodes:\n  nodes: [01-04]x\n", "2:17", 'nodes: "[01-04]x"'),
+        ("a:\n  reason: RMA 4711: eight out\n", "2:11", 'reason: "RMA 4711: eight out"'),
+        ("a: {reason: RMA 4711: eight out, b: c}", "1:13", 'reason: "RMA 4711: eight out"'),
+        ("a: {reason: RMA #4711}\nb: c", "1:4", 'reason: "RMA #4711"'),
+        ("a: *.example.org", "1:4", 'a: "*.example.org"'),
+        ("a: [b, @c]", "1:8", '"@c"'),
+        ("a: |x", "1:4", 'a: "|x"'),
+        ("a: 'it's'", "1:8", 'a: "it\'s"'),
+        ('a: "b" c', "1:8", 'a: "b c"'),
+    ],
+)
+def test_what_needs_quotes_is_shown_with_them(text: str, place: str, quoted: str) -> None:
+    lines = said(text.encode()).splitlines()
+    assert lines[0].startswith(f"f:{place}: error: ")
+    assert lines[-1].endswith(f"quote it: `{quoted}`")
+
+
+def test_one_hostlist_without_quotes_names_the_others() -> None:
+    lines = ["a: {b: w[1-2]}", "c[1-2]: {d: e, f: 10.1.0.[1-2]}", "g[1-2]: {h: 'i[1]'}", "k: {l: m[1]}  # n"]
+    assert said("\n".join(lines).encode()).endswith('quote it: `b: "w[1-2]"`; so in lines 2, 4')
+
+
+@pytest.mark.parametrize(
+    ("text", "place", "hint"),
+    [
+        ("name: a\naccess\n  user: ops\n", "2:1", "write `access:`"),
+        ("name: a\ndomain b\nnodes: c\n", "2:1", "write `domain: b`"),
+        ("name: a\ndomain = b\nnodes: c\n", "2:1", "write `domain: b`"),
+        ("slurm:\n  controller head\n  reserve: {cores: 1}\n", "2:3", "write `controller: head`"),
+        ("name:a\ndomain: b\n", "1:5", "write `name: a`"),
+        ("slurm:\n  a: b\n\n  # c\n  controller:head\nusers: d\n", "5:13", "write `controller: head`"),
+        ("slurm:\n  - a\n  -b\n", "3:3", "write `- b`"),
+        ("name: a\ndomain:\u00a0b\nc: d\n", "2:8", "write a space for U+00A0 NO-BREAK SPACE"),
+        ("a: b\n<<<<<<< HEAD\nc: d\n", "2:1", "keep one of the two versions"),
+        ("// mine\nname: a\n", "1:1", "a comment begins with `#`"),
+        ("slurm:\n  a: b\n    c: d\n", "3:5", "begin it in column 3, if it belongs beside it"),
+        (
+            "slurm:\n    a: b\n  c: d\n",
+            "3:3",
+            "begin it in column 5, as `a` in line 2, or in column 1, as `slurm` in line 1",
+        ),
+        (" name: a\ndomain: b\n", "1:2", "begin it in column 1"),
+        ("a:\n  - b\n - c\n", "3:2", "begin it in column 3, as the item in line 2"),
+        ("a:\n  b: c\n  - d\n", "3:3", "what is above it has keys: remove the `-`"),
+        (
+            "a:\n  - b\n  c: d\n",
+            "3:3",
+            "begin it in column 5, to belong to the item in line 2, or in column 1, beside what begins in line 1",
+        ),
+        ("a:\n  b: c\n\td: e\n", "3:1", "write spaces in its place"),
+        ('a: "b\nc: d\n', "1:4", 'write `"` where the text ends'),
+        ("a: 'b\nc: 'd'\n", "1:4", "write `'` where the text ends"),
+        ("a:\n  b: {c: d\n  e: {f: g}\n", "2:6", "end line 2 with `}`: `b: {c: d}`"),
+        ("a:\n  b: {c: d,\n      e: f\n      g: h}\n", "3:10", "end line 3 with a comma: `e: f,`"),
+        ("a: b\nc: [d, e\n", "2:4", "end line 2 with `]`: `c: [d, e]`"),
+        ("a: {b: c}}\n", "1:10", "remove it, or write what it should close"),
+        ("a: {b: [c}\n", "1:10", "write `]` before it"),
+        ("a: {b: c,, d: e}\n", "1:10", "remove it"),
+        ("a: {b: {c: d} e: f}\n", "1:15", "write a comma between this and what stands before it"),
+        ("a: {b: 4 c: 8}\n", "1:8", 'write `b: 4, c: ...`, or `b: "4 c: 8"`'),
+        ("a: [- b]\n", "1:5", "write [one, two]"),
+        ('a: "C:\\d"\n', "1:7", r"write `\\` for it, or use single quotes"),
+        ("a: b\n...\nc: d\n", "2:1", "remove it"),
+        ("name = a\ndomain = b\n", "1:1", "write `key: value`, with a space after the colon, a line each"),
+        ("a: {{ b }}\n", "1:5", "values are no templates here: write the value itself"),
+    ],
+)
+def test_a_mistake_is_shown_where_it_was_made(text: str, place: str, hint: str) -> None:
+    lines = said(text.encode()).splitlines()
+    assert lines[0].startswith(f"f:{place}: error: ")
+    assert lines[-1].startswith(f"hint: {hint}")
+
+
+@pytest.mark.parametrize("piece", ["[a", "a,", "a[01],", '": ', "- ", "a: {", "a:b ", "#", " ", "'", "é"])
+@pytest.mark.parametrize("end", ["", ": b: c", "\nd: e: f", "]\n  - x", '"'])
+def test_what_is_said_of_a_long_line_takes_no_longer_than_its_length(piece: str, end: str) -> None:
+    start = time.process_time()
+    said(f"a:\n  {piece * (200_000 // len(piece))}{end}".encode())
+    said(("a: {b: [c\n" + f" {piece}\n" * 50_000 + end).encode())
+    assert time.process_time() - start < 2
 
 
 def test_an_inventory_may_have_more_values_than_a_blueprint() -> None:

@@ -12,6 +12,7 @@ import yaml
 
 from hpcforge.cluster import load
 from hpcforge.cluster.model import Cluster, Jump
+from hpcforge.cluster.reserve import usual_cores, usual_memory_mib
 
 ROOT = Path(__file__).parents[2]
 SHIPPED = sorted((ROOT / "blueprints").glob("*.yaml"))
@@ -35,11 +36,53 @@ def test_secrets_lie_beside_the_blueprint() -> None:
 def test_memory_of_jobs_that_ask_for_none() -> None:
     cluster = load(ROOT / "blueprints" / "dgx-h100-32.yaml").cluster
     train, debug = cluster.slurm.partitions  # gpu017 of train has 1536 GiB, all others 2048
-    assert (cluster.slurm.reserve_cores, cluster.slurm.reserve_memory_mib) == (4, 64 * 1024)
+    assert cluster.reserves == ((4, 64 * 1024),)
     assert cluster.memory_mib_per_cpu(train) == (1536 - 64) * 1024 // (224 - 2 * 4)
     assert cluster.memory_mib_per_cpu(debug) == (2048 - 64) * 1024 // (224 - 2 * 4)
     said = dataclasses.replace(cluster.slurm, settings=(("DefMemPerGPU", "65536"),))
     assert dataclasses.replace(cluster, slurm=said).memory_mib_per_cpu(train) is None
+
+
+def resolved(path: Path, *edits: tuple[str, str]) -> Cluster:
+    """A shipped blueprint with some of its text replaced."""
+    text = path.read_text()
+    for old, new in edits:
+        assert old in text
+        text = text.replace(old, new)
+    return load(path, instead={path: text}).cluster
+
+
+DGX, DGX_RESERVE = ROOT / "blueprints" / "dgx-h100-32.yaml", "  reserve: {cores: 4, memory_gib: 64}  # kept from jobs\n"
+
+
+def test_a_reserve_follows_from_the_hardware_where_the_blueprint_says_none() -> None:
+    cluster = resolved(DGX, (DGX_RESERVE, ""))
+    nodes = cluster.by_name  # two sockets of 56 cores; 2048 GiB, of which gpu017 has 1536
+    assert (nodes["gpu016"].reserve_cores, nodes["gpu016"].reserve_memory_mib) == (2, 400 + 30 * 2048)
+    assert (nodes["gpu017"].reserve_cores, nodes["gpu017"].reserve_memory_mib) == (2, 400 + 30 * 1536)
+    assert cluster.job_memory_mib(nodes["gpu017"]) == 1536 * 1024 - 46480
+    assert cluster.job_cpus(nodes["gpu017"]) == 224 - 2 * 2
+    assert {(node.reserve_cores, node.reserve_memory_mib) for node in cluster.with_function("head")} == {(0, 0)}
+    small = resolved(ROOT / "blueprints" / "rehearsal.yaml", ("  reserve: {cores: 0, memory_gib: 1}", "  #"))
+    assert small.reserves == ((0, 520),)  # two cores: none of them
+
+
+@pytest.mark.parametrize(
+    ("said", "expected"),
+    [("cores: 0", (0, 61840)), ("memory_gib: 100", (2, 102400)), ("cores: 5, memory_gib: 0", (5, 0))],
+)
+def test_half_a_reserve_is_completed_and_what_is_said_is_kept(said: str, expected: tuple[int, int]) -> None:
+    cluster = resolved(DGX, (DGX_RESERVE, f"  reserve: {{{said}}}\n"))
+    node = cluster.by_name["gpu016"]
+    assert (node.reserve_cores, node.reserve_memory_mib) == expected
+
+
+@pytest.mark.parametrize("sockets", [1, 2, 16])
+@pytest.mark.parametrize("cores", [1, 2, 15, 16, 512])
+@pytest.mark.parametrize("memory_gib", [1, 2, 65_536])
+def test_the_usual_reserve_leaves_most_to_jobs(sockets: int, cores: int, memory_gib: int) -> None:
+    assert usual_cores(sockets, cores) <= sockets * cores / 16
+    assert usual_memory_mib(memory_gib) < memory_gib * 1024 / 2
 
 
 def test_override_counts_only_for_its_node() -> None:

@@ -37,6 +37,9 @@ sudo find /etc -type f ! -path /etc/ssh/ssh_known_hosts2 -exec sha256sum {{}} + 
 """
 
 
+INSTALLED = "dpkg-query -W -f '${Package}\\n'"
+
+
 @dataclass(frozen=True)
 class Cluster:
     """A site, and which release it runs."""
@@ -141,6 +144,44 @@ def test_a_node_comes_while_a_job_runs(cluster: Cluster) -> None:
     assert cluster.site.cli("plan", "BLUEPRINT").returncode == 0
 
 
+def test_a_partitions_limit_changes_while_a_job_runs(cluster: Cluster) -> None:
+    site = cluster.site
+    job = cluster.submit("-w w[01-02]", "until test -e /tmp/changed; do sleep 0.2; done; srun -N2 hostname; echo whole")
+    before = site.ssh("head", "systemctl show -P MainPID slurmctld"), cluster.state_of("w01")
+    text = site.blueprint.read_text()
+    assert text.count('"01:00:00"') == 1
+    site.blueprint.write_text(text.replace('"01:00:00"', '"02:00:00"'))
+    plan = site.cli("plan", "BLUEPRINT").stdout
+    assert "~ unit slurmctld.service: refresh (/etc/slurm/slurm.conf changed)" in plan
+    assert "disrupts" not in plan
+    said = cluster.ran("apply", "BLUEPRINT", "--yes")
+    assert " MaxTime=02:00:00 " in site.ssh("head", "scontrol --oneliner show partition main")
+    if cluster.release == "12":  # a later one takes its own place, under another number
+        assert (site.ssh("head", "systemctl show -P MainPID slurmctld"), cluster.state_of("w01")) == before
+    site.becomes("w01", "grep -o MaxTime=[0-9:]* /run/slurm/conf/slurm.conf", "MaxTime=02:00:00\n")
+    assert cluster.job_state(job) == "RUNNING"
+    site.ssh("w01", "sudo touch /tmp/changed")
+    cluster.wait_for(job, "COMPLETED")
+    assert site.ssh("w01", f"tail -n 1 /tmp/{job}.out") == "whole\n"
+
+    [offered] = [line.partition(" rehearse ")[2] for line in said.splitlines() if line.startswith("run a job: ")]
+    assert offered.endswith(" -- sudo -iu ada srun -N4 hostname")
+    ran = site.cli("rehearse", *offered.split())
+    assert (ran.returncode, sorted(ran.stdout.split())) == (0, ["w01", "w02", "w03", "w04"])
+
+
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [("-N5", "Node count specification invalid"), ("-t 02:00:01", "Requested time limit is invalid")],
+)
+def test_a_job_that_can_never_run_is_refused_when_it_is_submitted(cluster: Cluster, asked: str, said: str) -> None:
+    submit = f"sudo -iu ada sbatch -D /tmp -o /dev/null {asked} --wrap true"
+    done = cluster.site.cli("rehearse", "ssh", "head", "--", submit)
+    assert done.returncode == 1
+    assert said in done.stderr
+    assert cluster.site.ssh("head", "squeue -h") == ""
+
+
 def test_a_node_that_a_waiting_job_asks_for_stays(cluster: Cluster) -> None:
     """Slurm ends such a job, held or not, when it does not know the node any more."""
     site = cluster.site
@@ -165,7 +206,22 @@ def test_a_node_goes_when_its_job_has_ended(cluster: Cluster) -> None:
     job = cluster.submit("-w w02", "sleep 12; echo whole")
     other = cluster.submit("-w w03", "until test -e /tmp/go; do sleep 0.2; done; echo whole")
     before = {node: cluster.state_of(node) for node in ("w01", "w03", "w04")}
+    ours = site.ssh("w02", INSTALLED).splitlines()
+    planned = site.cli("plan", "BLUEPRINT").stdout
+    assert "unit slurmd.service: stop\n" in planned
+    assert "ssh.service: stop" not in planned
     said = cluster.ran("apply", "BLUEPRINT", "--yes")
+    _, _, stays = said.partition("stays on w02:\n")
+    for line in (
+        "  unit ssh.service: it ran before hpcforge, and goes on\n",
+        "  home /home/ada: the account is locked, and never deleted\n",
+        "  file /etc/hostname: the machine keeps its name\n",
+        "  /var/lib/slurm/slurmd: what slurmd kept of jobs\n",
+    ):
+        assert line in planned.replace("  = stays: ", "  ")
+        assert line in stays
+    packages = next(line for line in stays.splitlines() if line.startswith("  packages "))
+    assert {"slurmd", "slurm-client", "munge", "chrony"} <= {*packages.partition(":")[0].split()} <= {"packages", *ours}
     assert "1 node to change: head; 1 node to leave: w02" in said
     assert cluster.job_state(job) == "COMPLETED"
     assert site.ssh("w02", f"cat /tmp/{job}.out") == "whole\n"
@@ -189,7 +245,11 @@ def test_a_node_that_went_leaves_no_ghost_and_keeps_no_key(cluster: Cluster) -> 
     assert site.ssh("w02", "systemctl is-active slurmd munge chrony || true").split() == ["inactive"] * 3
     gone = "/etc/munge/munge.key /var/lib/hpcforge /etc/systemd/system/slurmd.service.d/hpcforge.conf"
     assert site.ssh("w02", f"for p in {gone}; do sudo test -e $p && echo $p; done; true") == ""
-    assert site.ssh("w02", "cat /etc/hostname; hostname") == "w02\nw02\n"
+    assert site.ssh("w02", "cat /etc/hostname; hostname; systemctl is-active ssh") == "w02\nw02\nactive\n"
+    # All that bears our name: what the report says, and that of the rehearsal itself, which it is a node of.
+    found = site.ssh("w02", "sudo find / -xdev -path /proc -prune -o -iname '*hpcforge*' -print").splitlines()
+    assert [path for path in found if not path.startswith("/run/hpcforge")] == []
+    assert site.ssh("w02", "sudo grep -rIl hpcforge /etc") == "/etc/hosts\n"
     assert site.cli("plan", "BLUEPRINT").returncode == 0
 
 

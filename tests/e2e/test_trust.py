@@ -1,6 +1,7 @@
 """Machines that nobody has recorded a host key of: refused, then accepted once by --trust-new, then held to.
 
-And what those keys are good for: users go from node to node by name without a question. Two nodes, no Slurm.
+And what those keys are good for: users' ssh from node to node asks nobody whether the other is who it says. Two nodes,
+no Slurm.
 """
 
 from __future__ import annotations
@@ -119,6 +120,14 @@ class Here:
         ended = subprocess.run([*ssh, "-i", key, f"{name}@{address}", "id", "-un"], capture_output=True, check=False)
         return ended.stdout.strip() == name.encode()
 
+    def ask_forwarding(self, name: str, node: str) -> str:
+        """What she gets who logs in to n1 with her agent forwarded and runs `hostname` on another node from there."""
+        key, first = self.blueprint.with_name(f"key_{name}"), self.lab.node("n1").address
+        there = f"ssh -o BatchMode=yes -o StrictHostKeyChecking=yes {node} hostname"
+        options = "-A -o BatchMode=yes -o StrictHostKeyChecking=no -o UserKnownHostsFile=/dev/null"
+        script = f"ssh-add -q {key} && ssh {options} {name}@{first} '{there}'"
+        return subprocess.run(["ssh-agent", "sh", "-c", script], capture_output=True, text=True, check=False).stdout
+
     def ask(self, name: str) -> str:
         """What a user of n1 gets who runs `hostname` on another node, with nobody to answer a question."""
         ssh = f"ssh -o BatchMode=yes -o StrictHostKeyChecking=yes {name} hostname"
@@ -183,15 +192,19 @@ def test_trust_new_shows_records_and_uses_the_keys(here: Here) -> None:
     assert "fingerprint" not in again.stderr
 
 
-def test_users_go_from_node_to_node_without_a_question(here: Here) -> None:
+def test_a_users_ssh_knows_the_nodes_and_her_own_key_lets_her_in(here: Here) -> None:
+    """Of hpcforge's making is only that nobody is asked about hosts; without a key of hers she stays outside."""
+    here.with_users(f'ada: {{uid: 2001, keys: ["{here.key_of("ada")}"]}}')
     done = here.cli("apply", "--yes")
     assert done.returncode == 0, done.stderr
+    address = here.lab.node("n2").address
+    assert "Permission denied (publickey" in here.ask(address)
+    assert here.ask_forwarding("ada", address) == "n2\n"  # and no job of hers is there
     here.inside("n1", "su ada -c 'mkdir -m 0700 ~/.ssh; ssh-keygen -q -t ed25519 -N \"\" -f ~/.ssh/id_ed25519'")
     public = here.inside("n1", "cat /home/ada/.ssh/id_ed25519.pub").strip()
     here.inside(
         "n2", f"su ada -c 'mkdir -p -m 0700 ~/.ssh; echo {public} >~/.ssh/authorized_keys'; chmod 600 ~ada/.ssh/*"
     )
-    address = here.lab.node("n2").address
     here.inside("n1", f"echo '{address} n2.trust.example.org n2' >>/etc/hosts")
     for name in ("n2", "n2.trust.example.org", address):
         assert here.ask(name) == "n2\n"

@@ -129,7 +129,7 @@ def small(nodes: Nodes) -> Cluster:
         os=OperatingSystem("debian", "12", "3.11", "22.05", "2.36"),
         pytorch=None,
         site_roles=(),
-        slurm=Slurm("n1", 1, 1, (), (Partition("main", ("n2",), True, "INFINITE"),)),
+        slurm=Slurm("n1", (), (Partition("main", ("n2",), True, "INFINITE"),)),
         users=(),
         acceptance=None,
     )

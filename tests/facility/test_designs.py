@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from hpcforge.facility.design import Design, json_schema, to_json
-from hpcforge.report import design_text
+from hpcforge.report import design_html, design_text
 
 from .designs import CASES, ROOT, RUN, SHIPPED, altered, design_of, shipped
 
@@ -42,7 +42,8 @@ def test_sums_agree(path: Path) -> None:
         if rack.pdus:
             assert isclose(rack.power_w, sum(pdu.load_w for pdu in rack.pdus), abs_tol=1e-6)
         for pdu in rack.pdus:
-            assert isclose(pdu.load_w, sum(phase.load_w for phase in pdu.phases), abs_tol=1e-6)
+            if path.stem != "POWER-014":  # on a feed that it does not fit a PDU's limits and currents are not known
+                assert isclose(pdu.load_w, sum(phase.load_w for phase in pdu.phases), abs_tol=1e-6)
             assert pdu.load_w_one_lost >= pdu.load_w - 1e-6
             assert all(phase.load_a_one_lost >= phase.load_a - 1e-6 for phase in pdu.phases)
         assert rack.free_u is None or rack.free_u + rack.used_u >= (rack.height_u or 0)
@@ -74,6 +75,24 @@ def test_one_number_flips_the_verdict_and_the_message_says_by_how_much(tmp_path:
     )
     assert {rack.survives_one_lost for rack in before.racks} == {True}
     assert {rack.name for rack in after.racks if not rack.survives_one_lost} == {f"g0{n}" for n in range(1, 9)}
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (("derating: 1.0, ", "derating: 1.0, "), "any one may be lost: checked on 10 racks and 3 feeds"),
+        (("derating: 1.0, ", ""), "any one to be lost: not checked on 10 of 10 racks, not checked on 3 of 3 feeds"),
+        (("derating: 1.0", "derating: 0.8"), "any one to be lost: not carried by 8 of 10 racks"),
+        (("limit_w: 250000", "limit_w: 170000"), "any one to be lost: not carried by 2 of 3 feeds"),
+        (("survive: any-one-feed", "survive: none"), "no loss of a feed has to be survived"),
+    ],
+)
+def test_text_and_page_say_what_was_checked_of_the_loss_of_a_feed(
+    change: tuple[str, str], said: str, tmp_path: Path
+) -> None:
+    design = design_of(altered(tmp_path, shipped("dgx-h100-unit"), change))
+    assert f"feeds          {said}\n" in design_text.summary(design)
+    assert said in design_html.page(design)
 
 
 def test_two_feeds_are_not_enough_for_a_dgx_h100(tmp_path: Path) -> None:
@@ -162,6 +181,36 @@ def test_delta_lines_carry_two_loads(tmp_path: Path) -> None:
     assert {remark.severity for remark in design.diagnostics} <= {"not-checked"}
     pdu = design.racks[0].pdus[0]
     assert all(isclose(phase.load_a, sqrt(3) * (pdu.load_w / 3) / 208) for phase in pdu.phases)
+
+
+def test_a_pdu_is_counted_at_the_voltage_of_its_feed(tmp_path: Path) -> None:
+    """A PDU made for 415 V gives on a feed of 400 V what 400 V give, and takes more current for the same load."""
+    changes = (("volts: 400, amps: 40", "volts: 415, amps: 40"),)
+    design = design_of(altered(tmp_path, CASES / "valid.yaml", *changes))
+    pdu = design.racks[0].pdus[0]
+    assert isclose(pdu.limit_w or 0, 0.8 * sqrt(3) * 400 * 40)
+    assert all(isclose(phase.load_a, phase.load_w / (400 / sqrt(3))) for phase in pdu.phases)
+
+
+def test_feeds_of_two_voltages_are_counted_each_at_its_own(tmp_path: Path) -> None:
+    changes = (("A: {volts: 400", "A: {volts: 415"), ("amps: 40", "amps: 20"))
+    design = design_of(altered(tmp_path, CASES / "valid.yaml", *changes))
+    assert [round((pdu.limit_w or 0) / (0.8 * sqrt(3) * 20)) for pdu in design.racks[0].pdus] == [415, 400]
+    [error] = [remark for remark in design.diagnostics if remark.severity == "error"]
+    assert error.code == "POWER-003"
+    assert "1 feed x 0.8 x sqrt(3) x 400 V x 20 A" in (error.arithmetic or "")
+
+
+def test_a_pdu_that_does_not_fit_its_feed_has_no_limit(tmp_path: Path) -> None:
+    """A PDU made for 415 V cannot hang on 208 V; one that can is named."""
+    changes = (("volts: 400, phases", "volts: 208, phases"), ("volts: 400, amps", "volts: 415, amps"))
+    design = design_of(altered(tmp_path, CASES / "valid.yaml", *changes))
+    errors = [remark for remark in design.diagnostics if remark.severity == "error"]
+    assert {remark.code for remark in errors} == {"POWER-014"}
+    assert errors[0].arithmetic == "415 V, phases: 3, but the feed has 208 V, phases: 3"
+    assert errors[0].hint == "a PDU that fits: pdu-208v-60a"
+    assert {pdu.limit_w for rack in design.racks for pdu in rack.pdus} == {None}
+    assert {rack.survives_one_lost for rack in design.racks} == {None}
 
 
 def test_a_pdu_of_one_phase_hangs_on_one_phase_of_its_feed(tmp_path: Path) -> None:

@@ -31,6 +31,7 @@ MADE_THERE = {
     "self.pattern": (),  # each `Matches(...)` is found by itself
     "pattern": (),  # of node/apt.py: _KINDS, below; of values.py: as above
     "check['stdout']": (),  # of roles: below
+    "lines": (),  # as those
     "f'(?:{fabrics})-(?:leaf|spine|core)-[0-9]+'": ("(?:compute|storage-1)-(?:leaf|spine|core)-[0-9]+",),
 }
 
@@ -47,6 +48,8 @@ def expressions() -> Iterator[tuple[str, str, str, int]]:
         for found in re.findall(r'stdout: +"(.*)"\}?,?', path.read_text()):
             text = re.sub(r"\{\{.*?\}\}", "name7", found.partition('", ')[0])
             yield str(path.relative_to(ROOT)), text, "search", re.MULTILINE
+        for found in re.findall(r'lines: +"(.*)"\}', path.read_text()):
+            yield str(path.relative_to(ROOT)), found, "fullmatch", 0
 
 
 def _of_module(path: Path, tree: ast.Module) -> Iterator[tuple[str, str, str, int]]:

@@ -10,13 +10,16 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from hpcforge.kinds import KINDS
 from hpcforge.node import bundle, files, originals, paths, remove, space
 from hpcforge.node.events import NodeError
+from hpcforge.node.kinds import accounts
+from hpcforge.node.kinds import files as kept
 from hpcforge.node.receipt import EMPTY
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="needs root to play root and another user")
@@ -221,9 +224,23 @@ def test_a_file_that_never_ends_is_given_up(place: Path) -> None:
 @pytest.mark.parametrize("obstacle", ["link", "directory", "gone"])
 def test_what_she_puts_in_the_way_does_not_hold_up_a_removal(place: Path, report, heard, obstacle: str) -> None:
     path = keys(place)
-    role = {"role": "users", "files": [str(path)], "directories": [], "units": [], "accounts": [], "packages": []}
+    role = {
+        "role": "users",
+        **{kind: [] for kind in KINDS},
+        "files": [str(path)],
+        "trees": [],
+        "units": [],
+        "packages": [],
+    }
     file = {"digest": "0" * 64, "before": {"link": "elsewhere"}, "made": [str(path.parent)]}
-    entry = {**role, "files": {str(path): file}, "directories": {}, "units": {}, "accounts": {}, "on_remove": "stop"}
+    entry = {
+        **role,
+        **{kind: {} for kind in KINDS},
+        "files": {str(path): file},
+        "trees": {},
+        "units": {},
+        "on_remove": "stop",
+    }
 
     def obstruct() -> None:
         path.parent.rmdir()
@@ -234,7 +251,11 @@ def test_what_she_puts_in_the_way_does_not_hold_up_a_removal(place: Path, report
 
     she(obstruct)
     remembered = EMPTY._replace(roles={"users": entry})
-    remove._each([role], "file", "files", partial(remove._file_back, report), remembered, report)
+
+    def put_back(entry: dict[str, Any], name: str) -> str | None:
+        return kept.put_back(name, entry["files"][name], report)
+
+    remove._each([role], "file", "files", put_back, remembered, report)
     remove._directories([role], remembered, EMPTY, report)
     assert report.failures == {}
     warned = [one for one in heard if one["event"] == "warning"]
@@ -293,7 +314,7 @@ def test_a_request_that_no_signal_reaches_is_ended_by_the_kernel() -> None:
 
 def test_the_account_that_hpcforge_logs_in_to_is_not_locked(report, heard, monkeypatch) -> None:
     monkeypatch.setenv("SUDO_USER", "hpcforge-nosuchuser")
-    assert remove._lock(report, {"accounts": {"hpcforge-nosuchuser": True}}, "hpcforge-nosuchuser") is None
+    assert accounts.put_back("hpcforge-nosuchuser", True, report) is None
     assert [one["detail"] for one in heard] == [
         "account hpcforge-nosuchuser is the one that hpcforge logs in to: not locked, and no longer watched"
     ]

@@ -5,7 +5,8 @@ from functools import partial
 
 import pytest
 
-from hpcforge.node import originals, ownership
+from hpcforge.node import originals, ownership, remains
+from hpcforge.node.kinds import accounts
 from hpcforge.node.receipt import EMPTY
 
 from .conftest import GROUP, OWNER
@@ -63,7 +64,7 @@ def test_what_a_run_that_was_cut_off_left_is_not_taken_for_somebody_elses(tmp_pa
     new, newer, by_hand = digest("new\n"), digest("newer\n"), digest("by hand\n")
 
     def written(receipt, found):
-        return ownership.last_written(receipt, "one", str(path), found)
+        return ownership.last_written(receipt, "one", "files", str(path), found)
 
     assert [written(cut_off, found) for found in (None, new, by_hand)] == [None, new, new]
     path.write_text("new\n")
@@ -108,7 +109,8 @@ def test_surplus_is_what_nobody_wants_any_more(tmp_path, kept, wanted):
     two = {"role": "two", "files": [wanted.file(b)], "directories": [wanted.directory(tmp_path / "d")]}
     owned = ownership.intend(EMPTY, [one, two], lacking=["less"])
     assert ownership.surplus(owned, [one, two]) == {}
-    assert ownership.surplus(owned, [two]) == {"one": {"files": [a], "on_remove": "stop"}}
+    packages = {"kind": "package", "names": ["less"], "why": remains.PACKAGES}
+    assert ownership.surplus(owned, [two]) == {"one": {"files": [a], "on_remove": "stop", "stays": [packages]}}
     assert ownership.surplus(owned, [{**one, "files": one["files"][:1]}]) == {
         "two": {"files": [b], "directories": [str(tmp_path / "d")], "on_remove": "stop"}
     }
@@ -117,6 +119,7 @@ def test_surplus_is_what_nobody_wants_any_more(tmp_path, kept, wanted):
 
     purged = ownership.intend(owned, [{"role": "one", "owns": {"on_remove": "purge"}}])
     assert ownership.surplus(purged, [two])["one"]["packages"] == ["less"]
+    assert "stays" not in ownership.surplus(purged, [two])["one"]
     assert "packages" not in ownership.surplus(purged, [{**two, "packages": ["less"]}])["one"]
 
 
@@ -193,8 +196,78 @@ def test_accounts_of_before_are_told_of_when_nobody_wants_them(wanted):
     assert owned.roles["users"]["accounts"] == {"root": False, "nobody-has-this": True}
     assert ownership.surplus(owned, [users]) == {}
     left = ownership.surplus(owned, [{"role": "users", "accounts": users["accounts"][1:]}])
-    assert left == {"users": {"accounts": ["root"], "on_remove": "stop"}}
+    stays = {"kind": "account", "names": ["root"], "why": accounts.OPEN}
+    assert left == {"users": {"accounts": ["root"], "on_remove": "stop", "stays": [stays]}}
     told = [{"role": "users", "wanted": True, **left["users"]}]
     assert ownership.surplus(ownership.forget(owned, told), []) == {
         "users": {"accounts": ["nobody-has-this"], "on_remove": "stop"}
     }
+
+
+def coded(path, **more):
+    """A role whose own code makes what is at a path."""
+    return {"role": "coded", "trees": [{"path": str(path)}], "owns": {"trees": [str(path)], **more}}
+
+
+def test_what_a_roles_code_is_about_to_make_goes_with_it_and_what_was_there_does_not(tmp_path, kept):
+    new, old = tmp_path / "made/new", tmp_path / "old"
+    old.mkdir()
+    owned = ownership.intend(EMPTY, [coded(new, disrupts="drain"), {**coded(old), "role": "other"}])
+    assert owned.roles["coded"]["trees"] == {str(new): [str(new), str(new.parent)]}
+    assert owned.roles["other"]["trees"] == {str(old): []}
+    new.mkdir(parents=True)
+    assert ownership.intend(owned, [coded(new)]).roles["coded"]["trees"] == owned.roles["coded"]["trees"]
+    left = ownership.surplus(owned._replace(opaque={"coded": "d", "other": "d"}), [])
+    assert left["coded"] == {"trees": [str(new)], "on_remove": "stop", "disrupts": "drain"}
+    assert left["other"] == {
+        "on_remove": "stop",
+        "stays": [{"kind": "path", "names": [str(old)], "why": remains.BEFORE}],
+    }
+
+
+def test_what_code_made_before_that_was_written_down_is_its_own(tmp_path, kept):
+    made = tmp_path / "made"
+    made.mkdir()
+    before = EMPTY._replace(opaque={"coded": "d"})
+    assert ownership.unowned(before, [coded(made)]) == ["coded"]
+    assert ownership.intend(before, [coded(made)]).roles["coded"]["trees"] == {str(made): [str(made)]}
+
+
+def test_code_that_says_nothing_of_what_it_made_is_told_once(tmp_path, kept):
+    owned = ownership.intend(EMPTY, [{"role": "site_ntp"}])._replace(opaque={"site_ntp": "d"})
+    assert ownership.surplus(owned, [{"role": "site_ntp"}]) == {}
+    left = ownership.surplus(owned, [])
+    assert left["site_ntp"]["stays"] == [{"kind": "work", "names": ["site_ntp"], "why": remains.CODE}]
+    assert ownership.surplus(ownership.forget(owned, [{"role": "site_ntp"}]), []) == {}
+    says = ownership.intend(owned, [{"role": "site_ntp", "owns": {"leaves": [{"path": "/etc/ntp", "why": "theirs"}]}}])
+    assert ownership.surplus(says, [])["site_ntp"]["stays"] == [
+        {"kind": "path", "names": ["/etc/ntp"], "why": "theirs"}
+    ]
+
+
+def test_other_words_for_what_stays_are_noted(kept):
+    words = [{"path": "/var/x", "why": "its state"}]
+    role = {"role": "one", "leaves": words}
+    owned = ownership.intend(EMPTY, [{"role": "one"}])
+    assert ownership.unowned(owned, [role]) == ["one"]
+    assert ownership.unowned(ownership.intend(owned, [{"role": "one", "owns": {"leaves": words}}]), [role]) == []
+
+
+def test_a_unit_that_ran_before_us_goes_on(kept):
+    before = {"ran.service": {"enabled": True, "active": True}, "new.service": {"enabled": False, "active": False}}
+    owned = ownership.intend(EMPTY, [{"role": "one"}])
+    owned.roles["one"]["units"].update(before)
+    left = ownership.surplus(owned, [])["one"]
+    assert left["units"] == ["ran.service", "new.service"]
+    assert left["stays"] == [{"kind": "unit", "names": ["ran.service"], "why": remains.RAN}]
+
+
+def test_a_role_that_leaves_what_it_has_says_why_where_it_can(tmp_path, kept, wanted):
+    named, other = str(tmp_path / "named"), str(tmp_path / "other")
+    owns = {"on_remove": "keep", "leaves": [{"path": named, "why": "its name"}, {"path": "/var/x", "why": "its state"}]}
+    owned = ownership.intend(EMPTY, [{"role": "base", "files": [wanted.file(named), wanted.file(other)], "owns": owns}])
+    assert ownership.surplus(owned, [])["base"]["stays"] == [
+        {"kind": "file", "names": [named], "why": "its name"},
+        {"kind": "file", "names": [other], "why": "role base leaves all that it has"},
+        {"kind": "path", "names": ["/var/x"], "why": "its state"},
+    ]

@@ -1,6 +1,7 @@
 """The program as it travels: what is sent, how it starts, and that `done` always comes."""
 
 import ast
+import contextlib
 import json
 import os
 import shutil
@@ -12,12 +13,12 @@ from typing import Any
 import pytest
 
 from hpcforge import node
-from hpcforge.node import bundle, contact, events, facts, main
+from hpcforge.node import bundle, contact, events, facts, files, main, observe, originals, ownership, receipt
 
 from .nodes import taken
 
 FOLDER = Path(node.__file__).parent
-STAY = {"__init__", "bundle", "contact"}
+STAY = {"hpcforge.node.__init__", "hpcforge.node.bundle", "hpcforge.node.contact"}
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="the node program runs as root")
 
 
@@ -35,16 +36,18 @@ def answers(request: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def test_every_module_travels():
-    assert set(bundle.MODULES) | STAY == {path.stem for path in FOLDER.glob("*.py")}
+    there = {f"hpcforge.node.{path.stem}" for path in FOLDER.glob("*.py")} - STAY
+    kinds = {f"hpcforge.node.kinds.{path.stem}" for path in FOLDER.glob("kinds/[!_]*.py")}
+    assert set(bundle.MODULES) == {*there, *kinds, "hpcforge.kinds", "hpcforge.node.kinds"}
 
 
 @pytest.mark.parametrize("name", bundle.MODULES)
 def test_python_3_9_and_standard_library_only(name):
-    tree = ast.parse((FOLDER / f"{name}.py").read_text(), feature_version=(3, 9))
+    tree = ast.parse(bundle.sources()[name], feature_version=(3, 9))
     imported = {alias.name for at in ast.walk(tree) if isinstance(at, ast.Import) for alias in at.names}
     imported |= {str(at.module) for at in ast.walk(tree) if isinstance(at, ast.ImportFrom)}
     for module in imported:
-        own = module == "hpcforge.node" or module.removeprefix("hpcforge.node.") in bundle.MODULES
+        own = module == "hpcforge.node" or module in bundle.MODULES
         assert own or module.split(".")[0] in sys.stdlib_module_names
 
 
@@ -69,8 +72,47 @@ def test_answers_in_which_all_differs_pass_the_border(tmp_path, wanted):
     assert done["event"] == "done"
     [difference] = observed["differs"]
     assert {key for key, value in difference.items() if value} >= {
-        "packages", "files", "directories", "accounts", "checks", "opaque"
+        "packages", "files", "directories", "accounts", "checks", "opaque", "obstacles"
     }  # fmt: skip
+    assert [(one["kind"], one["name"]) for one in difference["obstacles"]] == [
+        ("account", "root"),
+        ("directory", str(tmp_path / "f")),
+        ("file", str(tmp_path / "d")),
+    ]
+
+
+@as_root
+def test_what_converge_would_refuse_is_an_obstacle_and_what_goes_first_is_none(tmp_path, wanted):
+    (tmp_path / "file").write_text("other\n")
+    (tmp_path / "large").write_bytes(bytes(files.SIZE_LIMIT + 1))
+    (tmp_path / "hers").mkdir()
+    (tmp_path / "hers/link").symlink_to("/etc")
+    os.chown(tmp_path / "hers", 65534, 65534)
+    os.lchown(tmp_path / "hers/link", 65534, 65534)
+    (tmp_path / "link").symlink_to("nowhere")
+    names = ("file/below", "large", "hers/link/passwd", "link", "new/fresh")
+    role = {"role": "one", "files": [wanted.file(tmp_path / name) for name in names]}
+
+    def obstacles(remembered):
+        left = ownership.surplus(remembered, [role])
+        differs = {"files": role["files"], "directories": [], "accounts": []}
+        return {Path(one["name"]).name: one["why"] for one in observe._obstacles(role, differs, remembered, left)}
+
+    found = obstacles(receipt.EMPTY)
+    assert found == {
+        "below": f"'file', on the way to {tmp_path}/file/below, is not a directory; move it away",
+        "large": f"{tmp_path}/large is larger than {files.SIZE_LIMIT} bytes, too much to be kept; move it away",
+        "passwd": f"{tmp_path}/hers/link: link is a symbolic link that nobody made; remove it",
+    }
+    for path, file in ((Path(one["path"]), one) for one in role["files"]):
+        refused = pytest.raises((events.NodeError, OSError)) if path.name in found else contextlib.nullcontext()
+        with refused:  # just those that were told
+            originals.keep(str(path), folder=tmp_path / "originals")
+            files.put_file(file)
+    ours = {"digest": "d", "before": None, "made": []}
+    owned = ownership.intend(receipt.EMPTY, [{"role": "old"}])
+    owned.roles["old"]["files"].update({str(tmp_path / name): ours for name in ("file", "large")})
+    assert list(obstacles(owned)) == ["passwd"]
 
 
 @as_root

@@ -5,10 +5,11 @@ import json
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
-from hpcforge.node import lock, receipt
+from hpcforge.node import lock, ownership, receipt
 from hpcforge.node.events import NodeError
 
 FULL = receipt.Receipt(frozenset({"munge.service", "slurmd.service"}), {"pytorch": "ab" * 32})
@@ -195,3 +196,39 @@ def test_who_is_at_work_is_told_without_getting_in_the_way(folder):
         )
         assert found["pid"] == os.getpid()
     assert lock.holder(folder) is None
+
+
+WRITTEN_BEFORE = (Path(__file__).parent / "receipts/schema_2.json").read_bytes()  # by hpcforge before kinds had a table
+
+
+def test_what_an_earlier_hpcforge_wrote_is_read_and_written_as_it_was(folder):
+    folder.mkdir()
+    (folder / "receipt.json").write_bytes(WRITTEN_BEFORE)
+    found = receipt.load(folder)
+    assert found.trouble is None
+    assert found.run.number == 7
+    assert found.roles["users"]["accounts"] == {"ada": True, "ops": False}
+    assert found.roles["time"]["files"]["/etc/chrony/chrony.conf"]["was"] == "ef" * 32
+    left = ownership.surplus(found, [])
+    assert {role: {key: one[key] for key in one if key != "stays"} for role, one in left.items()} == {
+        "time": {"files": ["/etc/chrony/chrony.conf"], "units": ["chrony.service"], "on_remove": "purge"},
+        "users": {
+            "accounts": ["ada", "ops"],
+            "directories": ["/srv/data"],
+            "files": ["/etc/sudoers.d/admins"],
+            "on_remove": "stop",
+        },
+    }
+    receipt.save(found._replace(restarts=frozenset()), folder)
+    receipt.save(found, folder)
+    assert (folder / "receipt.json").read_bytes() == WRITTEN_BEFORE
+
+
+def test_kinds_that_are_not_known_here_are_left_to_who_knows_them(folder):
+    folder.mkdir()
+    document = json.loads(WRITTEN_BEFORE)
+    document["roles"]["users"]["quotas"] = {"ada": {"before": None}}
+    document["checksum"] = receipt._checksum(document)
+    (folder / "receipt.json").write_text(json.dumps(document))
+    with pytest.raises(NodeError, match="another hpcforge, which put quotas here"):
+        receipt.load_for_change(folder)

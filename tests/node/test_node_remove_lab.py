@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 
+from hpcforge.node import remains
+
 from .nodes import KILL, Node, converge, details, of
 
 pytestmark = pytest.mark.lab
@@ -109,10 +111,12 @@ def test_an_account_of_before_stays_open_and_is_named(node, work, before):
     users = [{"role": "files", "accounts": work[0]["accounts"]}]
     install(node, users)
     asked = surplus(node)
-    assert asked == [{"role": "files", "accounts": ["guest"], "on_remove": "stop"}]
+    stays = {"kind": "account", "names": ["guest"], "why": remains.OPEN}
+    assert asked == [{"role": "files", "accounts": ["guest"], "on_remove": "stop", "stays": [stays]}]
     events = node.send(converge("remove", asked))
     (said,) = of(events, "warning")
     assert "not locked: guest; to lock an account: usermod --lock --expiredate 1 NAME" in said["detail"]
+    assert of(events, "remains") == [{"event": "remains", "stays": [stays]}]
     assert node.shell("sudo getent shadow guest") == shadow
     assert node.observed()["receipt"]["surplus"] == {}
     node.shell("sudo usermod --lock --expiredate 1 guest")  # as it says
@@ -200,3 +204,60 @@ def test_a_purge_that_would_take_others_along_is_refused(node, wanted, before):
     assert "munge would go with libmunge2: nothing was purged" in failed["error"]
     assert "libmunge2" in json.dumps(surplus(node))
     assert "installed" in node.shell("dpkg-query -W -f '${db:Status-Status}' munge")
+
+
+def test_what_code_made_goes_and_the_node_says_what_stays(node, wanted, before):
+    """Before it goes by the receipt, afterwards by looking."""
+    node.shell("sudo mkdir -p /opt/was-there /var/state && sudo touch /opt/was-there/theirs")
+    node.shell("sudo apt-get update -q; sudo rm -rf /opt/ours")
+    trees = {"trees": ["/opt/ours/tree", "/opt/was-there"], "leaves": [{"path": "/var/state", "why": "its state"}]}
+    name = [wanted.root_file("/etc/kept.d/x", "ours\n")]
+    work = [
+        {"role": "base", "files": name, "owns": {"on_remove": "keep"}},
+        {"role": "coded", "packages": ["less"], "owns": {**trees, "units": ["ssh.service"], "disrupts": "drain"}},
+        {"role": "site_ntp", "files": [wanted.root_file("/etc/new/full/f")]},
+    ]
+    install(node, work[:1])
+    assert node.send(converge("prepare", work))[-1]["failed"] == []
+    for role in ("coded", "site_ntp"):
+        node.send({"verb": "record", "role": role, "digest": "d"})
+    node.shell("sudo mkdir -p /opt/ours/tree/a/b && sudo touch /opt/ours/tree/a/b/file /etc/new/full/theirs")
+
+    left = node.observed()["receipt"]["surplus"]
+    assert (left["coded"]["trees"], left["coded"]["disrupts"]) == (["/opt/ours/tree"], "drain")
+    foretold = [one for role in left.values() for one in role.get("stays", ())]
+    events = node.send(converge("remove", [], leave=True))
+    assert events[-1]["failed"] == []
+    [said] = of(events, "remains")
+    stays = {name: one["why"] for one in said["stays"] for name in one["names"]}
+    assert stays == {
+        "site_ntp": remains.CODE,
+        "ssh.service": remains.RAN,
+        "/opt/was-there": remains.BEFORE,
+        "less": remains.PACKAGES,
+        "/var/state": "its state",
+        "/etc/kept.d/x": "role base leaves all that it has",
+        "/etc/new/full": remains.NOT_EMPTY,
+        "/etc/new": remains.NOT_EMPTY,
+        "/run/hpcforge": stays["/run/hpcforge"],
+    }
+    assert {name for one in foretold for name in one["names"]} == stays.keys() - {
+        "/etc/new/full", "/etc/new", "/run/hpcforge"
+    }  # fmt: skip
+    assert node.shell(
+        "ls -d /opt/ours /opt/was-there/theirs /etc/new/full/theirs 2>/dev/null", check=False
+    ).split() == [
+        "/etc/new/full/theirs",
+        "/opt/was-there/theirs",
+    ]
+    assert node.shell("systemctl is-active ssh") == "active\n"
+    assert of(node.send(converge("remove", [], leave=True)), "remains") == []  # it cannot know any more
+    node.shell("sudo rm -rf /opt/was-there /var/state /etc/new /etc/kept.d/x")
+
+
+def test_what_is_gone_already_does_not_stay(node, wanted, before):
+    leaves = [{"path": "/var/nowhere", "why": "its state"}]
+    install(node, [{"role": "one", "packages": ["less"], "owns": {"leaves": leaves}, "files": []}])
+    node.shell("sudo apt-get purge -qy less")
+    [said] = of(node.send(converge("remove", [], leave=True)), "remains")
+    assert [name for one in said["stays"] for name in one["names"]] == ["/run/hpcforge"]

@@ -30,6 +30,8 @@ def node(name: str, function: str, address: str, gpus: Gpus | None = None) -> No
         memory_mib=4096,
         gpus=gpus,
         address=address,
+        reserve_cores=1,
+        reserve_memory_mib=1024,
     )
 
 
@@ -49,7 +51,7 @@ def cluster() -> Cluster:
         os=OperatingSystem("debian", "12", "3.11", "22.05", "2.36"),
         pytorch=None,
         site_roles=(),
-        slurm=Slurm("head", 1, 1024, (), (Partition("main", ("w1", "w2"), True, "INFINITE"),)),
+        slurm=Slurm("head", (), (Partition("main", ("w1", "w2"), True, "INFINITE"),)),
         users=(User("ada", 2001, False, ()),),
         acceptance=None,
     )

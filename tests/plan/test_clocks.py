@@ -94,7 +94,7 @@ def test_nothing_is_planned_for_a_refused_node(cluster: Cluster, desired: Desire
     assert list(plan.refused) == ["w1"]
     text = plan_text(plan)
     assert "w1 is left out: its clock is 90 s behind that of head" in text
-    assert text.endswith("1 node to change: w2; unchanged: head.\n")
+    assert text.endswith("1 node to change: w2; unchanged: head; left out: w1.\n")
 
 
 def test_the_head_is_compared_with_where_it_is_not_spoken_of(cluster: Cluster, desired: Desired) -> None:

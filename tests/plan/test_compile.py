@@ -3,10 +3,12 @@ from pathlib import Path
 
 import pytest
 
-from hpcforge.cluster.model import Cluster
+from hpcforge.cluster.model import Cluster, SiteRole
+from hpcforge.kinds.accounts import Account
+from hpcforge.kinds.files import File
 from hpcforge.plan.compile import compile_desired
-from hpcforge.plan.desired import Need
-from hpcforge.plan.role import RoleError, load_roles
+from hpcforge.plan.desired import Need, Wanted
+from hpcforge.plan.role import RoleError, load_roles, site_role_code
 
 SECRETS = {"munge_key": "ab" * 32}
 
@@ -15,16 +17,16 @@ def test_resources_are_rendered_per_node(cluster: Cluster, roles_folder: Path) -
     desired = compile_desired(cluster, load_roles(roles_folder), SECRETS)
     assert desired.roles == ("server", "client")
     (server,) = desired.nodes["head"]
-    assert desired.texts[server.files[0].digest or ""] == (
+    assert desired.texts[server.of(File)[0].digest or ""] == (
         "host head 10.0.0.1\nhost w1 10.0.0.2\nhost w2 10.0.0.3\nall w[1-2]\n"
     )
     assert server.checks[0].command == ("server-ping", "10.0.0.1")
     assert server.units[0].watches == ("/etc/server.conf",)
     (client,) = desired.nodes["w2"]
     assert client.packages == ("clientd",)
-    assert [file.path for file in client.files] == ["/etc/client-w2.conf", "/etc/client.key"]
-    assert client.files[1].digest == SECRETS["munge_key"]
-    assert client.accounts[0].uid == 2001
+    assert [file.path for file in client.of(File)] == ["/etc/client-w2.conf", "/etc/client.key"]
+    assert client.of(File)[1].digest == SECRETS["munge_key"]
+    assert client.of(Account)[0].uid == 2001
     assert client.needs == (Need("server", ("head",)),)
     assert client.opaque is not None
     assert client.opaque.inputs == {"gpus": {"model": "fake", "count": 2}}
@@ -32,7 +34,7 @@ def test_resources_are_rendered_per_node(cluster: Cluster, roles_folder: Path) -
 
 def test_same_text_is_stored_once(cluster: Cluster, roles_folder: Path) -> None:
     desired = compile_desired(cluster, load_roles(roles_folder), SECRETS)
-    digests = {wanted.files[0].digest for name in ("w1", "w2") for wanted in desired.nodes[name]}
+    digests = {wanted.of(File)[0].digest for name in ("w1", "w2") for wanted in desired.nodes[name]}
     assert len(digests) == 1
     assert len(desired.texts) == 2
 
@@ -40,9 +42,9 @@ def test_same_text_is_stored_once(cluster: Cluster, roles_folder: Path) -> None:
 def test_what_does_not_speak_of_the_node_is_one_object_for_all(cluster: Cluster, roles_folder: Path) -> None:
     nodes = compile_desired(cluster, load_roles(roles_folder), SECRETS).nodes
     (first,), (second,) = nodes["w1"], nodes["w2"]
-    assert first.accounts[0] is second.accounts[0]
-    assert first.files[1] is second.files[1]  # the key
-    assert (first.files[0].path, second.files[0].path) == ("/etc/client-w1.conf", "/etc/client-w2.conf")
+    assert first.of(Account)[0] is second.of(Account)[0]
+    assert first.of(File)[1] is second.of(File)[1]  # the key
+    assert (first.of(File)[0].path, second.of(File)[0].path) == ("/etc/client-w1.conf", "/etc/client-w2.conf")
     assert first.needs[0].nodes is second.needs[0].nodes
 
 
@@ -63,7 +65,7 @@ def test_nodes_that_are_alike_in_what_a_role_speaks_of_have_one_object(cluster: 
     large = dataclasses.replace(cluster, nodes=(head, first, second, *others))
     desired = compile_desired(large, load_roles(roles_folder), SECRETS)
     wanted = {name: roles[-1] for name, roles in desired.nodes.items() if name != "head"}
-    texts = {name: desired.texts[one.files[0].digest or ""] for name, one in wanted.items()}
+    texts = {name: desired.texts[one.of(File)[0].digest or ""] for name, one in wanted.items()}
     assert wanted["w1"] is wanted["w2"]
     assert texts == {
         "w1": "g1\n2 2",
@@ -106,7 +108,7 @@ def test_a_value_that_looks_like_a_template_stays_text(cluster: Cluster, roles_f
     hostile = dataclasses.replace(cluster, services=services)
     desired = compile_desired(hostile, load_roles(roles_folder), SECRETS)
     (client,) = desired.nodes["w1"]
-    assert desired.texts[client.files[0].digest or ""] == "server {{ cluster.name }}\n"
+    assert desired.texts[client.of(File)[0].digest or ""] == "server {{ cluster.name }}\n"
 
 
 @pytest.mark.parametrize(
@@ -118,6 +120,11 @@ def test_a_value_that_looks_like_a_template_stays_text(cluster: Cluster, roles_f
         ("\non: ", "\nneeds: [client]\non: ", "needs itself"),
         ("template: server.conf.j2", "template: gone.j2", "cannot read"),
         (", scope: cluster", ", scope: cluster, content: x", "exactly one"),
+        (
+            "{name: server.service}",
+            "{name: server.service, rereads: [{path: /x, lines: '('}]}",
+            "no regular expression",
+        ),
         ("\non: ", "\nguard: true\ndisrupts: {files: reboot}\non: ", "cannot ask for a reboot"),
     ],
 )
@@ -135,3 +142,33 @@ def test_a_cluster_file_must_not_look_at_the_node(cluster: Cluster, roles_folder
     (roles_folder / "server/templates/server.conf.j2").write_text("{{ node.name }}\n")
     with pytest.raises(RoleError, match="'node' is undefined"):
         compile_desired(cluster, load_roles(roles_folder), SECRETS)
+
+
+def test_a_role_says_what_goes_with_it_and_what_stays(cluster: Cluster, roles_folder: Path) -> None:
+    spec = roles_folder / "client" / "role.yaml"
+    removes = 'removes: [/opt/client, {path: "/opt/{{ node.name }}", when: "node.name == \'w2\'"}]\n'
+    leaves = 'leaves: [{path: "/var/{{ cluster.name }}", why: its state}]\n'
+    spec.write_text(spec.read_text() + removes + leaves)
+    nodes = compile_desired(cluster, load_roles(roles_folder), SECRETS).nodes
+    assert [tree.path for tree in nodes["w1"][0].trees] == ["/opt/client"]
+    assert [tree.path for tree in nodes["w2"][0].trees] == ["/opt/client", "/opt/w2"]
+    assert [(one.path, one.why) for one in nodes["w1"][0].leaves] == [("/var/small", "its state")]
+
+
+def test_a_sites_ansible_role_says_it_beside_its_tasks(cluster: Cluster, roles_folder: Path) -> None:
+    folder = roles_folder.parent / "ntp"
+    (folder / "tasks").mkdir(parents=True)
+    (folder / "tasks/main.yml").write_text("[]\n")
+    with_role = dataclasses.replace(cluster, site_roles=(SiteRole("ntp", folder, ("w1",)),))
+
+    def wanted() -> Wanted:
+        code = {"ntp": site_role_code(folder)}
+        return compile_desired(with_role, load_roles(roles_folder), SECRETS, code).nodes["w1"][-1]
+
+    assert (wanted().role, wanted().trees, wanted().leaves) == ("site_ntp", (), ())
+    (folder / "role.yaml").write_text("removes: [/opt/ntp]\nleaves: [{path: /etc/ntp.conf, why: the site's own}]\n")
+    assert [tree.path for tree in wanted().trees] == ["/opt/ntp"]
+    assert [one.why for one in wanted().leaves] == ["the site's own"]
+    (folder / "role.yaml").write_text("removes: [/opt/ntp]\npackages: [ntp]\n")
+    with pytest.raises(RoleError, match="packages: Extra inputs are not permitted"):
+        wanted()

@@ -4,6 +4,7 @@ from typing import Any
 import pytest
 
 from hpcforge.cluster.model import Cluster
+from hpcforge.kinds.files import File
 from hpcforge.plan.compile import compile_desired
 from hpcforge.plan.desired import Desired, Need
 from hpcforge.plan.diff import SLURM_NODES, diff
@@ -53,10 +54,11 @@ def test_a_changed_file_restarts_what_watches_it_on_that_node_alone(cluster: Clu
 
 
 def test_only_mode_differs(cluster: Cluster, desired: Desired) -> None:
-    wanted = desired.nodes["head"][0].files[0]
+    wanted = desired.nodes["head"][0].of(File)[0]
     found = {"path": wanted.path, "exists": True, "digest": wanted.digest, "mode": "0666", "owner": "root"}
     plan = diff(cluster, desired, {"head": seen("head", {"role": "server", "files": [{**found, "group": "root"}]})})
-    assert plan.steps[0].changes["head"].files[0].same_content
+    [(file, said)] = plan.steps[0].changes["head"].of(File)
+    assert file.same_content(said)
     assert "/etc/server.conf  0666 root:root -> 0644 root:root" in plan_text(plan)
 
 
@@ -139,7 +141,7 @@ def test_nodes_that_have_nothing_share_what_changes_and_need_their_own(cluster: 
     desired = compile_desired(cluster, load_roles(roles_folder), {"munge_key": "ab" * 32})
     plan = diff(cluster, desired, {name: Observed(name, python=False) for name in ("head", "w1", "w2")})
     changes = next(step.changes for step in plan.steps if step.role == "client")
-    assert changes["w1"].files is changes["w2"].files
+    assert changes["w1"].resources is changes["w2"].resources
     assert [change.needs for change in changes.values()] == [
         (Need("base", (name,)), Need("server", ("head",))) for name in ("w1", "w2")
     ]

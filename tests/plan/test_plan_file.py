@@ -12,12 +12,15 @@ from typing import Any
 import pytest
 
 from hpcforge.cluster.model import Cluster
+from hpcforge.kinds.files import File
+from hpcforge.kinds.resource import Resource
 from hpcforge.plan import plan_file
 from hpcforge.plan.compile import compile_desired
 from hpcforge.plan.diff import diff
 from hpcforge.plan.observed import Observed
 from hpcforge.plan.plan import Plan
 from hpcforge.plan.plan_file import PlanFileError, dump_plan, load_plan
+from hpcforge.plan.resources import TYPES
 from hpcforge.plan.role import load_roles
 
 KEY = bytes(range(32))
@@ -50,28 +53,34 @@ def test_it_comes_back_equal(plan: Plan) -> None:
     assert back == plan
     assert [list(step.changes) for step in back.steps] == [list(step.changes) for step in plan.steps]
     assert type(back.steps[0]) is type(plan.steps[0])
-    assert OLD_TEXT in {file.old_text for step in back.steps for c in step.changes.values() for file in c.files}
+    assert OLD_TEXT in {
+        found.get("text") for step in back.steps for c in step.changes.values() for _, found in c.of(File)
+    }
 
 
-def sample(kind: Any) -> Any:
-    """A value of a type with something in every field, whatever fields there are."""
+def sample(kind: Any, resource: type[Resource] = File) -> Any:
+    """A value of a type with something in every field, whatever fields there are; where it may, with this resource."""
+    if kind is Resource:
+        kind = resource
     origin, args = typing.get_origin(kind), typing.get_args(kind)
     if dataclasses.is_dataclass(kind):
         hints = typing.get_type_hints(kind)
-        return kind(**{field.name: sample(hints[field.name]) for field in dataclasses.fields(kind)})
+        return kind(**{field.name: sample(hints[field.name], resource) for field in dataclasses.fields(kind)})
     if origin is tuple:
-        return tuple(sample(each) for each in args if each is not ...)
+        return tuple(sample(each, resource) for each in args if each is not ...)
     if origin is Mapping:
-        return {"key": sample(args[1])}
+        return {"key": sample(args[1], resource)}
     if origin is typing.Literal:
         return args[-1]
     if args and type(None) in args:
-        return sample(next(each for each in args if each is not type(None)))
+        return sample(next(each for each in args if each is not type(None)), resource)
     return {str: "ä\n", int: 7, float: 0.1, bool: True, typing.Any: {"list": [1, None, "x"]}}[kind]
 
 
-def test_every_field_there_is_comes_back() -> None:
-    plan = sample(Plan)
+@pytest.mark.parametrize("resource", TYPES.values())
+def test_every_field_there_is_comes_back(resource: type[Resource]) -> None:
+    plan = sample(Plan, resource)
+    assert plan.steps[0].changes["key"].of(resource)
     assert load_plan(dump_plan(plan, KEY), KEY) == plan
 
 

@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 
+from hpcforge.cli.exit_codes import Exit
+from hpcforge.cli.plan import exit_code
 from hpcforge.cluster.model import Cluster, Rollout
 from hpcforge.plan.compile import compile_desired
 from hpcforge.plan.desired import Desired
@@ -155,7 +157,19 @@ def test_a_reboot_that_was_due_and_has_happened_changes_what_a_plan_rests_on(
 
 
 SURPLUS = {
-    "old": {"files": ["/etc/old"], "units": ["old.service"], "packages": ["oldd"], "on_remove": "stop"},
+    "old": {
+        "files": ["/etc/old"],
+        "units": ["old.service", "ran.service"],
+        "packages": ["oldd"],
+        "accounts": ["made", "hers"],
+        "trees": ["/opt/old"],
+        "on_remove": "stop",
+        "stays": [
+            {"kind": "package", "names": ["oldd"], "why": "hpcforge removes none"},
+            {"kind": "unit", "names": ["ran.service"], "why": "it ran before"},
+            {"kind": "account", "names": ["hers"], "why": "it was there before"},
+        ],
+    },
     "tool": {"packages": ["toold"], "files": [], "on_remove": "purge"},
     "name": {"files": ["/etc/hosts"], "on_remove": "keep"},
 }
@@ -168,16 +182,70 @@ def test_what_is_no_longer_wanted_goes_but_packages_only_where_the_role_says_so(
     assert plan.touched == ("w1",)
     text = plan_text(plan)
     assert "no longer wanted  w1\n  - old: unit old.service: stop\n  - old: file /etc/old\n" in text
-    assert "oldd" not in text
+    assert "  = stays: package oldd: hpcforge removes none\n" in text
     assert "  - tool: packages toold\n" in text
     assert "  - name: all of it stays, and is no longer watched\n" in text
+    assert "  - old: /opt/old, with all that is in it\n  - old: account made: lock\n" in text
+    assert "hers: lock" not in text
+    assert "ran.service: stop" not in text
+    assert "  = stays: unit ran.service: it ran before\n" in text
+
+
+def test_what_jobs_may_use_is_not_taken_from_under_them(cluster: Cluster, desired: Desired) -> None:
+    tree = {"old": {"trees": ["/opt/old"], "on_remove": "stop", "disrupts": "drain"}}
+    slurm = replace(desired, roles=(*desired.roles, "slurm_controller"))
+    plan = diff(cluster, slurm, {"w1": seen(surplus=tree)})
+    assert plan.disruption("w1") == "drain"
+    assert "w1 is drained first" in plan_text(plan)
+
+
+UID = "uid 2001, wanted for 'ada', belongs to 'bob' on this node; choose another"
+IN_THE_WAY = {
+    "role": "client",
+    "accounts": [{"name": "ada", "exists": False}],
+    "obstacles": [{"kind": "account", "name": "ada", "why": UID}],
+}
+
+
+def test_what_apply_would_refuse_is_said_and_its_node_left_out(cluster: Cluster, desired: Desired) -> None:
+    missing = {"role": "client", "packages": ["clientd"]}
+    observed = {"w1": seen(IN_THE_WAY), "w2": seen(missing, node="w2"), "head": seen(node="head")}
+    plan = diff(cluster, desired, observed)
+    assert plan.touched == ("w2",)
+    assert list(plan.refused) == ["w1"]
+    assert exit_code(plan) == Exit.FAILED
+    text = plan_text(plan)
+    assert (
+        f"w1: left out, and nothing is done there until this is out of the way:\n  ! client: account ada: {UID}\n"
+        in text
+    )
+    assert text.endswith("1 node to change: w2; unchanged: head; left out: w1.\n")
+    only = diff(cluster, desired, observed, scope=Scope(only=frozenset({"server"})))
+    assert (only.obstacles, dict(only.refused)) == ((), {})
+
+
+def test_a_plan_where_all_are_in_the_way_does_not_say_that_nobody_answers(cluster: Cluster, desired: Desired) -> None:
+    plan = diff(cluster, desired, {"w1": seen(IN_THE_WAY), "w2": seen(IN_THE_WAY, node="w2")})
+    text = plan_text(plan)
+    assert "w[1-2]: left out, and nothing is done there" in text
+    assert text.endswith("Nothing to do on 0 nodes; left out: w[1-2].\n")
+    assert exit_code(plan) == Exit.FAILED
+
+
+def test_a_plan_made_before_leaves_out_what_is_in_the_way_by_now(cluster: Cluster, desired: Desired) -> None:
+    missing = [seen({"role": "client", "packages": ["clientd"]}, node=name) for name in ("w1", "w2")]
+    made = made_for(cluster, desired, *missing)
+    now = made_for(cluster, desired, seen(IN_THE_WAY), missing[1])
+    assert without(made, {}, now).touched == ("w2",)
+    assert list(without(made, {}, now).refused) == ["w1"]
 
 
 def test_a_leaving_node_is_shown_with_its_jobs(cluster: Cluster, desired: Desired) -> None:
     head = replace(seen(node="head"), answers={SLURM_JOBS: "71|w9\n72|w[8-9]\n", SLURM_NODES: ""})
+    owns = Owns(resources={"files": ("/etc/munge/munge.key",)})
     gone = (
         Leaving("w8", "10.0.0.8", True, "no route to 10.0.0.8", ()),
-        Leaving("w9", "10.0.0.9", True, None, (Removal("munge", Owns(files=("/etc/munge/munge.key",))),)),
+        Leaving("w9", "10.0.0.9", True, None, (Removal("munge", owns),)),
     )
     text = plan_text(diff(cluster, desired, {"head": head}, gone))
     unreachable = "unreachable (no route to 10.0.0.8): the cluster forgets it, but it keeps its keys and certificate"

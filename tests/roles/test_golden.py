@@ -19,7 +19,9 @@ import pytest
 
 from hpcforge.blueprint.hostlist import fold
 from hpcforge.cluster.model import Cluster
-from hpcforge.plan.desired import Desired, File, Need, Wanted
+from hpcforge.kinds import KINDS
+from hpcforge.kinds.files import File
+from hpcforge.plan.desired import Desired, Need, Wanted
 from hpcforge.plan.role import Role
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -63,9 +65,9 @@ def _texts(desired: Desired) -> Iterator[tuple[str, str]]:
     for role in roles:
         on = {node: wanted for node, wanteds in desired.nodes.items() for wanted in wanteds if wanted.role == role}
         yield f"{role}/resources.txt", _by_nodes({node: _resources(node, wanted) for node, wanted in on.items()})
-        paths = dict.fromkeys(file.path for wanted in on.values() for file in wanted.files)
+        paths = dict.fromkeys(file.path for wanted in on.values() for file in wanted.of(File))
         for path in paths:
-            files = {node: file for node, wanted in on.items() for file in wanted.files if file.path == path}
+            files = {node: file for node, wanted in on.items() for file in wanted.of(File) if file.path == path}
             yield from _file_texts(f"{role}/{path.lstrip('/').replace('/', '__')}", files, desired)
 
 
@@ -92,13 +94,16 @@ def _by_nodes(texts: dict[str, str]) -> str:
 
 
 def _resources(node: str, wanted: Wanted) -> str:
-    parts = dataclasses.asdict(dataclasses.replace(wanted, files=()))
+    parts = wanted.plain()
     parts["needs"] = [_need(node, need) for need in wanted.needs]
     opaque = parts.pop("opaque")
     if opaque is not None:  # neither where the checkout lies nor a digest of all code
         parts["opaque"] = [{"engine": opaque["engine"], "inputs": opaque["inputs"]}]
-    del parts["role"], parts["files"]
+    parts = {name: parts[name] for name in dict.fromkeys((*_FIRST, *parts)) if name in parts}
+    del parts["role"]
+    parts.pop("files", None)
     for unit in parts["units"]:
+        unit["rereads"] = [one["path"] if one["lines"] is None else one for one in unit["rereads"]]
         for name in ("refresh", "rereads"):
             if not unit[name]:
                 del unit[name]
@@ -108,6 +113,7 @@ def _resources(node: str, wanted: Wanted) -> str:
     return "".join(f"{name}: {json.dumps(item, ensure_ascii=False)}\n" for name, item in items)
 
 
+_FIRST = ("needs", "packages", "replaces", "directories", *KINDS)
 _USUAL = dataclasses.asdict(Wanted(""))
 
 

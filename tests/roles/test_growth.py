@@ -12,7 +12,8 @@ from hpcforge.blueprint.edit import edited
 from hpcforge.blueprint.membership import Newcomers, added
 from hpcforge.cluster import Loaded, load
 from hpcforge.cluster.model import Cluster
-from hpcforge.plan.desired import Desired, Unit, Wanted
+from hpcforge.kinds.files import File
+from hpcforge.plan.desired import Desired, Reread, Unit, Wanted
 
 REPOSITORY = Path(__file__).parents[2]
 REHEARSAL = REPOSITORY / "blueprints" / "rehearsal.yaml"
@@ -50,27 +51,13 @@ def test_a_new_worker_changes_files_on_the_head_and_on_itself_only(
 def test_no_worker_holds_slurms_configuration(compiled: Callable[[Cluster], Desired]) -> None:
     desired = compiled(load(REHEARSAL).cluster)
     for node, roles in desired.nodes.items():
-        files = [file.path for wanted in roles for file in wanted.files]
+        files = [file.path for wanted in roles for file in wanted.of(File)]
         assert ("/etc/slurm/slurm.conf" in files) == (node == "head")
-
-
-@pytest.mark.parametrize(("release", "refresh"), [("12", ()), ("13", (("scontrol", "reconfigure"),))])
-def test_slurm_is_told_of_nodes_in_its_versions_way(
-    release: str, refresh: tuple[tuple[str, ...], ...], compiled: Callable[[Cluster], Desired]
-) -> None:
-    text = REHEARSAL.read_text().replace('release: "12"', f'release: "{release}"')
-    desired = compiled(load(REHEARSAL, instead={REHEARSAL: text}).cluster)
-    (unit,) = units(desired, "slurm_controller")
-    assert unit.refresh == refresh
-    assert "/etc/slurm/slurm.conf" in unit.watches
-    drop_in = "/etc/systemd/system/slurmctld.service.d/hpcforge.conf"
-    assert drop_in in unit.watches
-    assert drop_in not in unit.rereads  # how the daemon is started is not read again by a reconfigure
 
 
 def test_names_come_and_go_without_a_restart(compiled: Callable[[Cluster], Desired]) -> None:
     (unit,) = units(compiled(load(REHEARSAL).cluster), "dns_server")
-    assert unit.rereads == ("/etc/dnsmasq.hosts",)
+    assert unit.rereads == (Reread("/etc/dnsmasq.hosts"),)
     drop_in = "/etc/systemd/system/dnsmasq.service.d/hpcforge.conf"
     assert set(unit.watches) == {"/etc/dnsmasq.hosts", "/etc/dnsmasq.d/hpcforge.conf", drop_in}
 

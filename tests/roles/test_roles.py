@@ -9,6 +9,8 @@ from collections.abc import Callable
 
 from hpcforge.blueprint.hostlist import expand
 from hpcforge.cluster.model import Cluster, OperatingSystem, PyTorch
+from hpcforge.kinds.directories import Directory
+from hpcforge.kinds.files import File
 from hpcforge.plan.desired import Desired, Wanted
 from hpcforge.plan.role import Role
 
@@ -20,7 +22,7 @@ def wanted(desired: Desired, node: str, role: str) -> Wanted:
 
 
 def text(desired: Desired, node: str, path: str) -> str:
-    files = [file for one in desired.nodes[node] for file in one.files if file.path == path]
+    files = [file for one in desired.nodes[node] for file in one.of(File) if file.path == path]
     assert len(files) == 1, f"{path} is wanted {len(files)} times on {node}"
     return desired.texts[str(files[0].digest)]
 
@@ -53,7 +55,7 @@ def test_the_rehearsal_runs_every_role_but_those_of_login_nodes_and_fabrics(
 
 def test_no_path_is_wanted_twice_on_a_node(cluster: Cluster, compiled: Compiled) -> None:
     for node, wanteds in compiled(cluster).nodes.items():
-        paths = Counter(file.path for one in wanteds for file in one.files)
+        paths = Counter(file.path for one in wanteds for file in one.of(File))
         assert not [path for path, count in paths.items() if count > 1], node
         assert all(path.startswith("/") for path in paths)
 
@@ -74,7 +76,7 @@ def test_shell_in_checks_is_well_formed(cluster: Cluster, compiled: Compiled) ->
 def test_only_secrets_and_private_folders_are_closed(cluster: Cluster, compiled: Compiled) -> None:
     for wanteds in compiled(cluster).nodes.values():
         for one in wanteds:
-            for file in one.files:
+            for file in one.of(File):
                 assert int(file.mode, 8) & 0o022 == 0, f"{file.path}: others may write"
                 # what is derived from the host authority is for everybody to read
                 closed = file.secret is not None and not file.secret.startswith(("ssh_known_hosts", "ssh_host_cert"))
@@ -89,13 +91,24 @@ def test_slurm_counts_what_is_declared_less_the_reserve(cluster: Cluster, compil
             seen[name] = line
             node = cluster.by_name[name]
             assert address == node.address
-            assert int(line["RealMemory"]) == node.memory_mib - cluster.slurm.reserve_memory_mib
+            assert int(line["RealMemory"]) == node.memory_mib - node.reserve_memory_mib
             cpus = int(line["Sockets"]) * int(line["CoresPerSocket"]) * int(line["ThreadsPerCore"])
             assert cpus == node.cpus
-            assert int(line.get("CoreSpecCount", "0")) == cluster.slurm.reserve_cores
+            assert int(line.get("CoreSpecCount", "0")) == node.reserve_cores
             gpus = node.gpus
             assert line.get("Gres") == (f"gpu:{gpus.model}:{gpus.count}" if gpus else None)
     assert set(seen) == {node.name for node in cluster.workers}
+
+
+def test_jobs_that_can_never_run_are_refused(rehearsal: Cluster, compiled: Compiled) -> None:
+    def said(*settings: tuple[str, str]) -> list[str]:
+        cluster = dataclasses.replace(rehearsal, slurm=dataclasses.replace(rehearsal.slurm, settings=settings))
+        lines = slurm_conf(compiled(cluster), cluster).splitlines()
+        return [line for line in lines if line.lower().startswith("enforcepartlimits")]
+
+    assert said() == ["EnforcePartLimits=ALL"]
+    assert said(("EnforcePartLimits", "ANY")) == ["EnforcePartLimits=ANY"]  # the site's word
+    assert said(("Enforcepartlimits", "NO")) == ["Enforcepartlimits=NO"]
 
 
 def test_gres_names_as_many_devices_as_slurm_conf_counts(cluster: Cluster, compiled: Compiled) -> None:
@@ -159,7 +172,7 @@ def test_a_python_without_wheels_gets_the_distributions_torch(rehearsal: Cluster
     packaged = dataclasses.replace(rehearsal, pytorch=PyTorch("2.6.0", "distribution", ()))
     role = wanted(compiled(packaged), "w01", "pytorch")
     assert role.packages == ("python3-torch",)
-    assert role.files == ()
+    assert role.of(File) == ()
     assert role.checks[0].command[0] == "/usr/bin/python3"
     assert not wanted(compiled(packaged), "head", "depot").checks
 
@@ -181,10 +194,12 @@ def test_nothing_that_root_writes_is_a_users(rehearsal: Cluster, compiled: Compi
     names = {user.name for user in users}
     for roles in compiled(dataclasses.replace(rehearsal, users=users)).nodes.values():
         for role in roles:
-            for one in (*role.files, *role.directories):
+            for one in (*role.of(File), *role.of(Directory)):
                 assert not one.path.startswith(tuple(user.home for user in users)), one.path
                 assert one.owner not in names, one.path
-    keys = {file.path for file in wanted(compiled(dataclasses.replace(rehearsal, users=users)), "head", "users").files}
+    keys = {
+        file.path for file in wanted(compiled(dataclasses.replace(rehearsal, users=users)), "head", "users").of(File)
+    }
     assert {f"/etc/ssh/authorized_keys.d/{name}" for name in names} <= keys
 
 

@@ -34,6 +34,16 @@ def worker(name: str) -> Declared:
     return Declared(name, 1024, 900, 2, 0, "", "fake")
 
 
+def test_a_node_that_is_out_of_service_is_known_though_it_was_not_judged() -> None:
+    """Only some nodes are worked on, and a job on all of a partition has to do without the others that are drained."""
+    states = {"w01": ("IDLE", ""), "w02": ("IDLE+DRAIN", "disk"), "w03": ("DOWN", "away"), "w04": ("UNKNOWN", "")}
+    found = admit(
+        Controller(states), plan({}, declared=(worker("w01"),)), {"w01": {"memory_kib": 2**20, "cpus": 2}}, 0.0
+    )
+    assert found.not_scheduled == {"w02": "idle+drain: disk", "w03": "down: away"}
+    assert found.ordered == ()
+
+
 def test_nodes_with_the_same_mistake_are_one_command() -> None:
     names = [f"w{index:02}" for index in range(1, 7)]
     mark = "hpcforge: CPUs 1, declared 2"

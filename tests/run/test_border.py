@@ -34,7 +34,9 @@ from hpcforge.cluster.model import (
 )
 from hpcforge.engines.answers import EVENTS, Hearing
 from hpcforge.engines.tasks import Command, Event, Program, Task, result
-from hpcforge.plan.desired import Check, Desired, File, Need, Unit, Wanted
+from hpcforge.kinds import KINDS
+from hpcforge.kinds.files import File
+from hpcforge.plan.desired import Check, Desired, Need, Unit, Wanted
 from hpcforge.plan.diff import SLURM_NODES, diff
 from hpcforge.plan.plan import Plan
 from hpcforge.plan.roster import PATH as ROSTER_PATH
@@ -43,6 +45,7 @@ from hpcforge.report.apply_text import nodes_table, verdicts_table
 from hpcforge.report.plan_text import plan_text
 from hpcforge.report.progress import Progress
 from hpcforge.report.status_text import history_table, status_json, status_text
+from hpcforge.report.stays_text import stays_text
 from hpcforge.report.stream import Stream
 from hpcforge.run import lease as leases
 from hpcforge.run.admit import admit
@@ -76,6 +79,8 @@ def node(name: str, function: str, address: str, gpus: Gpus | None = None) -> No
         gpus=gpus,
         address=address,
         host_keys=(KEY,),
+        reserve_cores=1,
+        reserve_memory_mib=1024,
     )
 
 
@@ -93,7 +98,7 @@ CLUSTER = Cluster(
     os=OperatingSystem("debian", "12", "3.11", "22.05", "2.36"),
     pytorch=None,
     site_roles=(),
-    slurm=Slurm("head", 1, 1024, (), (Partition("main", ("w1", "w2"), True, "INFINITE"),)),
+    slurm=Slurm("head", (), (Partition("main", ("w1", "w2"), True, "INFINITE"),)),
     users=(),
     acceptance=None,
 )
@@ -105,9 +110,7 @@ def wanted(role: str, *needs: Need) -> Wanted:
     return Wanted(
         role=role,
         packages=(role,),
-        directories=(),
-        files=(text,),
-        accounts=(),
+        resources=(text,),
         units=(Unit(f"{role}.service", (text.path,)),),
         checks=(Check("it answers", ("true",), None, 1.0),),
         needs=needs,
@@ -134,6 +137,7 @@ FACTS = {
     "gpus": {"fake": 2, "nvidia": 0},
     "time_s": 1.7e9,
 }
+STAYS = {"kind": "package", "names": ["oldd", "older"], "why": "they stay"}
 RECEIPT = {
     "run": 7,
     "who": "ada@desk",
@@ -141,7 +145,17 @@ RECEIPT = {
     "cluster": "small",
     "hpcforge": "0.1",
     "trouble": "it is damaged",
-    "surplus": {"old": {"files": ["/etc/old"], "units": ["old.service"], "accounts": ["old"], "on_remove": "stop"}},
+    "surplus": {
+        "old": {
+            "files": ["/etc/old"],
+            "units": ["old.service"],
+            "accounts": ["old"],
+            "trees": ["/opt/old"],
+            "stays": [STAYS],
+            "disrupts": "restart",
+            "on_remove": "stop",
+        }
+    },
     "unowned": ["client"],
 }
 HOLDER = {
@@ -164,6 +178,7 @@ def difference(role: str) -> Line:
         "packages": [role],
         "removes": [{"name": "other", "by": [role]}],
         "unforeseen": ["newer"],
+        **{kind: [] for kind in KINDS},
         "directories": [{"path": "/etc/d", "exists": False, "kind": None, "mode": None, "owner": None, "group": None}],
         "files": [{"path": path, "exists": True, "kind": "file", **OLD, **OWNED}],
         "accounts": [{"name": "a", "exists": True, "uid": 1, "gid": 1, "home": "/h", "shell": "/s"}],
@@ -171,6 +186,7 @@ def difference(role: str) -> Line:
         "checks": [{"name": "it answers", "detail": "no"}],
         "opaque": {"digest": "d"},
         "reboot": False,
+        "obstacles": [],
     }  # fmt: skip
 
 
@@ -210,6 +226,7 @@ AT_WORK = [
     {"event": "changed", "role": "client", "kind": "file", "name": "/etc/client.conf", "detail": "content"},
     {"event": "progress", "role": "client", "detail": "installing"},
     {"event": "warning", "detail": "odd"},
+    {"event": "remains", "stays": [STAYS]},
     {"event": "skipped", "role": "client", "because": "server"},
     {"event": "role_done", "role": "client"},
 ]
@@ -314,7 +331,7 @@ class Printed:
             verdicts = load(found.head.reads.get(VERDICTS_PATH) or "").verdicts
             stream.result(Applied(ended, admission, verdicts, 9.0, "", None), 0)  # type: ignore[arg-type]
         self.text += [plan_text(plan, new_files=True), nodes_table(plan, ended, admission)]
-        self.text.append(verdicts_table(verdicts, 9.0, "", ended.lost))
+        self.text += [verdicts_table(verdicts, 9.0, "", ended.lost), stays_text(ended.stays)]
         return plan, ended
 
     def status(self) -> None:
@@ -597,7 +614,7 @@ def test_verdicts_that_count_on_a_node_that_is_away_say_so() -> None:
     printed.status()
     assert printed.text[2].startswith("verdicts of 9.0 s ago (w1 was there then, and is away now):\n")
     assert "  (of before: not of the cluster as it is)\n" in printed.text[2]
-    assert "allreduce passed counting on w1, away now (" in printed.text[3]
+    assert "allreduce passed counting on w1, away now (" in printed.text[4]
 
 
 LLDP = {"lldp": {"interface": {"eth0": {"via": "LLDP", "chassis": {"leaf1": {"id": {"type": "mac", "value": "m"}}},

@@ -101,7 +101,7 @@ def test_nodes_that_are_not_in_service_go_at_once() -> None:
 
 
 def test_no_canary_goes_ahead_of_what_happens_together() -> None:
-    change = Change(units=unit("munge"), files=(), shape="together", noted=False)
+    change = Change(units=unit("munge"), shape="together", noted=False)
     ended, started = go(six(Rollout(canary=1, at_most=1), change))
     prepared = [one for one in started if one.startswith("prepare")]
     assert started[: len(prepared)] == prepared
@@ -239,7 +239,7 @@ def test_what_only_restarts_needs_no_empty_node() -> None:
     assert slurm.said == []
 
 
-GONE = Leaving("w1", "10.0.0.2", True, None, (Removal("conf", Owns(files=("/etc/c",))),))
+GONE = Leaving("w1", "10.0.0.2", True, None, (Removal("conf", Owns(resources={"files": ("/etc/c",)})),))
 HEAD = {"conf": {"head": Change(units=unit("s"))}}
 
 
@@ -294,7 +294,7 @@ def test_an_unreachable_node_with_jobs_is_not_forgotten() -> None:
 
 
 def test_a_guarded_change_is_confirmed_over_a_new_connection_and_only_then_done() -> None:
-    change = Change(files=(secret_file(),), units=unit("sshd"), guard=True)
+    change = Change(resources=(secret_file(),), units=unit("sshd"), guard=True)
     engine = Engine(all_well)
     ended = walk(plan({"sshd": {"w1": change}}), {"munge_key": b"x"}, engine, lambda event: None, lambda: False, RUN)
     assert [task.id for task in engine.started] == ["guarded:sshd:w1", "finish:sshd:units:w1", "confirm:sshd:w1"]
@@ -312,19 +312,19 @@ def test_a_change_that_locks_us_out_is_a_failure_of_its_role() -> None:
             return [("result", result(error="no answer", reason="timeout"))]
         return [("done", {"facts": FACTS}), ("result", result(ok=True))]
 
-    change = Change(files=(secret_file(),), units=unit("nft"), guard=True)
+    change = Change(resources=(secret_file(),), units=unit("nft"), guard=True)
     ended = walk(plan({"nft": {"w1": change}}), {"munge_key": b"x"}, Engine(locked), print, lambda: False, RUN)
     assert ended.lost == {}
     assert ended.failed()["w1"][0][1].startswith("no new connection could be made after it")
 
 
 def less_of(role: str, **more: Any) -> Removal:
-    return Removal(role, Owns(files=(f"/etc/{role}",)), True, **more)
+    return Removal(role, Owns(resources={"files": (f"/etc/{role}",)}), True, **more)
 
 
 def test_less_of_a_guarded_role_goes_last_and_is_confirmed() -> None:
     """A key that moves to another file is there before the old one goes."""
-    change = Change(files=(secret_file(),), guard=True)
+    change = Change(resources=(secret_file(),), guard=True)
     removals = {"w1": (less_of("users", guard=True), less_of("old"))}
     engine = Engine(all_well)
     moved = plan({"users": {"w1": change}}, removals=removals)
@@ -351,7 +351,7 @@ def test_nothing_of_a_guarded_role_goes_where_its_change_failed() -> None:
         return all_well(task)
 
     moved = plan(
-        {"users": {"w1": Change(files=(secret_file(),), guard=True)}},
+        {"users": {"w1": Change(resources=(secret_file(),), guard=True)}},
         removals={"w1": (less_of("users", guard=True),)},
     )
     engine = Engine(locked)

@@ -11,10 +11,12 @@ import pytest
 
 from hpcforge.cluster.model import Rollout
 from hpcforge.engines.tasks import Event, Program, Task, result
+from hpcforge.kinds.directories import Directory
+from hpcforge.kinds.files import File
 from hpcforge.plan.admission import Declared
 from hpcforge.plan.clocks import ClockOff
-from hpcforge.plan.desired import Directory, File, Need, Opaque
-from hpcforge.plan.plan import Change, FileChange, OpaqueChange, Plan, Step, UnitChange
+from hpcforge.plan.desired import Need, Opaque
+from hpcforge.plan.plan import Change, OpaqueChange, Plan, ResourceChange, Step, UnitChange
 from hpcforge.run.result import Result
 from hpcforge.run.run import Run
 from hpcforge.run.walk import walk
@@ -49,8 +51,8 @@ def unit(name: str) -> tuple[UnitChange, ...]:
     return (UnitChange(f"{name}.service", ("start",), "inactive"),)
 
 
-def secret_file() -> FileChange:
-    return FileChange(File("/k", "0400", "root", "root", "d", "munge_key", False), False, False, None, None, None, None)
+def secret_file() -> ResourceChange:
+    return ResourceChange(File("/k", "0400", "root", "root", "d", "munge_key", False), {"exists": False})
 
 
 def plan(steps: Mapping[str, Mapping[str, Change]], **more: Any) -> Plan:
@@ -169,8 +171,7 @@ def test_stop_lets_running_stages_finish_and_starts_no_more() -> None:
 
 def test_restarts_are_announced_before_files_change_and_secrets_travel_only_in_content() -> None:
     change = Change(
-        files=(secret_file(),),
-        directories=(Directory("/d", "0755", "root", "root"),),
+        resources=(ResourceChange(Directory("/d"), {"exists": False}), secret_file()),
         units=(UnitChange("munge.service", ("restart",), "x"),),
     )
     engine = Engine(all_well)

@@ -37,6 +37,8 @@ def _node(name: str, octet: int, function: str, gpus: Gpus | None, cores: int, m
         memory_mib=memory_mib,
         gpus=gpus,
         address=f"10.77.0.{octet}",
+        reserve_cores=1,
+        reserve_memory_mib=1024,
     )
 
 
@@ -67,7 +69,7 @@ def build() -> Build:
             os=OperatingSystem("debian", "12", "3.11", "22.05", "2.36"),
             pytorch=PyTorch("2.13.0", build, ()),  # type: ignore[arg-type]
             site_roles=(),
-            slurm=Slurm("head", 1, 1024, (), (Partition("main", names, True, "01:00:00"),)),
+            slurm=Slurm("head", (), (Partition("main", names, True, "01:00:00"),)),
             users=(User("tests", 2002, False, ()),),
             acceptance=Acceptance("tests", tests),
         )

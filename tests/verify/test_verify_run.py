@@ -131,6 +131,21 @@ def test_tests_share_a_launch_while_the_partition_gives_it_time(build: Build, ma
     assert asked == (["--time=5"] if jobs == 1 else ["--time=3", "--time=3"])
 
 
+def test_a_test_that_no_partition_has_time_for_is_not_submitted(build: Build) -> None:
+    cluster = build(time_limit_s=120)
+    short = replace(cluster.slurm.partitions[0], max_time="00:02:59")
+    head = ScriptedHead()
+    verdicts = verify(replace(cluster, slurm=replace(cluster.slurm, partitions=(short,))), head, {}, quiet)
+    said = "no partition that holds w[1-2] gives a job the 3 minutes that the test asks for: main has max_time 00:02:59"
+    assert [(one.status, one.detail) for one in verdicts] == [("not_run", said)] * 2
+    assert head.asked == []
+    long = replace(short, name="long", default=False, max_time="00:03:00")
+    head = ScriptedHead(srun=[passed(4, "allreduce"), passed(4, "train_ddp")])
+    cluster = replace(cluster, slurm=replace(cluster.slurm, partitions=(short, long)))
+    assert [one.status for one in verify(cluster, head, {}, quiet)] == ["passed", "passed"]
+    assert "--partition=long" in head.asked[0]
+
+
 def test_a_test_after_one_that_fails_is_launched_anew(build: Build) -> None:
     wrong = {"event": "wrong", "test": "allreduce", "rank": 3, "host": "w2", "where": "?", "expected": 1, "got": 2}
     head = ScriptedHead(srun=[Completed(1, f"0: {json.dumps(wrong)}\n", ""), passed(4, "train_ddp")])

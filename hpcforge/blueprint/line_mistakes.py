@@ -1,0 +1,241 @@
+"""Mistakes of lines: colons, spaces and quotes that are not there, and lines that begin in the wrong column. Pure."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterator
+
+from hpcforge.blueprint.diagnostics import Mark, quote
+from hpcforge.blueprint.refusal import (
+    CLOSES,
+    Refusal,
+    Told,
+    content,
+    first_word,
+    indent,
+    is_item_line,
+    key_before,
+    key_column,
+    quote_it,
+    value_at,
+)
+
+_WORD = r"[A-Za-z_][\w.,\[\]-]*+"
+_NO_SPACE = re.compile(rf"({_WORD}):(\S.*+)")  # `controller:head`
+_NO_COLON = re.compile(rf"({_WORD})(?: ++(?:= *+)?+(.*+))?+")  # `controller head`, `controller = head`, `controller`
+_CONFLICT = ("<<<<<<<", "=======", ">>>>>>>")
+
+
+def second_colon(refusal: Refusal) -> Told | None:
+    """A colon where none can be: in a value, or of a key that the line above has swallowed."""
+    here = refusal.here
+    key, colon, value = here[: refusal.column].partition(": ")
+    if colon and value.strip():
+        begins = len(key) + 2 + len(value) - len(value.lstrip())
+        if value.lstrip()[0] in "\"'{[":
+            return None
+        whole = value_at(here, begins)
+        hint = quote_it(key.strip().removeprefix("- "), whole)
+        return "text with a colon needs quotes", Mark(refusal.line + 1, begins + 1, len(whole)), hint
+    above = refusal.above(refusal.line)
+    if above is None:
+        return None
+    told = _odd_space(refusal, refusal.line) or _no_pair(refusal, above)
+    if told is None and indent(here) > indent(refusal.text(above)):
+        return _further(refusal, above)
+    return told
+
+
+def _further(refusal: Refusal, above: int) -> Told:
+    """A line that begins further right than the one above, which has its value already."""
+    start, word = key_column(refusal.text(above)), first_word(refusal.here)
+    message = (
+        f"{quote(word)} is indented further than {quote(first_word(refusal.text(above)))} above it, which has a value"
+    )
+    mark = Mark(refusal.line + 1, key_column(refusal.here) + 1, len(word))
+    return message, mark, f"begin it in column {start + 1}, if it belongs beside it"
+
+
+def begun_without_colon(refusal: Refusal) -> Told | None:
+    """A key that was begun, and has no colon."""
+    return _no_pair(refusal, refusal.begun[0]) if refusal.begun else None
+
+
+def _no_pair(refusal: Refusal, line: int) -> Told | None:
+    """Say why a line is no `key: value`."""
+    text, start = content(refusal.text(line)), indent(refusal.text(line))
+    if text.startswith(_CONFLICT):
+        hint = "keep one of the two versions, and remove the lines that begin with <<<<<<<, ======= and >>>>>>>"
+        return "a merge conflict was left in the file", Mark(line + 1, start + 1, 7), hint
+    if text.startswith(("//", "/*", ";")):
+        return f"`{text[:2]}` begins no comment", Mark(line + 1, start + 1, 2), "a comment begins with `#`"
+    if told := _odd_space(refusal, line):
+        return told
+    if text[:1] == "-" and text[1:2] not in ("", " ", "-"):
+        return "no space after `-`", Mark(line + 1, start + 1), f"write {quote(f'- {text[1:]}')}"
+    item = text.removeprefix("- ")
+    start += len(text) - len(item)
+    if found := _NO_SPACE.fullmatch(item):
+        mark = Mark(line + 1, start + len(found[1]) + 1)
+        return f"no space after the colon of {quote(found[1])}", mark, f"write {quote(f'{found[1]}: {found[2]}')}"
+    if (found := _NO_COLON.fullmatch(item)) and ": " not in item and not item.endswith(":"):
+        message = f"no colon after {quote(found[1])}"
+        pair = f"{found[1]}: {found[2] or ''}".strip()
+        return message, Mark(line + 1, start + 1, len(found[1])), f"write {quote(pair)}"
+    return None
+
+
+def _odd_space(refusal: Refusal, line: int) -> Told | None:
+    text = refusal.text(line)
+    odd = next((place for place, c in enumerate(text) if c.isspace() and not c.isascii()), None)
+    if odd is None:
+        return None
+    name = f"U+{ord(text[odd]):04X} {unicodedata.name(text[odd], '')}".rstrip()
+    return "a character that only looks like a space", Mark(line + 1, odd + 1), f"write a space for {name}"
+
+
+def no_key(refusal: Refusal) -> Told | None:
+    """Where a key was expected: at the beginning of a line, or after a value."""
+    if refusal.column == indent(refusal.here):
+        return _stray_item(refusal) or _misaligned(refusal)
+    return _open_quote(refusal) or _after_the_end(refusal)
+
+
+def _stray_item(refusal: Refusal) -> Told | None:
+    if not is_item_line(refusal.here):
+        return None
+    mark, message = Mark(refusal.line + 1, refusal.column + 1), "a list item where a key is due"
+    for line, _ in _levels(refusal):
+        if is_item_line(refusal.text(line)):
+            return (
+                message,
+                mark,
+                f"begin it in column {indent(refusal.text(line)) + 1}, as the item in line {line + 1}",
+            )
+    return message, mark, "what is above it has keys: remove the `-`"
+
+
+def outside(refusal: Refusal) -> Told | None:
+    """A line that belongs to no document."""
+    above = refusal.above(refusal.line)
+    if above is not None and content(refusal.text(above)) == "...":
+        return "`...` ends the file, and more follows", Mark(above + 1, 1, 3), "remove it"
+    return _misaligned(refusal)
+
+
+def _misaligned(refusal: Refusal) -> Told | None:
+    """A key that begins in a column in which no open mapping has its keys."""
+    word, column = first_word(refusal.here), refusal.column
+    levels = [(line, start) for line, start in _levels(refusal) if start != column]
+    if not levels or not word:
+        return None
+    mark = Mark(refusal.line + 1, column + 1, len(word))
+    if column == 0:
+        line, start = levels[-1]
+        first = first_word(refusal.text(line))
+        message = f"{quote(first)} is indented, but {quote(word)} in line {refusal.line + 1} is not"
+        return message, Mark(line + 1, start + 1, len(first)), "begin it in column 1"
+    deeper = [level for level in levels if level[1] > column][-1:]
+    higher = [level for level in levels if level[1] < column][:1]
+    ways = [
+        f"column {start + 1}, as {quote(first_word(refusal.text(at)))} in line {at + 1}"
+        for at, start in deeper + higher
+    ]
+    return (
+        f"{quote(word)} begins in a column in which nothing above it does",
+        mark,
+        f"begin it in {', or in '.join(ways)}",
+    )
+
+
+def _levels(refusal: Refusal) -> Iterator[tuple[int, int]]:
+    """Yield the lines above that begin further left than all between them and here, and where their keys begin."""
+    least: int | None = None
+    for line in range(refusal.line - 1, -1, -1):
+        text = refusal.text(line)
+        if content(text) and (least is None or indent(text) < least):
+            least = indent(text)
+            yield line, key_column(text)
+        if least == 0:
+            return
+
+
+def key_among_items(refusal: Refusal) -> Told | None:
+    """Where the next item of a list was expected."""
+    word = first_word(refusal.here)
+    if refusal.column != indent(refusal.here) or not word:
+        return None
+    mark = Mark(refusal.line + 1, refusal.column + 1, len(word))
+    ways = [
+        f"column {start + 1}, {'to belong to the item' if is_item else 'beside what begins'} in line {line + 1}"
+        for line, start in list(_levels(refusal))[:2]
+        for is_item in [is_item_line(refusal.text(line))]
+    ]
+    return "a key among the items of a list", mark, f"begin it in {', or in '.join(ways)}" if ways else None
+
+
+def _open_quote(refusal: Refusal) -> Told | None:
+    """A quote of a line above that only the quote in this line has closed."""
+    for line in range(refusal.begun[0] if refusal.begun else 0, refusal.line):
+        text = refusal.text(line)
+        column = next((text.find(mark) + 2 for mark in (': "', ": '") if mark in text), None)
+        if column is not None and text.count(text[column]) % 2:
+            return _unclosed_quote(line, column, text)
+    return None
+
+
+def end_of_file(refusal: Refusal) -> Told | None:
+    """A quote that was open at the end of the file."""
+    if refusal.begun is None:
+        return None
+    line, column = refusal.begun
+    return _unclosed_quote(line, column, refusal.text(line))
+
+
+def _unclosed_quote(line: int, column: int, text: str) -> Told:
+    mark = text[column : column + 1]
+    return f"the quote `{mark}` is not closed", Mark(line + 1, column + 1), f"write `{mark}` where the text ends"
+
+
+def _after_the_end(refusal: Refusal) -> Told | None:
+    """Text after a value that its bracket or quote has ended."""
+    before, character = refusal.here[: refusal.column].rstrip(), refusal.character
+    mark = Mark(refusal.line + 1, refusal.column + 1)
+    if character in ("}", "]"):
+        return f"`{character}` closes nothing", mark, "remove it, or write what it should close"
+    key, colon, value = refusal.here.partition(": ")
+    if before[-1:] in ('"', "'"):
+        text = content(value).strip(before[-1]).replace('"', "")
+        return (
+            "text after the closing quote",
+            mark,
+            quote_it(key.strip(), text) if colon else "write one pair of quotes",
+        )
+    if before[-1:] in ("]", "}") and colon and value.lstrip()[:1] in CLOSES:
+        hint = quote_it(key.strip(), content(value))
+        return f"text after the closing `{before[-1]}`", mark, f"if all of it is one text, {hint}"
+    return None
+
+
+def first_character(refusal: Refusal) -> Told | None:
+    """A tab, or a value that begins with a character that means something else to YAML."""
+    column = refusal.column if refusal.begun is None or "any token" in refusal.message else refusal.begun[1]
+    line = refusal.line if refusal.begun is None or "any token" in refusal.message else refusal.begun[0]
+    text = refusal.text(line)
+    if refusal.character == "\t" or " tab " in refusal.message:
+        tab = refusal.here.find("\t", refusal.column)
+        mark = Mark(refusal.line + 1, max(tab, 0) + 1)
+        return "a tab: YAML is indented with spaces only", mark, "write spaces in its place"
+    value = value_at(text, column)
+    if not value:
+        return None
+    key = key_before(text, column)
+    message = f"a value cannot begin with `{value[0]}` unless it is quoted"
+    return message, Mark(line + 1, column + 1, len(value)), quote_it(key, value)
+
+
+def escape(refusal: Refusal) -> Told:
+    """A backslash that means nothing."""
+    mark = Mark(refusal.line + 1, refusal.column + 1)
+    return r"within double quotes `\` begins an escape", mark, r"write `\\` for it, or use single quotes"

@@ -1,0 +1,140 @@
+"""What a value that cannot be was probably meant to be, for the hint beside it. Pure.
+
+A guess is text that the person may copy; where there is none, hints have an example instead.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+
+_LONGEST = 100  # characters of a value that is guessed at
+
+TRUTHS = {
+    **dict.fromkeys(("yes", "y", "on", "true", "1"), "true"),
+    **dict.fromkeys(("no", "n", "off", "false", "0"), "false"),
+}
+
+_AMOUNT = re.compile(r"([1-9][0-9]{0,5}) *([A-Za-z]*)")
+_CLOCK = re.compile(r"(?:([0-9]{1,3})-)?([0-9]{1,4}):([0-5][0-9]):([0-5][0-9])")
+_UNITS = {
+    **dict.fromkeys(("s", "sec", "secs", "second", "seconds"), 1),
+    **dict.fromkeys(("m", "min", "mins", "minute", "minutes"), 60),
+    **dict.fromkeys(("h", "hr", "hrs", "hour", "hours"), 3_600),
+    **dict.fromkeys(("d", "day", "days"), 86_400),
+}
+
+
+def name(text: str) -> str:
+    """A name in lower case, with hyphens, and without what ends a line elsewhere."""
+    return re.sub("[ _]+", "-", text.strip(" ,;")).lower()
+
+
+def plainer(text: str) -> str:
+    """A text without what surrounds it by mistake."""
+    return text.strip(" ,;")
+
+
+def counted(text: str) -> str | None:
+    """A count and what it counts: `8x400G`, `8 * 400G` and `400G` are 8 x, 8 x and 1 x 400G."""
+    found = re.fullmatch("(?:([1-9][0-9]{0,3}) ?[x*X] ?)?([A-Za-z0-9][A-Za-z0-9.-]{0,63})", plainer(text))
+    return f"{found[1] or 1} x {found[2]}" if found else None
+
+
+def mac(text: str) -> str:
+    """A MAC address, however it is grouped: `3C-EC-EF-12-34-56`, `3cec.ef12.3456`."""
+    digits = re.sub("[-:. ]", "", plainer(text)).lower()
+    return ":".join(digits[place : place + 2] for place in range(0, len(digits), 2))
+
+
+def guid(text: str) -> str:
+    """A GUID, however it is grouped."""
+    return "0x" + re.sub("[-:. ]", "", plainer(text)).lower().removeprefix("0x")
+
+
+def camel_case(text: str) -> str | None:
+    """A key as slurm.conf spells it: `tree_width` is TreeWidth; nothing for one that may be of several words."""
+    if not re.search("[_ -]", plainer(text)):
+        return None
+    return "".join(part[:1].upper() + part[1:] for part in re.split("[_ -]", plainer(text)))
+
+
+def whole(text: str) -> str | None:
+    """Digits without leading zeros, separators of thousands, or a fraction of nothing; other bases as decimals."""
+    text = plainer(text)
+    if len(text) > _LONGEST:
+        return None
+    if re.fullmatch("0[xX][0-9a-fA-F]{1,14}|0[oO][0-7]{1,18}|0[bB][01]{1,50}", text):
+        return str(int(text, 0))
+    digits = re.fullmatch(r"\+?([0-9]{1,18})(?:\.0+)?", text)
+    grouped = re.fullmatch(r"[0-9]{1,3}(?:[,_' ][0-9]{3}){1,5}", text)
+    found = digits[1] if digits else re.sub("[,_' ]", "", text) if grouped else None
+    return found and (found.lstrip("0") or "0")
+
+
+def number(text: str) -> str | None:
+    """A decimal number with a point; a part in percent as a fraction."""
+    text = plainer(text)
+    if found := re.fullmatch("([0-9]{1,12}),([0-9]{1,2})", text):
+        return f"{found[1]}.{found[2]}"
+    if found := re.fullmatch(r"([0-9]{1,3})(?:\.0+)? ?%", text):
+        return f"{int(found[1]) / 100:g}"
+    if found := re.fullmatch(r"\.[0-9]{1,9}", text):
+        return f"0{text}"
+    return whole(text)
+
+
+def address(text: str, example: str = "10.20.0.11") -> str:
+    """The hint for what is no IPv4 address, or no list of them."""
+    plain = plainer(text)
+    if ":" in plain:
+        return f"IPv4 only, for example {example}"
+    if "/" in plain:
+        return f"without the length of the prefix: {plain[: plain.index('/')][:_LONGEST]}"
+    found = re.fullmatch(r"((?:[0-9]{1,3}\.){3})([0-9]{1,3})-(?:((?:[0-9]{1,3}\.){3}))?([0-9]{1,3})", plain)
+    if found and found[3] in (None, found[1]):
+        return f"did you mean `{found[1]}[{found[2]}-{found[4]}]`?"
+    return f"four numbers from 0 to 255, for example {example}"
+
+
+def subnet(text: str) -> str:
+    """The hint for what is no IPv4 subnet with a prefix."""
+    try:
+        network = ipaddress.IPv4Network(plainer(text), strict=False)
+    except ValueError:
+        return "for example 10.20.0.0/22"
+    if "/" not in text:
+        return f"say how long its prefix is, for example {network.network_address}/24"
+    return f"did you mean `{network}`?" if 8 <= network.prefixlen <= 30 else "for example 10.20.0.0/22"
+
+
+def duration(text: str) -> str | None:
+    """A time with one of the units s, min and h; without a unit it is taken for seconds."""
+    seconds = _seconds(plainer(text), "s")
+    if not seconds:
+        return None
+    return next(
+        f"{seconds // each}{unit}" for unit, each in (("h", 3_600), ("min", 60), ("s", 1)) if seconds % each == 0
+    )
+
+
+def time_limit(text: str) -> str | None:
+    """A time as Slurm writes it; without a unit it is minutes, as Slurm takes it."""
+    if plainer(text).lower() in ("unlimited", "infinite", "none", "inf"):
+        return "infinite"
+    seconds = _seconds(plainer(text), "min")
+    if not seconds:
+        return None
+    days, rest = divmod(seconds, 86_400)
+    clock = f"{rest // 3_600:02}:{rest // 60 % 60:02}:{rest % 60:02}"
+    return f"{days}-{clock}" if days else clock
+
+
+def _seconds(text: str, unit: str) -> int | None:
+    if found := _AMOUNT.fullmatch(text):
+        each = _UNITS.get(found[2].lower() or unit)
+        return int(found[1]) * each if each else None
+    if found := _CLOCK.fullmatch(text):
+        days, hours, minutes, seconds = (int(part or 0) for part in found.groups())
+        return ((days * 24 + hours) * 60 + minutes) * 60 + seconds
+    return None

@@ -1,0 +1,37 @@
+"""The kinds of resources that a node can have, in the order in which they are put there.
+
+A kind is a row here and two modules of its name. `hpcforge.kinds.NAME` says what one *is*: a frozen dataclass whose
+fields are what role.yaml may say and what the node program is sent, with the words for it in plans.
+`hpcforge.node.kinds.NAME` is what the node program does with it. All else walks this table: roles, diff, plan text,
+stages, receipts, removal. Standard library and Python 3.9 syntax, since all of it travels to the nodes.
+
+Packages come after what is early and before the rest; units and checks come last. Those have phases of their own (one
+transaction, role by role) and are no kinds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+
+class Kind(NamedTuple):
+    """A kind of resource."""
+
+    name: str  # as role.yaml, requests and receipts call several of them
+    one: str  # as events call one
+    key: str  # the field that names one
+    early: bool = False  # there before packages are installed; else only those that say `early` of themselves
+    sources: bool = False  # where packages come from: what there is to install is read again when one has changed
+
+
+TABLE = (
+    Kind("accounts", "account", "name", early=True),
+    Kind("groups", "group", "name", early=True),
+    Kind("memberships", "membership", "name"),
+    Kind("directories", "directory", "path"),
+    Kind("files", "file", "path"),
+    Kind("links", "link", "path"),
+    Kind("sysctls", "sysctl", "name"),
+)
+KINDS: Mapping[str, Kind] = {kind.name: kind for kind in TABLE}

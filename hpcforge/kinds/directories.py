@@ -1,0 +1,44 @@
+"""Directories."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, Literal, TypedDict
+
+from hpcforge.kinds.resource import Resource, Said
+from hpcforge.wire import Path, Word
+
+
+@dataclass(frozen=True)
+class Directory(Resource):
+    """A directory; its content is not managed."""
+
+    kind: ClassVar[str] = "directories"
+
+    path: str
+    mode: str = "0755"  # octal
+    owner: str = "root"
+    group: str = "root"
+
+    def line(self, found: Said) -> str:  # noqa: ARG002
+        """With its rights."""
+        return f"~ directory {self.path}  {self.mode} {self.owner}:{self.group}"
+
+    @classmethod
+    def farewell(cls, name: str) -> str | None:  # noqa: ARG003
+        """One that we made goes once it is empty, which nobody has to be told."""
+        return None
+
+
+class Found(TypedDict):
+    """A directory that is not as wanted. `kind` is `unsafe` where somebody other than root could redirect the path."""
+
+    path: Path
+    exists: bool
+    kind: Literal["file", "directory", "symlink", "other", "unsafe"] | None
+    mode: Word | None
+    owner: Word | None
+    group: Word | None
+
+
+RESOURCE, FOUND = Directory, Found

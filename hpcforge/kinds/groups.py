@@ -1,0 +1,40 @@
+"""Unix groups."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from hpcforge.kinds.resource import Resource, Said, Told
+from hpcforge.wire import Word
+
+
+@dataclass(frozen=True)
+class Group(Resource):
+    """A Unix group with this number; who is in it is said by `memberships`. An account has its own anyway."""
+
+    kind: ClassVar[str] = "groups"
+    does: ClassVar[str] = "group"
+
+    name: str
+    gid: int
+
+    def line(self, found: Said) -> str:
+        """With its number."""
+        return f"{'~' if found['exists'] else '+'} group {self.name} (gid {self.gid})"
+
+    @classmethod
+    def farewell(cls, name: str) -> str | None:
+        """Its number may be on files."""
+        return f"group {name}: goes, unless it was there before us or somebody is in it"
+
+
+class Found(Told):
+    """A group that is not as wanted."""
+
+    name: Word
+    exists: bool
+    gid: int | None
+
+
+RESOURCE, FOUND = Group, Found

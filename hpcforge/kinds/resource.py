@@ -1,0 +1,48 @@
+"""What all kinds of resources have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, TypedDict
+
+from hpcforge.kinds import KINDS
+
+Said = Mapping[str, Any]  # what the node said of a resource that is not as wanted; at least `exists`
+
+
+class Told(TypedDict, total=False):
+    """What is said of every resource that is not as wanted, where the node knows."""
+
+    put: bool  # it is wanted as we last put it, so somebody else changed it
+
+
+@dataclass(frozen=True)
+class Resource:
+    """One thing that a node is to have. The words are those of plans."""
+
+    kind: ClassVar[str]  # its name in the table
+    does: ClassVar[str] = "writes"
+    goes: ClassVar[str] = "removes"
+
+    @property
+    def named(self) -> str:
+        """What tells it from others of its kind."""
+        return str(getattr(self, KINDS[self.kind].key))
+
+    def line(self, found: Said) -> str:
+        """Its line in a plan, where a node has `found` instead."""
+        return f"{'~' if found['exists'] else '+'} {KINDS[self.kind].one} {self.named}"
+
+    def drifted(self, found: Said) -> bool:
+        """Somebody else changed or removed it."""
+        return bool(found.get("put"))
+
+    def is_news(self, found: Said) -> bool:
+        """Something else is wanted than what was last put there."""
+        return found.get("put") is False
+
+    @classmethod
+    def farewell(cls, name: str) -> str | None:
+        """Its line in a plan where nobody wants it any more; None: not worth one."""
+        return f"{KINDS[cls.kind].one} {name}"

@@ -1,0 +1,70 @@
+"""What is done with each kind of resource on a node: one module a kind, by the names of the table."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Sequence
+from typing import Any, NamedTuple, Optional, Protocol, cast, runtime_checkable
+
+from hpcforge.node.events import Json, Report
+
+BLOCK = 4096  # bytes
+UNKNOWN = "unknown"  # in a receipt: what was there before us, where it was as wanted when it was first seen
+Stays = tuple[str, str, str]  # kind as `hpcforge.node.remains` has it, name, why
+Known = Any  # what the receipt has of a resource, in JSON; the module of its kind says what that is
+
+
+class Need(NamedTuple):
+    """What is to be written below a path."""
+
+    path: str
+    size: int  # bytes
+    inodes: int
+
+
+class Acts(Protocol):
+    """What the module of a kind has. `wanted` is a resource as it was sent; `name` is what its kind's key names."""
+
+    def compare(self, wanted: Json) -> Optional[Json]:
+        """What there is, when it is not what is wanted: its name, `exists`, and more. It changes nothing."""
+
+    def obstacle(self, wanted: Json, known: Known) -> Optional[str]:
+        """What stands in the way of putting it, and what to do about that; `known`: what the receipt has of it."""
+
+    def put(self, wanted: Json) -> Optional[str]:
+        """Make it so; what was changed, or None. Raises NodeError."""
+
+    def own(self, name: str, change: Optional[Json], made: set[str]) -> Known:
+        """What the receipt is to have of it, above all what was there before us; None: it is not ours.
+
+        Before it is put (`change`), or where it is as wanted already (None). `made`: directories that were made for
+        what is ours; it learns of more. Of an object, `made` are those for this one, and `digest` is kept by us.
+        """
+
+    def put_back(self, name: str, known: Known, report: Report) -> Optional[str]:
+        """Make it what it was before us; what was done, or None where it is so already."""
+
+    def room(self, wanted: Json) -> Sequence[Need]:
+        """What putting it takes on the node's disks."""
+
+
+@runtime_checkable
+class Lingers(Protocol):
+    """What the module of a kind has besides, of which something stays when it is taken away."""
+
+    def is_there(self, name: str) -> bool:
+        """Whether it is there."""
+
+    def stays(self, name: str, known: Known) -> Optional[Stays]:
+        """What stays of it."""
+
+
+def acts(kind: str) -> Acts:
+    """The module of a kind; imported when it is asked for, since each is compiled on the node every time."""
+    return cast(Acts, importlib.import_module(f"hpcforge.node.kinds.{kind}"))
+
+
+def made(known: Known) -> list[str]:
+    """The directories that were made for a resource."""
+    found = known.get("made", []) if isinstance(known, dict) else known if isinstance(known, list) else []
+    return list(found)

@@ -1,0 +1,170 @@
+"""Unix accounts: each with a group of its own name and number. Nothing is ever deleted or renumbered.
+
+The receipt has whether we made it.
+
+An account that is wanted no more has its password locked and is made to have expired, on the second day of 1970: nobody
+logs in to it any more, by whatever means. One that is wanted again no longer expires; its password stays locked.
+"""
+
+from __future__ import annotations
+
+import grp
+import os
+import pwd
+from pathlib import Path
+
+from hpcforge.node import unix
+from hpcforge.node.events import Json, NodeError, Report
+from hpcforge.node.kinds import Need
+
+_HOME = "the account is locked, and never deleted"
+OPEN = "it was there before hpcforge, and is not locked"
+_OURS = "hpcforge logs in by it, and so it is not locked"
+HOME_MODE = "0750"  # for others a home is closed; the group is the account's own
+_SHADOW = Path("/etc/shadow")
+_LOCKED = "1"  # our mark: the day of 1970 on which the account expired
+
+
+def compare(wanted: Json) -> Json | None:
+    """What there is of an account, when it is not what is wanted."""
+    user, gid = _user(wanted["name"]), unix.gid(wanted["name"])
+    if user is None:
+        return {"name": wanted["name"], "exists": False, "uid": None, "gid": gid, "home": None, "shell": None}
+    found = (user.pw_uid, user.pw_gid, gid, user.pw_dir, user.pw_shell)
+    same = found == (wanted["uid"], wanted["uid"], wanted["uid"], wanted["home"], wanted["shell"])
+    if same and not _locked(wanted["name"]):
+        return None
+    return {
+        "name": wanted["name"],
+        "exists": True,
+        "uid": user.pw_uid,
+        "gid": user.pw_gid,
+        "home": user.pw_dir,
+        "shell": user.pw_shell,
+    }
+
+
+def is_there(name: str) -> bool:
+    """Whether there is an account of this name, other than one that we made once and locked."""
+    return _user(name) is not None and not _locked(name)
+
+
+def put(wanted: Json) -> str | None:
+    """Make an account so; what was changed, or None. NodeError where its name or number is somebody else's."""
+    name, number = wanted["name"], wanted["uid"]
+    user = _user(name)
+    in_the_way = obstacle(wanted, None)
+    if in_the_way:
+        raise NodeError(in_the_way)
+    changes = []
+    if unix.gid(name) is None:
+        unix.edit(["groupadd", "--gid", str(number), "--", name])
+        changes.append("group")
+    if user is None:
+        numbers = (f"--uid={number}", f"--gid={number}")
+        home = (f"--home-dir={wanted['home']}", "--create-home", "-K", f"HOME_MODE={HOME_MODE}")
+        unix.edit(["useradd", *numbers, *home, f"--shell={wanted['shell']}", "--", name])
+        return "created"
+    if _locked(name):
+        unix.edit(["usermod", "--expiredate", "", "--", name])
+        changes.append("unlocked")
+    for option, old, new in (("shell", user.pw_shell, wanted["shell"]), ("home", user.pw_dir, wanted["home"])):
+        if old != new:
+            unix.edit(["usermod", f"--{option}", new, "--", name])
+            changes.append(f"{option} {old} -> {new}")
+    return ", ".join(changes) or None
+
+
+def obstacle(wanted: Json, known: bool | None) -> str | None:  # noqa: ARG001
+    """Its name or number is somebody else's."""
+    name, number = wanted["name"], wanted["uid"]
+    user, gid = _user(name), unix.gid(name)
+    if user is not None and (user.pw_uid, user.pw_gid) != (number, number):
+        return (
+            f"account {name!r} has uid {user.pw_uid} and gid {user.pw_gid} on this node, the blueprint says {number}; "
+            "its files would change hands, so renumber it by hand or change the blueprint"
+        )
+    if gid is not None and gid != number:
+        return (
+            f"group {name!r} has gid {gid} on this node, {number} is wanted; renumber it by hand (groupmod --gid) or "
+            "change the blueprint"
+        )
+    for what, other, tool in (("uid", _name_of_user(number), "usermod"), ("gid", _name_of_group(number), "groupmod")):
+        if other is not None and other != name:
+            return (
+                f"{what} {number}, wanted for {name!r}, belongs to {other!r} on this node; choose another number in "
+                f"the blueprint, or renumber {other!r} by hand ({tool} --{what})"
+            )
+    return None
+
+
+def own(name: str, change: Json | None, made: set[str]) -> bool:  # noqa: ARG001
+    """Whether we are to make it."""
+    return not is_there(name)
+
+
+def put_back(name: str, known: bool, report: Report) -> str | None:
+    """Lock an account that we made, unless it is the one that we come in by."""
+    if not known:
+        if is_there(name):
+            report.warning(
+                f"there before hpcforge, and so not locked: {name}; to lock an account: "
+                f"usermod --lock --expiredate {_LOCKED} NAME"
+            )
+        return None
+    if name == os.environ.get("SUDO_USER"):
+        report.warning(f"account {name} is the one that hpcforge logs in to: not locked, and no longer watched")
+        return None
+    return lock(name)
+
+
+def stays(name: str, known: bool) -> tuple[str, str, str] | None:
+    """Its home, or the whole of one that we do not lock."""
+    user = _user(name)
+    if not known:
+        return "account", name, OPEN
+    if name == os.environ.get("SUDO_USER"):
+        return "account", name, _OURS
+    return ("home", user.pw_dir, _HOME) if user else None
+
+
+def room(wanted: Json) -> list[Need]:
+    """A home from /etc/skel, and /etc/passwd, group and shadow with their copies."""
+    return [Need(wanted["home"], unix.EDIT_BYTES, 8), Need("/etc", unix.EDIT_BYTES, 4)]
+
+
+def lock(name: str) -> str | None:
+    """Let nobody log in to an account any more; "locked", or None where it is so or there is no such account."""
+    if _user(name) is None or _locked(name):
+        return None
+    unix.edit(["usermod", "--lock", "--expiredate", _LOCKED, "--", name])
+    return "locked"
+
+
+def _locked(name: str) -> bool:
+    try:
+        lines = _SHADOW.read_text("utf-8", "replace").splitlines()
+    except OSError:
+        return False
+    return any(line.split(":")[0] == name and line.split(":")[7:8] == [_LOCKED] for line in lines)
+
+
+def _user(name: str) -> pwd.struct_passwd | None:
+    try:
+        return pwd.getpwnam(name)
+    except KeyError:
+        return None
+
+
+def _name_of_user(uid: int) -> str | None:
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except KeyError:
+        return None
+
+
+def _name_of_group(gid: int) -> str | None:
+    try:
+        return grp.getgrgid(gid).gr_name
+    except KeyError:
+        return None

@@ -1,0 +1,39 @@
+"""Directories, see `hpcforge.node.files`.
+
+The receipt has those that were made for one, itself first; none: it was there. At the very end
+of a removal those go that are empty and that nobody else has, see `hpcforge.node.remove`.
+"""
+
+from __future__ import annotations
+
+import os
+
+from hpcforge.node import files
+from hpcforge.node.events import Json, Report
+from hpcforge.node.kinds import BLOCK, Need
+
+compare = files.compare_directory
+put = files.put_directory
+
+
+def obstacle(wanted: Json, known: list[str] | None) -> str | None:  # noqa: ARG001
+    """What is there and is no directory."""
+    return files.obstacle(wanted["path"], "directory")
+
+
+def own(name: str, change: Json | None, made: set[str]) -> list[str]:  # noqa: ARG001
+    """The directories that are missing, or that we made."""
+    if os.path.lexists(name):
+        return [name, *files.parents(name, made)] if name in made else []
+    found = [name, *files.parents(name, made)]
+    made |= set(found)
+    return found
+
+
+def put_back(name: str, known: list[str], report: Report) -> None:
+    """Not yet."""
+
+
+def room(wanted: Json) -> list[Need]:
+    """Itself, and one on the way to it."""
+    return [Need(wanted["path"], BLOCK, 2)]

@@ -1,0 +1,74 @@
+"""Regular files, see `hpcforge.node.files` and `hpcforge.node.originals`.
+
+The receipt has `{"digest": SHA-256 of what we last wrote, "before": BEFORE, "made": [directories made for it]}`.
+"""
+
+from __future__ import annotations
+
+import os
+
+from hpcforge.node import files, originals, paths, receipt
+from hpcforge.node.events import Json, NodeError, Report
+from hpcforge.node.kinds import BLOCK, UNKNOWN, Need
+
+compare = files.compare_file
+put = files.put_file
+
+
+def obstacle(wanted: Json, known: Json | None) -> str | None:
+    """What is no file, or is too large to be kept, as it has to be before it is replaced for the first time."""
+    path = wanted["path"]
+    return files.obstacle(path, "file") or (originals.obstacle(path) if known is None else None)
+
+
+def own(name: str, change: Json | None, made: set[str]) -> Json | None:
+    """What was there before, its content safely kept."""
+    parents = files.parents(name, made)
+    made |= set(parents)
+    try:
+        if change:
+            before = originals.keep(name)
+            return {"digest": (before or {}).get("kept"), "before": before, "made": parents}
+        found = files.look(name)
+    except NodeError:
+        return None  # what cannot be ours; putting it will fail and say why
+    if found is None or found.kind != "file":
+        return None  # wanted, not there, and not to be put now: nothing of ours yet
+    return {"digest": found.digest, "before": UNKNOWN, "made": []}
+
+
+def put_back(name: str, known: Json, report: Report) -> str | None:
+    """The old content put back, or the new file deleted."""
+    try:
+        found = files.look(name)
+    except paths.UnsafeError as error:
+        report.warning(f"{error}: left alone")
+        return None
+    edited = found is not None and found.digest not in (known["digest"], known.get("was"))
+    try:
+        if known["before"] != UNKNOWN:
+            detail = originals.put_back(name, known["before"])
+            return f"{detail}; it had been changed by hand" if detail == "removed" and edited else detail
+        if not edited:
+            return originals.put_back(name, None)
+    except paths.UnsafeError as error:  # somebody may do as they like in their own directory, but not hold us up there
+        report.warning(f"{error}: left alone")
+        return None
+    report.warning(f"{name} is not what we last wrote, and what was there before us is not known: left alone")
+    return None
+
+
+def room(wanted: Json) -> list[Need]:
+    """Twice: the new content beside the old, which may have to be kept."""
+    path, old = wanted["path"], _size(wanted["path"])
+    size = len(wanted.get("content_base64") or "") * 3 // 4 + old
+    return [Need(path, size + BLOCK, 1), Need(str(receipt.FOLDER), old, 1)]
+
+
+def _size(path: str) -> int:
+    """Bytes of a file that may have to be kept; what is too large for that is not."""
+    try:
+        size = os.lstat(path).st_size
+    except OSError:
+        return 0
+    return size if size <= files.SIZE_LIMIT else 0

@@ -1,0 +1,65 @@
+"""Unix groups. None is ever renumbered. The receipt has whether we made it."""
+
+from __future__ import annotations
+
+import grp
+import pwd
+
+from hpcforge.node import unix
+from hpcforge.node.events import Json, Report
+from hpcforge.node.kinds import Need
+
+
+def compare(wanted: Json) -> Json | None:
+    """Its number."""
+    gid = unix.gid(wanted["name"])
+    if gid == wanted["gid"]:
+        return None
+    return {"name": wanted["name"], "exists": gid is not None, "gid": gid}
+
+
+def obstacle(wanted: Json, known: bool | None) -> str | None:  # noqa: ARG001
+    """Its name or number is somebody else's."""
+    name, number = wanted["name"], wanted["gid"]
+    gid = unix.gid(name)
+    if gid is not None and gid != number:
+        return (
+            f"group {name!r} has gid {gid} on this node, {number} is wanted; its files would change hands, so renumber "
+            f"it by hand (groupmod --gid {number} {name}) or change the blueprint"
+        )
+    try:
+        other = grp.getgrgid(number).gr_name
+    except KeyError:
+        return None
+    return None if other == name else f"gid {number}, wanted for {name!r}, belongs to {other!r} on this node"
+
+
+def put(wanted: Json) -> str | None:
+    """Make it, where it is not there."""
+    if compare(wanted) is None:
+        return None
+    unix.edit(["groupadd", "--gid", str(wanted["gid"]), "--", wanted["name"]])
+    return "created"
+
+
+def own(name: str, change: Json | None, made: set[str]) -> bool:  # noqa: ARG001
+    """Whether we are to make it."""
+    return unix.gid(name) is None
+
+
+def put_back(name: str, known: bool, report: Report) -> str | None:
+    """Without it, where we made it and nobody is in it or has it as their own."""
+    gid = unix.gid(name)
+    if not known or gid is None:
+        return None
+    inside = [*grp.getgrnam(name).gr_mem, *(one.pw_name for one in pwd.getpwall() if one.pw_gid == gid)]
+    if inside:
+        report.warning(f"group {name} stays, for {', '.join(inside)}; to delete it: groupdel {name}")
+        return None
+    unix.edit(["groupdel", "--", name])
+    return "removed"
+
+
+def room(wanted: Json) -> list[Need]:  # noqa: ARG001
+    """/etc/group and gshadow with their copies."""
+    return [Need("/etc", unix.EDIT_BYTES, 4)]

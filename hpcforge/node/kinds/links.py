@@ -1,0 +1,77 @@
+"""Symbolic links, put and put back as files are: see `hpcforge.node.originals`.
+
+The receipt has `{"before": what was there, "made": [directories made for it]}`.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from hpcforge.node import files, originals, paths
+from hpcforge.node.events import Json, NodeError, Report
+from hpcforge.node.kinds import BLOCK, UNKNOWN, Need
+
+
+def compare(wanted: Json) -> Json | None:
+    """What is there, and where it leads."""
+    path = wanted["path"]
+    try:
+        entry = files.look(path, limit=0)
+    except paths.UnsafeError:
+        return {"path": path, "exists": True, "kind": "unsafe", "target": None}
+    if entry is None:
+        return {"path": path, "exists": False, "kind": None, "target": None}
+    if entry.target == wanted["target"]:
+        return None
+    return {"path": path, "exists": True, "kind": entry.kind, "target": entry.target}
+
+
+def obstacle(wanted: Json, known: Json | None) -> str | None:
+    """A directory, a device, or a file that is too large to be kept."""
+    path = wanted["path"]
+    try:
+        paths.split(path)
+        entry = files.look(path, limit=0)
+    except NodeError as error:
+        return str(error)
+    if entry is not None and entry.kind not in ("file", "symlink"):
+        return f"{path} is neither a file nor a symbolic link, and a link is wanted there; move it away"
+    if known is None and entry is not None and entry.kind == "file" and entry.digest is None:
+        return f"{path} is larger than {files.SIZE_LIMIT} bytes, too much to be kept; move it away"
+    return None
+
+
+def put(wanted: Json) -> str | None:
+    """Lead there; what was at the path stays until the link is."""
+    entry = files.look(wanted["path"], limit=0)
+    if entry is not None and entry.target == wanted["target"]:
+        return None
+    done = originals.put_back(wanted["path"], {"link": wanted["target"], "owner": "root", "group": "root"})
+    return None if done is None else "created" if entry is None else f"-> {wanted['target']}"
+
+
+def own(name: str, change: Json | None, made: set[str]) -> Json | None:
+    """What was there before, a file's content safely kept."""
+    parents = files.parents(name, made)
+    if change is None:
+        return {"before": UNKNOWN, "made": []} if Path(name).is_symlink() else None
+    made |= set(parents)
+    try:
+        return {"before": originals.keep(name), "made": parents}
+    except NodeError:
+        return None  # nothing that could be replaced; putting it says so
+
+
+def put_back(name: str, known: Json, report: Report) -> str | None:
+    """What was there before us; where that is not known, nothing in place of the link."""
+    before = None if known["before"] == UNKNOWN else known["before"]
+    entry = files.look(name, limit=0)
+    if entry is not None and entry.kind != "symlink":
+        report.warning(f"{name} is no symbolic link any more, somebody has put a {entry.kind} there: left alone")
+        return None
+    return originals.put_back(name, before)
+
+
+def room(wanted: Json) -> list[Need]:
+    """Itself, and one directory on the way to it."""
+    return [Need(wanted["path"], BLOCK, 2)]

@@ -1,0 +1,88 @@
+"""What stays on a node of what goes: by the receipt before it goes, and by looking afterwards.
+
+A `Stays` is `{"kind", "names": [what], "why"}`; kinds are package, file, directory, unit, account, home, path, work.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+from hpcforge.kinds import TABLE, Kind
+from hpcforge.node import dpkg, units
+from hpcforge.node.events import Json
+from hpcforge.node.kinds import Lingers, Stays, acts
+
+PACKAGES = "hpcforge removes no packages, since others may need them by now: `apt-get purge` does"
+CODE = "what its code made there is not in the receipt, and so not known to hpcforge"
+RAN = "it ran before hpcforge, and goes on"
+BEFORE = "it was there before hpcforge, and may have been changed by its role's code"
+ALONE = "somebody has changed it, or put it in the way: left alone"
+NOT_EMPTY = "there is something in it that is not hpcforge's"
+
+_KEPT = {**{kind.name: kind.one for kind in TABLE}, "units": "unit", "trees": "path"}
+
+
+def expected(role: str, entry: Json, going: Mapping[str, Sequence[str]], whole: bool, coded: bool) -> list[Json]:
+    """What stays when `going` (names by kind) is taken away of a role, of which the receipt has `entry`.
+
+    `whole`: nothing of the role is wanted any more, and `coded`: its own code ran.
+    """
+    words = {one["path"]: one["why"] for one in entry["leaves"]}
+    keeps = entry["on_remove"] == "keep"
+    said = list(_kept(role, entry, going, words) if keeps else _by_kind(entry, going))
+    if whole:
+        said += [("package", name, PACKAGES) for name in going.get("packages", ()) if entry["on_remove"] != "purge"]
+        said += [("path", path, why) for path, why in words.items() if not keeps or path not in _names(going)]
+        said += [("work", role, CODE)] if coded and not (entry["trees"] or entry["leaves"]) else []
+    return _told(said)
+
+
+def found(stays: Iterable[Json], files: Iterable[str], directories: Iterable[str]) -> list[Json]:
+    """What of this is there indeed; with `files` and `directories` that were to go, and are there still."""
+    said = [(one["kind"], name, one["why"]) for one in stays for name in one["names"]]
+    packages = [name for kind, name, _ in said if kind == "package"]
+    there = set(packages) - set(dpkg.missing(packages))
+    running = {name for name, one in units.query([n for kind, n, _ in said if kind == "unit"]).items() if one.runs}
+    looks: dict[str, Callable[[str], bool]] = {"package": there.__contains__, "unit": running.__contains__}
+    looks |= {kind.one: lingers.is_there for kind, lingers in _lingering()}
+    looks["work"] = lambda _: True
+    left = [one for one in said if looks.get(one[0], os.path.lexists)(one[1])]
+    named = {name for _, name, _ in left}
+    left += [("file", path, ALONE) for path in files if path not in named and os.path.lexists(path)]
+    left += [("directory", path, NOT_EMPTY) for path in directories if path not in named and os.path.lexists(path)]
+    return _told(left)
+
+
+def _names(going: Mapping[str, Sequence[str]]) -> set[str]:
+    return {name for kind in _KEPT for name in going.get(kind, ())}
+
+
+def _kept(role: str, entry: Json, going: Mapping[str, Sequence[str]], words: Mapping[str, str]) -> Iterator[Stays]:
+    for kind, one in _KEPT.items():
+        for name in going.get(kind, ()):
+            if entry[kind][name] != []:  # else it was there before us
+                yield one, name, words.get(name, f"role {role} leaves all that it has")
+
+
+def _by_kind(entry: Json, going: Mapping[str, Sequence[str]]) -> Iterator[Stays]:
+    yield from (("unit", name, RAN) for name in going.get("units", ()) if entry["units"][name]["active"])
+    for kind, lingers in _lingering():
+        said = (lingers.stays(name, entry[kind.name][name]) for name in going.get(kind.name, ()))
+        yield from (one for one in said if one)
+    yield from (("path", path, BEFORE) for path in going.get("trees", ()) if not entry["trees"][path])
+
+
+def _lingering() -> Iterator[tuple[Kind, Lingers]]:
+    for kind in TABLE:
+        module = acts(kind.name)
+        if isinstance(module, Lingers):
+            yield kind, module
+
+
+def _told(said: Iterable[Stays]) -> list[Json]:
+    """Those of one kind that stay for one reason together, each once."""
+    names: dict[tuple[str, str], dict[str, None]] = {}
+    for kind, name, why in said:
+        names.setdefault((kind, why), {})[name] = None
+    return [{"kind": kind, "names": list(several), "why": why} for (kind, why), several in names.items()]

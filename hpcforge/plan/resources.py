@@ -1,0 +1,91 @@
+"""The types of all kinds of resources: how they are read from role.yaml and from a plan file."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import MISSING, asdict, fields
+from functools import cache
+from importlib import import_module
+from types import GenericAlias, UnionType
+from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
+
+from pydantic import PlainSerializer, PlainValidator, TypeAdapter, ValidationError, WithJsonSchema
+
+from hpcforge.kinds import KINDS
+from hpcforge.kinds.resource import Resource
+
+# By kind, in the order of the table.
+TYPES: dict[str, type[Resource]] = {name: import_module(f"hpcforge.kinds.{name}").RESOURCE for name in KINDS}
+
+
+@cache
+def _adapter(of: Any) -> TypeAdapter[Any]:
+    """What makes a value of this type out of plain data. Raises ValueError for what is none."""
+    return TypeAdapter(of)
+
+
+def _load(value: Any) -> Resource:
+    if isinstance(value, Resource):
+        return value
+    data = dict(value)
+    of: Any = TYPES[data.pop("kind")]
+    resource: Resource = _adapter(of).validate_python(data)
+    return resource
+
+
+def _dump(resource: Resource) -> dict[str, Any]:
+    return {"kind": resource.kind, **asdict(resource)}
+
+
+# A resource of whatever kind, as a plan file has it.
+AnyResource = Annotated[
+    Resource,
+    PlainValidator(_load),
+    PlainSerializer(_dump),
+    WithJsonSchema({name: TypeAdapter(one).json_schema() for name, one in TYPES.items()}),
+]
+
+
+def as_templates(of: type[Resource]) -> dict[str, Any]:
+    """The fields of a kind as role.yaml may give them: every scalar as the text that it is rendered from."""
+    hints = get_type_hints(of)
+    defaults = {one.name: ... if one.default is MISSING else _as_text(one.default) for one in fields(of)}
+    return {name: (_template_of(hints[name]), default) for name, default in defaults.items()}
+
+
+def rendered(of: type[Resource], spec: object, render: Callable[[str], str]) -> Resource:
+    """The resource that a spec with these fields says. Raises ValueError where a field is not of its type."""
+    hints = get_type_hints(of)
+    values = {one.name: _rendered(getattr(spec, one.name), render) for one in fields(of)}
+    return of(**{name: _typed(name, hints[name], value) for name, value in values.items()})
+
+
+def _typed(name: str, hint: Any, value: Any) -> Any:
+    try:
+        return _adapter(hint).validate_python(value)
+    except ValidationError as error:
+        raise ValueError(f"{name}: {error.errors()[0]['msg']}: {value!r}") from None
+
+
+def _rendered(value: Any, render: Callable[[str], str]) -> Any:
+    if isinstance(value, str):
+        return render(value)
+    if isinstance(value, tuple):
+        return tuple(_rendered(one, render) for one in value)
+    return value
+
+
+def _as_text(value: Any) -> Any:
+    if isinstance(value, tuple):
+        return tuple(_as_text(one) for one in value)
+    return value if value is None else str(value)
+
+
+def _template_of(hint: Any) -> Any:
+    origin, arguments = get_origin(hint), get_args(hint)
+    if origin is tuple:
+        return GenericAlias(tuple, (_template_of(arguments[0]), ...))
+    if origin in (Union, UnionType):
+        return Union[tuple(one if one is type(None) else _template_of(one) for one in arguments)]  # noqa: UP007
+    assert hint in (str, int, float, bool) or origin is Literal, hint
+    return str

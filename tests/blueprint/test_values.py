@@ -1,0 +1,116 @@
+"""Every value that is refused is answered with what was meant, or with an example that is itself accepted."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated, Any, get_args, get_origin
+
+import pytest
+from pydantic import TypeAdapter, ValidationError
+
+from hpcforge.blueprint import fabrics, inventory, meant, values
+from hpcforge.blueprint.diagnostics import InvalidInput
+from hpcforge.cluster import load
+
+CASES = Path(__file__).parent / "cases"
+
+
+def patterns(kind: Any) -> Iterator[values.Matches]:
+    if isinstance(kind, values.Matches):
+        yield kind
+    for argument in get_args(kind):
+        yield from patterns(argument)
+
+
+def kinds() -> Iterator[tuple[str, Any]]:
+    for module in (values, fabrics, inventory):
+        for name, kind in vars(module).items():
+            if get_origin(kind) is Annotated:
+                yield f"{module.__name__}.{name}", kind
+            elif isinstance(kind, type) and issubclass(kind, fabrics.Section):
+                for field, about in kind.model_fields.items():
+                    yield f"{name}.{field}", (about.annotation, *about.metadata)
+
+
+EVERY = {
+    one.what: one
+    for one in (values.NODE_NAME, values.RACK_NAME, *(one for _, kind in kinds() for part in (kind if isinstance(kind, tuple) else (kind,)) for one in patterns(part)))
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("one", EVERY.values(), ids=list(EVERY))
+def test_every_example_is_accepted(one: values.Matches) -> None:
+    for example in one.example.split(" or "):
+        assert one.check(example) == example
+
+
+def test_every_kind_of_value_is_looked_at() -> None:
+    assert len(EVERY) > 20
+    assert values.Duration.__metadata__[0] in EVERY.values()
+    assert values.MaxTime.__metadata__[0] in EVERY.values()
+
+
+@pytest.mark.parametrize(("name", "kind"), [entry for entry in kinds() if entry[0].startswith(values.__name__)])
+def test_a_value_that_cannot_be_is_answered_with_one_that_can(name: str, kind: Any) -> None:
+    with pytest.raises(ValidationError) as refused:
+        TypeAdapter(kind).validate_python("\x00 ?")
+    [error] = refused.value.errors()
+    assert error["ctx"]["hint"], name
+
+
+@pytest.mark.parametrize(
+    ("guess", "text", "right"),
+    [
+        (meant.whole, "010", "10"),
+        (meant.whole, "1,024", "1024"),
+        (meant.whole, "0x7d1", "2001"),
+        (meant.whole, "4.0", "4"),
+        (meant.whole, "2TB", None),
+        (meant.whole, "1.5", None),
+        (meant.number, "1,35", "1.35"),
+        (meant.number, "80 %", "0.8"),
+        (meant.number, ".8", "0.8"),
+        (meant.duration, "10m", "10min"),
+        (meant.duration, "90", "90s"),
+        (meant.duration, "2 hours", "2h"),
+        (meant.duration, "00:10:00", "10min"),
+        (meant.duration, "1 fortnight", None),
+        (meant.time_limit, "48:00:00", "2-00:00:00"),
+        (meant.time_limit, "90", "01:30:00"),
+        (meant.time_limit, "UNLIMITED", "infinite"),
+        (meant.counted, "8x400G", "8 x 400G"),
+        (meant.mac, "3C-EC-EF-12-34-56", "3c:ec:ef:12:34:56"),
+        (meant.camel_case, "tree_width", "TreeWidth"),
+        (meant.name, "My Cluster,", "my-cluster"),
+    ],
+)
+def test_what_was_meant(guess: Any, text: str, right: str | None) -> None:
+    assert guess(text) == right
+
+
+@pytest.mark.parametrize(
+    "text", ["0" * 200_000, "1,000" * 40_000, "[" * 200_000, "a-" * 100_000, "1:" * 100_000, " " * 200_000]
+)
+def test_long_values_are_refused_as_fast_as_short_ones(text: str) -> None:
+    start = time.process_time()
+    for _, kind in kinds():
+        if not isinstance(kind, tuple):
+            with pytest.raises(ValidationError):
+                TypeAdapter(kind).validate_python(f"{text}\x00")
+    assert time.process_time() - start < 2
+
+
+def test_the_entry_shown_for_hardware_that_is_not_known_is_all_it_takes(tmp_path: Path) -> None:
+    text = (CASES / "hardware_facts_unknown.yaml").read_text(encoding="utf-8")
+    path = tmp_path / "site.yaml"
+    path.write_text(text, encoding="utf-8")
+    with pytest.raises(InvalidInput) as refused:
+        load(path)
+    [error] = refused.value.diagnostics
+    shown = re.search(r"hardware: \{.*\}\}", error.hint or "")
+    assert shown
+    path.write_text(f"{text}{shown[0]}\n", encoding="utf-8")
+    assert {worker.memory_mib for worker in load(path).cluster.nodes if worker.name != "head"} == {256 * 1024}
