@@ -194,7 +194,7 @@ def test_a_node_that_a_waiting_job_asks_for_stays(cluster: Cluster) -> None:
     assert "4 nodes to change: head,w[01,03-04]; 1 node to leave: w02" in done.stderr  # its key is revoked everywhere
     mended = f"scontrol update JobId={asks} ReqNodeList="
     assert f"! stays for now: job {asks} of ada asks for w02 by name and has not begun; " in done.stderr
-    assert f"{mended} (it runs elsewhere) or scancel {asks}\n" in done.stdout
+    assert f"{mended} (it runs elsewhere) or scancel {asks}; apply again later\n" in done.stdout
     assert f"job {wide} of ada asks for 4 nodes of main: it waits until there are so many\n" in done.stderr
     cluster.settled("w01", "w02", "w03", "w04")
     assert site.ssh("head", WAITING) == "asks\nshuns\nwide\n"

@@ -298,7 +298,11 @@ def test_a_queue_of_any_length_and_width_fits_into_an_answer(tmp_path: Path) -> 
 
 def test_a_leaving_node_that_a_job_asks_for_stays(cluster: Cluster, desired: Desired) -> None:
     said = {SLURM_JOBS: "", SLURM_NODES: "", SLURM_WAITING: "17|ada|1|main|w9\n18|bob|3|main|\n"}
-    gone = (Leaving("w9", "10.0.0.9", True, None, (Removal("munge", Owns(files=("/etc/munge/munge.key",))),)),)
+    gone = (
+        Leaving(
+            "w9", "10.0.0.9", True, None, (Removal("munge", Owns(resources={"files": ("/etc/munge/munge.key",)})),)
+        ),
+    )
     text = plan_text(diff(cluster, desired, {"head": replace(seen(node="head"), answers=said)}, gone))
     assert "leaving  w9\n  ! stays for now: job 17 of ada asks for w9 by name and has not begun; " in text
     assert "scontrol update JobId=17 ReqNodeList= (it runs elsewhere) or scancel 17\n" in text
