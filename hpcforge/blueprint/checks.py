@@ -11,8 +11,9 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from typing import get_args
 
-from hpcforge.blueprint import hostlist
+from hpcforge.blueprint import hostlist, node_sets
 from hpcforge.blueprint import schema as s
+from hpcforge.blueprint.acceptance_checks import acceptance_findings
 from hpcforge.blueprint.diagnostics import did_you_mean, quote
 from hpcforge.blueprint.fabric_checks import fabric_findings
 from hpcforge.blueprint.network_checks import network_findings, primary
@@ -342,36 +343,24 @@ def _cut_by_comment(draft: Draft, loc: Loc, text: str) -> Findings:
 
 
 def _acceptance(draft: Draft, declared: Declared) -> Findings:
-    acceptance: s.Acceptance | None = draft.sections["acceptance"]
-    if acceptance is None:
-        return
-    users = draft.keys("users")
-    if acceptance.run_as not in users and draft.intact("acceptance", "run_as") and draft.keys_intact("users"):
-        yield Finding(
-            ("acceptance", "run_as"),
-            f"{quote(acceptance.run_as)} is not a user of this blueprint",
-            did_you_mean(acceptance.run_as, users) or "add it under `users`",
-        )
-    if acceptance.run_as in _administrators(draft) and draft.intact("acceptance", "run_as"):
-        yield Finding(
-            ("acceptance", "run_as"),
-            f"{quote(acceptance.run_as)} may become root on all nodes; the tests run as somebody who may not",
-            "name a user without `admin: true`, who need not have keys",
-        )
-    given = [(name, test) for name, test in _tests(acceptance) if test is not None]
-    if not given and draft.intact("acceptance", "tests"):
-        yield Finding(("acceptance", "tests"), "no test is named", "name allreduce, train_ddp or both", key=True)
-    for name, test in given:
-        if draft.intact("acceptance", "tests", name):
-            yield from _workers(declared, ("acceptance", "tests", name, "nodes"), test.nodes)
+    workers = declared.with_function("worker")
+    sure = declared.names_known and draft.intact("nodes")  # else a name that is wrong there may be why one is unknown
+    yield from acceptance_findings(draft, _words(draft, declared, workers) if sure else None, workers)
 
 
-def _administrators(draft: Draft) -> set[str]:
-    """Users with sudo on the nodes: those of the blueprint, and whom hpcforge logs in as."""
-    access: s.Access | None = draft.sections["access"]
-    users: dict[str, s.User] = draft.sections["users"] or {}
-    own = {access.user} if access is not None and draft.intact("access", "user") else set()
-    return own | {name for name, user in users.items() if user.admin}
+def _words(draft: Draft, declared: Declared, workers: tuple[str, ...]) -> node_sets.Known:
+    """What names workers. Which rack a node is put into is not known before all are placed."""
+    slurm: s.Slurm | None = draft.sections["slurm"]
+    site: Site | None = draft.sections["site"]
+    racks = [name for key in (site.racks if site and draft.intact("site") else ()) for name in hostlist.expand(key)]
+    partitions = slurm.partitions if slurm and draft.intact("slurm", "partitions") else {}
+    return node_sets.named(
+        declared.group_of,
+        workers,
+        partition={name: select(one.nodes, workers) for name, one in partitions.items()},
+        rack=dict.fromkeys(racks),
+        function={each: tuple(n for n in declared.with_function(each) if n in workers) for each in _FUNCTIONS},
+    )
 
 
 def _racks(draft: Draft, declared: Declared) -> Findings:
@@ -394,7 +383,3 @@ def _fabrics(draft: Draft, declared: Declared) -> Findings:
 
 def _networks(draft: Draft, declared: Declared) -> Findings:
     yield from network_findings(draft, lambda loc, names: _reference(declared, loc, names), declared.with_function)
-
-
-def _tests(acceptance: s.Acceptance) -> tuple[tuple[str, s.SmokeTest | None], ...]:
-    return ("allreduce", acceptance.tests.allreduce), ("train_ddp", acceptance.tests.train_ddp)

@@ -61,8 +61,8 @@ def unknown_key(model: type[BaseModel], loc: Loc, data: dict[str, Any]) -> tuple
             return told
         before = list(parent)[: list(parent).index(key)]
         if before and before[-1] in known and isinstance(parent[before[-1]], str):
-            if told := _cut_by_comma(around, before[-1], parent[before[-1]], key):
-                return told, None
+            hint = _cut_by_comma(around, before[-1], parent[before[-1]], key)
+            return hint or did_you_mean(key, known), None if hint else closest(key, known)
     return _odd_space(key) or did_you_mean(key, known), closest(key, known)
 
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 import re
 
 from hpcforge.blueprint.diagnostics import Mark, quote
+from hpcforge.blueprint.line_mistakes import open_quote
 from hpcforge.blueprint.refusal import CLOSES, Refusal, Told, content, indent, key_before, quote_it, quoted, value_at
 
 _HOSTLIST = re.compile(r"(?:[A-Za-z0-9_.-]|,(?=[A-Za-z0-9\[])|\[[0-9,-]*+\])*+")
 _UNQUOTED = re.compile(r"[ {][A-Za-z0-9][\w.-]*+\[[0-9]")
+_QUOTED = re.compile("\"[^\"]*+\"|'[^']*+'")
 _SHOWN = 10  # lines
 _STEM = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-,"
 
@@ -25,6 +27,8 @@ def _hostlist(refusal: Refusal) -> Told | None:
     if refusal.character != "[" or not stem or "]" not in refusal.here[refusal.column :]:
         return None
     start = refusal.column - len(stem)
+    if start == indent(refusal.here) and refusal.begun and start <= indent(refusal.text(refusal.begun[0])):
+        return None  # the key of the next line: what is above it was left open
     found = _HOSTLIST.match(refusal.here, start)
     text = found[0].rstrip(",") if found else ""
     message = f"{quote(text)} needs quotes: within braces and brackets `[` begins a list"
@@ -56,10 +60,23 @@ def _left_open(refusal: Refusal) -> Told | None:
         value = refusal.text(line)[begins:end].strip()
         way = quote_it(key_before(refusal.text(line), begins), value)
         return message, Mark(line + 1, column + 1), f"what follows ` #` is a comment, with the `{close}`; {way}"
-    if content(refusal.here) and indent(refusal.here) > indent(refusal.text(line)):
+    if content(refusal.here) and indent(refusal.here) > indent(refusal.text(line)) and _closed(refusal, line, column):
         return _no_comma_above(refusal, last)
+    if content(refusal.text(line)).endswith(opening):
+        return message, Mark(line + 1, column + 1), f"write `{close}` where it ends, or leave it out"
     whole = quote(content(refusal.text(last)).rstrip(",") + close)
     return message, Mark(line + 1, column + 1), f"end line {last + 1} with `{close}`: {whole}"
+
+
+def _closed(refusal: Refusal, line: int, column: int) -> bool:
+    """Tell whether what opens at a place is closed further on."""
+    depth = 0
+    for number in range(line, len(refusal.lines)):
+        text = _QUOTED.sub("", content(refusal.text(number)[column if number == line else 0 :]))
+        depth += sum(text.count(opening) - text.count(closing) for opening, closing in CLOSES.items())
+        if depth <= 0:
+            return True
+    return False
 
 
 def _no_comma_above(refusal: Refusal, last: int) -> Told | None:
@@ -104,6 +121,8 @@ def _between_entries(refusal: Refusal) -> Told | None:
             )
         return "text with a colon needs quotes", mark, f"quote it: {one}"
     if before.rstrip()[-1:] in ("}", "]", '"', "'"):
+        if told := open_quote(refusal):
+            return told
         hint = "write a comma between this and what stands before it"
         return "no comma between two entries", Mark(refusal.line + 1, column + 1), hint
     return None

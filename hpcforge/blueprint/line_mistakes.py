@@ -50,6 +50,8 @@ def second_colon(refusal: Refusal) -> Told | None:
 def _further(refusal: Refusal, above: int) -> Told:
     """A line that begins further right than the one above, which has its value already."""
     start, word = key_column(refusal.text(above)), first_word(refusal.here)
+    if _rarer(refusal, start, key_column(refusal.here)):
+        return _out_of_line(refusal, above)
     message = (
         f"{quote(word)} is indented further than {quote(first_word(refusal.text(above)))} above it, which has a value"
     )
@@ -99,7 +101,7 @@ def no_key(refusal: Refusal) -> Told | None:
     """Where a key was expected: at the beginning of a line, or after a value."""
     if refusal.column == indent(refusal.here):
         return _stray_item(refusal) or _misaligned(refusal)
-    return _open_quote(refusal) or _after_the_end(refusal)
+    return open_quote(refusal) or _after_the_end(refusal)
 
 
 def _stray_item(refusal: Refusal) -> Told | None:
@@ -136,6 +138,9 @@ def _misaligned(refusal: Refusal) -> Told | None:
         first = first_word(refusal.text(line))
         message = f"{quote(first)} is indented, but {quote(word)} in line {refusal.line + 1} is not"
         return message, Mark(line + 1, start + 1, len(first)), "begin it in column 1"
+    beside = min((level for level in levels if level[1] > 0), key=lambda level: abs(level[1] - column), default=None)
+    if beside and _rarer(refusal, beside[1], column):
+        return _out_of_line(refusal, beside[0])
     deeper = [level for level in levels if level[1] > column][-1:]
     higher = [level for level in levels if level[1] < column][:1]
     ways = [
@@ -147,6 +152,21 @@ def _misaligned(refusal: Refusal) -> Told | None:
         mark,
         f"begin it in {', or in '.join(ways)}",
     )
+
+
+def _rarer(refusal: Refusal, one: int, other: int) -> bool:
+    """Tell whether fewer lines of the file have their keys in one column than in another."""
+    columns = [key_column(refusal.text(line)) for line in range(len(refusal.lines)) if content(refusal.text(line))]
+    return columns.count(one) < columns.count(other)
+
+
+def _out_of_line(refusal: Refusal, line: int) -> Told:
+    """A line above that the line here shows to begin in the wrong column."""
+    word, start, below = first_word(refusal.text(line)), key_column(refusal.text(line)), key_column(refusal.here)
+    message = (
+        f"{quote(word)} and {quote(first_word(refusal.here))} in line {refusal.line + 1} begin in different columns"
+    )
+    return message, Mark(line + 1, start + 1, len(word)), f"begin it in column {below + 1}"
 
 
 def _levels(refusal: Refusal) -> Iterator[tuple[int, int]]:
@@ -175,7 +195,7 @@ def key_among_items(refusal: Refusal) -> Told | None:
     return "a key among the items of a list", mark, f"begin it in {', or in '.join(ways)}" if ways else None
 
 
-def _open_quote(refusal: Refusal) -> Told | None:
+def open_quote(refusal: Refusal) -> Told | None:
     """A quote of a line above that only the quote in this line has closed."""
     for line in range(refusal.begun[0] if refusal.begun else 0, refusal.line):
         text = refusal.text(line)

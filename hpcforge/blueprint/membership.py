@@ -12,7 +12,8 @@ import re
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
-from hpcforge.blueprint import hostlist
+from hpcforge.blueprint import hostlist, node_sets
+from hpcforge.blueprint.acceptance_checks import tests_of
 from hpcforge.blueprint.edit import Edit, EditError, Remove, RenameKey, SetValue
 from hpcforge.blueprint.inventory import Inventory
 from hpcforge.blueprint.reader import Loc
@@ -51,10 +52,10 @@ def added(blueprint: Blueprint, inventory: Inventory | None, new: Newcomers) -> 
     if group.addresses is not None:
         all_addresses = (*hostlist.expand(group.addresses), *addresses)
         edits.append(SetValue(("nodes", key, "addresses"), spelled(all_addresses)))
-    for loc, text in _references(blueprint):
-        named = hostlist.expand(text)
-        if set(members) <= set(named):
-            edits.append(SetValue(loc, spelled((*named, *new.names))))
+    for loc, texts in _references(blueprint):
+        grown = [_grown(text, members, new.names) for text in texts]
+        if grown != list(texts):
+            edits.append(_written(loc, grown))
     edits.append(RenameKey(("nodes", key), spelled((*members, *new.names))))
     machines = []
     for name, address in zip(new.names, addresses, strict=True):
@@ -71,11 +72,10 @@ def removed(blueprint: Blueprint, inventory: Inventory | None, names: Collection
     """Return how the nodes are taken out, with what is said of them alone. Raises `EditError`."""
     _require_known(blueprint, names)
     edits: list[Edit] = []
-    for loc, text in _references(blueprint):
-        named = hostlist.expand(text)
-        left = [name for name in named if name not in names]
-        if left and len(left) < len(named):  # one that is left empty is refused with its place when the result is read
-            edits.append(SetValue(loc, spelled(left)))
+    for loc, texts in _references(blueprint):
+        shrunk = [_shrunk(text, names) for text in texts]
+        if shrunk != list(texts):
+            edits.append(_written(loc, shrunk))
     edits += [Remove(("overrides", name)) for name in blueprint.overrides if name in names]
     for key, group in blueprint.nodes.items():
         members = hostlist.expand(key)
@@ -180,20 +180,36 @@ def _addresses(blueprint: Blueprint, inventory: Inventory | None, group: NodeGro
     return following
 
 
-def _references(blueprint: Blueprint) -> Iterator[tuple[Loc, str]]:
-    """Every hostlist of nodes outside `nodes`; `all` and the names of functions are none."""
+def _grown(text: str, members: Sequence[str], new: Sequence[str]) -> str:
+    """The hostlist with new nodes, if it names all of their group."""
+    named = hostlist.expand(text)
+    return spelled((*named, *new)) if set(members) <= set(named) else text
+
+
+def _shrunk(text: str, gone: Collection[str]) -> str:
+    """The hostlist less nodes; one that would be left empty is refused with its place when the result is read."""
+    named = hostlist.expand(text)
+    left = [name for name in named if name not in gone]
+    return spelled(left) if left and len(left) < len(named) else text
+
+
+def _written(loc: Loc, texts: Sequence[str]) -> SetValue:
+    return SetValue(loc, texts[0] if len(texts) == 1 else list(texts))
+
+
+def _references(blueprint: Blueprint) -> Iterator[tuple[Loc, tuple[str, ...]]]:
+    """Every place outside `nodes` with nothing but hostlists of nodes; words, as `all` or a function, are none."""
+    nodes = _group_of(blueprint)
     for name, partition in blueprint.slurm.partitions.items():
         if partition.nodes != "all":
-            yield ("slurm", "partitions", name, "nodes"), partition.nodes
-    tests = blueprint.acceptance.tests if blueprint.acceptance else None
-    for test in type(tests).model_fields if tests else ():
-        chosen = getattr(tests, test)
-        if chosen is not None and chosen.nodes != "all":
+            yield ("slurm", "partitions", name, "nodes"), (partition.nodes,)
+    for test, chosen in tests_of(blueprint.acceptance) if blueprint.acceptance else ():
+        if all(node_sets.plain(text, nodes) for text in chosen.nodes):
             yield ("acceptance", "tests", test, "nodes"), chosen.nodes
     functions = {function for group in blueprint.nodes.values() for function in group.functions}
     for index, role in enumerate(blueprint.software.site_roles):
         if role.on not in functions:
-            yield ("software", "site_roles", index, "on"), role.on
+            yield ("software", "site_roles", index, "on"), (role.on,)
 
 
 def _require_known(blueprint: Blueprint, names: Collection[str]) -> None:

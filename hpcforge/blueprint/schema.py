@@ -210,7 +210,11 @@ class Override(Section):
 class SmokeTest(Section):
     """A test that must pass."""
 
-    nodes: v.WorkerHostlist = Field(description="Workers that the test spans, as a hostlist, or all.")
+    nodes: Annotated[tuple[v.NodeSet, ...], v.Short()] = Field(
+        min_length=1,
+        description="Workers that it spans: a node set such as all, gpu[01-04], a partition, a rack, all!gpu03; a list "
+        "of sets, or `each partition`: a launch for each. A set is within one partition.",
+    )
 
 
 class SmokeTests(Section):

@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 import binascii
 import ipaddress
+import math
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -17,7 +18,7 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, BeforeValidator, Field, GetCoreSchemaHandler, GetJsonSchemaHandler
 from pydantic_core import PydanticCustomError, core_schema
 
-from hpcforge.blueprint import hostlist, meant
+from hpcforge.blueprint import hostlist, meant, node_sets
 from hpcforge.blueprint.diagnostics import odd_characters, quote
 
 _LABEL = r"[a-z](?:[a-z0-9-]{0,61}[a-z0-9])?"  # RFC 1035, lower-case
@@ -159,6 +160,13 @@ def _worker_names(text: str) -> str:
     return text if text == "all" else _node_names(text)
 
 
+def _node_set(text: str) -> str:
+    try:
+        return text if text == node_sets.EACH_PARTITION else node_sets.check(text)
+    except node_sets.NodeSetError as error:
+        raise refusal(f"{quote(text)} {error}", odd_characters(text) or error.hint) from None
+
+
 def _ipv4(text: str) -> str:
     try:
         return str(ipaddress.IPv4Address(text))
@@ -273,6 +281,15 @@ def minutes(text: str) -> float:
     return next(int(text.removesuffix(unit)) * factor for unit, factor in _DURATIONS.items() if text.endswith(unit))
 
 
+def limit_s(max_time: str) -> float:
+    """Return a `MaxTime` in seconds, as the blueprint or Slurm spells it."""
+    if max_time.lower() == "infinite":
+        return math.inf
+    days, _, clock = max_time.rpartition("-")
+    hours, minutes_, seconds = map(int, clock.split(":"))
+    return ((int(days or 0) * 24 + hours) * 60 + minutes_) * 60 + seconds
+
+
 _DURATIONS = {"min": 1.0, "h": 60.0, "s": 1 / 60}
 
 Number = Annotated[float, BeforeValidator(number)]
@@ -322,6 +339,7 @@ Truth = Annotated[bool, BeforeValidator(_truth)]
 NodeName = Annotated[str, NODE_NAME]
 NodeHostlist = Annotated[str, Checked(_node_names)]
 WorkerHostlist = Annotated[str, Checked(_worker_names)]
+NodeSet = Annotated[str, Checked(_node_set)]
 Ipv4 = Annotated[str, Checked(_ipv4), Field(json_schema_extra={"format": "ipv4"})]
 Ipv4Hostlist = Annotated[str, Checked(_ipv4_hostlist)]
 Cidr = Annotated[str, Checked(_cidr)]

@@ -26,10 +26,11 @@ from hpcforge.plan.moved import moved, without
 from hpcforge.plan.plan import Plan
 from hpcforge.plan.roster import LastRun, Roster, next_roster
 from hpcforge.report import printing
-from hpcforge.report.apply_text import next_steps, nodes_table, phases_line, verdicts_table
+from hpcforge.report.apply_text import next_steps, nodes_table, phases_line
 from hpcforge.report.progress import Progress
 from hpcforge.report.stays_text import stays_text
 from hpcforge.report.stream import Stream
+from hpcforge.report.verdicts_text import verdicts_text
 from hpcforge.run import lease as leases
 from hpcforge.run import leftover
 from hpcforge.run.apply import Applied, apply_plan
@@ -38,6 +39,7 @@ from hpcforge.run.history import past, write_log
 from hpcforge.run.lease import Lease
 from hpcforge.run.observe import wait_for_others
 from hpcforge.run.run import begin
+from hpcforge.run.testing import Verified
 
 _OTHERS_S = 900.0  # how long the last steps of a run that is gone are waited for
 _STOPPING = "running steps finish, then it stops; press again to stop at once"
@@ -56,6 +58,7 @@ def apply(
     only: list[str] | None,
     force: list[str] | None,
     roles: Path | None,
+    verify: str | None,
     plan_file: Path | None,
     strict: bool,
     lock_timeout: float,
@@ -63,16 +66,17 @@ def apply(
     as_json: bool,
 ) -> int:
     """Do what the help of `hpcforge apply` says; the exit status."""
-    if plan_file is not None and (limit or exclude or only or force):
-        raise UsageError("a plan is applied as it is", "leave out --limit, --exclude, --only and --force, or --plan")
+    if plan_file is not None and (limit or exclude or only or force or verify):
+        hint = "leave out --limit, --exclude, --only, --force and --verify, or --plan"
+        raise UsageError("a plan is applied as it is", hint)
     site = open_site(blueprint, inventory, lab, identity)
     site = trust_new(site) if trust else site
     wanted = goal(site, roles, make=True)
-    choice = choose(site, wanted.desired, limit, exclude, only, force)
     given = {"inventory": inventory, "lab": lab, "identity": identity, "roles": roles}
-    chosen = {"limit": limit, "exclude": exclude, "only": only, "force": force}
+    chosen = {"limit": limit, "exclude": exclude, "only": only, "force": force, "verify": verify}
     plan_again = typed("plan", blueprint, **given, output=plan_file)
     made = read_plan(plan_file, wanted.desired, wanted.secrets, plan_again) if plan_file is not None else None
+    choice = choose(site, wanted.desired, limit, exclude, only, force, made.verify if made else verify)
     with (
         open_engines(site) as engines,
         Progress(live=not (as_json and printing.on_terminal())) as human,  # two cannot write to one screen
@@ -89,13 +93,14 @@ def apply(
         printing.result(nodes_table(plan, done.result, done.admission))
         stays = stays_text(done.result.stays)
         printing.result(f"\n{stays}" if stays else "")
-        printing.result("\n" + verdicts_table(done.verdicts, done.verdicts_age_s, done.note, done.result.lost))
+        apply_again = typed("apply", blueprint, **given)
+        printing.result("\n" + verdicts_text(done.tests, apply_again, done.result.lost, time.time()))
     again = plan_again if plan_file is not None else typed("apply", blueprint, **given, **chosen, yes=yes)
-    verify = typed("verify", blueprint, inventory=inventory, lab=lab)
+    test_again = typed("verify", blueprint, inventory=inventory, lab=lab)
     printing.note(
         "\n"
         + phases_line(human.phases, human.elapsed_s)
-        + next_steps(site.cluster, verify, _rehearsal(site), done.admission)
+        + next_steps(site.cluster, test_again, _rehearsal(site), done.admission)
     )
     if code not in (Exit.DONE, Exit.BELOW):
         printing.note(f"go on:        {again}\n")
@@ -116,10 +121,17 @@ def exit_code(done: Applied) -> Exit:
     codes += [Exit.BUSY] * bool(done.result.busy)
     codes += [Exit.FAILED] * bool(done.result.failed() or done.error)
     codes += [Exit.UNREACHABLE] * bool(done.result.lost or done.result.abandoned)
-    codes += [Exit.BELOW] * any(not verdict.passed for verdict in done.verdicts)
+    codes += [Exit.BELOW] * below(done.tests)
     codes += [Exit.BELOW] * bool(done.admission and done.admission.shortfalls)
     codes += [Exit.PENDING] * bool(done.result.deferred() or done.moved)
     return worst(codes)
+
+
+def below(tests: Verified) -> bool:
+    """Whether a test that ran is not passed; one that waits for users' jobs says nothing of the cluster."""
+    now = [one.verdict for one in tests.reached if not one.verdict.waits_for]
+    before = [one.last for one in tests.recorded.kept] if not tests.note else []
+    return any(not verdict.passed for verdict in (*now, *before))
 
 
 @dataclass(frozen=True)
@@ -272,7 +284,7 @@ class _Apply:
             started_s=self.started_s,
             exit_code=int(self.code(done)),
             left=left,
-            verdicts=done.verdicts,
+            verdicts=[one.verdict for one in done.tests.reached],
         )
         for problem in write_log(self.engine, self.head, one, roster, self.site.cluster.name, strangers):
             self.progress.say(problem)

@@ -44,7 +44,7 @@ Limit = Annotated[
     list[str] | None,
     typer.Option(
         "--limit",
-        help="Only these nodes: a hostlist, a rack or a function. Repeatable.",
+        help="Only these nodes: a hostlist, a partition, a rack, a function, or all!w03. Repeatable.",
         metavar="NODES",
         show_default=False,
     ),
@@ -64,6 +64,17 @@ Force = Annotated[
         help="Run this role's code and restart its units though nothing differs. Repeatable.",
         metavar="ROLE",
         show_default=False,
+    ),
+]
+Verify = Annotated[
+    str | None,
+    typer.Option(
+        "--verify",
+        help="What to test afterwards: touched (what changed, with a partner each; all of what has not passed yet), "
+        "all, or none. Default: touched.",
+        metavar="touched|all|none",
+        show_default=False,
+        autocompletion=lambda: ["touched", "all", "none"],
     ),
 ]
 Roles = Annotated[

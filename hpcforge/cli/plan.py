@@ -21,6 +21,8 @@ from hpcforge.report import printing
 from hpcforge.report.plan_text import plan_text
 from hpcforge.report.text import one_line
 from hpcforge.run import leftover
+from hpcforge.run.testing import planned
+from hpcforge.verify.kept import Recorded
 
 
 def plan(
@@ -34,6 +36,7 @@ def plan(
     only: list[str] | None,
     force: list[str] | None,
     roles: Path | None,
+    verify: str | None,
     output: Path | None,
     offline: bool,
     new_files: bool,
@@ -46,9 +49,9 @@ def plan(
     site = open_site(blueprint, inventory, lab, identity, needs_lab=not offline)
     site = trust_new(site) if trust else site
     wanted = goal(site, roles, make=output is not None)  # a plan file is sealed with one of the secrets
-    choice = choose(site, wanted.desired, limit, exclude, only, force)
+    choice = choose(site, wanted.desired, limit, exclude, only, force, verify)
     if offline:
-        found = _offline(site, wanted.desired, choice.nodes)
+        found = planned(site.cluster, _offline(site, wanted.desired, choice.nodes), Recorded(), choice.verify)
     else:
         with open_engines(site) as engines:
             there = compare(site, engines, engines, wanted, choice, _say)
@@ -66,7 +69,8 @@ def plan(
         if found.pending:
             given = {"inventory": inventory, "lab": lab, "identity": identity, "roles": roles}
             # a plan file is for the nodes and roles that it was made for
-            chosen = {"limit": limit, "exclude": exclude, "only": only, "force": force} if output is None else {}
+            asked = {"limit": limit, "exclude": exclude, "only": only, "force": force, "verify": verify}
+            chosen = asked if output is None else {}
             printing.note(f"Next: {typed('apply', blueprint, **given, plan=output, **chosen)}\n")
     return exit_code(found)
 

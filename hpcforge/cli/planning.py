@@ -12,14 +12,18 @@ from hpcforge.cli.usage import UsageError
 from hpcforge.cluster.select import select
 from hpcforge.engines import Engines
 from hpcforge.engines.tasks import Engine
+from hpcforge.plan.admission import not_scheduled, parse_slurm_nodes
 from hpcforge.plan.desired import Desired
-from hpcforge.plan.diff import Scope, diff
+from hpcforge.plan.diff import SLURM_NODES, Scope, diff
 from hpcforge.plan.plan import Plan
 from hpcforge.plan.roster import Known, Roster, gone_keys, renamed, without
+from hpcforge.plan.smoke_runs import VERIFY, Verify
 from hpcforge.run.commit import Commit, commit_of, descends
 from hpcforge.run.history import Copy
 from hpcforge.run.succession import commit_warning, refuse_older
 from hpcforge.run.survey import Survey, survey
+from hpcforge.run.testing import planned
+from hpcforge.verify.kept import VERDICTS_PATH, load
 
 
 @dataclass(frozen=True)
@@ -29,6 +33,7 @@ class Choice:
     nodes: tuple[str, ...]
     whole: bool  # all of it
     scope: Scope
+    verify: Verify  # what is tested afterwards
 
 
 @dataclass(frozen=True)
@@ -47,8 +52,12 @@ def choose(
     exclude: Sequence[str] | None,
     only: Sequence[str] | None,
     force: Sequence[str] | None,
+    verify: str | None,
 ) -> Choice:
-    """Which nodes and roles are meant. Raises UsageError and SelectionError for what there is not."""
+    """Which nodes, roles and tests are meant. Raises UsageError and SelectionError for what there is not."""
+    what = next((one for one in VERIFY if one == (verify or "touched")), None)
+    if what is None:
+        raise UsageError(f"--verify {verify}: there is no such choice", f"one of {', '.join(VERIFY)}")
     for role in (*(only or ()), *(force or ())):
         if role not in desired.roles:
             raise UsageError(f"there is no role {role!r}", f"roles: {', '.join(desired.roles)}")
@@ -56,6 +65,7 @@ def choose(
         select(site.cluster, limit or (), exclude or ()),
         not (limit or exclude or only),
         Scope(frozenset(only) if only else None, frozenset(force or ())),
+        what,
     )
 
 
@@ -89,9 +99,10 @@ def compare(
     with_gone = revoking(site, goal, _gone(site, roster))
     if with_gone is not goal:
         found, goal = look(with_gone), with_gone
-    return Comparison(
-        found, diff(site.cluster, goal.desired, found.observed, found.leaving, choice.scope, found.head), goal
-    )
+    plan = diff(site.cluster, goal.desired, found.observed, found.leaving, choice.scope, found.head)
+    recorded = load(found.head.reads.get(VERDICTS_PATH))
+    out = not_scheduled(parse_slurm_nodes(found.head.answers.get(SLURM_NODES, "")))
+    return Comparison(found, planned(site.cluster, plan, recorded, choice.verify, out), goal)
 
 
 def _gone(site: Site, roster: Roster) -> frozenset[str]:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
+import time
+from dataclasses import asdict, replace
 from pathlib import Path
 
 from hpcforge import __version__
 from hpcforge.cli.exit_codes import Exit, worst
+from hpcforge.cli.program import typed
 from hpcforge.cli.site import open_engines, open_site
 from hpcforge.cli.stopping import in_good_order
 from hpcforge.cli.usage import UsageError
@@ -16,16 +18,20 @@ from hpcforge.fabric.asbuilt import compare
 from hpcforge.fabric.drawn import Drawn
 from hpcforge.fabric.recognise import Heard, Recognised, recognise
 from hpcforge.report import printing
-from hpcforge.report.apply_text import phases_line, verdicts_table
+from hpcforge.report.apply_text import phases_line
 from hpcforge.report.cabling_text import cabling_json, cabling_text
 from hpcforge.report.progress import Progress
+from hpcforge.report.verdicts_text import verdicts_text
 from hpcforge.run import leftover
-from hpcforge.run.apply import run_tests
+from hpcforge.run.head import EngineHead, owner
 from hpcforge.run.neighbours import ask
 from hpcforge.run.observe import UNREACHABLE, find_usable
 from hpcforge.run.run import begin
+from hpcforge.run.testing import run_tests
 from hpcforge.verify.cabling import CablingError, read_saved
 from hpcforge.verify.jobs import StoppedError
+from hpcforge.verify.kept import VERDICTS_PATH, Recorded
+from hpcforge.verify.kept import load as load_verdicts
 
 _STOPPING = "the tests end; press again to stop at once"
 
@@ -41,22 +47,27 @@ def verify(
     site = open_site(blueprint, inventory, lab, None)
     with open_engines(site) as engine, Progress() as progress:
         with progress.phase("observe"):
-            out = find_usable(engine, site.cluster)
+            out, head = find_usable(engine, site.cluster)
             leftover.clear(engine, site.cluster, progress.say)
+        recorded = load_verdicts(head.reads.get(VERDICTS_PATH))
         run = begin(site.cluster.name, __version__)
         try:
             with in_good_order(progress.say, _STOPPING) as stop:
-                verdicts, note = run_tests(engine, site.cluster, out, progress, run, stop)
+                runs_for = EngineHead(engine, site.cluster.slurm.controller, owner(run), stop)
+                tests = run_tests(engine, runs_for, site.cluster, recorded, "all", out, progress)
         except StoppedError:
             return Exit.INTERRUPTED
+    verdicts = [one.verdict for one in tests.reached]
     if as_json:
-        entries = [dataclasses.asdict(verdict) for verdict in verdicts]
+        entries = [asdict(verdict) for verdict in verdicts]
         printing.result(json.dumps({"schema_version": 1, "verdicts": entries, "left_out": out}, indent=2) + "\n")
     else:
-        printing.result(verdicts_table(verdicts, None, note))
+        again = typed("verify", blueprint, inventory=inventory, lab=lab)
+        printing.result(verdicts_text(replace(tests, recorded=Recorded()), again, (), time.time()))
     printing.note(phases_line(progress.phases, progress.elapsed_s))
     unreachable = [node for node, why in out.items() if why.startswith(UNREACHABLE)]
-    codes = [Exit.BELOW] * any(not verdict.passed for verdict in verdicts)
+    codes = [Exit.BELOW] * any(not verdict.passed and not verdict.waits_for for verdict in verdicts)
+    codes += [Exit.PENDING] * any(verdict.waits_for for verdict in verdicts)  # users' jobs run: tested later
     return worst(codes + [Exit.UNREACHABLE] * bool(unreachable))
 
 

@@ -13,6 +13,7 @@ from typing import cast
 from pydantic_core import PydanticCustomError
 
 from hpcforge.blueprint import checks, reader, values
+from hpcforge.blueprint.acceptance_checks import findings_of, tests_of
 from hpcforge.blueprint.diagnostics import Diagnostic, InvalidInput, did_you_mean, in_order, quote
 from hpcforge.blueprint.hardware import Parts
 from hpcforge.blueprint.inventory import Inventory, InventoryAccess
@@ -25,6 +26,7 @@ from hpcforge.cluster.model import Cluster
 from hpcforge.cluster.networks import networks
 from hpcforge.cluster.remarks import diagnostic, remark
 from hpcforge.cluster.resolve import resolve
+from hpcforge.cluster.select import worker_words
 from hpcforge.fabric.cabling import Cabled
 from hpcforge.fabric.fabrics import fabrics
 from hpcforge.fabric.graph import Fabric
@@ -130,21 +132,23 @@ def _loaded(
     warnings += machines.place(_unknown_switches(inventory, connected.built)) if machines and inventory else []
     placed = facility(room(blueprint, catalog, pins, mounts(blueprint, catalog, connected.built)))
     laid = lay(placed.room, placed.layout, connected.built)
+    cluster = resolve(
+        blueprint,
+        inventory,
+        catalog,
+        {name: _keys(user, folder) for name, user in blueprint.users.items()},
+        folder,
+        _private_key(inventory.access if inventory else None, inventory_path),
+        {name: (rack, item.u) for name, (rack, item) in placed.layout.place_of.items()},
+        addressed,
+        connected.built,
+    )
+    warnings += draft.place(_impossible_tests(blueprint, cluster))
     judged = [breach for breach in placed.breaches if blueprint.site or breach.judged != "not-checked"]
     said = [(breach.judged, diagnostic(draft, breach)) for breach in (*judged, *connected.breaches, *laid.breaches)]
     return Loaded(
         blueprint=blueprint,
-        cluster=resolve(
-            blueprint,
-            inventory,
-            catalog,
-            {name: _keys(user, folder) for name, user in blueprint.users.items()},
-            folder,
-            _private_key(inventory.access if inventory else None, inventory_path),
-            {name: (rack, item.u) for name, (rack, item) in placed.layout.place_of.items()},
-            addressed,
-            connected.built,
-        ),
+        cluster=cluster,
         diagnostics=in_order(source, [*warnings, *(entry for judged, entry in said if judged != "not-checked")]),
         not_checked=in_order(source, [entry for judged, entry in said if judged == "not-checked"]),
         facility=placed,
@@ -157,6 +161,14 @@ def _loaded(
         inventory_path=inventory_path,
         inventory=inventory,
     )
+
+
+def _impossible_tests(blueprint: Blueprint, cluster: Cluster) -> Iterator[Finding]:
+    """Yield tests that can never run, now that it is known which node stands in which rack."""
+    known = worker_words(cluster.nodes, cluster.slurm.partitions)
+    partitions = {one.name: (one.nodes, one.max_time) for one in cluster.slurm.partitions}
+    for name, test in tests_of(blueprint.acceptance) if blueprint.acceptance else ():
+        yield from findings_of(name, test, known, frozenset(known.everything), partitions)
 
 
 def _said(inventory: Inventory | None) -> dict[str, str]:

@@ -213,9 +213,9 @@ class User:
 
 @dataclass(frozen=True)
 class SmokeTest:
-    """One acceptance test and the nodes it spans."""
+    """One acceptance test and the nodes that it spans; of a test with several sets there is one for each."""
 
-    name: Literal["allreduce", "train_ddp"]
+    name: str
     nodes: tuple[str, ...]
     time_limit_s: int
 

@@ -8,19 +8,20 @@ from pathlib import Path
 
 from hpcforge.blueprint import hostlist
 from hpcforge.blueprint import schema as s
+from hpcforge.blueprint.acceptance_checks import TIME_LIMIT_S, sets_of, tests_of
 from hpcforge.blueprint.checks import select, site_role_nodes
 from hpcforge.blueprint.inventory import Inventory, InventoryNode
+from hpcforge.blueprint.node_sets import Known
 from hpcforge.blueprint.values import minutes
 from hpcforge.catalog import Catalog
 from hpcforge.cluster import model as m
 from hpcforge.cluster.checks import shape
 from hpcforge.cluster.networks import Networks, networks
 from hpcforge.cluster.reserve import usual_cores, usual_memory_mib
+from hpcforge.cluster.select import worker_words
 from hpcforge.fabric.graph import Fabric
 from hpcforge.fabric.slurm import Topology, compute_fabric, topology
 
-# A test of a few seconds gets this long to start and finish on slow nodes.
-_TIME_LIMIT_S = 600
 _NO_RESERVE = s.Reserve.model_construct(cores=0, memory_gib=0)
 _UNKNOWN_MACHINE = InventoryNode.model_construct()
 
@@ -54,6 +55,7 @@ def resolve(
     names: dict[str, list[str]] = {
         function: [node.name for node in nodes if function in node.functions] for function in m.FUNCTIONS
     }
+    slurm = _slurm(blueprint.slurm, names["worker"], fabrics)
     return m.Cluster(
         name=blueprint.name,
         domain=blueprint.domain,
@@ -67,9 +69,9 @@ def resolve(
             m.SiteRole(Path(role.path).name, folder / role.path, site_role_nodes(role.on, lambda on: names.get(on, ())))
             for role in blueprint.software.site_roles
         ),
-        slurm=_slurm(blueprint.slurm, names["worker"], fabrics),
+        slurm=slurm,
         users=tuple(m.User(name, user.uid, user.admin, keys.get(name, ())) for name, user in blueprint.users.items()),
-        acceptance=_acceptance(blueprint.acceptance, names["worker"]),
+        acceptance=_acceptance(blueprint.acceptance, worker_words(nodes, slurm.partitions), slurm.partitions),
         rollout=_rollout(blueprint.rollout, len(nodes)),
         networks=addressed.all,
         fabrics=tuple(_fabric(one, addressed) for one in fabrics),
@@ -223,14 +225,15 @@ def _topology(wanted: s.SlurmTopology, workers: list[str], fabrics: Sequence[Fab
     return topology(fabric, workers, wanted.plugin) if fabric else None
 
 
-def _acceptance(acceptance: s.Acceptance | None, workers: list[str]) -> m.Acceptance | None:
+def _acceptance(
+    acceptance: s.Acceptance | None, known: Known, partitions: Sequence[m.Partition]
+) -> m.Acceptance | None:
     if acceptance is None:
         return None
-    tests = []
-    if acceptance.tests.allreduce:
-        nodes = select(acceptance.tests.allreduce.nodes, workers)
-        tests.append(m.SmokeTest("allreduce", nodes, _TIME_LIMIT_S))
-    if acceptance.tests.train_ddp:
-        nodes = select(acceptance.tests.train_ddp.nodes, workers)
-        tests.append(m.SmokeTest("train_ddp", nodes, _TIME_LIMIT_S))
+    of_partitions = [one.nodes for one in partitions]
+    tests = [
+        m.SmokeTest(name, nodes, TIME_LIMIT_S)
+        for name, test in tests_of(acceptance)
+        for nodes in sets_of(test, known, of_partitions)
+    ]
     return m.Acceptance(acceptance.run_as, tuple(tests))

@@ -1,11 +1,12 @@
-"""Which nodes `--limit` and `--exclude` mean: hostlists, and plain names of racks and functions."""
+"""Which nodes `--limit` and `--exclude` mean: node sets of a cluster's names."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 
-from hpcforge.blueprint import hostlist
-from hpcforge.cluster.model import FUNCTIONS, Cluster
+from hpcforge.blueprint import node_sets
+from hpcforge.cluster.model import FUNCTIONS, Cluster, Node, Partition
 from hpcforge.errors import ExpectedError
 
 
@@ -25,38 +26,48 @@ def select(
     """The chosen nodes, in the cluster's order; no `limit` means all. `others` are further names that may be meant.
 
     Raises:
-        SelectionError: a name is neither node, rack nor function, or nothing is left.
+        SelectionError: a name is neither node, partition, rack nor function, or nothing is left.
     """
-    further = tuple(others)
-    known = (*(node.name for node in cluster.nodes), *further)
-    within = set(_named(cluster, limit, further)) if limit else set(known)
-    without = set(_named(cluster, exclude, further))
-    chosen = tuple(name for name in known if name in within and name not in without)
+    known = words(cluster.nodes, cluster.slurm.partitions, others)
+    within = set(_named(known, limit)) if limit else set(known.nodes)
+    without = set(_named(known, exclude))
+    chosen = tuple(name for name in known.nodes if name in within and name not in without)
     if not chosen:
         raise SelectionError("no node is left after --limit and --exclude", "widen --limit, or leave --exclude out")
     return chosen
 
 
-def _named(cluster: Cluster, texts: Sequence[str], others: tuple[str, ...]) -> Iterator[str]:
+def words(nodes: Sequence[Node], partitions: Iterable[Partition], others: Iterable[str] = ()) -> node_sets.Known:
+    """What names nodes of a cluster."""
+    names = (*(node.name for node in nodes), *others)
+    racks: dict[str, list[str]] = {}
+    for node in nodes:
+        if node.rack:
+            racks.setdefault(node.rack, []).append(node.name)
+    return node_sets.named(
+        names,
+        names,
+        partition={one.name: one.nodes for one in partitions},
+        rack={name: tuple(held) for name, held in racks.items()},
+        function={each: tuple(node.name for node in nodes if each in node.functions) for each in FUNCTIONS},
+    )
+
+
+def worker_words(nodes: Sequence[Node], partitions: Iterable[Partition]) -> node_sets.Known:
+    """What names workers of a cluster: `all` are the workers, and of a rack or a function those that are workers."""
+    all_words = words(nodes, partitions)
+    workers = {node.name: None for node in nodes if "worker" in node.functions}
+    within = {
+        kind: {word: tuple(name for name in names or () if name in workers) for word, names in each.items()}
+        for kind, each in all_words.words.items()
+    }
+    return replace(all_words, everything=tuple(workers), words=within)
+
+
+def _named(known: node_sets.Known, texts: Sequence[str]) -> Iterator[str]:
     for text in texts:
         try:
-            names = hostlist.expand(text)
-        except hostlist.HostlistError as error:
-            hint = error.hint or "a hostlist, as in gpu[001-004],head01; or a rack or function"
-            raise SelectionError(f"{text!r} {error}", hint) from None
-        for name in names:
-            yield from _meant(cluster, name, others)
-
-
-def _meant(cluster: Cluster, name: str, others: tuple[str, ...]) -> Sequence[str]:
-    if name in cluster.by_name or name in others:
-        return (name,)
-    found = [n.name for n in cluster.nodes if n.rack == name] or [n.name for n in cluster.nodes if name in n.functions]
-    if not found:
-        racks = sorted({node.rack for node in cluster.nodes if node.rack})
-        groups = ", ".join(dict.fromkeys(node.group for node in cluster.nodes))
-        hint = f"nodes: {groups}; functions: {', '.join(FUNCTIONS)}" + (
-            f"; racks: {hostlist.fold(racks)}" if racks else ""
-        )
-        raise SelectionError(f"there is no node, rack or function {name!r}", hint)
-    return found
+            yield from node_sets.expand(text, known) or ()
+        except node_sets.NodeSetError as error:
+            message = str(error) if str(error).startswith("there is no ") else f"{text!r} {error}"
+            raise SelectionError(message, error.hint or "a node set, as in gpu[001-004],rack-a or all!w03") from None

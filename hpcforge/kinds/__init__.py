@@ -28,10 +28,13 @@ class Kind(NamedTuple):
 TABLE = (
     Kind("accounts", "account", "name", early=True),
     Kind("groups", "group", "name", early=True),
+    Kind("sources", "package source", "name", early=True, sources=True),
+    Kind("pins", "pin", "name", early=True, sources=True),
     Kind("memberships", "membership", "name"),
     Kind("directories", "directory", "path"),
     Kind("files", "file", "path"),
     Kind("links", "link", "path"),
     Kind("sysctls", "sysctl", "name"),
+    Kind("holds", "hold", "name"),
 )
 KINDS: Mapping[str, Kind] = {kind.name: kind for kind in TABLE}

@@ -43,37 +43,33 @@ Of the head (`hpcforge.node.lease`, `hpcforge.node.records`)::
     {"verb": "log",   "do": "verdicts", "text": content of verdicts.json}
 
 *take* again is a heartbeat. Whoever takes a lease that was never given back, because its holder is dead or has been
-silent for `stale_s` seconds, leaves a line in the history that that run was cut off. A roster is written unless the one
-that is there is of a higher run. The answers are `lease` and `log`, then `done`. A `Holder` is
-`{"run_id", "who", "number", "process", "since_s", "age_s", "silent_s"}`: since when in seconds since 1970 by the node's
-clock, and how long ago the lease was taken and the last heartbeat came.
+silent for `stale_s` seconds, leaves a line in the history that that run was cut off. A roster is written unless the
+one that is there is of a higher run. The answers are `lease` and `log`, then `done`.
 
-`Work` holds what is to be changed for one role: `{"role", "needs": ["role on this node", ...], "packages",
-"removes": [package, ...], "directories", "files": [File + {"content_base64": text | null}], "accounts", "units":
-[{"name", "actions": ["enable",
-"start" | "restart" | "refresh"], "refresh": [command, ...]}], "checks": [Check], "owns": {"files": [path, ...],
-"directories": [path, ...], "units": [name, ...], "accounts": [name, ...], "trees": [path, ...], "on_remove", "leaves":
-[{"path", "why"}], "disrupts"}, "guard": {"id", "revert_s"}, "reboot": bool}`; keys may be absent. Null content: only
-mode or owner are to be changed. `owns` is all that the role wants on this node, changed or not; what is changed is
-owned anyway. `trees` are paths that its opaque work makes, `leaves` what stays when it goes.
+`Work` holds what is to be changed for one role: `{"role", "needs": ["role on this node", ...], "packages", "removes":
+[package, ...], KIND: [resource, ...], "units": [{"name", "actions": ["enable", "start" | "restart" | "refresh"],
+"refresh": [command, ...]}], "checks": [Check], "owns": {KIND: [name, ...], "units": [name, ...], "trees": [path,
+...], "on_remove", "leaves": [{"path", "why"}], "disrupts"}, "guard": {"id", "revert_s"}, "reboot": bool}`; keys may
+be absent. KIND is each of `hpcforge.kinds`. A file has `content_base64`, too; null: only mode or owner are to be
+changed. `owns` is all that the role wants on this node, changed or not; what is changed is owned anyway. `trees` are
+paths that its opaque work makes, `leaves` what stays when it goes.
 
-*prepare* goes through all roles at once: accounts; early files; one package transaction with service starts held;
-directories; files. `restarts` are remembered on the node before a file changes, so that a run that is cut off between
+*prepare* goes through all roles at once, a kind at a time: what is early; one package transaction with service starts
+held; the rest. `restarts` are remembered on the node before a file changes, so that a run that is cut off between
 the file and the restart is seen by the next observe. *finish* goes role by role: units in order, each seen to be
 active, then checks, each repeated until it passes or its `wait_s` is over; at the end all units are looked at once
 more. A refresh runs the unit's commands in order, each within 60 s; a unit that does not run is started instead. Units
 with a refresh belong into `restarts` too. A role that fails stops only the roles that need it. *record* remembers that
 opaque work was done.
 
-*remove* takes away what the receipt (`hpcforge.node.receipt`) says is ours: units go back to what they were before us,
-files get their old content back or are deleted, packages that are listed are purged, accounts are locked and never
-deleted, trees that were not there before their role's opaque work go with all that is in them, directories that we made
-go if they are empty. A `Surplus` is `{"role", "files": [path, ...], "directories": [path, ...], "trees": [path, ...],
-"units": [name, ...], "packages": [name, ...], "accounts": [name, ...], "on_remove", "disrupts", "stays": [Stays],
-"wanted": bool, "guard"}`; with `on_remove` *keep* they are only forgotten; `wanted`: the role itself is still to be on
-this node, with less. `leave`: everything that the receipt has, and then the receipt. A `Stays` is `{"kind", "names",
-"why"}`: in a `Surplus` what will not be removed by what the receipt says, in *remains* what is there still after all
-was removed; that event does not come where the receipt had nothing.
+*remove* takes away what the receipt (`hpcforge.node.receipt`) says is ours: units go back to what they were before
+us, resources to what their kind kept of that, packages that are listed are purged, trees that were not there before
+their role's opaque work go with all that is in them, directories that we made go if they are empty. A `Surplus` is
+`{"role", KIND: [name, ...], "trees": [path, ...], "units": [name, ...], "packages": [name, ...], "on_remove",
+"disrupts", "stays": [Stays], "wanted": bool, "guard"}`; with `on_remove` *keep* they are only forgotten; `wanted`:
+the role itself is still to be on this node, with less. `leave`: everything that the receipt has, and then the
+receipt. A `Stays` is in a `Surplus` what will not be removed by what the receipt says, in *remains* what is there
+still after all was removed; that event does not come where the receipt had nothing.
 
 *guard*: before the first change of such a role a timer is armed on the node that puts back what was there before the
 request and restarts the units that were restarted, unless *confirm* comes over a new connection within `revert_s` of
@@ -84,55 +80,15 @@ node. That is remembered with the id of the boot it was changed in, before the c
 `Difference`) until the node has another one, however it came to it. The verb restarts the node if it still is in the
 boot with that id; its answer may be lost on the way.
 
-Answers, one JSON object a line, the last one always `done`::
+*Answers* are those of `hpcforge.node.wire`, one JSON object a line, the last one always `done`. `surplus` is what the
+receipt owns and none of the wanted roles wants; it is only told where something is wanted or where `"surplus": true`
+asks for it (of a node that is to leave). `unowned` are wanted roles that the receipt does not have in full.
+`reverted` is told until the role is worked on again. Errors and details are plain text without control characters.
+Where a request as a whole could not be done, `done` counts all its roles as failed. Instead of all this, one
+`no_python` or `no_root` line comes where the program cannot be started, see `hpcforge.node.contact`.
 
-    {"event": "observed", "facts": {...}, "differs": [Difference, ...], "reads": {"/path": text | null},
-                 "answers": {"name": output of a command that was asked for and succeeded; one that prints more than
-                 4 MiB is a `failed` of the request},
-                 "receipt": {"run": number, "who", "since_s", "cluster": name | null, "hpcforge": version | null,
-                 "trouble": text | null, "surplus": {"role": Surplus without the role}, "unowned": [role]},
-                 "reverted": [{"guard", "role", "since_s", "why", "errors": [text, ...]}],
-                 "armed": [{"guard", "roles", "left_s"}],
-                 "at_work": null | {"purpose", "who", "number", "task": id | null, "unit": name | null, "since_s",
-                 "pid"}, "clock": {"asked_s", "said_s"}}
-    {"event": "lease", "held": Holder | null, "took_over": Holder | null}
-    {"event": "log", "lines": [one of history as text, ...], "before": how many older, "roster": text | null}
-    {"event": "changed",  "role", "kind": "package|directory|file|account|unit|opaque", "name", "detail"}
-    {"event": "progress", "role", "detail"}
-    {"event": "warning",  "detail"}
-    {"event": "remains",  "stays": [Stays]}
-    {"event": "failed",   "role", "kind", "name", "error"}
-    {"event": "skipped",  "role", "because": "role"}
-    {"event": "role_done", "role"}      in finish: its units run and its checks pass
-    {"event": "done",     "changed": 3, "failed": ["role", ...], "skipped": ["role", ...], "facts": {...}}
-
-`clock` is when this was asked and said, by this node's clock in seconds since 1970.
-
-`surplus` is what the receipt owns and none of the wanted roles wants; it is only told where something is wanted or
-where `"surplus": true` asks for it (of a node that is to leave). `unowned` are wanted roles that the receipt does not
-have in full. `reverted` is told until the role is worked on again.
-
-`role` is null in `progress` for work that is done for several roles, and in `failed` when the request as a whole could
-not be done (of kind `busy` where another run is at work, or a later one has been): then `done` counts all its roles as
-failed. Errors and details are plain text without control characters. Instead of all this, one `no_python` or `no_root`
-line comes where the program cannot be started, see `hpcforge.node.contact`.
-
-A `Difference` has a role, of which something is not as wanted, and under each key only what differs:
-`{"role", "packages": [missing], "removes": [{"name", "by": [package, ...]}], "unforeseen": [package, ...],
-"directories": [{"path", "exists", "kind", "mode", "owner", "group"}], "files":
-[{"path", "exists", "kind", "digest", "mode", "owner", "group", "text", "written"}], "accounts": [{"name", "exists",
-"uid", "gid", "home", "shell"}], "units": [{"name", "enabled", "active", "restart_pending"}], "checks": [{"name",
-"detail"}], "opaque": {"digest": old | null} | null, "reboot": due, "obstacles": [{"kind", "name", "why"}]}`. All keys
-are there. `kind` is `file`,
-`directory`, `symlink`, `other`, `unsafe` (somebody other than root could redirect the path; converge refuses it) or
-null. `text` is the old content, null for a secret, for what is not UTF-8 and for more than 256 KiB; `written` is the
-digest of what we last wrote there, or null. `active` is the unit's state as systemd says it. `obstacles` are
-accounts, directories and files that converge would refuse to make so, as things are now.
-
-`removes` are packages that apt would remove to install what is missing, each with what it goes for; `unforeseen` are
-missing packages of which apt cannot say yet, as its lists do not have them. In a `Work` they are what the plan showed:
-where apt would remove anything else, no package is installed.
-
-Facts: `{"hostname", "machine_id", "boot_id", "os_id", "os_release", "kernel", "arch", "virtualisation", "python",
-"memory_kib", "cpus", "gpus": {"fake": n, "nvidia": n}, "time_s"}`.
+A `Difference` has under each key only what is not as wanted, and all keys. `removes` are packages that apt would
+remove to install what is missing, each with what it goes for; `unforeseen` are missing packages of which apt cannot
+say yet, as its lists do not have them. In a `Work` they are what the plan showed: where apt would remove anything
+else, no package is installed. `obstacles` are resources that converge would refuse to put, as things are now.
 """

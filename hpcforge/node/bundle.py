@@ -26,6 +26,7 @@ MODULES = (
     "hpcforge.node.names",
     "hpcforge.node.paths",
     "hpcforge.node.unix",
+    "hpcforge.node.texts",
     "hpcforge.node.files",
     "hpcforge.node.receipt",
     "hpcforge.node.lock",

@@ -6,7 +6,7 @@ import json
 import os
 import re
 import signal
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 Json = dict[str, Any]
@@ -120,7 +120,7 @@ class Report:
         """Whether a role has neither failed nor been skipped so far."""
         return work["role"] not in self.failures and work["role"] not in self.skips
 
-    def done(self, roles: Iterable[str], whole_failed: bool, facts: Json) -> None:
+    def done(self, roles: Iterable[str], whole_failed: bool, facts: Mapping[str, object]) -> None:
         """The last event. `whole_failed`: none of `roles` was done."""
         failed = list(roles) if whole_failed else list(self.failures)
         event = {"event": "done", "changed": self.count, "failed": failed, "skipped": list(self.skips), "facts": facts}

@@ -7,15 +7,19 @@ import stat
 import sys
 import time
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from hpcforge.node import commands
-from hpcforge.node.events import Json, NodeError
+from hpcforge.node.events import NodeError
+
+if TYPE_CHECKING:
+    from hpcforge.node import wire
 
 _NVIDIA = "0x10de"
 _DISPLAY_CLASSES = ("0x0300", "0x0302")  # VGA controller, 3D controller
 
 
-def collect() -> Json:
+def collect() -> wire.Facts:
     """Facts of this node, see `hpcforge.node`."""
     system = os_release(_line("/etc/os-release", whole=True))
     return {

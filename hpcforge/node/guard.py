@@ -16,10 +16,14 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from hpcforge.node import commands, files, lock, originals, ownership, paths, receipt, units
 from hpcforge.node.events import Json, NodeError, Report, explain
 from hpcforge.node.receipt import Receipt
+
+if TYPE_CHECKING:
+    from hpcforge.node import wire
 
 FOLDER = receipt.FOLDER / "guards"
 UNITS = Path("/etc/systemd/system")
@@ -100,7 +104,7 @@ def armed() -> list[Json]:
     return [state for state in map(_load, _ids()) if state]
 
 
-def told() -> list[Json]:
+def told() -> list[wire.Armed]:
     """The same as observe tells it."""
     return [
         {

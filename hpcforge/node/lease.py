@@ -12,9 +12,13 @@ import json
 import os
 import time
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from hpcforge.node import files, records
 from hpcforge.node.events import Json, NodeError, Report, readable
+
+if TYPE_CHECKING:
+    from hpcforge.node import wire
 
 _FILE = "lease.json"
 _SCHEMA = 1
@@ -34,7 +38,7 @@ def lease(request: Json, report: Report, folder: Path = records.FOLDER) -> Json:
     return {"time_s": time.time()}
 
 
-def _take(folder: int, request: Json, report: Report) -> tuple[Json | None, Json | None]:
+def _take(folder: int, request: Json, report: Report) -> tuple[wire.Holder | None, wire.Holder | None]:
     """Hold the lease from now on; else who does."""
     old = _load(folder, report)
     mine = old is not None and old["run_id"] == request["run_id"]
@@ -47,7 +51,7 @@ def _take(folder: int, request: Json, report: Report) -> tuple[Json | None, Json
     return None, holder
 
 
-def _drop(folder: int, request: Json, report: Report) -> tuple[Json | None, Json | None]:
+def _drop(folder: int, request: Json, report: Report) -> tuple[wire.Holder | None, wire.Holder | None]:
     """Give it back, if it is the asker's; else who holds it."""
     old = _load(folder, report)
     if old is None or old["run_id"] != request["run_id"]:
@@ -59,13 +63,13 @@ def _drop(folder: int, request: Json, report: Report) -> tuple[Json | None, Json
     return None, None
 
 
-def _tell_end(folder: int, holder: Json) -> None:
+def _tell_end(folder: int, holder: wire.Holder) -> None:
     """A line of history for a run that will not write its own."""
     about = {key: holder[key] for key in ("who", "number", "since_s")}
     records.append(folder, {"schema": 1, "id": holder["run_id"], "noticed_s": time.time(), "cut_off": True, **about})
 
 
-def _look(folder: Path, request: Json, report: Report) -> Json | None:
+def _look(folder: Path, request: Json, report: Report) -> wire.Holder | None:
     """Who holds it and is alive. Changes nothing, so it neither makes the folder nor locks."""
     try:
         fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
@@ -112,7 +116,7 @@ def _save(folder: int, request: Json, old: Json | None) -> None:
     files.replace(folder, _FILE, data, files.Rights(os.geteuid(), os.getegid(), 0o600))
 
 
-def _told(found: Json) -> Json:
+def _told(found: Json) -> wire.Holder:
     """A lease as others are told of it. Raises KeyError, TypeError or ValueError for what is not one."""
     return {
         "run_id": str(found["run_id"]),

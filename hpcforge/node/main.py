@@ -6,9 +6,13 @@ import importlib
 import os
 from collections.abc import Callable, Mapping
 from functools import partial
+from typing import TYPE_CHECKING
 
 from hpcforge.node import commands
 from hpcforge.node.events import BusyError, Json, NodeError, Report, standard_output
+
+if TYPE_CHECKING:
+    from hpcforge.node import wire
 
 # By verb and phase: module and function, imported when asked for, since each is compiled on the node every time.
 VERBS: Mapping[tuple[str, str], tuple[str, str]] = {
@@ -96,7 +100,7 @@ def _roles(request: Json) -> list[str]:
     return [str(role["role"]) for role in request.get("work") or request.get("wanted") or ()]
 
 
-def _facts(report: Report) -> Json:
+def _facts(report: Report) -> wire.Facts | wire.NoFacts:
     from hpcforge.node import facts  # noqa: PLC0415
 
     try:

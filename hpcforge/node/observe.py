@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Sequence
 from functools import partial
+from typing import TYPE_CHECKING
 
 from hpcforge.kinds import TABLE, Kind
 from hpcforge.node import checks, dpkg, facts, files, lock, ownership, receipt, units
@@ -13,8 +14,11 @@ from hpcforge.node.events import Json, NodeError, Report, explain
 from hpcforge.node.kinds import acts
 from hpcforge.node.receipt import Receipt
 
+if TYPE_CHECKING:
+    from hpcforge.node import wire
 
-def observe(request: Json, report: Report) -> Json:
+
+def observe(request: Json, report: Report) -> wire.Facts:
     """Answer with facts, differences and files that were asked for; the facts."""
     asked_s = time.time()
     wanted: list[Json] = request["wanted"]
@@ -62,7 +66,7 @@ def observe(request: Json, report: Report) -> Json:
     return found
 
 
-def _receipt(remembered: Receipt, wanted: Sequence[Json], compare: bool) -> Json:
+def _receipt(remembered: Receipt, wanted: Sequence[Json], compare: bool) -> wire.Receipt:
     """What is remembered here, and how it compares with what is wanted."""
     run = remembered.run
     return {
@@ -77,7 +81,7 @@ def _receipt(remembered: Receipt, wanted: Sequence[Json], compare: bool) -> Json
     }
 
 
-def _armed() -> list[Json]:
+def _armed() -> list[wire.Armed]:
     if not (receipt.FOLDER / "guards").exists():
         return []
     from hpcforge.node import guard  # noqa: PLC0415 - compiled on the node each time, and seldom needed
@@ -116,7 +120,7 @@ class _Commands(threading.Thread):
             report.failed(None, "command", name, error)
         return {name: output for name, output in zip(self.asks, self.outputs) if output is not None}
 
-    def failed_checks(self, role_index: int) -> list[Json]:
+    def failed_checks(self, role_index: int) -> list[wire.FailedCheck]:
         """Those of one role that did not pass."""
         self.join()
         pairs = ((place, detail) for place, detail in zip(self.places, self.details) if detail is not None)
@@ -192,7 +196,7 @@ def _goes_for(role: Json, foreseen: Json) -> Json:
     return {"removes": removes, "unforeseen": sorted(names & foreseen["unforeseen"])}
 
 
-def _units(wanted: Sequence[Json], remembered: Receipt, report: Report) -> dict[str, Json]:
+def _units(wanted: Sequence[Json], remembered: Receipt, report: Report) -> dict[str, wire.Unit]:
     names = list(dict.fromkeys(unit["name"] for role in wanted for unit in role.get("units", ())))
     due = [name for name in names if remembered.restart_due(name)]
     try:
@@ -202,7 +206,7 @@ def _units(wanted: Sequence[Json], remembered: Receipt, report: Report) -> dict[
         return {name: {"name": name, "enabled": False, "active": "unknown", "restart_pending": True} for name in names}
 
 
-def _opaque(role: Json, remembered: Receipt) -> Json | None:
+def _opaque(role: Json, remembered: Receipt) -> wire.OldOpaque | None:
     work = role.get("opaque")
     if not work:
         return None

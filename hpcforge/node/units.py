@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from hpcforge.node import commands
-from hpcforge.node.events import Json, NodeError, readable
+from hpcforge.node.events import NodeError, readable
+
+if TYPE_CHECKING:
+    from hpcforge.node import wire
 
 _ENABLED = ("enabled", "enabled-runtime", "static", "generated", "alias", "indirect", "transient")
 _PROPERTIES = "LoadState,UnitFileState,ActiveState,SubState,Result,ConditionResult"
@@ -63,7 +66,7 @@ def parse(text: str) -> list[Unit]:
     ]
 
 
-def compare(names: Sequence[str], due: Sequence[str]) -> list[Json]:
+def compare(names: Sequence[str], due: Sequence[str]) -> list[wire.Unit]:
     """Units that are not enabled, not running, or have a restart due."""
     found = query(names)
     return [

@@ -254,6 +254,7 @@ class _Compiler:
             guard=spec.guard,
             shape=spec.shape,
             sets_clock=self._sets_clock,
+            jobs_feel=spec.jobs_feel,
             disrupts=dict(spec.disrupts.items()),
         )
 

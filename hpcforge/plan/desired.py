@@ -104,6 +104,7 @@ class Wanted:
     guard: bool = False  # it could lock hpcforge out: reverts by itself unless a new connection confirms it
     shape: Shape = "free"  # together: units wait until every node has the files, as a new munge key needs
     sets_clock: bool = False  # it makes the node's clock right
+    jobs_feel: bool = True  # a job's outcome may depend on it
     disrupts: Mapping[str, Disruption] = field(default_factory=dict)  # by "packages", a kind, "units", "opaque"
 
     def of(self, kind: type[R]) -> tuple[R, ...]:

@@ -23,6 +23,7 @@ from hpcforge.plan.admission import (
 )
 from hpcforge.plan.clocks import ClockOff, clocks_off
 from hpcforge.plan.desired import Desired, Disruption, Unit, Wanted, by_kind
+from hpcforge.plan.felt import felt
 from hpcforge.plan.jobs import SLURM_JOBS, SLURM_WAITING, asks_for, parse_jobs, parse_waiting, too_large
 from hpcforge.plan.observed import Difference, Observed, nothing_there
 from hpcforge.plan.plan import (
@@ -88,6 +89,14 @@ def diff(
     slurm_nodes = parse_slurm_nodes(answers.get(SLURM_NODES, ""))
     going = [one.node for one in leaving if one.worker]
     waiting = parse_waiting(answers.get(SLURM_WAITING, "")) if going else ()
+    removals = {
+        name: gone
+        for name, seen in reachable.items()
+        if name not in refused and (gone := tuple(_removals(desired.nodes[name], seen, scope)))
+    }
+    told = drains(short, judged(workers, slurm_nodes))
+    run_as = cluster.acceptance.run_as if cluster.acceptance else None
+    jobs_feel = felt(desired, [node.name for node in cluster.workers], run_as, changed, removals, told)
     digests = {
         file.digest
         for step in changed
@@ -104,13 +113,9 @@ def diff(
         controller=cluster.slurm.controller,
         declared=workers,
         shortfalls=short,
-        drains=drains(short, judged(workers, slurm_nodes)),
+        drains=told,
         texts={digest: text for digest, text in desired.texts.items() if digest in digests},
-        removals={
-            name: gone
-            for name, seen in reachable.items()
-            if name not in refused and (gone := tuple(_removals(desired.nodes[name], seen, scope)))
-        },
+        removals=removals,
         leaving=tuple(leaving),
         groups={node.name: node.group for node in cluster.nodes if node.name in observed},
         in_service=_in_service(cluster, reachable, slurm_nodes),
@@ -121,6 +126,7 @@ def diff(
         basis={name: seen.basis for name, seen in reachable.items()},
         scheduler="slurm_controller" in desired.roles,
         clocks=clocks,
+        felt=tuple(node.name for node in cluster.nodes if node.name in jobs_feel),
         obstacles=obstacles,
         via=cluster.access.via.name if cluster.access.via and cluster.access.via.is_node else None,
     )

@@ -87,8 +87,8 @@ rollout: {canary: 0}
 acceptance:
   run_as: tests
   tests:
-    allreduce: {nodes: all}
-    train_ddp: {nodes: all}
+    allreduce: {nodes: main}
+    train_ddp: {nodes: main}
 """
 
 
@@ -149,7 +149,7 @@ MUTATIONS = (
     ),
     Mutation("rollout.*", "more caution", "canary: 0", "canary: 1"),
     Mutation("acceptance.run_as", "another user tests", "run_as: tests", "run_as: bob"),
-    Mutation("acceptance.tests.*", "fewer tests", "    train_ddp: {nodes: all}\n", ""),
+    Mutation("acceptance.tests.*", "fewer tests", "    train_ddp: {nodes: main}\n", ""),
 )
 
 NOT_MEASURED: Mapping[str, str] = {

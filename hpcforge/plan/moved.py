@@ -41,6 +41,8 @@ def without(made: Plan, nodes: Collection[str], now: Plan) -> Plan:
         asked_for=now.asked_for,
         too_large=now.too_large,
         drains=now.drains,
+        felt=tuple(node for node in made.felt if node not in gone),
+        smoke=made.smoke if not gone else now.smoke,
         clocks=tuple(one for one in now.clocks if one.node in made.nodes),
         obstacles=tuple(one for one in now.obstacles if one.node in made.nodes),
     )

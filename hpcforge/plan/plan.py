@@ -25,6 +25,7 @@ from hpcforge.plan.desired import (
 )
 from hpcforge.plan.jobs import Waiting
 from hpcforge.plan.resources import AnyResource
+from hpcforge.plan.smoke_runs import SmokeRuns, Verify
 
 Reason = Literal[
     "new node", "input changed", "drifted", "taken back", "check failed", "forced", "reboot pending", "to be noted"
@@ -215,6 +216,9 @@ class Plan:
     scheduler: bool = True  # one of the roles brings Slurm: workers have jobs
     via: str | None = None  # the node that all others are reached through
     clocks: tuple[ClockOff, ...] = ()  # nodes whose clocks are off
+    felt: tuple[str, ...] = ()  # nodes with a change that jobs can feel
+    verify: Verify = "touched"  # what is tested afterwards
+    smoke: SmokeRuns = field(default_factory=SmokeRuns)  # as far as it can be told now
     obstacles: tuple[Obstacle, ...] = ()  # what is in the way on nodes
 
     @property

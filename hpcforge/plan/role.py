@@ -148,6 +148,7 @@ class RoleSpec(GoingSpec):
     on_remove: OnRemove = "stop"
     guard: bool = False
     shape: Shape = "free"
+    jobs_feel: bool = True  # False: no job's outcome depends on it, so a change of it calls for no smoke test
     sets_clock: Expression = "false"  # over `cluster`: whether it makes the node's clock right
     disrupts: Mapping[str, Disruption] = {}  # by "packages", a kind, "units", "opaque"
 

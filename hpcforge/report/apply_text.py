@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from hpcforge.blueprint.hostlist import fold
 from hpcforge.cluster.model import Cluster
 from hpcforge.plan.admission import Shortfall
 from hpcforge.plan.plan import Plan, Stays
-from hpcforge.report.text import duration, one_line, table
+from hpcforge.report.text import duration, table
 from hpcforge.run.admit import Admission
 from hpcforge.run.result import Result
-from hpcforge.verify.verdicts import Verdict, summary_line
 
 _SHOWN_S = 0.05  # what would be 0.0 s says nothing
 
@@ -78,26 +77,6 @@ def _skipped(result: Result) -> dict[str, tuple[str, str]]:
             first = outcomes[skipped[0]]
             found[node] = first.status, ", ".join(skipped) + (f" ({first.detail})" if first.detail else "")
     return found
-
-
-def verdicts_table(
-    verdicts: Sequence[Verdict], age_s: float | None, note: str, away: Container[str] = frozenset()
-) -> str:
-    """A line a smoke test, as `summary_line` puts it, with what to type next under one that did not pass.
-
-    A verdict of before that counts on a node that is `away` now says so.
-    """
-    gone = [name for one in verdicts for name in one.nodes if name in away] if age_s is not None else []
-    since = f"{fold(gone)} was there then, and is away now" if gone else "nothing changed since"
-    lines = [] if age_s is None else [f"verdicts of {duration(age_s)} ago ({since}):"]
-    for verdict in verdicts:
-        counts_on_it = not {*gone}.isdisjoint(verdict.nodes)
-        lines.append(summary_line(verdict) + ("  (of before: not of the cluster as it is)" if counts_on_it else ""))
-        if verdict.next_command:
-            lines.append(f"  next: {verdict.next_command}")
-    if note:
-        lines.append(note)
-    return "".join(f"{one_line(line)}\n" for line in lines)
 
 
 def phases_line(phases: Mapping[str, float], total_s: float) -> str:

@@ -38,9 +38,30 @@ def plan_text(plan: Plan, *, new_files: bool = False) -> str:
         lines.append(f"scheduling  {plan.controller}")
         lines += [f"  ~ {one.action} {one.node}: {one.reason}" for one in plan.drains]
         lines.append("")
+    lines += _smoke(plan)
     lines += _notes(plan)
     lines.append(_summary(plan))
     return "".join(f"{one_line(line)}\n" for line in lines)
+
+
+def _smoke(plan: Plan) -> Iterator[str]:
+    """Which tests follow on which nodes, and what of their sets is not tested."""
+    for run in plan.smoke.runs:
+        tests = ", ".join(run.tests)
+        if run.whole:
+            yield from (f"smoke tests  {fold(run.nodes)}  ({run.why})", f"  ~ {tests} on all of it", "")
+            continue
+        partners = [node for node in run.nodes if node not in run.changed]
+        why = f"{fold(run.changed)} changed" if run.changed else "what jobs need of other nodes changed"
+        beside = f", with {fold(partners)}" if partners and run.changed else ""
+        rest = f"; not on {fold(run.untested)}" if run.untested else ""
+        yield from (f"smoke tests  {fold(run.nodes)}  ({why})", f"  ~ {tests}{beside}{rest}", "")
+    for one in plan.smoke.waiting:
+        held = ", ".join(f"{node}: {job}" for node, job in one.held.items())
+        yield from (f"smoke tests wait  {fold(one.nodes) or 'jobs run'}", f"  ~ {', '.join(one.tests)}: {held}", "")
+    if plan.touched and plan.scheduler and (plan.verify == "none" or not (plan.smoke.runs or plan.felt)):
+        why = "--verify none" if plan.verify == "none" else "jobs feel nothing of this"
+        yield from (f"smoke tests  none  ({why})", "")
 
 
 def _alike(bodies: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:

@@ -13,7 +13,7 @@ from hpcforge.report.text import duration, one_line, plural, table
 from hpcforge.run.history import History, Past
 from hpcforge.run.status import NodeStatus, Status
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 _RESULTS = {
     0: "done",
     1: "error",
@@ -57,8 +57,7 @@ def status_json(found: Status, history: History | None) -> dict[str, Any]:
         "last_run": asdict(found.last) if found.last else None,
         "nodes": {node.name: _node_json(node) for node in found.nodes},
         "leaving": {name: asdict(one) for name, one in found.leaving.items()},
-        "verdicts": [asdict(verdict) for verdict in found.verdicts.verdicts],
-        "verdicts_age_s": found.verdicts_age_s,
+        "verdicts": [asdict(one) for one in found.verdicts.kept],
         "notes": list(found.notes),
     }
     return document | ({"history": asdict(history)} if history else {})
@@ -68,15 +67,26 @@ def _heading(found: Status, now_s: float) -> Iterator[str]:
     nobody = "nobody" if found.away is None else f"unknown: {found.head} gives no answer"
     yield "at work:   " + (found.at_work.sentence() if found.at_work else nobody)
     yield "last run:  " + (_sentence(found.last, now_s) if found.last else "none in the history")
-    if found.verdicts.verdicts and found.verdicts_age_s is not None:
-        away = {node.name for node in found.nodes if node.unreachable is not None}
-        verdicts = found.verdicts.verdicts
-        said = ", ".join(f"{v.test} {v.status.replace('_', ' ')}{_counting_on(away, v.nodes)}" for v in verdicts)
-        yield f"verdicts:  {said} ({duration(found.verdicts_age_s)} ago)"
-    else:
-        yield "verdicts:  none"
+    yield "verdicts:  " + ("; ".join(_verdicts(found, now_s)) or "none")
     if found.leaving:
         yield f"leaving:   {fold(tuple(found.leaving))} (no longer in the blueprint: removed by the next apply)"
+
+
+def _verdicts(found: Status, now_s: float) -> Iterator[str]:
+    """Tests with the same past together: when their node set was tested, and what of it since."""
+    away = {node.name for node in found.nodes if node.unreachable is not None}
+    sets = Counter(one.verdict.test for one in found.verdicts.kept)
+    told: dict[str, list[str]] = {}
+    for one in found.verdicts.kept:
+        where = f" on {fold(one.last.nodes)}" if sets[one.verdict.test] > 1 or one.part is not None else ""
+        ago = f"{duration(max(0.0, now_s - one.last_s))} ago"
+        if one.part is not None:
+            ago += f", the whole {duration(max(0.0, now_s - one.time_s))} ago"
+        if one.changed or not one.served:
+            ago += f"; not tested since a change{f' of {fold(one.changed)}' if one.changed else ''}"
+        said = f"{one.verdict.test} {one.last.status.replace('_', ' ')}{where}{_counting_on(away, one.verdict.nodes)}"
+        told.setdefault(ago, []).append(said)
+    return (f"{', '.join(said)} ({ago})" for ago, said in told.items())
 
 
 def _counting_on(away: Collection[str], nodes: Collection[str]) -> str:

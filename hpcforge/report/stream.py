@@ -1,6 +1,6 @@
 """What happens in an apply, to people on stderr and, if asked for, as JSON lines on stdout.
 
-Each line is an object with `schema_version` (2), `event` and `time_s` (seconds since 1970), and more by event:
+Each line is an object with `schema_version` (3), `event` and `time_s` (seconds since 1970), and more by event:
 
     plan      the plan, as `plan --json` gives it, and `moved`: nodes it does not hold for any more, and why
     phase     `name`, `state`: begun or ended, `wall_s` when ended
@@ -9,7 +9,8 @@ Each line is an object with `schema_version` (2), `event` and `time_s` (seconds 
     draining  `node`, `detail`: jobs that are waited for
     restarting  `node`, `detail`: what becomes of its restart
     settled   `node`, `role`, `status`: done, failed, skipped, unreachable, interrupted or deferred; `detail`
-    result    the last: `exit`, `result`, `admission`, `verdicts`, `verdicts_age_s`, `note`, `error`, `moved`
+    result    the last: `exit`, `result`, `admission`, `error`, `moved`; `tests`: `reached` (each a `run` and its
+              `verdict`), `waiting` (for users' jobs), `recorded` (what is known of each node set), `note`
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from hpcforge.report.plan_text import plan_text
 from hpcforge.report.progress import Progress
 from hpcforge.run.apply import Applied
 
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 _OF_NODES = ("changed", "progress", "warning", "remains", "failed", "skipped", "draining", "restarting", "settled")
 
 

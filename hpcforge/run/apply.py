@@ -2,63 +2,40 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Collection, Mapping
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol
 
 from hpcforge.cluster.model import Cluster
-from hpcforge.engines.tasks import Engine, Event
+from hpcforge.engines.tasks import Engine
 from hpcforge.plan.observed import Observed
 from hpcforge.plan.plan import Plan
 from hpcforge.run.admit import Admission, admit
 from hpcforge.run.head import EngineHead, owner
 from hpcforge.run.lease import Lease
+from hpcforge.run.listener import Listener
 from hpcforge.run.observe import UNREACHABLE
 from hpcforge.run.result import Result
 from hpcforge.run.run import Run
+from hpcforge.run.testing import Verified, after, run_tests
 from hpcforge.run.verdict_store import store_verdicts
 from hpcforge.run.walk import walk
 from hpcforge.run.wheels import fetch
 from hpcforge.verify.jobs import StoppedError
-from hpcforge.verify.verdicts import VERDICTS_PATH, Verdict, load
-from hpcforge.verify.verify import verify
+from hpcforge.verify.kept import VERDICTS_PATH, Recorded, load
 
 # A slurmd registers within seconds of its own start; after slurmctld's, within one ping of it (SlurmdTimeout / 3).
 _SETTLE_S = 45.0
 
 
-class Listener(Protocol):
-    """Who is told what goes on."""
-
-    def say(self, text: str) -> None:
-        """Something worth a line."""
-
-    def detail(self, text: str) -> None:
-        """What is being done just now."""
-
-    def nodes(self, names: Collection[str]) -> None:
-        """Which nodes are about to be worked on."""
-
-    def event(self, event: Event) -> None:
-        """An engine's event, or one of the walk's."""
-
-    def phase(self, name: str) -> AbstractContextManager[None]:
-        """Time what happens inside, under a name."""
-
-
 @dataclass(frozen=True)
 class Applied:
-    """What an apply came to. `verdicts_age_s` is None where the tests ran just now."""
+    """What an apply came to."""
 
     result: Result
-    admission: Admission | None
-    verdicts: tuple[Verdict, ...]
-    verdicts_age_s: float | None
-    note: str  # why there are no verdicts, or what became of them
-    error: str | None
+    admission: Admission | None = None
+    tests: Verified = field(default_factory=Verified)
+    error: str | None = None
     moved: Mapping[str, str] = field(default_factory=dict)  # nodes for which the plan did not hold any more, and why
 
 
@@ -74,65 +51,58 @@ def apply_plan(
     stop: Callable[[], bool],
     run: Run,
 ) -> Applied:
-    """Run the plan, admit workers, and verify if anything changed; else bring back the last verdicts.
+    """Run the plan, admit workers, and verify what changed or was not verified yet.
 
     `head` is the controller's answer. Where no role brings a scheduler, nothing is admitted or verified.
     """
     _fetch_artifacts(engine, plan, artifacts, cluster, listener)
+    recorded = _recorded(engine, cluster, plan, head, listener)
     listener.nodes([*plan.touched, *(one.node for one in plan.leaving)])
     with listener.phase("configure"):
         result = walk(plan, secrets, engine, listener.event, stop, run)
-    if result.interrupted:
-        return Applied(result, None, (), None, "interrupted before verification", None)
-    if not plan.scheduler:
-        return Applied(result, None, (), None, "not verified: none of these roles brings a scheduler", None)
     controller = cluster.slurm.controller
-    if controller in result.lost:
-        return Applied(result, None, (), None, f"not verified: {controller} is unreachable", None)
     configured = result.outcomes.get(controller, {}).get("slurm_controller")
-    if configured is not None and configured.status != "done":
-        return Applied(result, None, (), None, f"not verified: slurm_controller on {controller} is not done", None)
+    why_not = None
+    if result.interrupted:
+        why_not = "interrupted before verification"
+    elif not plan.scheduler:
+        why_not = "not verified: none of these roles brings a scheduler"
+    elif controller in result.lost:
+        why_not = f"not verified: {controller} is unreachable"
+    elif configured is not None and configured.status != "done":
+        why_not = f"not verified: slurm_controller on {controller} is not done"
+    if why_not is not None:
+        return Applied(result, tests=Verified(recorded=recorded, note=why_not))
     facts = {name: seen.facts for name, seen in observed.items() if seen.facts} | result.facts
     with listener.phase("admit"):
         at_hand = {name: f for name, f in facts.items() if name not in result.lost}
         unwell = {*result.failed(), *result.lost}
         admission = admit(engine, plan, at_hand, _SETTLE_S if plan.pending else 0.0, unwell)
     if admission.error:
-        return Applied(result, admission, (), None, f"not verified: Slurm: {admission.error}", admission.error)
-    if not (plan.pending or admission.ordered):
-        text = head.reads.get(VERDICTS_PATH)
-        last = load(text) if text is not None else None
-        if last is not None and last.problem:
-            listener.say(f"the last verdicts cannot be read ({last.problem}): testing again")
-        elif last is not None and last.time_s is not None:
-            age_s = max(0.0, time.time() - last.time_s)
-            return Applied(result, admission, last.verdicts, age_s, "", None)
+        note = f"not verified: Slurm: {admission.error}"
+        return Applied(result, admission, Verified(recorded=recorded, note=note), admission.error)
+    resumed = [one.node for one in admission.ordered if one.action == "resume"]
+    recorded = after(cluster, recorded, resumed)
+    head_of_tests = EngineHead(engine, controller, owner(run), stop)
     try:
-        verdicts, note = run_tests(engine, cluster, left_out(result, admission), listener, run, stop)
+        tests = run_tests(engine, head_of_tests, cluster, recorded, plan.verify, left_out(result, admission), listener)
     except StoppedError:
         result.interrupted = True
-        return Applied(result, admission, (), None, "interrupted while it was verified", None)
-    return Applied(result, admission, verdicts, None, note, None)
+        tests = Verified(recorded=recorded, note="interrupted while it was verified")
+    return Applied(result, admission, tests)
 
 
-def run_tests(
-    engine: Engine, cluster: Cluster, out: Mapping[str, str], listener: Listener, run: Run, stop: Callable[[], bool]
-) -> tuple[tuple[Verdict, ...], str]:
-    """Verify on all workers but those left `out`, and keep the verdicts on the head.
-
-    Raises:
-        StoppedError: `stop()` turned true, and the test's job has been cancelled.
-    """
-    if cluster.acceptance is None:
-        return (), "not verified: the blueprint has no acceptance section"
-    controller = cluster.slurm.controller
-    if out.get(controller, "").startswith(UNREACHABLE):
-        return (), f"not verified: {controller} is {out[controller]}"
-    head = EngineHead(engine, controller, owner(run), stop)
-    with listener.phase("verify"):
-        verdicts = verify(cluster, head, out, lambda test, text: listener.say(f"{test}: {text}"))
-        problem = store_verdicts(engine, controller, verdicts, time.time())
-    return verdicts, f"the verdicts could not be kept on the head: {problem}" if problem else ""
+def _recorded(engine: Engine, cluster: Cluster, plan: Plan, head: Observed, listener: Listener) -> Recorded:
+    """The last verdicts, less what the plan is about to change: written down first, should the run be cut off."""
+    before = load(head.reads.get(VERDICTS_PATH))
+    if before.problem:
+        listener.say(f"the last verdicts cannot be read ({before.problem}): testing again")
+    recorded = after(cluster, before, plan.felt)
+    if recorded != before:
+        problem = store_verdicts(engine, cluster.slurm.controller, recorded)
+        if problem:
+            listener.say(f"what is to be tested again could not be written down on the head: {problem}")
+    return recorded
 
 
 def left_out(result: Result, admission: Admission) -> dict[str, str]:

@@ -113,7 +113,7 @@ def past(
         exit=exit_code,
         nodes={name: _node(name, result) for name in dict.fromkeys(names)},
         left=tuple(left),
-        verdicts={verdict.test: verdict.status for verdict in verdicts},
+        verdicts={one.test: one.status for one in sorted(verdicts, key=lambda one: not one.passed)},  # the worst counts
     )
 
 

@@ -18,7 +18,7 @@ from hpcforge.plan.jobs import SLURM_JOBS, SLURM_JOBS_COMMAND, SLURM_WAITING, SL
 from hpcforge.plan.observed import Observed
 from hpcforge.plan.roster import PATH as ROSTER_PATH
 from hpcforge.run import leftover
-from hpcforge.verify.verdicts import VERDICTS_PATH
+from hpcforge.verify.kept import VERDICTS_PATH
 
 UNREACHABLE = "unreachable: "  # how a reason begins where hpcforge could not get in
 _TIMEOUT_S = 120.0
@@ -77,14 +77,18 @@ def _ask(engine: Engine, requests: Mapping[str, Mapping[str, Any]]) -> dict[str,
     return seen
 
 
-def find_usable(engine: Engine, cluster: Cluster) -> dict[str, str]:
-    """Workers that jobs cannot use just now, and why: hpcforge cannot reach them, or Slurm does not schedule there."""
+def find_usable(engine: Engine, cluster: Cluster) -> tuple[dict[str, str], Observed]:
+    """Workers that jobs cannot use just now, and why: hpcforge cannot reach them, or Slurm does not schedule there.
+
+    With them the controller's answer.
+    """
     nodes = [node.name for node in cluster.nodes]
     seen = observe(engine, cluster, Desired((), dict.fromkeys(nodes, ()), {}), nodes)
-    states = not_scheduled(parse_slurm_nodes(seen[cluster.slurm.controller].answers.get(SLURM_NODES, "")))
+    head = seen[cluster.slurm.controller]
+    states = not_scheduled(parse_slurm_nodes(head.answers.get(SLURM_NODES, "")))
     out = {worker.name: states[worker.name] for worker in cluster.workers if worker.name in states}
     lost = {name: UNREACHABLE + one.unreachable for name, one in seen.items() if one.unreachable is not None}
-    return out | lost
+    return out | lost, head
 
 
 def _request(cluster: Cluster, desired: Desired, name: str) -> dict[str, object]:

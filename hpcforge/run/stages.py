@@ -7,31 +7,105 @@ import dataclasses
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from hpcforge.engines.tasks import Ansible, Bootstrap, Deploy, Program, Task
 from hpcforge.kinds.files import File
-from hpcforge.plan.desired import Opaque, by_kind
+from hpcforge.plan import desired
+from hpcforge.plan.desired import by_kind
 from hpcforge.plan.plan import Change, Leaving, Plan, Removal, ResourceChange, UnitChange
 from hpcforge.run.run import Run
 
 _PREPARE_TIMEOUT_S = 3600.0  # packages from a slow mirror
 _FINISH_TIMEOUT_S = 900.0
 _OPAQUE_TIMEOUT_S = 3600.0
-# names of stages that a walk knows
-FILES, REMOVAL, CONFIRMATION, REBOOT = "packages and files", "removal", "confirmation", "reboot"
 
 
 @dataclass(frozen=True)
 class Stage:
-    """One task for one node, for these roles; not before every one of `after` (node, role) is done."""
+    """One task for one node, for these roles; not before every one of `after` (node, role) is done.
 
-    name: str  # "first contact", "packages and files", "units and checks", "removal", "reboot", or the opaque role's
+    What a walk has to know of a kind of stage is said by its class.
+    """
+
     roles: tuple[str, ...]
     after: tuple[tuple[str, str], ...]
     task: Task
     completes: tuple[str, ...]  # the roles that are done when it is
     barrier: tuple[str, ...] = ()  # roles that no node finishes before all nodes have their files
+
+    brings_files: ClassVar[bool] = False
+    restarts: ClassVar[bool] = False  # the node: nothing on it outlives that, and its task is only what tells it
+    confirms: ClassVar[bool] = False  # what was just done well, or the node undoes it: so it is never left out
+
+    @property
+    def name(self) -> str:
+        """As people are told."""
+        raise NotImplementedError
+
+    def label(self, role: str) -> str:
+        """How a role that the node program names is called among the node's roles."""
+        return role
+
+    def lost(self, error: str) -> str | None:  # noqa: ARG002
+        """Why its roles have failed where the node cannot be reached; None: they may go on once it can."""
+        return None
+
+
+class FirstContact(Stage):
+    """Python 3, where it is missing."""
+
+    name = "first contact"
+
+
+class Files(Stage):
+    """All that precedes units."""
+
+    name = "packages and files"
+    brings_files = True
+
+
+class Finish(Stage):
+    """Units and checks."""
+
+    name = "units and checks"
+
+
+class Opaque(Stage):
+    """A role's own code, or that it was run."""
+
+    @property
+    def name(self) -> str:
+        """That of the role."""
+        return self.roles[0]
+
+
+class TakenAway(Stage):
+    """What is no longer wanted."""
+
+    name = "removal"
+
+    def label(self, role: str) -> str:
+        """Beside the role itself, which may stay with less."""
+        return removed(role)
+
+
+class Confirmation(Stage):
+    """A new connection, over which the node is told that what it guards may stay."""
+
+    name = "confirmation"
+    confirms = True
+
+    def lost(self, error: str) -> str | None:
+        """That no connection can be made is what a guard is for."""
+        return f"no new connection could be made after it, so the node puts the old files back by itself: {error}"
+
+
+class Restart(Stage):
+    """The node, which has to be asked from outside what became of it: see `hpcforge.run.reboot`."""
+
+    name = "reboot"
+    restarts = True
 
 
 def stages(plan: Plan, node: str, secrets: Mapping[str, bytes], run: Run) -> tuple[Stage, ...]:
@@ -44,7 +118,7 @@ def stages(plan: Plan, node: str, secrets: Mapping[str, bytes], run: Run) -> tup
         found.append(_removal(node, free, leave=False))
     if node in plan.first_contact:
         task = Bootstrap(f"bootstrap:{node}", node, _PREPARE_TIMEOUT_S)
-        found.append(Stage("first contact", tuple(changes), (), task, ()))
+        found.append(FirstContact(tuple(changes), (), task, ()))
     prepare = _prepare(plan, node, changes, secrets)
     if prepare is not None:
         found.append(prepare)
@@ -75,7 +149,7 @@ def _numbered(stage: Stage, run: Run) -> Stage:
     if not isinstance(task, Program):
         return stage
     request = {**task.request, "run": run.request()}
-    if stage.name != REBOOT:  # which nothing on the node outlives
+    if not stage.restarts:
         request["task"] = f"{run.id}.{task.id}"
     return dataclasses.replace(stage, task=dataclasses.replace(task, request=request))
 
@@ -84,7 +158,7 @@ def _removal(node: str, removals: Sequence[Removal], *, leave: bool) -> Stage:
     work = [_less(one) for one in removals]
     request = {"verb": "converge", "phase": "remove", "work": work, "leave": leave}
     roles = tuple(removed(one.role) for one in removals) or (LEAVING,)
-    return Stage(REMOVAL, roles, (), Program(f"remove:{node}", node, request, _FINISH_TIMEOUT_S), roles)
+    return TakenAway(roles, (), Program(f"remove:{node}", node, request, _FINISH_TIMEOUT_S), roles)
 
 
 def _less(one: Removal) -> dict[str, Any]:
@@ -98,7 +172,7 @@ def _guarded_removal(node: str, removal: Removal, run: Run, revert_s: float) -> 
     work = [{**_less(removal), "guard": guard}]
     request = {"verb": "converge", "phase": "remove", "work": work, "leave": False}
     task = Program(f"remove:{removal.role}:{node}", node, request, _FINISH_TIMEOUT_S)
-    yield Stage(REMOVAL, roles, ((node, removal.role),), task, () if File.kind in removal.owns.resources else roles)
+    yield TakenAway(roles, ((node, removal.role),), task, () if File.kind in removal.owns.resources else roles)
     if File.kind in removal.owns.resources:
         yield _confirmation(node, roles, str(guard["id"]), f"{removal.role}:removed")
 
@@ -107,7 +181,7 @@ def _confirmation(node: str, roles: tuple[str, ...], guard: str, what: str) -> S
     """A new connection, over which the node is told that what it guards may stay."""
     request = {"verb": "confirm", "guard": guard}
     task = Program(f"confirm:{what}:{node}", node, request, 30.0, aside=True, fresh=True)
-    return Stage(CONFIRMATION, roles, (), task, roles)
+    return Confirmation(roles, (), task, roles)
 
 
 LEAVING = "leaving"  # stands among a node's roles where it owns nothing and still has to be left
@@ -134,7 +208,7 @@ def _prepare(plan: Plan, node: str, changes: Mapping[str, Change], secrets: Mapp
     ]
     request = {"verb": "converge", "phase": "prepare", "work": work, "restarts": restarts}
     task = Program(f"prepare:{node}", node, request, _PREPARE_TIMEOUT_S)
-    return Stage(FILES, tuple(str(one["role"]) for one in work), (), task, ())
+    return Files(tuple(str(one["role"]) for one in work), (), task, ())
 
 
 def _now(change: Change) -> list[ResourceChange]:
@@ -237,13 +311,13 @@ def _finish(
 def _reboot(node: str, roles: Collection[str], after: tuple[tuple[str, str], ...]) -> Stage:
     """The task is what tells the node; `hpcforge.run.reboot` asks what else there is to know."""
     task = Program(f"reboot:{node}", node, {"verb": "reboot"}, _FINISH_TIMEOUT_S)
-    return Stage(REBOOT, tuple(roles), after, task, ())
+    return Restart(tuple(roles), after, task, ())
 
 
 def _opaque(
     node: str,
     role: str,
-    opaque: Opaque,
+    opaque: desired.Opaque,
     after: tuple[tuple[str, str], ...],
     changes: Mapping[str, Change],
     reboot: Collection[str],
@@ -253,12 +327,10 @@ def _opaque(
         yield _finish_stage(node, roles, after, changes, units=True, checks=False)
     kind = Deploy if opaque.engine == "pyinfra" else Ansible
     task = kind(f"opaque:{role}:{node}", node, Path(opaque.source), dict(opaque.inputs), _OPAQUE_TIMEOUT_S)
-    yield Stage(role, roles, after, task, ())
+    yield Opaque(roles, after, task, ())
     record = {"verb": "record", "role": role, "digest": opaque.digest, "reboot": "opaque" in changes[role].reboot}
     last = not changes[role].checks and not reboot
-    yield Stage(
-        role, roles, (), Program(f"record:{role}:{node}", node, record, _FINISH_TIMEOUT_S), roles if last else ()
-    )
+    yield Opaque(roles, (), Program(f"record:{role}:{node}", node, record, _FINISH_TIMEOUT_S), roles if last else ())
     if reboot:
         yield _reboot(node, reboot, ())
     if not last:
@@ -287,7 +359,7 @@ def _guarded(
     if files:
         request = {"verb": "converge", "phase": "prepare", "work": [work], "restarts": []}
         task = Program(f"guarded:{role}:{node}", node, request, _FINISH_TIMEOUT_S)
-        yield Stage(FILES, (role,), after, task, ())
+        yield Files((role,), after, task, ())
     finish = _finish_stage(
         node, (role,), after, changes, units=True, checks=True, guard=work["guard"] if files else None
     )
@@ -321,7 +393,7 @@ def _finish_stage(
     ]
     request = {"verb": "converge", "phase": "finish", "work": work}
     task = Program(f"finish:{roles[0]}:{'units' if units else 'checks'}:{node}", node, request, _FINISH_TIMEOUT_S)
-    return Stage("units and checks", roles, after, task, roles if checks else ())
+    return Finish(roles, after, task, roles if checks else ())
 
 
 def _units(change: Change, *, act: bool, restarted: bool) -> list[dict[str, Any]]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -16,7 +15,7 @@ from hpcforge.plan.roster import Enrolled, Roster, leaving
 from hpcforge.run.history import History, Past, last_changed, read_log
 from hpcforge.run.lease import Holder, ended, look
 from hpcforge.run.observe import observe
-from hpcforge.verify.verdicts import VERDICTS_PATH, Recorded, load
+from hpcforge.verify.kept import VERDICTS_PATH, Recorded, load
 
 
 @dataclass(frozen=True)
@@ -43,7 +42,6 @@ class Status:
     at_work: Holder | None
     history: History
     verdicts: Recorded
-    verdicts_age_s: float | None
     notes: tuple[str, ...] = field(default=())  # what could not be read, and what is shown instead
 
     @property
@@ -58,7 +56,7 @@ def status(engine: Engine, cluster: Cluster, last: int) -> Status:
     seen = observe(engine, cluster, Desired((), dict.fromkeys(names, ()), {}), names)
     head = cluster.slurm.controller
     history, roster, away = read_log(engine, head, cluster.name, last)
-    recorded = load(text) if (text := seen[head].reads.get(VERDICTS_PATH)) is not None else Recorded()
+    recorded = load(seen[head].reads.get(VERDICTS_PATH))
     slurm = parse_slurm_nodes(seen[head].answers.get(SLURM_NODES, ""))
     changed = last_changed(history)
     holder = look(engine, head) if away is None else None
@@ -72,7 +70,6 @@ def status(engine: Engine, cluster: Cluster, last: int) -> Status:
         at_work=None if dead else holder,
         history=history,
         verdicts=recorded,
-        verdicts_age_s=None if recorded.time_s is None else max(0.0, time.time() - recorded.time_s),
         notes=(
             *(_notes(head, away, history, roster, recorded)),
             *([f"{dead.sentence()}: that process has ended on this machine, and the run was cut off"] if dead else []),

@@ -17,7 +17,7 @@ from hpcforge.run.needs import Needs
 from hpcforge.run.reboot import Reboot
 from hpcforge.run.result import Outcome, Result
 from hpcforge.run.run import Run
-from hpcforge.run.stages import CONFIRMATION, FILES, REBOOT, REMOVAL, Stage, leaving_stages, removed, stages
+from hpcforge.run.stages import Stage, leaving_stages, stages
 from hpcforge.run.turns import Ended, Turns
 
 _WAIT_S = 0.5
@@ -140,7 +140,7 @@ class _Walker:
         self.result.interrupted = True
         for node in self.nodes.values():
             for stage in list(node.queue):
-                if stage.name != CONFIRMATION:  # or the node would undo what has just been done well
+                if not stage.confirms:
                     self._settle_all(node.name, stage.roles, Outcome("interrupted"))
                     node.queue.remove(stage)
 
@@ -173,7 +173,7 @@ class _Walker:
         for node in tuple(self.open.values()):
             self._note(node)
             for stage in (*([node.running] if node.running else ()), *node.queue):
-                for role in stage.roles if stage.name == FILES else ():
+                for role in stage.roles if stage.brings_files else ():
                     if role in self.together:
                         self.lacking.setdefault(role, []).append(node.name)
 
@@ -190,7 +190,7 @@ class _Walker:
     def _start(self, node: _Node, stage: Stage) -> None:
         node.running, node.errors = stage, {}
         self.listen(Event(node.name, stage.task.id, "stage", {"name": stage.name, "roles": list(stage.roles)}))
-        if stage.name != REBOOT:
+        if not stage.restarts:
             self.engine.start(stage.task)
             return
         assert isinstance(stage.task, Program)
@@ -226,15 +226,15 @@ class _Walker:
         """
         hubs = [self.nodes[name] for name in (self.plan.controller, self.plan.via) if name in self.nodes]
         restarts = any(hub.reboot for hub in hubs if hub is not node)
-        if stage is not None and stage.name == CONFIRMATION:
+        if stage is not None and stage.confirms:
             return restarts
-        if node in hubs and stage is not None and stage.name == REBOOT:
+        if node in hubs and stage is not None and stage.restarts:
             return any(map(_at_work, (other for other in self.nodes.values() if other is not node)))
         return restarts or any(self._about_to_restart(hub) for hub in hubs if hub is not node)
 
     def _about_to_restart(self, hub: _Node) -> bool:
         next_ = hub.queue[0] if hub.begun and hub.running is None and hub.queue else None
-        return next_ is not None and next_.name == REBOOT and not self._waits(hub, next_)
+        return next_ is not None and next_.restarts and not self._waits(hub, next_)
 
     def _begin(self, node: _Node) -> bool:
         """Let a node begin if it is its turn and no job is in the way; True if it was settled that it will not."""
@@ -315,7 +315,7 @@ class _Walker:
             if event.data.get("kind") == "busy":
                 self.result.busy[node.name] = str(event.data.get("error"))
             named = event.data.get("name") or ""
-            role = self._label(node.running, event.data)
+            role = node.running.label(str(event.data.get("role")))
             node.errors[role] = f"{named}: {event.data.get('error')}".removeprefix(": ")
         elif event.kind == "changed":
             self.result.changed[node.name] = self.result.changed.get(node.name, 0) + 1
@@ -329,18 +329,12 @@ class _Walker:
         elif event.kind == "result":
             self._end_stage(node, event.data)
 
-    @staticmethod
-    def _label(stage: Stage, data: Mapping[str, Any]) -> str:
-        """How the role that an event names is called among the node's roles."""
-        role = str(data.get("role"))
-        return removed(role) if stage.name == REMOVAL else role
-
     def _end_stage(self, node: _Node, data: Mapping[str, Any]) -> None:
         stage, node.running = node.running, None
         assert stage is not None
         error = str(data.get("error") or "")
-        if data.get("unreachable") and stage.name == CONFIRMATION:
-            why = f"no new connection could be made after it, so the node puts the old files back by itself: {error}"
+        why = stage.lost(error) if data.get("unreachable") else None
+        if why is not None:
             self._settle_all(node.name, stage.roles, Outcome("failed", why))
             self._end(node, Outcome("skipped", f"{stage.roles[0]} failed"))
             return
@@ -391,7 +385,7 @@ class _Walker:
 
 def _at_work(node: _Node) -> bool:
     """True while something goes on there that its controller, or the way to it, must not go away under."""
-    confirms = bool(node.queue) and node.queue[0].name == CONFIRMATION
+    confirms = bool(node.queue) and node.queue[0].confirms
     return node.running is not None or confirms or (node.drain is not None and node.drain.asking)
 
 

@@ -9,18 +9,18 @@ and brings standard output back. All of it is pure: it depends on the cluster al
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
+from hpcforge.blueprint.acceptance_checks import asked_min
 from hpcforge.blueprint.hostlist import fold
+from hpcforge.blueprint.values import limit_s
 from hpcforge.cluster.model import Cluster, Node, Partition, SmokeTest
 from hpcforge.verify.owner import POLL_S, SILENT_S, Owner
 
 SMOKE_TESTS = "/opt/hpcforge/smoke_tests"
 PATH = "/usr/local/bin:/usr/bin:/bin"
-MARGIN_S = 60  # the allocation outlives the step's time limit by this, so that Slurm never ends a step before we do
 GRACE_S = 60  # once one node's torchrun has ended, the others have this long to say what they saw
 MEMORY_MIB = {False: 2048, True: 16384}  # a rank's share, without and with real GPUs; torch alone needs about 300
 
@@ -84,8 +84,8 @@ def partition_for(cluster: Cluster, names: Sequence[str], time_limit_s: int) -> 
     holding = [one for one in cluster.slurm.partitions if set(names) <= set(one.nodes)]
     if not holding:
         raise NotLaunchableError(f"no partition in slurm.partitions holds all of {fold(names)}")
-    minutes = _asked_min(time_limit_s)
-    fitting = [one for one in holding if minutes * 60 <= _limit_s(one.max_time)]
+    minutes = asked_min(time_limit_s)
+    fitting = [one for one in holding if minutes * 60 <= limit_s(one.max_time)]
     if not fitting:
         limits = ", ".join(f"{one.name} has max_time {one.max_time}" for one in holding)
         raise NotLaunchableError(
@@ -99,19 +99,23 @@ def launch(
     tests: Sequence[SmokeTest],
     names: Sequence[str],
     arguments: Mapping[str, Sequence[str]] | None = None,
+    *,
+    part: bool = False,
 ) -> Launch:
     """How tests of the same nodes are run on the named ones, which are some or all of theirs.
 
     The first tests, that is: as many as one job of the partition has time for, and at least one.
     Every node gets as many ranks as the node with the fewest GPUs has GPUs (at least one), and a like share of memory
-    within what Slurm has to give. `arguments` are further ones of test programs, by test. Raises NotLaunchableError.
+    within what Slurm has to give. Of a `part` of a node set, one rank a node is enough where GPUs are fake or there are
+    none: a second one would use the same cores. `arguments` are further ones of test programs, by test.
+    Raises NotLaunchableError.
     """
     nodes = tuple(cluster.by_name[name] for name in names)
     if cluster.pytorch is None or cluster.acceptance is None:
         raise NotLaunchableError("smoke tests need software.frameworks.pytorch and an acceptance section")
     gpus = min(node.gpus.count if node.gpus else 0 for node in nodes)
     real = gpus > 0 and not any(node.gpus and node.gpus.fake for node in nodes)
-    ranks = max(1, gpus)
+    ranks = max(1, gpus) if real or not part else 1
     memory = min(cluster.job_memory_mib(node) for node in nodes)
     packaged = cluster.pytorch.build == "distribution"
     partition = partition_for(cluster, names, tests[0].time_limit_s)
@@ -134,17 +138,8 @@ def launch(
 def _in_time(turns: Sequence[Turn], partition: Partition) -> tuple[Turn, ...]:
     """The first of the turns, as far as a job of the partition may last: Slurm refuses a longer one."""
     ends_s = accumulate(turn.time_limit_s for turn in turns)
-    fit = sum(_asked_min(end_s) * 60 <= _limit_s(partition.max_time) for end_s in ends_s)
+    fit = sum(asked_min(end_s) * 60 <= limit_s(partition.max_time) for end_s in ends_s)
     return tuple(turns[:fit])
-
-
-def _limit_s(max_time: str) -> float:
-    """A partition's time limit: [days-]hours:minutes:seconds, or INFINITE (slurm.conf(5), MaxTime)."""
-    if max_time == "INFINITE":
-        return math.inf
-    days, _, clock = max_time.rpartition("-")
-    hours, minutes, seconds = map(int, clock.split(":"))
-    return ((int(days or 0) * 24 + hours) * 60 + minutes) * 60 + seconds
 
 
 # Only an answer that is the same counts as silence: one that does not come says nothing of the owner. Slurm's limit
@@ -174,7 +169,7 @@ def sbatch(job: Launch, owner: Owner) -> list[str]:
         f"--nodelist={job.nodelist}",
         "--exclusive",
         *_shares(job),
-        f"--time={_asked_min(job.time_limit_s)}",
+        f"--time={asked_min(job.time_limit_s)}",
         "--no-requeue",
         "--chdir=/",  # the user's home need not be there
         "--output=/dev/null",
@@ -290,7 +285,7 @@ def _environment(job: Launch) -> dict[str, str]:
         "PATH": PATH,
         "HOME": "/nonexistent",  # torch looks there for caches and writes none; nobody but root could make it
         "LANG": "C.UTF-8",
-        "OMP_NUM_THREADS": str(max(1, job.cpus_per_node // job.ranks_per_node)),
+        "OMP_NUM_THREADS": str(max(1, job.cpus_per_node // max(job.ranks_per_node, job.gpus_per_node))),
         # Only what root installed is imported: nothing from a home, nothing from wherever the program was started.
         # Python before 3.11 knows no safe path; there it is that of the program, and /, where Slurm starts it.
         "PYTHONNOUSERSITE": "1",
@@ -300,8 +295,3 @@ def _environment(job: Launch) -> dict[str, str]:
         "PYTHONWARNINGS": "ignore:Failed to initialize NumPy",  # the smoke tests do not use it
         **({} if job.libuv else {"USE_LIBUV": "0"}),  # heard by the ranks, not by the launcher
     }
-
-
-def _asked_min(time_limit_s: int) -> int:
-    """Minutes that Slurm is asked for: it knows no seconds here."""
-    return math.ceil((time_limit_s + MARGIN_S) / 60)

@@ -1,22 +1,13 @@
-"""What a smoke test says of the cluster, and the form in which the last verdicts are kept on the head."""
+"""What a smoke test says of the cluster."""
 
 from __future__ import annotations
 
-import dataclasses
-import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from pydantic import TypeAdapter, ValidationError
-
 from hpcforge.blueprint import values as v
 from hpcforge.blueprint.hostlist import fold
-
-SCHEMA_VERSION = 1
-VERDICTS_PATH = "/var/lib/hpcforge/verdicts.json"  # on the head
-
-_LAST_S = 1e11  # since 1970: the year 5138
 
 Status = Literal[
     "passed",
@@ -46,49 +37,12 @@ class Verdict:
     torch_build: str | None = None  # "2.13.0+cpu from wheel": the one that really ran
     seconds: float = 0.0  # from submission to the end; the first of a launch has the start-up, others their own alone
     next_command: str | None = None  # what to type on the head to learn more
+    waits_for: tuple[str, ...] = ()  # why nothing is amiss though it is pending: "job 20, ada's train on w[01-02]"
 
     @property
     def passed(self) -> bool:
         """True only for a test that ran and was right."""
         return self.status == "passed"
-
-
-@dataclass(frozen=True)
-class Recorded:
-    """Verdicts as they were kept, with the time they were reached. `problem` says why there are none to be read."""
-
-    verdicts: tuple[Verdict, ...] = ()
-    time_s: float | None = None  # seconds since 1970, UTC
-    problem: str | None = None
-
-
-_VERDICTS = TypeAdapter(tuple[Verdict, ...])
-
-
-def dump(verdicts: Iterable[Verdict], time_s: float) -> str:
-    """Verdicts as JSON text to keep; `time_s` is when they were reached, in seconds since 1970."""
-    kept = [dataclasses.asdict(verdict) for verdict in verdicts]
-    return json.dumps({"schema_version": SCHEMA_VERSION, "time_s": time_s, "verdicts": kept}, indent=1) + "\n"
-
-
-def load(text: str) -> Recorded:
-    """Read what `dump` wrote. Text that cannot be read gives no verdicts and a `problem`, never an exception."""
-    try:
-        document = json.loads(text)
-        version, time_s = document["schema_version"], float(document["time_s"])
-        if version != SCHEMA_VERSION:
-            return Recorded(problem=f"written by another version of hpcforge (schema {version!r:.20})")
-        if not 0 <= time_s <= _LAST_S:
-            return Recorded(problem=f"damaged: its time is {time_s:g}")
-        verdicts = _VERDICTS.validate_python(document["verdicts"])
-        for one in verdicts:
-            summary_line(one)  # measurements are free in form: those that cannot be told are found here
-        return Recorded(verdicts, time_s)
-    except ValidationError as error:
-        first = error.errors()[0]
-        return Recorded(problem=f"damaged: {'.'.join(str(part) for part in first['loc'])}: {first['msg']}")
-    except (ValueError, TypeError, KeyError, OverflowError, RecursionError) as error:
-        return Recorded(problem=f"damaged: {type(error).__name__}: {error}")
 
 
 def summary_line(verdict: Verdict) -> str:

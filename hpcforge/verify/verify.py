@@ -28,27 +28,32 @@ def verify(
     nodes_left_out: Mapping[str, str],
     progress: Progress,
     *,
+    tests: Sequence[SmokeTest] | None = None,
+    part: bool = False,
     pending_s: float = PENDING_S,
     extra_args: Mapping[str, Sequence[str]] | None = None,
 ) -> tuple[Verdict, ...]:
-    """Run every acceptance test of the blueprint on its nodes, but for those left out (by name: why).
+    """Run tests on their nodes, but for those left out (by name: why): `tests`, or else all of the blueprint.
 
-    A verdict each, in the blueprint's order; none if the blueprint asks for no tests. Whatever happens the jobs it
-    submitted are cancelled. `extra_args` are further arguments of test programs, by test.
+    `part`: these nodes are some of a node set, which as a whole has passed before.
+
+    A verdict each, in their order; none if the blueprint asks for no tests. Whatever happens the jobs it submitted are
+    cancelled. `extra_args` are further arguments of test programs, by test.
 
     Raises:
         StoppedError: the head's run is to end.
     """
-    tests = cluster.acceptance.tests if cluster.acceptance else ()
-    verdicts: dict[str, Verdict] = {}
+    if tests is None:
+        tests = cluster.acceptance.tests if cluster.acceptance else ()
+    verdicts: dict[SmokeTest, Verdict] = {}
     for nodes in dict.fromkeys(test.nodes for test in tests):
-        waiting = [test for test in tests if test.nodes == nodes]
+        waiting = [test for test in dict.fromkeys(tests) if test.nodes == nodes]
         while waiting:  # a launch ends with the first test that is not right: those after it are launched anew
             patience_s = PENDING_AGAIN_S if any(one.status == "pending" for one in verdicts.values()) else pending_s
-            reached = _run(cluster, head, waiting, nodes_left_out, progress, patience_s, extra_args or {})
-            verdicts |= {one.test: one for one in reached}
+            reached = _run(cluster, head, waiting, nodes_left_out, progress, patience_s, extra_args or {}, part)
+            verdicts |= zip(waiting, reached, strict=False)
             waiting = waiting[len(reached) :]
-    return tuple(verdicts[test.name] for test in tests)
+    return tuple(verdicts[test] for test in tests)
 
 
 def _run(
@@ -59,6 +64,7 @@ def _run(
     progress: Progress,
     pending_s: float,
     arguments: Mapping[str, Sequence[str]],
+    part: bool,
 ) -> list[Verdict]:
     """One launch of tests that have the same nodes; verdicts on as many as it reached, at least one."""
     began = time.monotonic()
@@ -67,7 +73,7 @@ def _run(
     try:
         if not names:
             raise NotLaunchableError("none of its nodes is usable")
-        job = launch(cluster, tests, names, arguments)
+        job = launch(cluster, tests, names, arguments, part=part)
         tests = tests[: len(job.turns)]
         verdicts = _submitted(head, job, partial(progress, ", ".join(test.name for test in tests)), pending_s)
     except NotLaunchableError as error:
@@ -115,9 +121,13 @@ def _pending(head: Head, job: Launch, job_id: str, state: jobs.JobState, waited_
         causes.append(jobs.describe(out_of_use))
     if others:
         causes.append(jobs.describe({f"job {number},": what for number, what in others.items()}))
+    users = [f"job {number}, {what}" for number, what in others.items()]
+    if state.reason == "Priority" and not users:
+        users = ["jobs that come first"]
     command = f"sinfo --list-reasons --nodes={job.nodelist}" if out_of_use else f"squeue --nodelist={job.nodelist}"
     node = next(iter(out_of_use)) if len(out_of_use) == 1 else None
-    return _unstarted(job, "pending", "; ".join(causes), command, node)
+    verdicts = _unstarted(job, "pending", "; ".join(causes), command, node)
+    return verdicts if out_of_use else [replace(one, waits_for=tuple(users)) for one in verdicts]
 
 
 def _unstarted(

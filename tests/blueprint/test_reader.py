@@ -137,6 +137,7 @@ def test_one_hostlist_without_quotes_names_the_others() -> None:
         ("a: 'b\nc: 'd'\n", "1:4", "write `'` where the text ends"),
         ("a:\n  b: {c: d\n  e: {f: g}\n", "2:6", "end line 2 with `}`: `b: {c: d}`"),
         ("a:\n  b: {c: d,\n      e: f\n      g: h}\n", "3:10", "end line 3 with a comma: `e: f,`"),
+        ("nodes: [\n  a: {b: c}\n  d: {e: f}\n", "1:8", "write `]` where it ends, or leave it out"),
         ("a: b\nc: [d, e\n", "2:4", "end line 2 with `]`: `c: [d, e]`"),
         ("a: {b: c}}\n", "1:10", "remove it, or write what it should close"),
         ("a: {b: [c}\n", "1:10", "write `]` before it"),

@@ -158,7 +158,7 @@ REFUSED = {
     "a group that cannot be told": (["add", "x1"], "no group's names are like it"),
     "a group that is no node's": (["add", "x1", "--like", "gpu09"], "gpu09 is not a node of this blueprint"),
     "no address": (["add", "gpu05"], "the inventory has this group's addresses"),
-    "too few addresses": (["add", "gpu[05-06]", "--addresses", "10.1.0.15"], "2 names but 1 addresses"),
+    "too few addresses": (["add", "gpu[05-06]", "--addresses", "10.1.0.15"], "2 names but 1 address"),
     "one key for two": (["add", "gpu[05-06]", "--host-key", KEY], "a host key is of one machine"),
     "an address that is taken": (["add", "gpu05", "--addresses", "10.1.0.11", "--yes"], "taken"),
     "an address outside": (["add", "gpu05", "--addresses", "10.9.0.11", "--yes"], "outside network `mgmt`"),

@@ -24,6 +24,9 @@ def test_hostlists_functions_and_racks(cluster: Cluster) -> None:
     assert worker.name not in select(cluster, [], [worker.name])
     [head] = cluster.with_function("head")
     assert select(cluster, [f"{worker.name},{head.name}"], ["worker"]) == (head.name,)
+    assert select(cluster, [f"worker!{worker.name}"], []) == tuple(n.name for n in cluster.workers[1:])
+    [partition, *_] = cluster.slurm.partitions
+    assert set(select(cluster, [partition.name], [])) == set(partition.nodes)
 
 
 @pytest.mark.parametrize(
@@ -32,7 +35,7 @@ def test_hostlists_functions_and_racks(cluster: Cluster) -> None:
         ("@gpu", "uses `@`"),
         ("gpu[1-1000000000]", "names"),
         ("$(reboot)", "'$(reboot)'"),
-        ("nobody", "there is no node, rack or function 'nobody'"),
+        ("nobody", "there is no node, partition, rack or function `nobody`"),
     ],
 )
 def test_what_is_refused(cluster: Cluster, text: str, said: str) -> None:

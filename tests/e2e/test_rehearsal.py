@@ -8,6 +8,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import signal
+import sys
 import time
 from pathlib import Path
 
@@ -65,8 +66,10 @@ def test_when_it_is_back_only_it_is_worked_on(site: Site) -> None:
     done = site.cli("apply", "BLUEPRINT", "--yes")
     assert done.returncode == 0
     assert "1 node to change: w02; unchanged: head,w[01,03]." in done.stderr
+    assert "smoke tests  w[01-02]  (w02 changed)\n  ~ allreduce, train_ddp, with w01; not on w03\n" in done.stderr
     assert passed(done.stdout) == ["allreduce", "train_ddp"]
-    assert "6 ranks on w[01-03]" in done.stdout
+    assert "2 ranks on w[01-02]" in done.stdout
+    assert "w02 changed, tested with w01; not tested now: w03, unchanged since last tested" in done.stdout
     assert {node: site.ssh(node, STARTS) for node in others} == others
 
 
@@ -88,8 +91,8 @@ def test_a_second_apply_changes_and_restarts_nothing(site: Site) -> None:
     done = site.cli("apply", "BLUEPRINT", "--yes")
     assert done.returncode == 0
     assert "Nothing to do on 4 nodes." in done.stderr
-    assert "(nothing changed since)" in done.stdout
-    assert passed(done.stdout) == ["allreduce", "train_ddp"]
+    assert "ago (w[01-02] tested again since):\n" in done.stdout
+    assert passed(done.stdout) == ["allreduce", "train_ddp"] * 2  # on the whole, and on what had changed
     assert starts(site) == before
     assert site.cli("plan", "BLUEPRINT").returncode == 0
 
@@ -114,7 +117,12 @@ def test_a_file_edited_by_hand_is_shown_and_mended_there_alone(site: Site) -> No
     refused = site.cli("apply", "BLUEPRINT")
     assert refused.returncode == 3
     assert "there is no terminal to ask on" in refused.stderr
-    assert site.cli("apply", "BLUEPRINT", "--yes").returncode == 0
+    began_s = time.monotonic()
+    mended = site.cli("apply", "BLUEPRINT", "--yes")
+    print(f"a file mended on one worker, from prompt to prompt: {time.monotonic() - began_s:.1f} s")
+    assert mended.returncode == 0
+    assert "2 ranks on w[01-02]" in mended.stdout
+    assert "w02 changed, tested with w01; not tested now: w03" in mended.stdout
     after = starts(site)
     assert "by hand" not in site.ssh("w02", "cat /etc/chrony/chrony.conf")
     assert {node: text for node, text in after.items() if node != "w02"} == {
@@ -122,6 +130,40 @@ def test_a_file_edited_by_hand_is_shown_and_mended_there_alone(site: Site) -> No
     }
     changed = set(after["w02"].splitlines()) - set(before["w02"].splitlines())
     assert [line.split()[0] for line in changed] == ["chrony"]
+
+
+def test_a_new_user_calls_for_no_test(site: Site) -> None:
+    text = site.blueprint.read_text()
+    site.blueprint.write_text(text.replace("  tests: {uid", "  eve:   {uid: 2009}\n  tests: {uid"))
+    done = site.cli("apply", "BLUEPRINT", "--yes")
+    assert done.returncode == 0
+    assert "4 nodes to change: head,w[01-03]." in done.stderr
+    assert "smoke tests  none  (jobs feel nothing of this)" in done.stderr
+    assert " verify " not in done.stderr.partition("\ntime: ")[2].partition("\n")[0]
+    assert site.ssh("head", "sudo -iu eve srun -N1 id -un") == "eve\n"
+
+
+def test_a_node_that_a_users_job_holds_is_tested_when_the_job_has_ended(site: Site) -> None:
+    options = "--parsable -D / -J train -w w02 -o /dev/null"
+    job = site.ssh("head", f"sudo -iu ada sbatch {options} --wrap 'sleep 600'").strip()
+    site.becomes("head", "squeue -h -o '%T %N'", "RUNNING w02\n")
+    site.ssh("w02", "echo '# by hand' | sudo tee -a /etc/chrony/chrony.conf")
+    busy = site.cli("apply", "BLUEPRINT", "--yes")
+    assert busy.returncode == 0
+    assert f"allreduce, train_ddp  waiting  w02 not tested: job {job}, ada's train, holds w02\n" in busy.stdout
+    assert f"next: {sys.executable} -m hpcforge apply {site.blueprint} --lab {site.lab}" in busy.stdout
+    assert "w02 changed since and has not been tested" in busy.stdout
+    assert "by hand" not in site.ssh("w02", "cat /etc/chrony/chrony.conf")
+    site.ssh("head", f"sudo -iu ada scancel {job}")
+    site.becomes("head", "squeue -h", "")
+    untested = site.cli("apply", "BLUEPRINT", "--yes", "--verify", "none")
+    assert untested.returncode == 0
+    assert "w02 changed since and has not been tested" in untested.stdout
+    done = site.cli("apply", "BLUEPRINT", "--yes")
+    assert done.returncode == 0
+    assert "Nothing to do on 4 nodes." in done.stderr
+    assert passed(done.stdout) == ["allreduce", "train_ddp"]
+    assert "w02 changed, tested with w01" in done.stdout
 
 
 def test_a_worker_that_declares_more_than_it_has_is_named_and_drained(site: Site) -> None:
@@ -135,13 +177,14 @@ def test_a_worker_that_declares_more_than_it_has_is_named_and_drained(site: Site
     assert "memory" in done.stdout
     assert "w03: {memory_gib:" in done.stdout
     assert passed(done.stdout) == ["allreduce", "train_ddp"]
-    assert "4 ranks on w[01-02]" in done.stdout
+    assert "2 ranks on w[01-02]" in done.stdout
     site.becomes("head", "sinfo -h -N -n w01,w02 -o '%N %T'", "w01 idle\nw02 idle\n")
     drained = site.ssh("head", "scontrol --oneliner show node w03")
     assert "+DRAIN" in drained
     assert "Reason=hpcforge: memory" in drained or "Reason=Low RealMemory" in drained  # Slurm may say it after us
     back = site.cli("apply", "BLUEPRINT", "--yes")
     assert back.returncode == 0
+    assert "2 ranks on w[01,03]" in back.stdout  # what was resumed, with one that stayed
     site.becomes("head", "sinfo -h -o '%D %T'", "3 idle\n")
 
 

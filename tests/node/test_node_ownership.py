@@ -271,3 +271,13 @@ def test_a_role_that_leaves_what_it_has_says_why_where_it_can(tmp_path, kept, wa
         {"kind": "file", "names": [other], "why": "role base leaves all that it has"},
         {"kind": "path", "names": ["/var/x"], "why": "its state"},
     ]
+
+
+def test_a_group_of_before_stays_and_so_does_one_that_somebody_is_in(kept):
+    owned = ownership.intend(EMPTY, [{"role": "one", "groups": [{"name": "root"}, {"name": "nobody-has-this"}]}])
+    assert owned.roles["one"]["groups"] == {"root": False, "nobody-has-this": True}
+    stays = {"kind": "group", "names": ["root"], "why": "it was there before hpcforge"}
+    assert ownership.surplus(owned, [])["one"]["stays"] == [stays]
+    owned.roles["one"]["groups"] = {"root": True}
+    [stays] = ownership.surplus(owned, [])["one"]["stays"]
+    assert (stays["names"], "root" in stays["why"]) == (["root"], True)

@@ -18,7 +18,7 @@ from hpcforge.node import bundle, contact, events, facts, files, main, observe, 
 from .nodes import taken
 
 FOLDER = Path(node.__file__).parent
-STAY = {"hpcforge.node.__init__", "hpcforge.node.bundle", "hpcforge.node.contact"}
+STAY = {"hpcforge.node.__init__", "hpcforge.node.bundle", "hpcforge.node.contact", "hpcforge.node.wire"}
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="the node program runs as root")
 
 

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from hpcforge.node import remains
+from hpcforge.node.kinds import accounts
 
 from .nodes import KILL, Node, converge, details, of
 
@@ -111,7 +112,7 @@ def test_an_account_of_before_stays_open_and_is_named(node, work, before):
     users = [{"role": "files", "accounts": work[0]["accounts"]}]
     install(node, users)
     asked = surplus(node)
-    stays = {"kind": "account", "names": ["guest"], "why": remains.OPEN}
+    stays = {"kind": "account", "names": ["guest"], "why": accounts.OPEN}
     assert asked == [{"role": "files", "accounts": ["guest"], "on_remove": "stop", "stays": [stays]}]
     events = node.send(converge("remove", asked))
     (said,) = of(events, "warning")
@@ -177,7 +178,7 @@ def test_what_is_not_ours_is_left_alone(node, work, before):
     assert events[-1]["failed"] == []
     warnings = " ".join(one["detail"] for one in of(events, "warning"))
     assert "files: /etc/passwd, ssh.service: not ours" in warnings
-    assert "never: /etc/hostname, ops, bash: not ours" in warnings
+    assert "never: ops, /etc/hostname, bash: not ours" in warnings
     assert "/etc/same is not what we last wrote" in warnings
     assert node.shell("cat /etc/same; ls /srv/made/data; test -s /etc/passwd; systemctl is-active ssh").split() == [
         "edited",

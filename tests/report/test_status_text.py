@@ -15,7 +15,8 @@ from hpcforge.report.status_text import history_table, status_json, status_text
 from hpcforge.run.history import History, NodePast, Past
 from hpcforge.run.lease import Holder
 from hpcforge.run.status import NodeStatus, Status
-from hpcforge.verify.verdicts import Recorded, Verdict
+from hpcforge.verify.kept import Kept, Recorded
+from hpcforge.verify.verdicts import Verdict
 
 Golden = Callable[[Path, str], None]
 GOLDEN = Path(__file__).parent / "golden"
@@ -65,9 +66,11 @@ def status(**more: object) -> Status:
         "at_work": None,
         "history": History((FIRST, DIED, LAST), older=2, unreadable=1),
         "verdicts": Recorded(
-            (Verdict("allreduce", "passed", ("w1",)), Verdict("train_ddp", "timed_out", ("w1",))), 1.0
+            (
+                Kept(Verdict("allreduce", "passed", ("w1",)), NOW - 7100.0, ("w1",)),
+                Kept(Verdict("train_ddp", "timed_out", ("w1",)), NOW - 7100.0, ()),
+            )
         ),
-        "verdicts_age_s": 7100.0,
         "notes": ("1 line of the history cannot be read",),
     }
     return Status(**{**found, **more})  # type: ignore[arg-type]
@@ -85,9 +88,7 @@ def test_somebody_at_work() -> None:
 
 
 def test_a_head_that_is_away_and_a_cluster_without_a_past() -> None:
-    lines = status_text(
-        status(away="no route", history=History(), verdicts=Recorded(), verdicts_age_s=None, leaving={}), NOW
-    ).splitlines()
+    lines = status_text(status(away="no route", history=History(), verdicts=Recorded(), leaving={}), NOW).splitlines()
     assert lines[:4] == [
         "at work:   unknown: head gives no answer",
         "last run:  none in the history",
@@ -103,7 +104,7 @@ def test_history(golden: Golden) -> None:
 
 def test_json_is_plain() -> None:
     document = json.loads(json.dumps(status_json(status(), History((LAST,)))))
-    assert document["schema_version"] == 1
+    assert document["schema_version"] == 2
     assert document["nodes"]["w1"]["changed_by_run"] == 12
     assert document["nodes"]["w2"]["unreachable"] == "no route to w2 (10.0.0.3)"
     assert document["last_run"]["exit"] == 4

@@ -11,11 +11,20 @@ from hpcforge.cli.apply import exit_code
 from hpcforge.cli.exit_codes import Exit
 from hpcforge.engines.tasks import Event
 from hpcforge.plan.plan import Leaving, Plan
+from hpcforge.plan.smoke_runs import SmokeRun
 from hpcforge.report.apply_text import nodes_table
 from hpcforge.report.progress import Progress
 from hpcforge.report.stream import Stream
 from hpcforge.run.apply import Applied
 from hpcforge.run.result import Outcome, Result
+from hpcforge.run.testing import Reached, Verified
+from hpcforge.verify.kept import Kept, Recorded
+from hpcforge.verify.verdicts import Verdict
+
+RUN = SmokeRun(("allreduce",), ("w1",), ("w1",), "changed", ("w1",))
+WAITS = Verdict("allreduce", "pending", ("w1",), waits_for=("job 7, ada's train on w1",))
+WRONG = Verdict("allreduce", "wrong", ("w1",))
+STANDS = Recorded((Kept(Verdict("allreduce", "passed", ("w1",)), 1.0, ("w1",)),))
 
 
 def plan(nodes: tuple[str, ...] = (), leaving: tuple[Leaving, ...] = ()) -> Plan:
@@ -27,7 +36,7 @@ def ended(**outcomes: Outcome) -> Result:
 
 
 def applied(result: Result, **more: object) -> Applied:
-    return Applied(result, None, (), None, "", None, **more)  # type: ignore[arg-type]
+    return Applied(result, **more)  # type: ignore[arg-type]
 
 
 def test_a_line_an_event_each_with_its_version() -> None:
@@ -41,7 +50,7 @@ def test_a_line_an_event_each_with_its_version() -> None:
         stream.result(applied(ended(w1=Outcome("done"))), Exit.DONE)
     lines = [json.loads(line) for line in out.getvalue().splitlines()]
     assert [line["event"] for line in lines] == ["plan", "said", "phase", "changed", "settled", "phase", "result"]
-    assert {line["schema_version"] for line in lines} == {2}
+    assert {line["schema_version"] for line in lines} == {3}
     assert lines[3]["node"] == "w1"
     assert lines[-1]["exit"] == 0
     assert lines[-1]["result"]["outcomes"] == {"w1": {"base": {"status": "done", "detail": ""}}}
@@ -62,6 +71,11 @@ def test_without_json_nothing_goes_to_stdout(capsys: pytest.CaptureFixture[str])
         (applied(Result({}, abandoned={"w1": "no route"})), Exit.UNREACHABLE),
         (applied(Result({"w1": {"base": Outcome("failed", "x")}}, busy={"w1": "run 7"})), Exit.BUSY),
         (applied(ended(w1=Outcome("failed"), w2=Outcome("deferred"))), Exit.FAILED),
+        (applied(ended(), tests=Verified((Reached(RUN, Verdict("allreduce", "pending", ("w1",))),))), Exit.BELOW),
+        (applied(ended(), tests=Verified((Reached(RUN, WAITS),), recorded=STANDS)), Exit.DONE),
+        (applied(ended(), tests=Verified(recorded=STANDS)), Exit.DONE),
+        (applied(ended(), tests=Verified(recorded=Recorded((Kept(WRONG, 1.0, ()),)))), Exit.BELOW),
+        (applied(ended(), tests=Verified(recorded=Recorded((Kept(WRONG, 1.0, ()),)), note="not verified")), Exit.DONE),
     ],
 )
 def test_exit_status(done: Applied, code: Exit) -> None:

@@ -41,12 +41,13 @@ from hpcforge.plan.diff import SLURM_NODES, diff
 from hpcforge.plan.plan import Plan
 from hpcforge.plan.roster import PATH as ROSTER_PATH
 from hpcforge.plan.roster import Enrolled, LastRun, Roster, roster_document
-from hpcforge.report.apply_text import nodes_table, verdicts_table
+from hpcforge.report.apply_text import nodes_table
 from hpcforge.report.plan_text import plan_text
 from hpcforge.report.progress import Progress
 from hpcforge.report.status_text import history_table, status_json, status_text
 from hpcforge.report.stays_text import stays_text
 from hpcforge.report.stream import Stream
+from hpcforge.report.verdicts_text import verdicts_text
 from hpcforge.run import lease as leases
 from hpcforge.run.admit import admit
 from hpcforge.run.apply import Applied
@@ -57,8 +58,10 @@ from hpcforge.run.result import Result
 from hpcforge.run.run import Run
 from hpcforge.run.status import status
 from hpcforge.run.survey import Survey, survey
+from hpcforge.run.testing import Verified
 from hpcforge.run.walk import walk
-from hpcforge.verify.verdicts import VERDICTS_PATH, Verdict, dump, load
+from hpcforge.verify.kept import VERDICTS_PATH, Kept, Recorded, dump, load
+from hpcforge.verify.verdicts import Verdict
 
 Line = dict[str, Any]
 ODD = "w1"
@@ -242,12 +245,16 @@ ROSTER = Roster(
     {one.name: Enrolled(one.address, one.host_keys, one.group, one.functions, 1) for one in CLUSTER.nodes},
 )
 SLURM = "".join(f"NodeName={name} State=IDLE Reason=x\n" for name in ("w1", "w2"))
-VERDICTS = (
-    Verdict("allreduce", "passed", ("w1", "w2"), ranks=2, measurements=({"busbw_gb_per_s": 1, "size_bytes": 8},)),
-)
+VERDICT = Verdict("allreduce", "passed", ("w1", "w2"), ranks=2, measurements=({"busbw_gb_per_s": 1, "size_bytes": 8},))
+
+
+def kept(verdict: Verdict, time_s: float) -> str:
+    return dump(Recorded((Kept(verdict, time_s, verdict.nodes),)))
+
+
 HEAD_SAYS = observed(
     "server",
-    {ROSTER_PATH: json.dumps(roster_document(ROSTER)), VERDICTS_PATH: dump(VERDICTS, 1.7e9)},
+    {ROSTER_PATH: json.dumps(roster_document(ROSTER)), VERDICTS_PATH: kept(VERDICT, 1.7e9)},
     {SLURM_NODES: SLURM},
 )
 
@@ -328,10 +335,10 @@ class Printed:
             one = past(run, ended, args=[], dirty=False, started_s=1.7e9, exit_code=5)
             for problem in write_log(self.engine, "head", one, found.roster, "small", found.strangers):
                 stream.say(problem)
-            verdicts = load(found.head.reads.get(VERDICTS_PATH) or "").verdicts
-            stream.result(Applied(ended, admission, verdicts, 9.0, "", None), 0)  # type: ignore[arg-type]
+            verified = Verified(recorded=load(found.head.reads.get(VERDICTS_PATH)))
+            stream.result(Applied(ended, admission, verified), 0)
         self.text += [plan_text(plan, new_files=True), nodes_table(plan, ended, admission)]
-        self.text += [verdicts_table(verdicts, 9.0, "", ended.lost), stays_text(ended.stays)]
+        self.text += [verdicts_text(verified, "hpcforge apply", ended.lost, 1.7e9 + 9), stays_text(ended.stays)]
         return plan, ended
 
     def status(self) -> None:
@@ -346,7 +353,7 @@ class Printed:
                 assert not line.startswith("FORGED"), line
         for line in self.json.getvalue().splitlines():
             event = json.loads(line)
-            assert event["schema_version"] == 2
+            assert event["schema_version"] == 3
             assert isinstance(event["time_s"], float)
 
 
@@ -533,9 +540,11 @@ def test_odd_records_of_the_head_are_counted_not_believed(record: str) -> None:
 )
 @pytest.mark.parametrize("time_s", [1.7e9, 1e300, float("nan"), -1.0])
 def test_odd_verdicts_are_said_to_be_damaged(measured: dict[str, Any], time_s: float) -> None:
-    kept = dump([replace(VERDICTS[0], measurements=(measured,))], time_s)
-    assert (load(kept).problem or "").startswith("damaged")
-    assert (load(dump([replace(VERDICTS[0], nodes=("w1", "w[2"))], 1.7e9)).problem or "").startswith("damaged")
+    odd = kept(replace(VERDICT, measurements=(measured,)), time_s)
+    assert (load(odd).problem or "").startswith("damaged")
+    two = json.loads(kept(VERDICT, 1.7e9))
+    two["kept"][0]["verdict"]["nodes"] = ["w1", "w[2"]
+    assert (load(json.dumps(two)).problem or "").startswith("damaged")
 
 
 @pytest.mark.parametrize(

@@ -9,8 +9,9 @@ from dataclasses import replace
 
 import pytest
 
-from hpcforge.cluster.model import Cluster
+from hpcforge.cluster.model import Cluster, SmokeTest
 from hpcforge.verify import jobs
+from hpcforge.verify.busy import busy
 from hpcforge.verify.head import Completed
 from hpcforge.verify.owner import Owner, stamped
 from hpcforge.verify.verify import verify
@@ -209,6 +210,48 @@ def test_nobody_is_told_to_cancel_what_may_be_anothers_work(build: Build) -> Non
     verdict = verify(build(), head, {}, quiet, pending_s=0.1)[0]
     assert "job 9, tests's hpcforge-allreduce on w[1-2]" in verdict.detail
     assert verdict.next_command == "squeue --nodelist=w[1-2]"
+
+
+@pytest.mark.parametrize(
+    ("reason", "occupants", "sinfo", "waits_for"),
+    [
+        ("Resources", "20|ada|train|w2\n", "", ("job 20, ada's train on w2",)),
+        ("Priority", "", "", ("jobs that come first",)),
+        ("Resources", "20|ada|train|w2\n", "w1|drained|bad memory\n", ()),  # it would wait without her, too
+        ("Resources", "9|tests|hpcforge-allreduce|w2\n", "", ()),
+        ("Nodes required for job are DOWN", "", "", ()),
+    ],
+)
+def test_pending_for_users_jobs_alone_is_told_apart(
+    build: Build, reason: str, occupants: str, sinfo: str, waits_for: tuple[str, ...]
+) -> None:
+    head = ScriptedHead(squeue=[ok(f"12|PENDING|{reason}\n")], occupants=[ok(occupants)], sinfo=[ok(sinfo)])
+    verdicts = verify(build(), head, {}, quiet, pending_s=0.1)
+    assert [(one.status, one.waits_for) for one in verdicts] == [("pending", waits_for)] * 2
+
+
+def test_whom_jobs_hold() -> None:
+    said = "20|ada|train|w[1-2]\n21|bob|a|b|w2\n22|tests|hpcforge-allreduce|w3\nodd\n23|x|y|\n24|x|y|w[2-\n"
+    head = ScriptedHead(squeue=[ok(said)])
+    assert busy(head, ["w2", "w3"]) == {"w2": "job 20, ada's train"}
+    assert busy(head, ["w1", "w2"])["w1"] == "job 20, ada's train"
+
+
+def test_the_sets_of_a_test_have_a_launch_and_a_verdict_each(build: Build) -> None:
+    cluster = build(4)
+    sets = [
+        SmokeTest(name, nodes, 120) for name in ("allreduce", "train_ddp") for nodes in (("w1", "w2"), ("w3", "w4"))
+    ]
+    head = ScriptedHead(srun=[passed(4), passed(2, "allreduce", "train_ddp")])
+    verdicts = verify(cluster, head, {"w4": "drained"}, quiet, tests=[*sets, sets[0]])
+    assert [(one.test, one.nodes, one.status) for one in verdicts] == [
+        ("allreduce", ("w1", "w2"), "passed"),
+        ("allreduce", ("w3",), "passed"),
+        ("train_ddp", ("w1", "w2"), "passed"),
+        ("train_ddp", ("w3",), "passed"),
+        ("allreduce", ("w1", "w2"), "passed"),
+    ]
+    assert head.programs().count("sbatch") == 2
 
 
 def test_a_job_that_ends_before_the_test_begins(build: Build) -> None:

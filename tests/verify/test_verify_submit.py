@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from hpcforge.cluster.model import Cluster, Gpus
+from hpcforge.cluster.model import Cluster, Gpus, Partition
 from hpcforge.verify import submit
 from hpcforge.verify.owner import Owner
 
@@ -54,6 +54,26 @@ def test_commands(name: str, build: Build, golden: Golden) -> None:
         "one_node": lambda: launch(build(3), "w2", tests=1),
     }
     golden(GOLDEN / f"{name}.txt", text(jobs[name]()))
+
+
+def test_a_part_has_a_rank_for_each_real_gpu_and_else_one_a_node(build: Build) -> None:
+    def ranks(cluster: Cluster) -> tuple[int, int, list[str]]:
+        assert cluster.acceptance
+        job = submit.launch(cluster, cluster.acceptance.tests, ("w1", "w2"), part=True)
+        threads = [word for word in ",".join(submit.srun(job, "1234")).split(",") if word.startswith("OMP_NUM_THREADS")]
+        return job.ranks_per_node, job.gpus_per_node, threads
+
+    assert ranks(build(2)) == (1, 2, ["OMP_NUM_THREADS=1"])  # the nodes of a rehearsal share their cores
+    assert ranks(build(2, Gpus("h100-sxm-80g", 8), 128, 2_000_000)) == (8, 8, ["OMP_NUM_THREADS=15"])
+    assert ranks(build(2, None, 64, 256_000)) == (1, 0, ["OMP_NUM_THREADS=63"])
+
+
+def test_a_partition_that_lasts_long_enough_is_chosen(build: Build) -> None:
+    cluster = build(2)
+    names = ("w1", "w2")
+    short, long = Partition("short", names, True, "00:05:00"), Partition("long", names, False, "INFINITE")
+    two = dataclasses.replace(cluster, slurm=dataclasses.replace(cluster.slurm, partitions=(short, long)))
+    assert submit.partition_for(two, names, 600) == long
 
 
 def test_memory_stays_within_what_slurm_has_to_give(build: Build) -> None:

@@ -1,10 +1,8 @@
 from __future__ import annotations
 
-import json
-
 import pytest
 
-from hpcforge.verify.verdicts import Verdict, dump, load, summary_line
+from hpcforge.verify.verdicts import Verdict, summary_line
 
 PASSED = Verdict(
     test="allreduce",
@@ -60,41 +58,3 @@ FAILED = Verdict(
 )
 def test_summary_line(verdict: Verdict, line: str) -> None:
     assert summary_line(verdict) == line
-
-
-def test_what_was_dumped_is_loaded() -> None:
-    recorded = load(dump((PASSED, TRAINED, FAILED), time_s=1000.5))
-    assert recorded.problem is None
-    assert (recorded.verdicts, recorded.time_s) == ((PASSED, TRAINED, FAILED), 1000.5)
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "",
-        "null",
-        "[]",
-        "{}",
-        '{"schema_version": 1}',
-        '{"schema_version": 1, "time_s": "x", "verdicts": []}',
-        '{"schema_version": 1, "time_s": 1, "verdicts": [{"test": "allreduce"}]}',
-        '{"schema_version": 1, "time_s": 1, "verdicts": [{"test": "a", "status": "great", "nodes": []}]}',
-        "\x00\x01",
-        "[" * 100_000,
-    ],
-)
-def test_damaged_text_is_said_to_be_damaged(text: str) -> None:
-    recorded = load(text)
-    assert recorded.verdicts == ()
-    assert recorded.problem
-    assert recorded.problem.startswith("damaged")
-
-
-def test_a_newer_version_is_told() -> None:
-    text = json.dumps({"schema_version": 2, "time_s": 1, "verdicts": []})
-    assert load(text).problem == "written by another version of hpcforge (schema 2)"
-
-
-def test_every_cut_of_a_record_is_noticed() -> None:
-    text = dump((PASSED,), 1.0)
-    assert all(load(text[:length]).problem for length in range(0, len(text.rstrip()), 7))

@@ -26,6 +26,7 @@ def apply(
     only: options.Only = None,
     force: options.Force = None,
     roles: options.Roles = None,
+    verify: options.Verify = None,
     plan_file: Annotated[
         Path | None,
         typer.Option(
@@ -55,6 +56,7 @@ def apply(
         only=only,
         force=force,
         roles=roles,
+        verify=verify,
         plan_file=plan_file,
         strict=strict,
         lock_timeout=lock_timeout,

@@ -25,6 +25,7 @@ def plan(
     only: options.Only = None,
     force: options.Force = None,
     roles: options.Roles = None,
+    verify: options.Verify = None,
     output: Annotated[
         Path | None,
         typer.Option("--output", "-o", help="Write the plan, for `apply --plan`.", metavar="FILE", show_default=False),
@@ -49,6 +50,7 @@ def plan(
         only=only,
         force=force,
         roles=roles,
+        verify=verify,
         output=output,
         offline=offline,
         new_files=new_files,

@@ -49,15 +49,35 @@ def own(name: str, change: Json | None, made: set[str]) -> bool:  # noqa: ARG001
 
 def put_back(name: str, known: bool, report: Report) -> str | None:
     """Without it, where we made it and nobody is in it or has it as their own."""
-    gid = unix.gid(name)
-    if not known or gid is None:
+    if not known or not is_there(name):
         return None
-    inside = [*grp.getgrnam(name).gr_mem, *(one.pw_name for one in pwd.getpwall() if one.pw_gid == gid)]
+    inside = _inside(name)
     if inside:
         report.warning(f"group {name} stays, for {', '.join(inside)}; to delete it: groupdel {name}")
         return None
     unix.edit(["groupdel", "--", name])
     return "removed"
+
+
+def is_there(name: str) -> bool:
+    """Whether there is such a group."""
+    return unix.gid(name) is not None
+
+
+def stays(name: str, known: bool) -> tuple[str, str, str] | None:
+    """One that we did not make, or that somebody is in."""
+    inside = _inside(name)
+    if not known:
+        return "group", name, "it was there before hpcforge"
+    return ("group", name, f"{', '.join(inside)} may be in it still") if inside else None
+
+
+def _inside(name: str) -> list[str]:
+    """Who is in it, or has it as their own."""
+    gid = unix.gid(name)
+    if gid is None:
+        return []
+    return [*grp.getgrnam(name).gr_mem, *(one.pw_name for one in pwd.getpwall() if one.pw_gid == gid)]
 
 
 def room(wanted: Json) -> list[Need]:  # noqa: ARG001

@@ -38,9 +38,10 @@ class Life:
         assert nodes.details(again) == {}
         return nodes.details(events)
 
-    def refused(self, *items: Json) -> str:
+    def refused(self, *items: Json, **more: Any) -> str:
         """Why they cannot be put."""
-        return str(nodes.of(self.node.send(nodes.converge("prepare", [self._role(*items)])), "failed")[0]["error"])
+        events = self.node.send(nodes.converge("prepare", [{**self._role(*items), **more}]))
+        return str(nodes.of(events, "failed")[0]["error"])
 
     def surplus(self, *items: Json) -> Json:
         """What is left of the role where these are wanted."""

@@ -1,0 +1,146 @@
+"""What `acceptance` says wrongly of users, nodes and partitions; and which nodes a smoke test spans. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from math import ceil
+
+from hpcforge.blueprint import hostlist, node_sets
+from hpcforge.blueprint import schema as s
+from hpcforge.blueprint.diagnostics import did_you_mean, quote
+from hpcforge.blueprint.reader import Loc
+from hpcforge.blueprint.validate import Draft, Finding
+from hpcforge.blueprint.values import limit_s
+
+TIME_LIMIT_S = 600  # a test of a few seconds gets this long to start and finish on slow nodes
+MARGIN_S = 60  # a job outlives its tests' limits by this, so that Slurm never ends one before we do
+
+Findings = Iterator[Finding]
+Sets = tuple[tuple[str, ...], ...]
+
+
+def asked_min(time_limit_s: float) -> int:
+    """Minutes that Slurm is asked for: it knows no seconds here."""
+    return ceil((time_limit_s + MARGIN_S) / 60)
+
+
+def tests_of(acceptance: s.Acceptance) -> Iterator[tuple[str, s.SmokeTest]]:
+    """The tests that are asked for, by name."""
+    for name in type(acceptance.tests).model_fields:
+        test = getattr(acceptance.tests, name)
+        if test is not None:
+            yield name, test
+
+
+def sets_of(test: s.SmokeTest, known: node_sets.Known, partitions: Iterable[tuple[str, ...]]) -> Sets:
+    """The node sets that a test spans one after the other, each once. Raises NodeSetError."""
+    if test.nodes == (node_sets.EACH_PARTITION,):
+        return tuple(dict.fromkeys(partitions))
+    return tuple(dict.fromkeys(node_sets.expand(text, known) or () for text in test.nodes))
+
+
+def acceptance_findings(draft: Draft, known: node_sets.Known | None, workers: Sequence[str]) -> Findings:
+    """Yield what is wrong with users and tests. `known` are the words for workers, None where nodes are in doubt."""
+    acceptance: s.Acceptance | None = draft.sections["acceptance"]
+    if acceptance is None:
+        return
+    yield from _run_as(draft, acceptance)
+    given = dict(tests_of(acceptance))
+    if not given and draft.intact("acceptance", "tests"):
+        yield Finding(("acceptance", "tests"), "no test is named", "name allreduce, train_ddp or both", key=True)
+    if known is None:
+        return
+    slurm: s.Slurm | None = draft.sections["slurm"]
+    partitions = {
+        name: (workers if one.nodes == "all" else hostlist.expand(one.nodes), one.max_time)
+        for name, one in (slurm.partitions.items() if slurm and draft.intact("slurm", "partitions") else ())
+    }
+    if any(set(nodes) - set(workers) for nodes, _ in partitions.values()):
+        partitions = {}  # a name that is wrong there may be why a test is in none
+    for name, test in given.items():
+        if draft.intact("acceptance", "tests", name):
+            yield from findings_of(name, test, known, frozenset(workers), partitions)
+
+
+def findings_of(
+    name: str,
+    test: s.SmokeTest,
+    known: node_sets.Known,
+    workers: frozenset[str],
+    partitions: Mapping[str, tuple[Sequence[str], str]],
+) -> Findings:
+    """Yield why a test can never run. `partitions` have their nodes and time limits; none where they are not known."""
+    where: Loc = ("acceptance", "tests", name, "nodes")
+    if node_sets.EACH_PARTITION in test.nodes:
+        if len(test.nodes) > 1:
+            yield Finding(where, "`each partition` names all sets there are", "write it alone, or name the sets")
+        for partition, (nodes, _) in partitions.items():
+            yield from _never_runs(where, tuple(nodes), {partition: partitions[partition]}, partition)
+        return
+    for index, text in enumerate(test.nodes):
+        loc: Loc = where if len(test.nodes) == 1 else (*where, index)
+        try:
+            names = node_sets.expand(text, known)
+        except node_sets.NodeSetError as error:
+            yield Finding(loc, str(error), error.hint)
+            continue
+        if names is None:
+            continue
+        idle = [node for node in names if node not in workers]
+        if idle:
+            verb = "is not a worker" if len(idle) == 1 else "are not workers"
+            yield Finding(loc, f"{quote(hostlist.fold(idle))} {verb}", "only nodes with the function worker run jobs")
+        elif not names:
+            yield Finding(loc, f"no worker is in {quote(text)}", "name nodes with the function worker")
+        elif partitions:
+            yield from _never_runs(loc, names, partitions, name)
+
+
+def _never_runs(
+    loc: Loc, names: tuple[str, ...], partitions: Mapping[str, tuple[Sequence[str], str]], what: str
+) -> Findings:
+    """Yield that no partition has all the nodes, or none of those that have gives a job time enough."""
+    span = set(names)
+    holding = {one: max_time for one, (nodes, max_time) in partitions.items() if span <= set(nodes)}
+    if not holding:
+        parts = [(one, hostlist.fold(span & set(nodes))) for one, (nodes, _) in partitions.items() if span & set(nodes)]
+        has = ", ".join(f"{one} has {nodes}" for one, nodes in parts) or "none has any"
+        sets = ", ".join(f'"{nodes}"' for _, nodes in parts)
+        yield Finding(
+            loc,
+            f"`{what}` can never run: no partition has all of {hostlist.fold(names)} ({has})",
+            f"a set for each: nodes: each partition; or nodes: [{sets}]" if parts else "add a partition that has them",
+        )
+        return
+    needed = asked_min(TIME_LIMIT_S)
+    if all(limit_s(max_time) < needed * 60 for max_time in holding.values()):
+        limits = ", ".join(f"{one} {max_time}" for one, max_time in holding.items())
+        yield Finding(
+            loc,
+            f"a test here can never run: it asks for {needed} min, more than the partition's max_time ({limits})",
+            "a longer max_time, or another partition with these nodes",
+        )
+
+
+def _run_as(draft: Draft, acceptance: s.Acceptance) -> Findings:
+    users = draft.keys("users")
+    if acceptance.run_as not in users and draft.intact("acceptance", "run_as") and draft.keys_intact("users"):
+        yield Finding(
+            ("acceptance", "run_as"),
+            f"{quote(acceptance.run_as)} is not a user of this blueprint",
+            did_you_mean(acceptance.run_as, users) or "add it under `users`",
+        )
+    if acceptance.run_as in _administrators(draft) and draft.intact("acceptance", "run_as"):
+        yield Finding(
+            ("acceptance", "run_as"),
+            f"{quote(acceptance.run_as)} may become root on all nodes; the tests run as somebody who may not",
+            "name a user without `admin: true`, who need not have keys",
+        )
+
+
+def _administrators(draft: Draft) -> set[str]:
+    """Users with sudo on the nodes: those of the blueprint, and whom hpcforge logs in as."""
+    access: s.Access | None = draft.sections["access"]
+    users: dict[str, s.User] = draft.sections["users"] or {}
+    own = {access.user} if access is not None and draft.intact("access", "user") else set()
+    return own | {name for name, user in users.items() if user.admin}

@@ -1,0 +1,39 @@
+"""Packages that stay as they are."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from hpcforge.kinds.resource import Resource, Said, Told
+from hpcforge.wire import Word
+
+
+@dataclass(frozen=True)
+class Hold(Resource):
+    """An installed package of which apt neither changes the version nor removes it, until it is held no more."""
+
+    kind: ClassVar[str] = "holds"
+    does: ClassVar[str] = "holds"
+    goes: ClassVar[str] = "lets go of"
+
+    name: str
+
+    def line(self, found: Said) -> str:  # noqa: ARG002
+        """In words."""
+        return f"~ hold package {self.name} at its version"
+
+    @classmethod
+    def farewell(cls, name: str) -> str | None:
+        """In words."""
+        return f"package {name}: held no more, unless it was before us"
+
+
+class Found(Told):
+    """A package that is not held; `exists`: it is installed."""
+
+    name: Word
+    exists: bool
+
+
+RESOURCE, FOUND = Hold, Found

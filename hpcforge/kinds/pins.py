@@ -1,0 +1,37 @@
+"""Which version of a package is chosen where several sources have it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from hpcforge.kinds.resource import Resource, Said, Told
+from hpcforge.wire import Word
+
+
+@dataclass(frozen=True)
+class Pin(Resource):
+    """A preference of apt's, as apt_preferences(5) has it."""
+
+    kind: ClassVar[str] = "pins"
+    does: ClassVar[str] = "pin"
+
+    name: str  # of its file below /etc/apt/preferences.d
+    packages: tuple[str, ...]  # names or patterns
+    pin: str  # `version 23.11.*`, `release n=bookworm-backports`, `origin packages.example.org`
+    priority: int
+
+    def line(self, found: Said) -> str:
+        """As apt has it."""
+        what = f"{' '.join(self.packages)}: {self.pin}, priority {self.priority}"
+        return f"{'~' if found['exists'] else '+'} pin {self.name}: {what}"
+
+
+class Found(Told):
+    """A pin that is not as wanted."""
+
+    name: Word
+    exists: bool
+
+
+RESOURCE, FOUND = Pin, Found

@@ -1,0 +1,58 @@
+"""Packages that are held, as dpkg keeps it. The receipt has whether we hold it."""
+
+from __future__ import annotations
+
+from hpcforge.node import commands, dpkg
+from hpcforge.node.events import Json, NodeError, Report
+from hpcforge.node.kinds import Need
+
+_TIMEOUT_S = 60
+
+
+def compare(wanted: Json) -> Json | None:
+    """Whether it is held."""
+    name = wanted["name"]
+    return None if _is_held(name) else {"name": name, "exists": not dpkg.missing([name])}
+
+
+def obstacle(wanted: Json, known: bool | None) -> str | None:  # noqa: ARG001
+    """A name that is none. The package may come with the same request."""
+    try:
+        dpkg.missing([wanted["name"]])
+    except NodeError as error:
+        return str(error)
+    return None
+
+
+def put(wanted: Json) -> str | None:
+    """Hold it."""
+    name = wanted["name"]
+    if _is_held(name):
+        return None
+    if dpkg.missing([name]):
+        raise NodeError(f"package {name!r} is to be held, and is not installed: which role wants it?")
+    commands.succeed(["apt-mark", "hold", "--", name], _TIMEOUT_S)
+    return "held"
+
+
+def own(name: str, change: Json | None, made: set[str]) -> bool:  # noqa: ARG001
+    """Whether we are to hold it."""
+    return not _is_held(name)
+
+
+def put_back(name: str, known: bool, report: Report) -> str | None:  # noqa: ARG001
+    """Let go of what we hold."""
+    if not known or not _is_held(name):
+        return None
+    commands.succeed(["apt-mark", "unhold", "--", name], _TIMEOUT_S)
+    return "let go of"
+
+
+def room(wanted: Json) -> list[Need]:  # noqa: ARG001
+    """A line of dpkg's status, which is written anew."""
+    return [Need("/var/lib/dpkg", 0, 2)]
+
+
+def _is_held(name: str) -> bool:
+    outcome = commands.run(["dpkg-query", "-W", "-f", "${db:Status-Want}\\n", "--", name], _TIMEOUT_S)
+    return "hold" in outcome.stdout.split()

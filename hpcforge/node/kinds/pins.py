@@ -1,0 +1,57 @@
+"""Preferences of apt's. The receipt has `{"before": what was at its path}`, see `hpcforge.node.originals`."""
+
+from __future__ import annotations
+
+import re
+
+from hpcforge.node import files, texts
+from hpcforge.node.events import Json, Report
+from hpcforge.node.kinds import BLOCK, Need
+
+FOLDER = "/etc/apt/preferences.d"
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")  # with a dot in it apt might pass it over
+_PIN = re.compile(r"(?:version|release|origin) \S.*")
+
+
+def compare(wanted: Json) -> Json | None:
+    """Whether its file is as wanted."""
+    path = _path(wanted["name"])
+    return None if texts.is_there(path, _text(wanted)) else {"name": wanted["name"], "exists": texts.exists(path)}
+
+
+def obstacle(wanted: Json, known: Json | None) -> str | None:  # noqa: ARG001
+    """A name that apt would pass over, or what is no pin: apt itself takes no notice of one."""
+    name = wanted["name"]
+    if not _NAME.fullmatch(name):
+        return f"{name!r} cannot be the name of a pin: letters, digits, _ and -"
+    if not _PIN.fullmatch(wanted["pin"]) or not wanted["packages"]:
+        return f"pin {name}: packages, and `version ...`, `release ...` or `origin ...`, not {wanted['pin']!r}"
+    return texts.obstacle(_path(name))
+
+
+def put(wanted: Json) -> str | None:
+    """Write its file."""
+    return files.put_text(_path(wanted["name"]), _text(wanted))
+
+
+def own(name: str, change: Json | None, made: set[str]) -> Json | None:  # noqa: ARG001
+    """What was in its place."""
+    return texts.own(_path(name), change)
+
+
+def put_back(name: str, known: Json, report: Report) -> str | None:  # noqa: ARG001
+    """What was in its place before us."""
+    return texts.put_back(_path(name), known)
+
+
+def room(wanted: Json) -> list[Need]:
+    """Its file."""
+    return [Need(_path(wanted["name"]), BLOCK, 1)]
+
+
+def _path(name: str) -> str:
+    return f"{FOLDER}/{name}"
+
+
+def _text(wanted: Json) -> str:
+    return f"Package: {' '.join(wanted['packages'])}\nPin: {wanted['pin']}\nPin-Priority: {wanted['priority']}\n"

@@ -1,0 +1,58 @@
+"""Files that a kind of resource writes of its own accord, at a path that follows from the resource's name.
+
+The receipt has `{"before": what was at the path}`, see `hpcforge.node.originals`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+
+from hpcforge.node import files, originals
+from hpcforge.node.events import Json, NodeError
+from hpcforge.node.kinds import UNKNOWN
+
+_ROOTS = (0, 0, 0o644)
+
+
+def is_there(path: str, text: str) -> bool:
+    """Whether a file is root's, has this text, and may be read by all."""
+    try:
+        entry = files.look(path)
+    except NodeError:
+        return False
+    digest = hashlib.sha256(text.encode()).hexdigest()
+    return entry is not None and entry.kind == "file" and (entry.digest, entry.rights) == (digest, _ROOTS)
+
+
+def exists(path: str) -> bool:
+    """Whether there is anything at the path."""
+    try:
+        return files.look(path, limit=0) is not None
+    except NodeError:
+        return True
+
+
+def obstacle(path: str) -> str | None:
+    """What is there and cannot be kept."""
+    try:
+        entry = files.look(path, limit=0)
+    except NodeError as error:
+        return str(error)
+    if entry is None or entry.kind in ("file", "symlink"):
+        return None
+    return f"{path} is neither a file nor a symbolic link, and a file is wanted there; move it away"
+
+
+def own(path: str, change: Json | None) -> Json | None:
+    """What is there before the first change; unknown where it is as wanted when it is first seen."""
+    if change is None:
+        return {"before": UNKNOWN}
+    try:
+        return {"before": originals.keep(path)}
+    except NodeError:
+        return None
+
+
+def put_back(path: str, known: Json) -> str | None:
+    """What was there before us."""
+    return originals.put_back(path, None if known["before"] == UNKNOWN else known["before"])

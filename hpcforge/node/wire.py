@@ -1,0 +1,302 @@
+"""What a node program answers, as types: it is written and read by them, and held to them where it comes in.
+
+They are for the type checker on both sides, and for the border (`hpcforge.engines.answers`); they do not travel.
+What types cannot say is in the docstring of `hpcforge.node`. Every answer also has `event`, which tells which it is.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Annotated, Literal, NotRequired, TypedDict, get_type_hints
+
+from hpcforge.kinds import KINDS
+from hpcforge.wire import Count, Line, Path, Within, Word
+
+MAX_RUN = 10**9  # a run a second would need thirty years to get there
+
+RunNumber = Annotated[int, Within(0, MAX_RUN)]
+TimeS = Annotated[float, Within(0, 1e11)]  # since 1970: up to the year 5138
+SpanS = Annotated[float, Within(0, 1e9)]
+
+
+class Facts(TypedDict):
+    """What a node is."""
+
+    hostname: Word
+    machine_id: Word
+    boot_id: Word
+    os_id: Word
+    os_release: Word
+    kernel: Word
+    arch: Word
+    virtualisation: Word
+    python: Word
+    memory_kib: Count
+    cpus: Count
+    gpus: dict[Word, Count]
+    time_s: TimeS
+
+
+class NoFacts(TypedDict):
+    """What ends an answer that has no facts to tell: of first contact, the lease and the log."""
+
+    time_s: NotRequired[TimeS]
+
+
+_Disruption = Literal["none", "restart", "drain", "reboot", "destroys-data"]
+
+
+class Unit(TypedDict):
+    """A unit that is not as wanted."""
+
+    name: Word
+    enabled: bool
+    active: Word
+    restart_pending: bool
+
+
+class FailedCheck(TypedDict):
+    """A check that does not pass."""
+
+    name: Word
+    detail: str
+
+
+class OldOpaque(TypedDict):
+    """Opaque work of another digest than what is wanted, or none."""
+
+    digest: Word | None
+
+
+class Goes(TypedDict):
+    """A package that would be removed for others."""
+
+    name: Word
+    by: list[Word]
+
+
+class Obstacle(TypedDict):
+    """Something that is in the way of what is wanted."""
+
+    kind: Word
+    name: Path
+    why: str
+
+
+class _Difference(TypedDict):
+    role: Word
+    packages: list[Word]
+    removes: list[Goes]
+    unforeseen: list[Word]
+    units: list[Unit]
+    checks: list[FailedCheck]
+    opaque: OldOpaque | None
+    reboot: bool
+    obstacles: list[Obstacle]
+
+
+class Stays(TypedDict):
+    """What stays on the node of what goes, and why."""
+
+    kind: Word
+    names: list[Path]
+    why: str
+
+
+class _Surplus(TypedDict):
+    units: NotRequired[list[Word]]
+    packages: NotRequired[list[Word]]
+    trees: NotRequired[list[Path]]
+    stays: NotRequired[list[Stays]]
+    disrupts: NotRequired[_Disruption]
+    on_remove: Literal["keep", "stop", "purge"]
+
+
+if TYPE_CHECKING:
+    Difference = _Difference
+    Surplus = _Surplus
+else:  # with every kind of resource
+    _FOUND = {name: list[import_module(f"hpcforge.kinds.{name}").FOUND] for name in KINDS}
+    # A role of which something is not as wanted.
+    Difference = TypedDict("Difference", {**get_type_hints(_Difference, include_extras=True), **_FOUND})
+    # What the receipt owns of a role and nobody wants any more.
+    Surplus = TypedDict(
+        "Surplus", {**get_type_hints(_Surplus, include_extras=True), **dict.fromkeys(KINDS, NotRequired[list[Path]])}
+    )
+
+
+class Receipt(TypedDict):
+    """What the node remembers of earlier runs."""
+
+    run: RunNumber
+    who: Word
+    since_s: TimeS
+    cluster: Word | None
+    hpcforge: Annotated[str, Line(64)] | None
+    trouble: str | None
+    surplus: dict[Word, Surplus]
+    unowned: list[Word]
+
+
+class Reverted(TypedDict):
+    """A guarded change that was taken back."""
+
+    guard: Word
+    role: Word
+    since_s: TimeS
+    why: str
+    errors: list[str]
+
+
+class Armed(TypedDict):
+    """A guarded change that is about to be taken back."""
+
+    guard: Word
+    roles: list[Word]
+    left_s: SpanS
+
+
+class AtWork(TypedDict, total=False):
+    """Another run that goes on there; all it has said of itself."""
+
+    purpose: Word
+    who: Word
+    number: RunNumber | None
+    task: Word | None
+    unit: Word | None
+    since_s: TimeS
+    pid: Count
+
+
+class Clock(TypedDict):
+    """When the node was asked and answered, by its own clock."""
+
+    asked_s: TimeS
+    said_s: TimeS
+
+
+class Process(TypedDict):
+    """A process of an operator host."""
+
+    where: NotRequired[Word]
+    pid: NotRequired[Count]
+    started: NotRequired[Count | None]
+
+
+class Holder(TypedDict):
+    """Who holds the lease."""
+
+    run_id: Word
+    who: Word
+    number: RunNumber | None
+    process: Process | None
+    since_s: TimeS
+    age_s: SpanS
+    silent_s: SpanS
+
+
+class Observed(TypedDict):
+    """What differs from what is wanted, and all that was asked for."""
+
+    facts: Facts
+    differs: list[Difference]
+    reads: dict[Path, str | None]
+    answers: dict[Word, str]
+    receipt: Receipt
+    reverted: list[Reverted]
+    armed: list[Armed]
+    at_work: AtWork | None
+    clock: Clock
+
+
+class Lease(TypedDict):
+    """Who holds the lease, and from whom it was taken over."""
+
+    held: Holder | None
+    took_over: Holder | None
+
+
+class Log(TypedDict):
+    """Lines of history, the latest last, `before`: how many older ones there are."""
+
+    lines: list[str]
+    before: Count
+    roster: str | None
+
+
+class Changed(TypedDict):
+    """Something was changed."""
+
+    role: Word | None
+    kind: Word
+    name: Path
+    detail: str
+
+
+class Progress(TypedDict):
+    """Something takes long; role null: it is done for several."""
+
+    role: Word | None
+    detail: str
+
+
+class Warned(TypedDict):
+    """Something is odd, and work goes on."""
+
+    detail: str
+
+
+class Remains(TypedDict):
+    """What is there still after all was removed."""
+
+    stays: list[Stays]
+
+
+class Failed(TypedDict):
+    """A role failed; role null: the request as a whole, of kind `busy` where it is not its turn."""
+
+    role: Word | None
+    kind: Word
+    name: Path | None
+    error: str
+
+
+class Skipped(TypedDict):
+    """A role was not begun, because of another that failed."""
+
+    role: Word
+    because: Word
+
+
+class RoleDone(TypedDict):
+    """Its units run and its checks pass."""
+
+    role: Word
+
+
+class Done(TypedDict):
+    """The last answer; roles that failed and that were skipped."""
+
+    changed: Count
+    failed: list[Word]
+    skipped: list[Word]
+    facts: Facts | NoFacts
+
+
+class NoPython(TypedDict):
+    """First contact: there is no Python 3."""
+
+    os_id: Word
+    os_release: Word
+    arch: Word
+    kernel: Word
+    hostname: Word
+    memory_kib: Count
+    cpus: Count
+
+
+class NoRoot(TypedDict):
+    """The login may not become root."""
+
+    user: str
+    error: str

@@ -1,0 +1,76 @@
+"""Which changes jobs can feel: only those call for smoke tests. Pure.
+
+On a worker that is every change but of roles that say `jobs_feel: false`. On other nodes it is what workers need of
+them, as roles say with `needs`, and what that needs in turn: scheduler, names, time; not the files of a login node.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from hpcforge.kinds.accounts import Account
+from hpcforge.plan.admission import Drain
+from hpcforge.plan.desired import Desired, Wanted
+from hpcforge.plan.plan import Change, Removal, Step
+
+Part = tuple[str, str]  # a node and one of its roles
+
+
+def felt(
+    desired: Desired,
+    workers: Sequence[str],
+    run_as: str | None,
+    steps: Iterable[Step],
+    removals: Mapping[str, Sequence[Removal]],
+    drains: Iterable[Drain],
+) -> frozenset[str]:
+    """The nodes with a change that jobs can feel. `run_as` is the account of the tests' own jobs."""
+    reach = _Reach(desired, frozenset(workers))
+    found = {one.node for one in drains if one.action == "resume"}
+    for step in steps:
+        for node, change in step.changes.items():
+            if node not in found and (
+                (reach(node, step.role) and _does(change)) or run_as in [one.name for one, _ in change.of(Account)]
+            ):
+                found.add(node)
+    found |= {node for node, gone in removals.items() if any(reach(node, one.role) for one in gone)}
+    return frozenset(found)
+
+
+def _does(change: Change) -> bool:
+    """Whether anything is done: a receipt that takes note of what is there is felt by nobody."""
+    return bool(
+        change.packages or change.resources or change.units or change.opaque or change.failed_checks or change.reboot
+    )
+
+
+class _Reach:
+    """Whether jobs can feel a role on a node."""
+
+    def __init__(self, desired: Desired, workers: frozenset[str]) -> None:
+        self.workers = workers
+        self.unfelt = {wanted.role for roles in desired.nodes.values() for wanted in roles if not wanted.jobs_feel}
+        self.needed = _needed(desired, workers)
+
+    def __call__(self, node: str, role: str) -> bool:
+        return role not in self.unfelt if node in self.workers else (node, role) in self.needed
+
+
+def _needed(desired: Desired, workers: frozenset[str]) -> set[Part]:
+    """Roles of other nodes that roles of workers need, near or far."""
+    on_workers = {id(one): one for node in workers for one in desired.nodes.get(node, ())}
+    waiting = [part for one in on_workers.values() if one.jobs_feel for part in _needs(one, "")]
+    by_part = {(n, one.role): one for n, roles in desired.nodes.items() if n not in workers for one in roles}
+    found: set[Part] = set()
+    while waiting:
+        part = waiting.pop()
+        wanted = by_part.get(part)
+        if wanted is not None and wanted.jobs_feel and part not in found:
+            found.add(part)
+            waiting += _needs(wanted, part[0])
+    return found
+
+
+def _needs(wanted: Wanted, node: str) -> Iterator[Part]:
+    for need in wanted.needs:
+        yield from ((other, need.role) for other in need.nodes or (node,))

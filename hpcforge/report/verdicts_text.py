@@ -1,0 +1,88 @@
+"""Verdicts for people: what was tested just now and what was not, and what was found before."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+
+from hpcforge.blueprint.hostlist import fold
+from hpcforge.cluster.model import SmokeTest
+from hpcforge.plan.smoke_runs import SmokeRun
+from hpcforge.report.text import duration, one_line
+from hpcforge.run.testing import Verified, waits
+from hpcforge.verify.kept import Kept, Recorded
+from hpcforge.verify.verdicts import Verdict, summary_line
+
+
+def verdicts_text(tests: Verified, again: str, away: Collection[str], now_s: float) -> str:
+    """A line a verdict, as `summary_line` puts it, with what to type next under one that did not pass.
+
+    Then what was not tested now, and since when that stands. `again` is the command that tests what waits.
+    """
+    lines: list[str] = []
+    for number, one in enumerate(tests.reached):
+        lines += _verdict(one.verdict, again)
+        following = tests.reached[number + 1 : number + 2]
+        if not one.run.whole and not (following and following[0].run == one.run):
+            lines.append(f"  {_of_a_part(one.run, tests.recorded, now_s)}")
+    for waiting in tests.waiting:
+        lines += [f"{', '.join(waiting.tests)}  waiting  {waits(waiting)}", f"  next: {again}   (when that has ended)"]
+    now = [one.verdict for one in tests.reached]
+    before = [one for one in tests.recorded.kept if one.last not in now]
+    lines += _before(before, {*away}, now_s)
+    if tests.note:
+        lines.append(tests.note)
+    return "".join(f"{one_line(line)}\n" for line in lines)
+
+
+def _verdict(verdict: Verdict, again: str) -> Iterator[str]:
+    yield summary_line(verdict)
+    if verdict.next_command:
+        yield f"  next: {verdict.next_command}" + (f"; {again}   (when that has ended)" if verdict.waits_for else "")
+
+
+def _of_a_part(run: SmokeRun, recorded: Recorded, now_s: float) -> str:
+    """For whose sake a run was, and what of its node set it leaves out."""
+    partners = [node for node in run.nodes if node not in run.changed]
+    why = "what jobs need of other nodes changed: a node of each kind was tested"
+    if run.changed:
+        why = f"{fold(run.changed)} changed" + (f", tested with {fold(partners)}" if partners else "")
+    before = recorded.of(SmokeTest(run.tests[0], run.span, 0))
+    if not run.untested or before is None:
+        return why
+    late = [node for node in run.untested if node not in before.stands_for] if before.stands_for else []
+    rest = [node for node in run.untested if node not in late]
+    ago = duration(max(0.0, now_s - before.time_s))
+    said = [f"not tested now: {fold(rest)}, unchanged since last tested (the whole {ago} ago)"] if rest else []
+    said += [f"not tested since a change: {fold(late)}"] if late else []
+    return "; ".join([why, *said])
+
+
+def _before(kept: Sequence[Kept], away: Collection[str], now_s: float) -> Iterator[str]:
+    """Verdicts of before by their time, the oldest first."""
+    told: dict[tuple[float, str], list[str]] = {}
+    for one in kept:
+        told.setdefault((one.time_s, _since(one, away)), []).append(_line(one.verdict, away))
+        if one.part is not None:
+            told.setdefault((one.part_s, "of what had changed"), []).append(_line(one.part, away))
+    for (time_s, about), lines in sorted(told.items()):
+        yield f"verdicts of {duration(max(0.0, now_s - time_s))} ago ({about}):"
+        yield from lines
+
+
+def _line(verdict: Verdict, away: Collection[str]) -> str:
+    counts_on_it = not {*away}.isdisjoint(verdict.nodes)
+    return summary_line(verdict) + ("  (of before: not of the cluster as it is)" if counts_on_it else "")
+
+
+def _since(one: Kept, away: Collection[str]) -> str:
+    """What has become of the nodes since a verdict on a whole set."""
+    gone = [node for node in one.verdict.nodes if node in away]
+    if gone:
+        return f"{fold(gone)} was there then, and is away now"
+    if one.changed:
+        return f"{fold(one.changed)} changed since and has not been tested"
+    if not one.served:
+        return "what jobs need of other nodes changed since and has not been tested"
+    if one.part is not None:
+        return f"{fold(one.part.nodes)} tested again since"
+    return "nothing changed since"

@@ -1,0 +1,28 @@
+"""Who is told what goes on in a run."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from contextlib import AbstractContextManager
+from typing import Protocol
+
+from hpcforge.engines.tasks import Event
+
+
+class Listener(Protocol):
+    """Who is told what goes on."""
+
+    def say(self, text: str) -> None:
+        """Something worth a line."""
+
+    def detail(self, text: str) -> None:
+        """What is being done just now."""
+
+    def nodes(self, names: Collection[str]) -> None:
+        """Which nodes are about to be worked on."""
+
+    def event(self, event: Event) -> None:
+        """An engine's event, or one of the walk's."""
+
+    def phase(self, name: str) -> AbstractContextManager[None]:
+        """Time what happens inside, under a name."""

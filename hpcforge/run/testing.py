@@ -1,0 +1,138 @@
+"""The smoke tests of a run: chosen, run, and kept with what was known before."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from hpcforge.blueprint.hostlist import fold
+from hpcforge.cluster.model import Cluster, SmokeTest
+from hpcforge.engines.tasks import Engine
+from hpcforge.plan.plan import Plan
+from hpcforge.plan.smoke_runs import SmokeRun, SmokeRuns, Standing, Verify, Waiting, smoke_runs
+from hpcforge.run.listener import Listener
+from hpcforge.run.observe import UNREACHABLE
+from hpcforge.run.verdict_store import store_verdicts
+from hpcforge.verify.busy import busy
+from hpcforge.verify.head import Head
+from hpcforge.verify.jobs import unusable
+from hpcforge.verify.kept import Recorded
+from hpcforge.verify.verdicts import Verdict
+from hpcforge.verify.verify import PENDING_S, verify
+
+_PENDING_PART_S = 20.0  # how long a test of idle nodes may wait: if they are given to others, it is left for later
+
+
+@dataclass(frozen=True)
+class Reached:
+    """A verdict that was reached just now, and by which run."""
+
+    run: SmokeRun
+    verdict: Verdict
+
+
+@dataclass(frozen=True)
+class Verified:
+    """What was tested just now, and all that is known of the cluster since."""
+
+    reached: tuple[Reached, ...] = ()
+    waiting: tuple[Waiting, ...] = ()  # what users' jobs kept from being tested
+    recorded: Recorded = field(default_factory=Recorded)
+    note: str = ""  # why there are no verdicts, or what became of them
+
+
+def planned(cluster: Cluster, plan: Plan, recorded: Recorded, verify_what: Verify, out: Collection[str] = ()) -> Plan:
+    """The plan with the tests that would follow it, as far as it can be told before. Slurm does not use `out`."""
+    if not plan.scheduler:
+        return replace(plan, verify="none")
+    amiss = {*out} - {*plan.felt} | {*plan.unreachable, *plan.refused, *(one.node for one in plan.shortfalls)}
+    held = {node: f"job {', '.join(jobs)}" for node, jobs in plan.jobs.items()}
+    changed = after(cluster, recorded, plan.felt)
+    return replace(plan, verify=verify_what, smoke=chosen(cluster, changed, verify_what, amiss, held))
+
+
+def after(cluster: Cluster, recorded: Recorded, felt: Collection[str]) -> Recorded:
+    """What is known once these nodes have been changed."""
+    workers = {node.name for node in cluster.workers}
+    return recorded.changed(workers & {*felt}, served=workers >= {*felt})
+
+
+def chosen(
+    cluster: Cluster, recorded: Recorded, verify_what: Verify, out: Collection[str], held: Mapping[str, str]
+) -> SmokeRuns:
+    """Which tests run where, by what is known."""
+    tests = cluster.acceptance.tests if cluster.acceptance else ()
+    kept = [(one, last) for one in tests if (last := recorded.of(one)) is not None and last.last.passed]
+    standing = {one: Standing(frozenset(last.stands_for), last.served) for one, last in kept}
+    return smoke_runs(cluster, standing, verify_what, out, held)
+
+
+def run_tests(
+    engine: Engine,
+    head: Head,
+    cluster: Cluster,
+    recorded: Recorded,
+    verify_what: Verify,
+    out: Mapping[str, str],
+    listener: Listener,
+) -> Verified:
+    """Run what is to be run of the blueprint's tests on workers but those left `out`, and keep the verdicts."""
+    if cluster.acceptance is None:
+        return Verified(recorded=recorded, note="not verified: the blueprint has no acceptance section")
+    controller = cluster.slurm.controller
+    if out.get(controller, "").startswith(UNREACHABLE):
+        return Verified(recorded=recorded, note=f"not verified: {controller} is {out[controller]}")
+    choice = chosen(cluster, recorded, verify_what, out, {})
+    if not choice.runs:
+        return Verified(recorded=recorded)
+    with listener.phase("verify"):
+        if not all(run.whole for run in choice.runs):  # partners may be nodes that this run has not looked at
+            names = [node.name for node in cluster.workers]
+            choice = chosen(cluster, recorded, verify_what, {**unusable(head, names), **out}, busy(head, names))
+        for one in choice.waiting:
+            listener.say(f"{', '.join(one.tests)}: {waits(one)}")
+        reached = [
+            *_launched(cluster, head, [run for run in choice.runs if run.whole], out, listener),
+            *_launched(cluster, head, [run for run in choice.runs if not run.whole], out, listener, part=True),
+        ]
+        of_sets = [(_on(cluster, one.verdict.test, one.run.span), one.verdict, one.run.whole) for one in reached]
+        recorded = recorded.reached(cluster.acceptance.tests, of_sets, time.time())
+        problem = store_verdicts(engine, controller, recorded)
+    note = f"the verdicts could not be kept on the head: {problem}" if problem else ""
+    return Verified(tuple(reached), choice.waiting, recorded, note)
+
+
+def _launched(
+    cluster: Cluster,
+    head: Head,
+    runs: Sequence[SmokeRun],
+    out: Mapping[str, str],
+    listener: Listener,
+    *,
+    part: bool = False,
+) -> list[Reached]:
+    entries = [(run, _on(cluster, name, run.nodes)) for run in runs for name in run.tests]
+
+    def progress(tests: str, text: str) -> None:
+        listener.say(f"{tests}: {text}")
+
+    pending_s = _PENDING_PART_S if part else PENDING_S
+    tests = [one for _, one in entries]
+    verdicts = verify(cluster, head, out, progress, tests=tests, part=part, pending_s=pending_s)
+    return [Reached(run, verdict) for (run, _), verdict in zip(entries, verdicts, strict=True)]
+
+
+def _on(cluster: Cluster, name: str, nodes: tuple[str, ...]) -> SmokeTest:
+    """A test of the blueprint on some nodes."""
+    tests = cluster.acceptance.tests if cluster.acceptance else ()
+    return replace(next(one for one in tests if one.name == name), nodes=nodes)
+
+
+def waits(one: Waiting) -> str:
+    """Why tests wait, in a line."""
+    by_job: dict[str, list[str]] = {}
+    for node, job in one.held.items():
+        by_job.setdefault(job, []).append(node)
+    held = "; ".join(f"{job}, holds {fold(nodes)}" for job, nodes in by_job.items()) or "no idle node to test it with"
+    return f"{fold(one.nodes)} not tested: {held}" if one.nodes else f"not tested: {held}"

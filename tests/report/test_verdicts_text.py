@@ -1,0 +1,61 @@
+"""What is said of tests after an apply: what ran where and for whose sake, what did not, and since when that stands."""
+
+from __future__ import annotations
+
+from hpcforge.cluster.model import SmokeTest
+from hpcforge.plan.smoke_runs import SmokeRun, Waiting
+from hpcforge.report.verdicts_text import verdicts_text
+from hpcforge.run.testing import Reached, Verified
+from hpcforge.verify.kept import Recorded
+from hpcforge.verify.verdicts import Verdict
+
+NOW = 1_800_000_000.0
+SPAN = ("w01", "w02", "w03")
+TESTS = [SmokeTest("allreduce", SPAN, 600), SmokeTest("train_ddp", SPAN, 600)]
+NAMES = ("allreduce", "train_ddp")
+
+
+def passed(test: str, *nodes: str) -> Verdict:
+    return Verdict(test, "passed", nodes, ranks=2 * len(nodes), backend="gloo", device="cpu", torch_build="2.13")
+
+
+BEFORE = Recorded().reached(TESTS, [(one, passed(one.name, *SPAN), True) for one in TESTS], NOW - 7200)
+
+
+def text(tests: Verified, away: tuple[str, ...] = ()) -> list[str]:
+    return verdicts_text(tests, "hpcforge apply site.yaml", away, NOW).splitlines()
+
+
+def test_a_part_says_for_whom_it_ran_and_since_when_the_rest_stands() -> None:
+    part = [passed(one.name, "w01", "w02") for one in TESTS]
+    run = SmokeRun(NAMES, ("w01", "w02"), SPAN, "changed", ("w02",))
+    after = BEFORE.changed({"w02"}, served=True).reached(
+        TESTS, [(test, verdict, False) for test, verdict in zip(TESTS, part, strict=True)], NOW
+    )
+    reached = tuple(Reached(run, verdict) for verdict in part)
+    assert text(Verified(reached, recorded=after)) == [
+        "allreduce  passed  4 ranks on w[01-02]  (gloo, CPU; torch 2.13)",
+        "train_ddp  passed  4 ranks on w[01-02]  (gloo, CPU; torch 2.13)",
+        "  w02 changed, tested with w01; not tested now: w03, unchanged since last tested (the whole 2 h 0 min ago)",
+    ]
+    assert [line for line in text(Verified(recorded=after)) if line.startswith("verdicts")] == [
+        "verdicts of 2 h 0 min ago (w[01-02] tested again since):",
+        "verdicts of 0.0 s ago (of what had changed):",
+    ]
+
+
+def test_what_waits_is_named_with_whose_job_it_is_and_what_to_type_then() -> None:
+    changed = BEFORE.changed({"w02"}, served=True)
+    waiting = Waiting(NAMES, ("w02",), {"w02": "job 20, ada's train"})
+    assert text(Verified(waiting=(waiting,), recorded=changed))[:3] == [
+        "allreduce, train_ddp  waiting  w02 not tested: job 20, ada's train, holds w02",
+        "  next: hpcforge apply site.yaml   (when that has ended)",
+        "verdicts of 2 h 0 min ago (w02 changed since and has not been tested):",
+    ]
+
+
+def test_what_stands_is_told_with_its_age() -> None:
+    assert text(Verified(recorded=BEFORE))[0] == "verdicts of 2 h 0 min ago (nothing changed since):"
+    served = BEFORE.changed((), served=False)
+    assert "what jobs need of other nodes changed since" in text(Verified(recorded=served))[0]
+    assert "w01 was there then, and is away now" in text(Verified(recorded=BEFORE), ("w01",))[0]
