@@ -1,6 +1,6 @@
 """Being told to end: by Ctrl-C, by SIGTERM, or by a terminal that is gone (SIGHUP); all three are taken alike.
 
-What somebody has set to be ignored, as nohup does with SIGHUP, stays so.
+Where SIGHUP is ignored, as under nohup, it stays so.
 """
 
 from __future__ import annotations
@@ -48,12 +48,9 @@ def in_good_order(say: Callable[[str], None], then: str) -> Iterator[Callable[[]
 
 
 def _handle(handler: _Handler) -> dict[signal.Signals, signal.Handlers | _Handler]:
-    """Set it for all that are not ignored; those that were there before."""
-    before = {number: signal.getsignal(number) for number in _SIGNALS}
-    ours = {number: old for number, old in before.items() if old is not signal.SIG_IGN and old is not None}
-    for number in ours:
-        signal.signal(number, handler)
-    return ours  # type: ignore[return-value]
+    """Set it for all, but for a SIGHUP that is ignored; those that were there before."""
+    kept = {signal.SIGHUP} if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN else set()
+    return {number: signal.signal(number, handler) for number in _SIGNALS if number not in kept}  # type: ignore[misc]
 
 
 def _terminals() -> tuple[int, ...]:
