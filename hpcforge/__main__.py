@@ -17,6 +17,9 @@ def main() -> None:
         from hpcforge.engines.process import begin  # noqa: PLC0415
 
         begin()
+        from hpcforge.cli import stopping  # noqa: PLC0415
+
+        stopping.at_once()
     from hpcforge.cli import run  # noqa: PLC0415
     from hpcforge.clock import process_began_s  # noqa: PLC0415
 

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from typing import ClassVar, Literal
 
+Kind = Literal["error", "invalid", "busy"]  # invalid: files or usage; busy: another run is at work
+
 
 class ExpectedError(Exception):
     """Its text says what is wrong and where; `hint` what to do, "" where there is nothing to add."""
 
-    kind: ClassVar[Literal["error", "invalid", "busy"]] = (
-        "error"  # invalid: files or usage; busy: another run is at work
-    )
-    hint: str = ""
+    kind: ClassVar[Kind] = "error"  # the exit status of each is in hpcforge.cli.exit_codes
+    hint: str = ""  # what a class has to say of all its errors
+
+    def __init__(self, message: str, hint: str = "") -> None:
+        super().__init__(message)
+        self.hint = hint or self.hint
 
     def shown(self) -> str:
         """What is read at the terminal, with a line break at the end."""

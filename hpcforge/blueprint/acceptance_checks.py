@@ -85,7 +85,7 @@ def findings_of(
         try:
             names = node_sets.expand(text, known)
         except node_sets.NodeSetError as error:
-            yield Finding(loc, str(error), error.hint)
+            yield Finding(loc, str(error), error.hint or None)
             continue
         if names is None:
             continue

@@ -26,10 +26,6 @@ class EditError(ExpectedError):
 
     kind = "invalid"
 
-    def __init__(self, message: str, hint: str) -> None:
-        super().__init__(message)
-        self.hint = hint
-
 
 @dataclass(frozen=True)
 class SetValue:

@@ -13,6 +13,8 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from itertools import product
 
+from hpcforge.errors import ExpectedError
+
 MAX_NAMES = 131_072  # of a hostlist, and nodes of a blueprint: more than any cluster has; 0.2 s and 20 MiB to expand
 _MAX_CHARACTERS = 253  # of a name from brackets: as much as DNS takes
 
@@ -29,12 +31,10 @@ _LAST_NUMBER = re.compile(r"(.*?)([0-9]{1,18})")
 _NUMBERS = re.compile("([0-9]+)")
 
 
-class HostlistError(ValueError):
-    """Text that is no hostlist. `hint` says what to write instead."""
+class HostlistError(ExpectedError, ValueError):
+    """Text that is no hostlist; the message completes a sentence that begins with the text."""
 
-    def __init__(self, message: str, hint: str | None = None) -> None:
-        super().__init__(message)
-        self.hint = hint
+    kind = "invalid"
 
 
 def expand(text: str) -> tuple[str, ...]:

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 
 from hpcforge.blueprint import hostlist
 from hpcforge.blueprint.diagnostics import closest, quote
+from hpcforge.errors import ExpectedError
 
 EACH_PARTITION = "each partition"
 Spell = Callable[[Sequence[str]], str]  # names as a hostlist
@@ -23,12 +24,10 @@ _TAKEN = ("all", "head", "login", "storage", "worker")  # words of their own
 _SHOWN = 12
 
 
-class NodeSetError(ValueError):
-    """Text that names no nodes; `hint` says what could be meant."""
+class NodeSetError(ExpectedError, ValueError):
+    """Text that names no nodes; the message completes a sentence that begins with the text."""
 
-    def __init__(self, message: str, hint: str | None = None) -> None:
-        super().__init__(message)
-        self.hint = hint
+    kind = "invalid"
 
 
 @dataclass(frozen=True)

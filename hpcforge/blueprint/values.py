@@ -145,7 +145,7 @@ def _hostlist(text: str) -> str:
     try:
         hostlist.expand(text)
     except hostlist.HostlistError as error:
-        raise refusal(f"{quote(text)} {error}", odd_characters(text) or error.hint) from None
+        raise refusal(f"{quote(text)} {error}", odd_characters(text) or error.hint or None) from None
     return text
 
 
@@ -160,7 +160,7 @@ def _node_set(text: str) -> str:
     try:
         return text if text == node_sets.EACH_PARTITION else node_sets.check(text)
     except node_sets.NodeSetError as error:
-        raise refusal(f"{quote(text)} {error}", odd_characters(text) or error.hint) from None
+        raise refusal(f"{quote(text)} {error}", odd_characters(text) or error.hint or None) from None
 
 
 def _ipv4(text: str) -> str:

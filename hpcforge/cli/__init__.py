@@ -14,14 +14,10 @@ import typer
 
 from hpcforge import __version__, clock
 from hpcforge.cli import failures
-from hpcforge.cli.exit_codes import Exit
+from hpcforge.cli.exit_codes import MEANING, Exit
 from hpcforge.report import printing
 
-_EXIT_CODES = """
-Exit status: 0 done, or nothing to do; 1 error; 2 changes are pending; 3 blueprint, inventory or usage invalid;
-4 some nodes unreachable; 5 some nodes failed; 6 another run is at work;
-7 a test did not pass, or a node has less than it declares; 130 interrupted.
-"""
+_EXIT_CODES = f"Exit status: {'; '.join(f'{code:d} {meaning}' for code, meaning in MEANING.items())}."
 
 # Wrong words on the command line: typer carries its own click, and does not export the base of BadParameter.
 _UsageError: type[Any] = typer.BadParameter.__mro__[1]

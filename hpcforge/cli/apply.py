@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import signal
 import sys
 import time
-from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Collection, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import typer
 
@@ -20,6 +18,7 @@ from hpcforge.cli.planning import Choice, Comparison, choose, compare, remark
 from hpcforge.cli.program import typed
 from hpcforge.cli.rehearsals import named
 from hpcforge.cli.site import Goal, Site, artifacts_path, goal, keep_revoked, open_engines, open_site
+from hpcforge.cli.stopping import in_good_order
 from hpcforge.cli.trust import trust_new
 from hpcforge.cli.usage import UsageError
 from hpcforge.engines import Engines
@@ -34,6 +33,7 @@ from hpcforge.report.stays_text import stays_text
 from hpcforge.report.stream import Stream
 from hpcforge.report.verdicts_text import verdicts_text
 from hpcforge.run import lease as leases
+from hpcforge.run import leftover
 from hpcforge.run.apply import Applied, apply_plan
 from hpcforge.run.commit import Commit
 from hpcforge.run.history import past, write_log
@@ -43,6 +43,7 @@ from hpcforge.run.run import begin
 from hpcforge.run.testing import Verified
 
 _OTHERS_S = 900.0  # how long the last steps of a run that is gone are waited for
+_STOPPING = "running steps finish, then it stops; press again to stop at once"
 _TAKING_BACK_S = 60.0  # and how long after that, and `rollout.confirm_wait`, a node that takes back what it did
 
 
@@ -80,7 +81,7 @@ def apply(
     with (
         open_engines(site) as engines,
         Progress(live=not (as_json and printing.on_terminal())) as human,  # two cannot write to one screen
-        _first_interrupt(human) as stop,
+        in_good_order(human.say, _STOPPING) as stop,
         Stream(human, printing.line if as_json else None) as progress,
         ExitStack() as until_end,
     ):
@@ -176,6 +177,8 @@ class _Apply:
     def go(self) -> tuple[Plan, Applied]:
         """All of it; what was planned, and what it came to."""
         found, plan, out = self._agree()
+        if self.stop():
+            raise KeyboardInterrupt  # nothing has begun
         if self.wishes.made is None:  # a plan that was made before is for the secrets as they were then
             self.goal = found.goal
         if plan.pending:
@@ -185,6 +188,8 @@ class _Apply:
         self.run = replace(self.run.numbered(receipts, found.survey.roster), commit=commit)
         if self.lease is not None:
             self.lease.number = self.run.number
+        if found.survey.tests:
+            leftover.clear(self.engine, self.site.cluster, self.progress.say)
         done = apply_plan(
             self.engine,
             self.site.cluster,
@@ -297,21 +302,3 @@ def _confirm(progress: Progress, nodes: int) -> None:
         raise UsageError("there is no terminal to ask on", "look at `hpcforge plan`, then apply with --yes")
     with progress.paused(), progress.phase("your answer"):
         typer.confirm(f"Change {nodes} nodes?", abort=True, err=True)
-
-
-@contextmanager
-def _first_interrupt(progress: Progress) -> Iterator[Any]:
-    """The first Ctrl-C lets running steps finish; the second is the usual one."""
-    pressed: list[int] = []
-
-    def press(number: int, _frame: object) -> None:
-        if pressed:
-            raise KeyboardInterrupt
-        pressed.append(number)
-        progress.say("interrupted: running steps finish, then it stops; press again to stop at once")
-
-    before = signal.signal(signal.SIGINT, press)
-    try:
-        yield lambda: bool(pressed)
-    finally:
-        signal.signal(signal.SIGINT, before)

@@ -1,13 +1,15 @@
-"""What the exit status says. If several apply, the first of `WORST_FIRST` is given."""
+"""What the exit status says: the one table, which help and README repeat. Of several the first of `WORST_FIRST`."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from enum import IntEnum
 
+from hpcforge.errors import Kind
+
 
 class Exit(IntEnum):
-    """The exit-code table of the documentation."""
+    """Every exit status there is; `MEANING` has the words."""
 
     DONE = 0
     ERROR = 1
@@ -19,6 +21,20 @@ class Exit(IntEnum):
     BELOW = 7
     INTERRUPTED = 130
 
+
+MEANING = {
+    Exit.DONE: "done, or nothing to do",
+    Exit.ERROR: "error",
+    Exit.PENDING: "changes are pending, or were deferred",
+    Exit.INVALID: "blueprint, inventory or usage invalid",
+    Exit.UNREACHABLE: "some nodes unreachable",
+    Exit.FAILED: "some nodes failed, or are left out for what is in the way there",
+    Exit.BUSY: "another run is at work",
+    Exit.BELOW: "a test did not pass, or a node has less than it declares",
+    Exit.INTERRUPTED: "interrupted",
+}
+
+OF_ERRORS: dict[Kind, Exit] = {"error": Exit.ERROR, "invalid": Exit.INVALID, "busy": Exit.BUSY}
 
 WORST_FIRST = (
     Exit.INTERRUPTED,

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import errno
 
-from hpcforge.cli.exit_codes import Exit
+from hpcforge.cli.exit_codes import OF_ERRORS, Exit
 from hpcforge.errors import ExpectedError
 
-_CODES = {"error": Exit.ERROR, "invalid": Exit.INVALID, "busy": Exit.BUSY}
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT)  # of a write, which does not say what to
 
 
 def explain(error: Exception) -> tuple[str | None, Exit]:
     """Message and exit code; no message for an error that nobody expected."""
     if isinstance(error, ExpectedError):
-        return error.shown(), _CODES[error.kind]
+        return error.shown(), OF_ERRORS[error.kind]
     if isinstance(error, OSError) and error.filename is not None:
         return f"error: {error.filename}: {error.strerror}\n", Exit.ERROR
     if isinstance(error, OSError) and (error.errno in _NO_ROOM or "temporary directory" in str(error)):

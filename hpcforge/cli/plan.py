@@ -20,6 +20,7 @@ from hpcforge.plan.plan import Plan
 from hpcforge.report import printing
 from hpcforge.report.plan_text import plan_text
 from hpcforge.report.text import one_line
+from hpcforge.run import leftover
 from hpcforge.run.testing import planned
 from hpcforge.verify.kept import Recorded
 
@@ -55,6 +56,8 @@ def plan(
         with open_engines(site) as engines:
             there = compare(site, engines, engines, wanted, choice, _say)
         remark(site, there.survey, _say)
+        for left in filter(leftover.dead, there.survey.tests):
+            _say(f"{left.sentence()}, is of a run that is no more: apply and verify cancel it")
         found, wanted = there.plan, there.goal
     if output is not None:
         keep_revoked(site, wanted)  # part of what the plan was made for

@@ -9,7 +9,3 @@ class UsageError(ExpectedError):
     """What was asked for cannot be done as asked; `hint` says how."""
 
     kind = "invalid"
-
-    def __init__(self, message: str, hint: str) -> None:
-        super().__init__(message)
-        self.hint = hint

@@ -7,9 +7,11 @@ import time
 from dataclasses import asdict, replace
 from pathlib import Path
 
+from hpcforge import __version__
 from hpcforge.cli.exit_codes import Exit, worst
 from hpcforge.cli.program import typed
 from hpcforge.cli.site import open_engines, open_site
+from hpcforge.cli.stopping import in_good_order
 from hpcforge.cli.usage import UsageError
 from hpcforge.cluster import Loaded, load
 from hpcforge.fabric.asbuilt import compare
@@ -20,12 +22,18 @@ from hpcforge.report.apply_text import phases_line
 from hpcforge.report.cabling_text import cabling_json, cabling_text
 from hpcforge.report.progress import Progress
 from hpcforge.report.verdicts_text import verdicts_text
+from hpcforge.run import leftover
+from hpcforge.run.head import EngineHead, owner
 from hpcforge.run.neighbours import ask
 from hpcforge.run.observe import UNREACHABLE, find_usable
+from hpcforge.run.run import begin
 from hpcforge.run.testing import run_tests
 from hpcforge.verify.cabling import CablingError, read_saved
+from hpcforge.verify.jobs import StoppedError
 from hpcforge.verify.kept import VERDICTS_PATH, Recorded
 from hpcforge.verify.kept import load as load_verdicts
+
+_STOPPING = "the tests end; press again to stop at once"
 
 
 def verify(
@@ -40,8 +48,15 @@ def verify(
     with open_engines(site) as engine, Progress() as progress:
         with progress.phase("observe"):
             out, head = find_usable(engine, site.cluster)
+            leftover.clear(engine, site.cluster, progress.say)
         recorded = load_verdicts(head.reads.get(VERDICTS_PATH))
-        tests = run_tests(engine, site.cluster, recorded, "all", out, progress)
+        run = begin(site.cluster.name, __version__)
+        try:
+            with in_good_order(progress.say, _STOPPING) as stop:
+                runs_for = EngineHead(engine, site.cluster.slurm.controller, owner(run), stop)
+                tests = run_tests(engine, runs_for, site.cluster, recorded, "all", out, progress)
+        except StoppedError:
+            return Exit.INTERRUPTED
     verdicts = [one.verdict for one in tests.reached]
     if as_json:
         entries = [asdict(verdict) for verdict in verdicts]

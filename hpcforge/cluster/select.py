@@ -14,10 +14,6 @@ class SelectionError(ExpectedError):
 
     kind = "invalid"
 
-    def __init__(self, message: str, hint: str) -> None:
-        super().__init__(message)
-        self.hint = hint
-
 
 def select(
     cluster: Cluster, limit: Sequence[str], exclude: Sequence[str], others: Iterable[str] = ()

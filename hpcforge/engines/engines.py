@@ -181,5 +181,5 @@ def _order(task: Program | Bootstrap | Deploy | Command | HostKey, target: Targe
             "inputs": dict(task.inputs),
             "timeout_s": task.timeout_s,
         }
-    aside, fresh = isinstance(task, Program) and task.aside, isinstance(task, Program) and task.fresh
+    aside, fresh = isinstance(task, Program | Command) and task.aside, isinstance(task, Program) and task.fresh
     return {"do": "exec", "aside": aside, "fresh": fresh, **dataclasses.asdict(order(task, target))}

@@ -6,12 +6,13 @@ import re
 from collections.abc import Iterable
 
 from hpcforge.engines.tasks import Target
+from hpcforge.errors import ExpectedError
 
 _KEY = re.compile(r"(ssh-ed25519|ssh-rsa|ecdsa-sha2-nistp(?:256|384|521)) ([A-Za-z0-9+/]+=*)(?:[ \t].*)?")
 _ADDRESS = re.compile(r"[0-9A-Za-z.:-]+")
 
 
-class UnreachableError(Exception):
+class UnreachableError(ExpectedError):
     """A node cannot be worked on. `reason` is a word for programs (see `Event`), the text is for people."""
 
     def __init__(self, reason: str, text: str) -> None:

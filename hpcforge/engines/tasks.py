@@ -71,7 +71,10 @@ class Deploy:
 
 @dataclass(frozen=True)
 class Command:
-    """One command as `user`, in that user's home (None: as who logs in, where ssh starts). No shell sees `argv`."""
+    """One command as `user`, in that user's home (None: as who logs in, where ssh starts). No shell sees `argv`.
+
+    `aside`: as of a `Program`.
+    """
 
     id: str
     node: str
@@ -79,6 +82,7 @@ class Command:
     stdin: str = ""
     user: str | None = None
     timeout_s: float = 60.0
+    aside: bool = False
 
 
 @dataclass(frozen=True)

@@ -5,15 +5,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import ceil
 
+from hpcforge.errors import ExpectedError
 from hpcforge.fabric.graph import FabricKind, Topology
 
 
-class CannotBuildError(Exception):
+class CannotBuildError(ExpectedError):
     """There is no such fabric. `code` is the rule that says so, `arithmetic` what was compared with what."""
 
-    def __init__(self, code: str, message: str, arithmetic: str | None = None, hint: str | None = None) -> None:
-        super().__init__(message)
-        self.code, self.message, self.arithmetic, self.hint = code, message, arithmetic, hint
+    kind = "invalid"
+
+    def __init__(self, code: str, message: str, arithmetic: str | None = None, hint: str = "") -> None:
+        super().__init__(message, hint)
+        self.code, self.arithmetic = code, arithmetic
 
 
 @dataclass(frozen=True)

@@ -41,7 +41,9 @@ def fabrics(blueprint: s.Blueprint, catalog: Catalog) -> Fabrics:
         try:
             fabric = _grown(ask)
         except CannotBuildError as error:
-            said.append(breach(error.code, (*_loc(name), "topology"), f"{name}: {error}", error.arithmetic, error.hint))
+            said.append(
+                breach(error.code, (*_loc(name), "topology"), f"{name}: {error}", error.arithmetic, error.hint or None)
+            )
             continue
         built.append(fabric)
         said += judge(fabric, spec, catalog)

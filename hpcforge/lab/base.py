@@ -134,7 +134,7 @@ def _refresh_lists(home: Path, progress: Progress) -> None:
     try:
         _timed("refreshing package lists older than a day", progress, lambda: _build_layer(home, name, update))
     except LabError as error:  # old lists still serve what is cached
-        progress(f"package lists stay {_lists_age_s(home) / 86400:.0f} days old: {error.message.splitlines()[-1]}")
+        progress(f"package lists stay {_lists_age_s(home) / 86400:.0f} days old: {str(error).splitlines()[-1]}")
 
 
 def _lists_age_s(home: Path) -> float:

@@ -45,7 +45,8 @@ def found(stays: Iterable[Json], files: Iterable[str], directories: Iterable[str
     there = set(packages) - set(dpkg.missing(packages))
     running = {name for name, one in units.query([n for kind, n, _ in said if kind == "unit"]).items() if one.runs}
     looks: dict[str, Callable[[str], bool]] = {"package": there.__contains__, "unit": running.__contains__}
-    looks |= {kind.one: lingers.is_there for kind, lingers in _lingering()}
+    kinds = {one[0] for one in said}
+    looks |= {kind.one: lingers.is_there for kind, lingers in _lingering(kind for kind in TABLE if kind.one in kinds)}
     looks["work"] = lambda _: True
     left = [one for one in said if looks.get(one[0], os.path.lexists)(one[1])]
     named = {name for _, name, _ in left}
@@ -67,14 +68,15 @@ def _kept(role: str, entry: Json, going: Mapping[str, Sequence[str]], words: Map
 
 def _by_kind(entry: Json, going: Mapping[str, Sequence[str]]) -> Iterator[Stays]:
     yield from (("unit", name, RAN) for name in going.get("units", ()) if entry["units"][name]["active"])
-    for kind, lingers in _lingering():
-        said = (lingers.stays(name, entry[kind.name][name]) for name in going.get(kind.name, ()))
+    for kind, lingers in _lingering(kind for kind in TABLE if going.get(kind.name)):
+        said = (lingers.stays(name, entry[kind.name][name]) for name in going[kind.name])
         yield from (one for one in said if one)
     yield from (("path", path, BEFORE) for path in going.get("trees", ()) if not entry["trees"][path])
 
 
-def _lingering() -> Iterator[tuple[Kind, Lingers]]:
-    for kind in TABLE:
+def _lingering(kinds: Iterable[Kind]) -> Iterator[tuple[Kind, Lingers]]:
+    """Those of which something may stay; no others are imported, since each is compiled on the node."""
+    for kind in kinds:
         module = acts(kind.name)
         if isinstance(module, Lingers):
             yield kind, module

@@ -24,7 +24,7 @@ from hpcforge.plan.admission import (
 from hpcforge.plan.clocks import ClockOff, clocks_off
 from hpcforge.plan.desired import Desired, Disruption, Unit, Wanted, by_kind
 from hpcforge.plan.felt import felt
-from hpcforge.plan.jobs import SLURM_JOBS, parse_jobs
+from hpcforge.plan.jobs import SLURM_JOBS, SLURM_WAITING, asks_for, parse_jobs, parse_waiting, too_large
 from hpcforge.plan.observed import Difference, Observed, nothing_there
 from hpcforge.plan.plan import (
     Change,
@@ -87,6 +87,8 @@ def diff(
     short = tuple(_short(workers, reachable, busy))
     answers = controller.answers if controller else {}
     slurm_nodes = parse_slurm_nodes(answers.get(SLURM_NODES, ""))
+    going = [one.node for one in leaving if one.worker]
+    waiting = parse_waiting(answers.get(SLURM_WAITING, "")) if going else ()
     removals = {
         name: gone
         for name, seen in reachable.items()
@@ -118,6 +120,8 @@ def diff(
         groups={node.name: node.group for node in cluster.nodes if node.name in observed},
         in_service=_in_service(cluster, reachable, slurm_nodes),
         jobs=parse_jobs(answers.get(SLURM_JOBS, "")),
+        asked_for={name: asking for name in going if (asking := asks_for(name, waiting))},
+        too_large=too_large(waiting, {one.name: len(one.nodes) for one in cluster.slurm.partitions}, len(going)),
         rollout=cluster.rollout,
         basis={name: seen.basis for name, seen in reachable.items()},
         scheduler="slurm_controller" in desired.roles,

@@ -1,11 +1,33 @@
-"""Which jobs run where, as Slurm says it."""
+"""Which jobs run where, and which wait for certain nodes, as Slurm says it."""
 
 from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
 
 from hpcforge.blueprint import hostlist
 
 SLURM_JOBS = "slurm_jobs"  # the name under which the controller is asked
 SLURM_JOBS_COMMAND = ("squeue", "--noheader", "--states=RUNNING,SUSPENDED,COMPLETING,CONFIGURING", "--format=%A|%N")
+SLURM_WAITING = "slurm_waiting"
+# A queue may be long, and an answer is 4 MiB: of jobs that name no node only those of several, and of all so many.
+SLURM_WAITING_COMMAND = (
+    "sh", "-c",
+    'all=$(squeue --noheader --states=PENDING --format="%A|%u|%D|%P|%n") && printf "%s\\n" "$all" | awk -F"|" "$1"',
+    "sh", '($3 > 1 || $5 != "") && length($0) < 1000 && ++count <= 4000',
+)  # fmt: skip
+_SHOWN = 3
+
+
+@dataclass(frozen=True)
+class Waiting:
+    """A job that has not begun. `nodes`: those that it asks for by name."""
+
+    number: str
+    user: str
+    at_least: int  # nodes
+    partitions: tuple[str, ...]
+    nodes: tuple[str, ...] = ()
 
 
 def parse_jobs(output: str) -> dict[str, tuple[str, ...]]:
@@ -22,3 +44,48 @@ def parse_jobs(output: str) -> dict[str, tuple[str, ...]]:
         for node in nodes:
             found.setdefault(node, []).append(job)
     return {node: tuple(jobs) for node, jobs in found.items()}
+
+
+def parse_waiting(output: str) -> tuple[Waiting, ...]:
+    """The jobs in the output of `SLURM_WAITING_COMMAND`, each once (an array may have several lines); skips others."""
+    return tuple(dict.fromkeys(_waiting(output)))
+
+
+def _waiting(output: str) -> Iterator[Waiting]:
+    for line in output.splitlines():
+        number, user, at_least, partitions, names = [*line.strip().split("|"), *[""] * 4][:5]
+        if not (number.isdigit() and at_least.isdigit()):
+            continue
+        try:
+            nodes = tuple(hostlist.expand(names)) if names and names != "(null)" else ()
+        except hostlist.HostlistError:
+            continue
+        yield Waiting(number, user, int(at_least), tuple(partitions.split(",")), nodes)
+
+
+def asks_for(node: str, waiting: Collection[Waiting]) -> tuple[Waiting, ...]:
+    """The jobs that ask for a node by name: once Slurm does not know it any more it ends them, held ones, too."""
+    return tuple(job for job in waiting if node in job.nodes)
+
+
+def too_large(waiting: Collection[Waiting], sizes: Mapping[str, int], leaving: int) -> tuple[Waiting, ...]:
+    """The jobs that ask for more nodes than their partitions (of these sizes) have when so many have left."""
+    found = []
+    for job in waiting:
+        largest = max((sizes[name] for name in job.partitions if name in sizes), default=None)
+        if largest is not None and largest < job.at_least <= largest + leaving:
+            found.append(job)
+    return tuple(found)
+
+
+def asked_for(node: str, asking: Collection[Waiting]) -> str:
+    """Why a node does not leave, and what would let it: `job 17 of ada asks for w02 ...`."""
+    jobs = [f"job {job.number} of {job.user}" for job in list(asking)[:_SHOWN]]
+    more = f" and {len(asking) - _SHOWN} more" if len(asking) > _SHOWN else ""
+    first = next(iter(asking)).number
+    ask, end = ("asks", "ends it") if len(asking) == 1 else ("ask", "ends them")
+    return (
+        f"{', '.join(jobs)}{more} {ask} for {node} by name and {'has' if len(asking) == 1 else 'have'} not begun; "
+        f"when Slurm forgets {node} it {end}. To go on: scontrol update JobId={first} ReqNodeList= "
+        f"(it runs elsewhere) or scancel {first}"
+    )

@@ -38,6 +38,8 @@ def without(made: Plan, nodes: Collection[str], now: Plan) -> Plan:
         declared=tuple(one for one in made.declared if one.node not in lost),
         in_service=now.in_service,
         jobs=now.jobs,
+        asked_for=now.asked_for,
+        too_large=now.too_large,
         drains=now.drains,
         felt=tuple(node for node in made.felt if node not in gone),
         smoke=made.smoke if not gone else now.smoke,

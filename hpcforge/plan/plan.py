@@ -23,6 +23,7 @@ from hpcforge.plan.desired import (
     R,
     Shape,
 )
+from hpcforge.plan.jobs import Waiting
 from hpcforge.plan.resources import AnyResource
 from hpcforge.plan.smoke_runs import SmokeRuns, Verify
 
@@ -206,6 +207,8 @@ class Plan:
     groups: Mapping[str, str] = field(default_factory=dict)  # node -> group, of `nodes`
     in_service: tuple[str, ...] = ()  # configured before, and jobs may use them: for these are canary and batches
     jobs: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # node -> running jobs, of workers that have some
+    asked_for: Mapping[str, tuple[Waiting, ...]] = field(default_factory=dict)  # node that leaves -> jobs that name it
+    too_large: tuple[Waiting, ...] = ()  # jobs that ask for more nodes than are left
     rollout: Rollout = field(default_factory=Rollout)
     basis: Mapping[str, str] = field(default_factory=dict)  # node -> digest of what it answered
     desired: str = ""  # digest of what is wanted of all nodes

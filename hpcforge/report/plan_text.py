@@ -11,6 +11,7 @@ from hpcforge.kinds.files import File
 from hpcforge.kinds.resource import Said
 from hpcforge.plan.clocks import ClockOff
 from hpcforge.plan.desired import DISRUPTIONS
+from hpcforge.plan.jobs import Waiting, asked_for
 from hpcforge.plan.order import Order
 from hpcforge.plan.plan import Change, Leaving, Obstacle, Plan, Removal
 from hpcforge.plan.resources import TYPES
@@ -106,11 +107,13 @@ def _stays(removals: Sequence[Removal]) -> list[str]:
 
 
 def _leaving(one: Leaving, plan: Plan) -> list[str]:
-    if one.unreachable is not None:
+    if one.unreachable is not None and one.node not in plan.asked_for:
         return [f"  ! unreachable ({one.unreachable}): the cluster forgets it, but it keeps its keys and certificate"]
     if one.unknown is not None:
         return [f"  ! {one.unknown}"]
-    jobs = plan.jobs.get(one.node, ())
+    jobs, asking = plan.jobs.get(one.node, ()), plan.asked_for.get(one.node, ())
+    if asking:
+        return [f"  ! stays for now: {asked_for(one.node, asking)}"]
     drained = [f"  ~ drain{_waiting(jobs, plan)}"] if one.worker else []
     return [*drained, *_goes(one.removals), "  - everything that hpcforge keeps there", *_stays(one.removals)]
 
@@ -183,10 +186,16 @@ def _notes(plan: Plan) -> Iterator[str]:
     order, hubs = Order(plan), (plan.controller, plan.via)
     for node in filter(order.has_to_be_empty, plan.touched):
         yield f"{node} is drained first{_waiting(plan.jobs.get(node, ()), plan)}"
+    yield from map(_too_large, plan.too_large)
     if plan.restarts:
         yield f"{fold(plan.restarts)}: restarted, and waited for up to {duration(plan.rollout.reboot_wait_s)} each"
         yield from (f"{hub} restarts alone: nothing else is at work meanwhile" for hub in plan.restarts if hub in hubs)
     yield from _order(order)
+
+
+def _too_large(job: Waiting) -> str:
+    where = " and ".join(job.partitions)
+    return f"job {job.number} of {job.user} asks for {job.at_least} nodes of {where}: it waits until there are so many"
 
 
 def _clock(one: ClockOff) -> Iterator[str]:

@@ -11,6 +11,7 @@ from hpcforge.engines.tasks import Engine
 from hpcforge.plan.observed import Observed
 from hpcforge.plan.plan import Plan
 from hpcforge.run.admit import Admission, admit
+from hpcforge.run.head import EngineHead, owner
 from hpcforge.run.lease import Lease
 from hpcforge.run.listener import Listener
 from hpcforge.run.observe import UNREACHABLE
@@ -20,6 +21,7 @@ from hpcforge.run.testing import Verified, after, run_tests
 from hpcforge.run.verdict_store import store_verdicts
 from hpcforge.run.walk import walk
 from hpcforge.run.wheels import fetch
+from hpcforge.verify.jobs import StoppedError
 from hpcforge.verify.kept import VERDICTS_PATH, Recorded, load
 
 # A slurmd registers within seconds of its own start; after slurmctld's, within one ping of it (SlurmdTimeout / 3).
@@ -81,7 +83,12 @@ def apply_plan(
         return Applied(result, admission, Verified(recorded=recorded, note=note), admission.error)
     resumed = [one.node for one in admission.ordered if one.action == "resume"]
     recorded = after(cluster, recorded, resumed)
-    tests = run_tests(engine, cluster, recorded, plan.verify, left_out(result, admission), listener)
+    head_of_tests = EngineHead(engine, controller, owner(run), stop)
+    try:
+        tests = run_tests(engine, head_of_tests, cluster, recorded, plan.verify, left_out(result, admission), listener)
+    except StoppedError:
+        result.interrupted = True
+        tests = Verified(recorded=recorded, note="interrupted while it was verified")
     return Applied(result, admission, tests)
 
 

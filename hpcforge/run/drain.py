@@ -9,24 +9,35 @@ from typing import Any, Literal
 
 from hpcforge.engines.tasks import Command, Engine, Event
 from hpcforge.plan.admission import MARK, parse_slurm_nodes
-from hpcforge.plan.jobs import SLURM_JOBS_COMMAND, parse_jobs
+from hpcforge.plan.jobs import (
+    SLURM_JOBS_COMMAND,
+    SLURM_WAITING_COMMAND,
+    asked_for,
+    asks_for,
+    parse_jobs,
+    parse_waiting,
+)
 
 _TIMEOUT_S = 30.0
 _POLL_S = 2.0
 
 Wait = Literal["waiting", "free", "busy", "failed"]
-_Question = Literal["look", "tell", "jobs"]
+_Question = Literal["look", "tell", "jobs", "asked for"]
 
 
 @dataclass
 class Drain:
-    """One node being emptied, by commands on the controller. `state` "busy": time is up and jobs still run."""
+    """One node being emptied, by commands on the controller.
+
+    `state` "busy": time is up and jobs still run; or it `leaves`, and by now a waiting job asks for it by name.
+    """
 
     engine: Engine
     controller: str
     node: str
     why: str
     limit_s: float
+    leaves: bool = False
     state: Wait = "waiting"
     detail: str = ""
     jobs: tuple[str, ...] = ()
@@ -63,6 +74,9 @@ class Drain:
     def _judge(self, data: Mapping[str, Any]) -> None:
         if not data["ok"]:
             self.state, self.detail = "failed", f"Slurm: {data['stderr'].strip() or data['error']}"
+        elif self._question == "asked for":
+            asking = asks_for(self.node, parse_waiting(str(data["stdout"])))
+            self.state, self.detail = ("busy", asked_for(self.node, asking)) if asking else ("free", "")
         elif self._question == "look":
             self._tell(str(data["stdout"]))
         elif self._question == "jobs":
@@ -79,7 +93,9 @@ class Drain:
 
     def _count_jobs(self, output: str) -> None:
         self.jobs = parse_jobs(output).get(self.node, ())
-        if not self.jobs:
+        if not self.jobs and self.leaves:
+            self._ask("asked for", *SLURM_WAITING_COMMAND)
+        elif not self.jobs:
             self.state = "free"
         elif time.monotonic() >= self._until_s:
             self.state, self.detail = "busy", f"jobs still run there: {', '.join(self.jobs)}"

@@ -54,13 +54,13 @@ class LeaseHeldError(ExpectedError):
     kind = "busy"
 
     def __init__(self, holder: Holder) -> None:
-        super().__init__(holder.sentence())
-        self.holder = holder
         left_s = max(1.0, STALE_S - holder.silent_s)
-        self.hint = (
+        super().__init__(
+            holder.sentence(),
             "--lock-timeout SECONDS waits for it to end; "
-            f"one that has died is forgotten after {STALE_S:.0f} s of silence, {left_s:.0f} s from now at the earliest"
+            f"one that has died is forgotten after {STALE_S:.0f} s of silence, {left_s:.0f} s from now at the earliest",
         )
+        self.holder = holder
 
 
 def take(

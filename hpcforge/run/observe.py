@@ -14,9 +14,10 @@ from hpcforge.plan.admission import SLURM_NODES_COMMAND, not_scheduled, parse_sl
 from hpcforge.plan.clocks import Span
 from hpcforge.plan.desired import Desired
 from hpcforge.plan.diff import SLURM_NODES
-from hpcforge.plan.jobs import SLURM_JOBS, SLURM_JOBS_COMMAND
+from hpcforge.plan.jobs import SLURM_JOBS, SLURM_JOBS_COMMAND, SLURM_WAITING, SLURM_WAITING_COMMAND
 from hpcforge.plan.observed import Observed
 from hpcforge.plan.roster import PATH as ROSTER_PATH
+from hpcforge.run import leftover
 from hpcforge.verify.kept import VERDICTS_PATH
 
 UNREACHABLE = "unreachable: "  # how a reason begins where hpcforge could not get in
@@ -92,7 +93,12 @@ def find_usable(engine: Engine, cluster: Cluster) -> tuple[dict[str, str], Obser
 
 def _request(cluster: Cluster, desired: Desired, name: str) -> dict[str, object]:
     controller = name == cluster.slurm.controller
-    asks = {SLURM_NODES: list(SLURM_NODES_COMMAND), SLURM_JOBS: list(SLURM_JOBS_COMMAND)}
+    asks = {
+        SLURM_NODES: list(SLURM_NODES_COMMAND),
+        SLURM_JOBS: list(SLURM_JOBS_COMMAND),
+        SLURM_WAITING: list(SLURM_WAITING_COMMAND),
+        **leftover.asks(cluster),
+    }
     return {
         "verb": "observe",
         "cluster": cluster.name,

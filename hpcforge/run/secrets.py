@@ -63,10 +63,6 @@ KINDS: Mapping[str, Kind] = {
 class SecretsError(ExpectedError):
     """The secrets file or the identity that opens it cannot be used; `hint` says what to do."""
 
-    def __init__(self, message: str, hint: str) -> None:
-        super().__init__(message)
-        self.hint = hint
-
 
 def default_identity_path() -> Path:
     """The key file: $HPCFORGE_IDENTITY, or age.key in the user's configuration directory."""

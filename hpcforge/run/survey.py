@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from hpcforge import __version__
 from hpcforge.cluster.model import Cluster
@@ -16,10 +16,12 @@ from hpcforge.plan.observed import Observed
 from hpcforge.plan.plan import Leaving
 from hpcforge.plan.roster import PATH as ROSTER_PATH
 from hpcforge.plan.roster import Enrolled, Known, Roster, leaving, parse_roster, strangers
+from hpcforge.run import leftover
 from hpcforge.run.history import Copy
 from hpcforge.run.host_certificates import fingerprint
 from hpcforge.run.observe import observe, observe_leaving
 from hpcforge.run.succession import distrusted
+from hpcforge.verify.owner import OwnedJob, parse_owned
 
 
 @dataclass(frozen=True)
@@ -32,6 +34,7 @@ class Survey:
     leaving: tuple[Leaving, ...]
     going: Mapping[str, Observed]  # the answers of those that leave
     strangers: frozenset[str] = field(default=frozenset())  # nodes of the roster that only the head knows
+    tests: tuple[OwnedJob, ...] = ()  # test jobs that are in Slurm's queue
 
     @property
     def at_work(self) -> dict[str, Observed]:
@@ -60,7 +63,9 @@ def survey(
     if controller not in nodes:
         desired = Desired(desired.roles, {**desired.nodes, controller: ()}, desired.texts)
     seen = observe(engine, cluster, desired, asked)
-    head = seen[controller]
+    tests = parse_owned(seen[controller].answers.get(leftover.SLURM_TESTS, ""))
+    answers = leftover.without_left(seen[controller].answers, tuple(filter(leftover.dead, tests)))
+    head = seen[controller] = replace(seen[controller], answers=answers)
     roster = parse_roster(head.reads.get(ROSTER_PATH), cluster.name)
     if roster.problem:
         why = f"the roster on {controller} cannot be used: {roster.problem}"
@@ -90,6 +95,7 @@ def survey(
         ),
         going=going,
         strangers=unknown,
+        tests=tests,
     )
 
 

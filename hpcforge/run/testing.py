@@ -11,7 +11,6 @@ from hpcforge.cluster.model import Cluster, SmokeTest
 from hpcforge.engines.tasks import Engine
 from hpcforge.plan.plan import Plan
 from hpcforge.plan.smoke_runs import SmokeRun, SmokeRuns, Standing, Verify, Waiting, smoke_runs
-from hpcforge.run.head import EngineHead
 from hpcforge.run.listener import Listener
 from hpcforge.run.observe import UNREACHABLE
 from hpcforge.run.verdict_store import store_verdicts
@@ -71,6 +70,7 @@ def chosen(
 
 def run_tests(
     engine: Engine,
+    head: Head,
     cluster: Cluster,
     recorded: Recorded,
     verify_what: Verify,
@@ -86,7 +86,6 @@ def run_tests(
     choice = chosen(cluster, recorded, verify_what, out, {})
     if not choice.runs:
         return Verified(recorded=recorded)
-    head = EngineHead(engine, controller)
     with listener.phase("verify"):
         if not all(run.whole for run in choice.runs):  # partners may be nodes that this run has not looked at
             names = [node.name for node in cluster.workers]

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from hpcforge.engines.tasks import Engine, Event, Program
+from hpcforge.plan.jobs import asked_for
 from hpcforge.plan.order import Order
 from hpcforge.plan.plan import Plan, Stays
 from hpcforge.run.drain import Drain
@@ -112,12 +113,14 @@ class _Walker:
         for one in plan.leaving:
             self.result.outcomes[one.node] = {}
             self.nodes[one.node] = _Node(one.node, deque(leaving_stages(one, run)))
-            jobs = plan.jobs.get(one.node, ())
+            jobs, asking = plan.jobs.get(one.node, ()), plan.asked_for.get(one.node, ())
             if one.unknown is not None:
                 self._end(self.nodes[one.node], Outcome("failed", one.unknown))
             elif one.unreachable is not None and jobs:  # away from us, but not from Slurm: to forget it would kill them
                 why = f"unreachable, and Slurm says that jobs run there: {', '.join(jobs)}"
                 self._end(self.nodes[one.node], Outcome("deferred", why))
+            elif asking and one.worker:
+                self._end(self.nodes[one.node], Outcome("deferred", asked_for(one.node, asking)))
             elif one.unreachable is not None:
                 self.result.abandoned[one.node] = one.unreachable
                 self._end(self.nodes[one.node], Outcome("unreachable", one.unreachable))
@@ -267,8 +270,8 @@ class _Walker:
             return True
         if node.drain is None:
             why = "leaves the cluster" if node.name in self.leaving else "is being changed"
-            limit_s = self.plan.rollout.busy_wait_s
-            node.drain = Drain(self.engine, self.plan.controller, node.name, why, limit_s)
+            limit_s, leaves = self.plan.rollout.busy_wait_s, node.name in self.leaving
+            node.drain = Drain(self.engine, self.plan.controller, node.name, why, limit_s, leaves)
             node.drain.begin()
             self._say(node.name, "draining", ", ".join(self.plan.jobs.get(node.name, ())))
         node.drain.go_on()

@@ -28,10 +28,6 @@ _ERROR_LINES = 6
 class FetchError(ExpectedError):
     """Wheels that nodes need could not be had; `hint` says what to do."""
 
-    def __init__(self, message: str, hint: str) -> None:
-        super().__init__(message)
-        self.hint = hint
-
 
 class _Name(NamedTuple):
     """The parts of a wheel's file name (PEP 427), its compressed tag sets as they are written."""

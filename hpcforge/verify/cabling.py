@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from hpcforge.errors import ExpectedError
 from hpcforge.fabric.graph import Fabric
 from hpcforge.fabric.recognise import End, Heard
 
@@ -25,7 +26,7 @@ _PORT = re.compile(r'\[(?P<port>[0-9]{1,6})\](?:\([0-9a-f]+\))?\s+"(?P<peer>[^"]
 _AGGREGATION = "Aggregation Node"  # of in-switch reduction: a port inside the switch, not a cable
 
 
-class CablingError(Exception):
+class CablingError(ExpectedError):
     """What was read says nothing of cables."""
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
+
+from hpcforge.verify.owner import Owner
 
 
 @dataclass(frozen=True)
@@ -17,12 +19,39 @@ class Completed:
 
 
 class Head(Protocol):
-    """Runs commands on the head, one at a time; as root where no user is named.
+    """Runs commands on the head for a run of hpcforge, one at a time; as root where no user is named.
 
-    It returns a result whatever happens, also if the head cannot be reached (`rc` None, the reason in `stderr`), and
-    leaves no process behind when it is cut off.
+    Commands give a result whatever happens, also if the head cannot be reached (`rc` None, the reason in `stderr`), and
+    leave no process behind when they are cut off. `meanwhile` is called several times a second while one is waited for;
+    what it raises ends the waiting, and not the command.
     """
 
-    def run(self, argv: Sequence[str], *, stdin: str = "", user: str | None = None, timeout_s: float) -> Completed:
-        """Run a command to its end, at most for `timeout_s` seconds."""
+    @property
+    def owner(self) -> Owner:
+        """The run that it is for."""
+        ...
+
+    def stop(self) -> bool:
+        """Whether that run is to end: nothing is waited for any longer."""
+        ...
+
+    def run(
+        self,
+        argv: Sequence[str],
+        *,
+        stdin: str = "",
+        user: str | None = None,
+        timeout_s: float,
+        aside: bool = False,
+        meanwhile: Callable[[], None] | None = None,
+    ) -> Completed:
+        """Run a command to its end, at most for `timeout_s` seconds; `aside`: also while another is under way."""
+        ...
+
+    def tell(self, argv: Sequence[str], *, timeout_s: float) -> None:
+        """Begin a command, aside, whose end nobody waits for; not while the one before has not ended."""
+        ...
+
+    def pause(self, seconds: float, meanwhile: Callable[[], None]) -> None:
+        """Wait."""
         ...

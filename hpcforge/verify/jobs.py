@@ -1,4 +1,4 @@
-"""Slurm jobs, as seen from the head: submit, wait for their start, cancel; and nodes that take none."""
+"""Slurm jobs, as seen from the head: submit, keep, wait for their start, cancel; and nodes that take none."""
 
 from __future__ import annotations
 
@@ -8,8 +8,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from hpcforge.blueprint.hostlist import fold
+from hpcforge.errors import ExpectedError
 from hpcforge.verify.head import Completed, Head
-from hpcforge.verify.submit import Launch, sbatch, script
+from hpcforge.verify.owner import BEAT_S, POLL_S, SILENT_S, stamped
+from hpcforge.verify.submit import SCRIPT, Launch, sbatch
 from hpcforge.verify.transcript import clean
 
 QUERY_S = 30.0  # slurmctld answers at once or is in trouble
@@ -17,7 +19,7 @@ WAITING = frozenset({"PENDING", "CONFIGURING", "REQUEUED", "RESIZING"})
 _UNUSABLE = ("down", "drain", "fail", "error", "inval", "unknown", "maint", "reboot", "future", "power")
 
 
-class RefusedError(Exception):
+class RefusedError(ExpectedError):
     """Slurm did not take a job; says why, in Slurm's words."""
 
 
@@ -37,17 +39,48 @@ class JobState:
 GONE = JobState("GONE", "squeue does not know the job any more")
 
 
+class StoppedError(Exception):
+    """Whoever runs this wants it to end."""
+
+
+@dataclass
+class Hold:
+    """A job that holds a test's nodes for as long as its owner is heard of."""
+
+    head: Head
+    number: str
+    due_s: float  # by `time.monotonic`, when it is to be heard of again
+
+    def stay(self) -> None:
+        """Be heard of, if it is time to: called several times a second. Raises StoppedError."""
+        if self.head.stop():
+            raise StoppedError
+        if time.monotonic() >= self.due_s:
+            self.due_s = time.monotonic() + BEAT_S
+            beat = stamped("scontrol", "update", f"JobId={self.number}", f"Comment={self.head.owner.comment()}")
+            self.head.tell(beat, timeout_s=QUERY_S)
+
+
 @contextmanager
-def allocation(head: Head, job: Launch) -> Iterator[str]:
-    """A job that holds the test's nodes, by its number; cancelled whatever happens. Raises RefusedError."""
-    job_id = None
+def allocation(head: Head, job: Launch, progress: Callable[[str], None]) -> Iterator[Hold]:
+    """A job that holds the test's nodes, cancelled whatever happens. Raises RefusedError.
+
+    One whose number was not heard because the head was lost meanwhile ends by itself: nobody is heard of as its owner.
+    """
+    due_s = time.monotonic() + BEAT_S
+    job_id = _submitted(head.run(stamped(*sbatch(job, head.owner)), stdin=SCRIPT, user=job.user, timeout_s=QUERY_S))
     try:
-        job_id = _submitted(head.run(sbatch(job), stdin=script(job), user=job.user, timeout_s=QUERY_S))
-        yield job_id
+        yield Hold(head, job_id, due_s)
+    except StoppedError:
+        progress(f"stopped: cancelling job {job_id}")
+        raise
     finally:
-        # Interrupted while sbatch was at work, the number is not known, but the name is ours alone.
-        which = [job_id] if job_id else [f"--name={job.job_name}"]
-        head.run(["scancel", *which], user=job.user, timeout_s=QUERY_S)
+        try:
+            head.run(["scancel", job_id], user=job.user, timeout_s=QUERY_S, aside=True)
+        except KeyboardInterrupt:
+            within_s = SILENT_S + 2 * POLL_S
+            progress(f"job {job_id} may still be there: it ends within {within_s} s, or on the head: scancel {job_id}")
+            raise
 
 
 def _submitted(answer: Completed) -> str:

@@ -1,10 +1,10 @@
-"""What is handed to Slurm for smoke tests: an allocation that is only held, and a step from the head into it.
+"""What is handed to Slurm for smoke tests: an allocation that is held for its owner, and a step from the head into it.
 
 Tests of the same nodes share both, and the ranks, in which they run one after the other (decision 16).
 
 No file system is shared, so a job's output on a node would be lost to the head. Therefore `sbatch` submits a script
-that does nothing but hold the allocation, and `srun`, started on the head, runs torchrun in it and brings standard
-output back. All of it is pure: it depends on the cluster alone.
+that does nothing but hold the allocation while its owner lives, and `srun`, started on the head, runs torchrun in it
+and brings standard output back. All of it is pure: it depends on the cluster alone.
 """
 
 from __future__ import annotations
@@ -13,10 +13,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
-from hpcforge.blueprint.acceptance_checks import MARGIN_S, asked_min
+from hpcforge.blueprint.acceptance_checks import asked_min
 from hpcforge.blueprint.hostlist import fold
 from hpcforge.blueprint.values import limit_s
 from hpcforge.cluster.model import Cluster, Node, Partition, SmokeTest
+from hpcforge.errors import ExpectedError
+from hpcforge.verify.owner import POLL_S, SILENT_S, Owner
 
 SMOKE_TESTS = "/opt/hpcforge/smoke_tests"
 PATH = "/usr/local/bin:/usr/bin:/bin"
@@ -70,7 +72,7 @@ class Launch:
         return fold(node.name for node in self.nodes)
 
 
-class NotLaunchableError(Exception):
+class NotLaunchableError(ExpectedError):
     """A test cannot be submitted as the blueprint stands; says why."""
 
 
@@ -141,13 +143,24 @@ def _in_time(turns: Sequence[Turn], partition: Partition) -> tuple[Turn, ...]:
     return tuple(turns[:fit])
 
 
-def script(job: Launch) -> str:
-    """The batch script: it holds the allocation and does nothing."""
-    return f"#!/bin/sh\nexec sleep {_held_s(job)}\n"
+# Only an answer that is the same counts as silence: one that does not come says nothing of the owner. Slurm's limit
+# ends the job in any case.
+SCRIPT = f"""\
+#!/bin/sh
+said= silent=0
+while [ "$silent" -lt {SILENT_S} ]; do
+  sleep {POLL_S}
+  heard=$(squeue --noheader --jobs="$SLURM_JOB_ID" --format=%k 2>/dev/null) && [ -n "$heard" ] || continue
+  if [ "$heard" = "$said" ]; then silent=$((silent + {POLL_S})); else said=$heard silent=0; fi
+done
+"""  # holds the allocation until its owner has been silent for too long
 
 
-def sbatch(job: Launch) -> list[str]:
-    """The command that submits the script, which it reads from standard input; prints the job's number."""
+def sbatch(job: Launch, owner: Owner) -> list[str]:
+    """The command that submits the script, which it reads from standard input; prints the job's number.
+
+    It is to be run `stamped`: it ends with the owner's comment.
+    """
     return [
         "sbatch",
         "--parsable",
@@ -162,6 +175,7 @@ def sbatch(job: Launch) -> list[str]:
         "--chdir=/",  # the user's home need not be there
         "--output=/dev/null",
         f"--export=PATH={PATH}",
+        f"--comment={owner.comment()}",
     ]
 
 
@@ -282,7 +296,3 @@ def _environment(job: Launch) -> dict[str, str]:
         "PYTHONWARNINGS": "ignore:Failed to initialize NumPy",  # the smoke tests do not use it
         **({} if job.libuv else {"USE_LIBUV": "0"}),  # heard by the ranks, not by the launcher
     }
-
-
-def _held_s(job: Launch) -> int:
-    return job.time_limit_s + MARGIN_S

@@ -37,8 +37,11 @@ def verify(
 
     `part`: these nodes are some of a node set, which as a whole has passed before.
 
-    A verdict each, in their order; none if the blueprint asks for no tests. Whatever happens, also if interrupted, the
-    jobs it submitted are cancelled. `extra_args` are further arguments of test programs, by test.
+    A verdict each, in their order; none if the blueprint asks for no tests. Whatever happens the jobs it submitted are
+    cancelled. `extra_args` are further arguments of test programs, by test.
+
+    Raises:
+        StoppedError: the head's run is to end.
     """
     if tests is None:
         tests = cluster.acceptance.tests if cluster.acceptance else ()
@@ -90,15 +93,21 @@ def _timed(verdicts: Sequence[Verdict], seconds: float) -> list[Verdict]:
 
 def _submitted(head: Head, job: Launch, progress: Callable[[str], None], pending_s: float) -> list[Verdict]:
     progress(f"submitting for {job.nodelist}")
-    with jobs.allocation(head, job) as job_id:
-        state = jobs.wait_for_start(head, [job_id], limit_s=pending_s, progress=progress)[job_id]
+    with jobs.allocation(head, job, progress) as hold:
+        job_id = hold.number
+
+        def sleep(seconds: float) -> None:
+            head.pause(seconds, hold.stay)
+
+        state = jobs.wait_for_start(head, [job_id], limit_s=pending_s, progress=progress, sleep=sleep)[job_id]
         if state.waiting:
             return _pending(head, job, job_id, state, pending_s)
         if state.state != "RUNNING":
             detail = f"job {job_id} ended before the test began: {state.state}, {state.reason}"
             return _unstarted(job, "failed", detail, f"scontrol show job {job_id}")
         progress(f"{job.ranks} ranks on {job.nodelist}")
-        ran = head.run(srun(job, job_id), user=job.user, timeout_s=job.time_limit_s + CUT_OFF_S)
+        limit_s = job.time_limit_s + CUT_OFF_S
+        ran = head.run(srun(job, job_id), user=job.user, timeout_s=limit_s, meanwhile=hold.stay)
     return list(judge(job, ran))
 
 
@@ -112,17 +121,14 @@ def _pending(head: Head, job: Launch, job_id: str, state: jobs.JobState, waited_
         causes.append(jobs.describe(out_of_use))
     if others:
         causes.append(jobs.describe({f"job {number},": what for number, what in others.items()}))
-    ours = [number for number, what in others.items() if "'s hpcforge-" in what]
     users = [f"job {number}, {what}" for number, what in others.items()]
     if state.reason == "Priority" and not users:
         users = ["jobs that come first"]
     command = f"sinfo --list-reasons --nodes={job.nodelist}" if out_of_use else f"squeue --nodelist={job.nodelist}"
-    if ours:  # left by a run that was killed
-        command = f"scancel {' '.join(ours)}"
     node = next(iter(out_of_use)) if len(out_of_use) == 1 else None
     verdicts = _unstarted(job, "pending", "; ".join(causes), command, node)
-    nothing_amiss = not out_of_use and not ours
-    return [replace(one, waits_for=tuple(users)) for one in verdicts] if nothing_amiss else verdicts
+    tests = any(what.startswith(f"{job.user}'s hpcforge-") for what in others.values())  # of another run
+    return verdicts if out_of_use or tests else [replace(one, waits_for=tuple(users)) for one in verdicts]
 
 
 def _unstarted(

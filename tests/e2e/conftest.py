@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -15,6 +16,37 @@ from pathlib import Path
 import pytest
 
 REPOSITORY = Path(__file__).parents[2]
+
+
+@dataclass(frozen=True)
+class Begun:
+    """A command under way."""
+
+    process: subprocess.Popen[bytes]
+    log: Path
+
+    def __enter__(self) -> Begun:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self.process.poll() is None:
+            self.process.kill()
+        self.process.wait()
+
+    def until(self, text: str) -> None:
+        """Wait until it has said this."""
+        end = time.monotonic() + 180
+        while text not in self.said():
+            assert self.process.poll() is None and time.monotonic() < end, self.said()
+            time.sleep(0.05)
+
+    def send(self, number: signal.Signals) -> None:
+        """To its whole group, as a terminal does."""
+        os.killpg(self.process.pid, number)
+
+    def said(self) -> str:
+        """What it said to people."""
+        return self.log.read_text()
 
 
 @dataclass(frozen=True)
@@ -31,10 +63,9 @@ class Site:
     def cli(self, *arguments: str, blueprint: Path | None = None) -> subprocess.CompletedProcess[str]:
         """Run hpcforge; output is echoed, so that a failing test shows what was seen."""
         words = [str(blueprint or self.blueprint) if word == "BLUEPRINT" else word for word in arguments]
-        environment = {**os.environ, "HPCFORGE_LAB": self.lab, "HPCFORGE_IDENTITY": str(self.folder / "age.key")}
         done = subprocess.run(
             [sys.executable, "-m", "hpcforge", *words],
-            env=environment,
+            env=self._environment(),
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
@@ -43,6 +74,20 @@ class Site:
         )
         print(f"$ hpcforge {' '.join(words)}\n{done.stderr}{done.stdout}exit status {done.returncode}\n")
         return done
+
+    def begin(self, *arguments: str) -> Begun:
+        """hpcforge in the background, in a session of its own; at the end of `with` it is over."""
+        words = [str(self.blueprint) if word == "BLUEPRINT" else word for word in arguments]
+        log = self.folder / f"log-{time.monotonic_ns()}"
+        with log.open("w") as stderr:
+            process = subprocess.Popen(
+                [sys.executable, "-m", "hpcforge", *words], env=self._environment(), stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL, stderr=stderr, start_new_session=True,
+            )  # fmt: skip
+        return Begun(process, log)
+
+    def _environment(self) -> dict[str, str]:
+        return {**os.environ, "HPCFORGE_LAB": self.lab, "HPCFORGE_IDENTITY": str(self.folder / "age.key")}
 
     def ssh(self, node: str, script: str) -> str:
         """A shell script on a node; it must succeed."""

@@ -26,6 +26,9 @@ JOB = "srun -N2 hostname; until test -e /tmp/go; do sleep 0.2; done; srun -N2 ho
 
 SRUN = "sudo -iu ada timeout 60 srun"  # asks for no memory, and still runs beside another that does not
 
+WAITS = "sudo -iu ada sbatch --parsable -D /tmp -o /dev/null --begin=now+2hours"
+WAITING = "squeue -h --states=PENDING -o %j | sort"
+
 STARTS = """
 for unit in munge chrony dnsmasq {more}; do
   echo "$unit $(systemctl show -P ExecMainStartTimestampMonotonic $unit)"
@@ -179,13 +182,31 @@ def test_a_job_that_can_never_run_is_refused_when_it_is_submitted(cluster: Clust
     assert cluster.site.ssh("head", "squeue -h") == ""
 
 
+def test_a_node_that_a_waiting_job_asks_for_stays(cluster: Cluster) -> None:
+    """Slurm ends such a job, held or not, when it does not know the node any more."""
+    site = cluster.site
+    asks = site.ssh("head", f"{WAITS} -J asks -H -w w02 --wrap hostname").strip()
+    site.ssh("head", f"{WAITS} -J shuns -x w02 --wrap hostname")
+    wide = site.ssh("head", f"{WAITS} -J wide -N4 --wrap hostname").strip()
+    cluster.ran("nodes", "remove", "BLUEPRINT", "w02", "--yes")
+    done = site.cli("apply", "BLUEPRINT", "--yes")
+    assert done.returncode == 2
+    assert "4 nodes to change: head,w[01,03-04]; 1 node to leave: w02" in done.stderr  # its key is revoked everywhere
+    mended = f"scontrol update JobId={asks} ReqNodeList="
+    assert f"! stays for now: job {asks} of ada asks for w02 by name and has not begun; " in done.stderr
+    assert f"{mended} (it runs elsewhere) or scancel {asks}; apply again later\n" in done.stdout
+    assert f"job {wide} of ada asks for 4 nodes of main: it waits until there are so many\n" in done.stderr
+    cluster.settled("w01", "w02", "w03", "w04")
+    assert site.ssh("head", WAITING) == "asks\nshuns\nwide\n"
+    site.ssh("head", f"sudo {mended}")
+
+
 def test_a_node_goes_when_its_job_has_ended(cluster: Cluster) -> None:
     site = cluster.site
     job = cluster.submit("-w w02", "sleep 12; echo whole")
     other = cluster.submit("-w w03", "until test -e /tmp/go; do sleep 0.2; done; echo whole")
     before = {node: cluster.state_of(node) for node in ("w01", "w03", "w04")}
     ours = site.ssh("w02", INSTALLED).splitlines()
-    cluster.ran("nodes", "remove", "BLUEPRINT", "w02", "--yes")
     planned = site.cli("plan", "BLUEPRINT").stdout
     assert "unit slurmd.service: stop\n" in planned
     assert "ssh.service: stop" not in planned
@@ -201,7 +222,7 @@ def test_a_node_goes_when_its_job_has_ended(cluster: Cluster) -> None:
         assert line in stays
     packages = next(line for line in stays.splitlines() if line.startswith("  packages "))
     assert {"slurmd", "slurm-client", "munge", "chrony"} <= {*packages.partition(":")[0].split()} <= {"packages", *ours}
-    assert "4 nodes to change: head,w[01,03-04]; 1 node to leave: w02" in said  # its key is revoked everywhere
+    assert "1 node to change: head; 1 node to leave: w02" in said
     assert cluster.job_state(job) == "COMPLETED"
     assert site.ssh("w02", f"cat /tmp/{job}.out") == "whole\n"
     assert {node: cluster.state_of(node) for node in before} == before
@@ -209,6 +230,8 @@ def test_a_node_goes_when_its_job_has_ended(cluster: Cluster) -> None:
     assert cluster.job_state(other) == "RUNNING"
     site.ssh("w03", "sudo touch /tmp/go")
     cluster.wait_for(other, "COMPLETED")
+    assert site.ssh("head", WAITING) == "asks\nshuns\nwide\n"
+    site.ssh("head", "sudo scancel --user=ada --state=PENDING")
 
 
 def test_a_node_that_went_leaves_no_ghost_and_keeps_no_key(cluster: Cluster) -> None:

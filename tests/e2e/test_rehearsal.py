@@ -9,6 +9,7 @@ import dataclasses
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
 import time
@@ -17,7 +18,8 @@ from pathlib import Path
 import pytest
 
 from hpcforge.cli.site import open_engines, open_site
-from hpcforge.run.head import EngineHead
+from hpcforge.run.head import EngineHead, owner
+from hpcforge.run.run import begin
 from hpcforge.verify.verify import verify
 from tests.e2e.conftest import REPOSITORY, Site
 
@@ -215,7 +217,7 @@ def test_a_fault_is_blamed_on_its_rank_and_node(site: Site, fault: str, status: 
     with open_engines(opened) as engine:
         (verdict,) = verify(
             cluster,
-            EngineHead(engine, "head"),
+            EngineHead(engine, "head", owner(begin(cluster.name, "0"))),
             {},
             print,
             extra_args={"allreduce": ["--inject", fault]},
@@ -233,6 +235,60 @@ def test_verify_always_runs_the_tests(site: Site) -> None:
         ("train_ddp", "passed"),
     ]
     site.becomes("head", "squeue -h", "")
+
+
+JOBS = "squeue -h -o '%A %u %T'"
+RUNNING = "6 ranks on w[01-03]"
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_told_to_end_verify_answers_at_once_and_leaves_no_job(site: Site, number: signal.Signals) -> None:
+    with site.begin("verify", "BLUEPRINT") as run:
+        run.until(RUNNING)
+        pressed = time.monotonic()
+        run.send(number)
+        assert run.process.wait(20) == 130
+        took_s = time.monotonic() - pressed
+    assert "stopped: cancelling job " in run.said()
+    assert took_s < 4, run.said()  # 1 s where nothing else is at work
+    site.becomes("head", "squeue -h -t pending,running", "")
+    site.becomes("head", "squeue -h", "")
+
+
+def test_the_next_run_cancels_what_a_killed_one_left_and_takes_it_for_nobodys(site: Site) -> None:
+    apply = ("apply", "BLUEPRINT", "--yes", "--force", "gpu_fake", "--only", "gpu_fake")  # drains each worker
+    with site.begin(*apply) as run:
+        run.until(RUNNING)
+        run.process.kill()
+    job, user, state = site.ssh("head", JOBS).split()
+    assert (user, state) == ("tests", "RUNNING")
+    assert f"job {job} on w[01-03], a smoke test of " in site.cli("plan", "BLUEPRINT").stderr
+    done = site.cli(*apply)
+    assert done.returncode == 0
+    assert f"job {job} on w[01-03], a smoke test of " in done.stderr
+    assert "is of a run that is no more: cancelled\n" in done.stderr
+    assert "jobs run there" not in done.stderr
+    assert "are waited for" not in done.stderr
+
+
+def test_the_job_of_a_run_at_work_is_named_and_left_alone(site: Site) -> None:
+    with site.begin("verify", "BLUEPRINT") as first:
+        first.until(RUNNING)
+        second = site.cli("verify", "BLUEPRINT")
+        assert first.process.wait(120) == 0
+    assert second.returncode == 0
+    assert "is of a run that is at work: left alone\n" in second.stderr
+    assert passed(second.stdout) == ["allreduce", "train_ddp"]
+
+
+def test_a_job_whose_owner_is_gone_ends_by_itself(site: Site) -> None:
+    with site.begin("verify", "BLUEPRINT") as run:
+        run.until(RUNNING)
+        run.process.kill()
+        killed = time.monotonic()
+    assert site.ssh("head", JOBS).endswith(" tests RUNNING\n")
+    site.becomes("head", "squeue -h", "")  # within a minute, of the four that it has asked Slurm for
+    assert time.monotonic() - killed > 20, "its tests had ended by then, not its owner's silence"
 
 
 def test_down_leaves_nothing(site: Site) -> None:

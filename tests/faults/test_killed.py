@@ -81,6 +81,20 @@ def test_interrupted(site: Site, wanted: dict[str, str], presses: int) -> None:
     assert site.state() == wanted
 
 
+def test_terminated_it_stops_in_good_order(site: Site, wanted: dict[str, str]) -> None:
+    """As by Ctrl-C: what is at work is finished and written down, and no lease is left behind."""
+    site.fresh()
+    run = site.start()
+    run.until("changed", node="n02", kind="account")
+    run.send(signal.SIGTERM)
+    assert run.end() == 130
+    assert "terminated: running steps finish" in run.said()
+    assert run.events[-1]["event"] == "result"
+    assert site.inside("n01", "cat /var/lib/hpcforge/lease.json 2>/dev/null || true") == ""
+    site.apply()
+    assert site.state() == wanted
+
+
 def test_power_is_lost_in_the_midst_of_files(site: Site, wanted: dict[str, str]) -> None:
     site.fresh()
     run = site.start()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,7 +16,15 @@ from hpcforge.cluster.model import Cluster, Rollout
 from hpcforge.plan.compile import compile_desired
 from hpcforge.plan.desired import Desired
 from hpcforge.plan.diff import SLURM_NODES, Scope, diff
-from hpcforge.plan.jobs import SLURM_JOBS, parse_jobs
+from hpcforge.plan.jobs import (
+    SLURM_JOBS,
+    SLURM_WAITING,
+    SLURM_WAITING_COMMAND,
+    asks_for,
+    parse_jobs,
+    parse_waiting,
+    too_large,
+)
 from hpcforge.plan.moved import moved, without
 from hpcforge.plan.observed import Observed
 from hpcforge.plan.plan import Change, Leaving, Owns, Plan, Removal
@@ -257,6 +267,47 @@ def test_the_order_of_nodes_in_service_is_said(cluster: Cluster, desired: Desire
 
 def test_jobs_by_node() -> None:
     assert parse_jobs("12|w[1-2]\n13|w2\nnonsense\n|w1\n14|$(reboot)\n15|\n") == {"w1": ("12",), "w2": ("12", "13")}
+
+
+def test_waiting_jobs() -> None:
+    said = "17|ada|1|main|w[1-2]\n17|ada|1|main|w[1-2]\n18|bob|4|main,long|\n19|x|1|main|$(reboot)\n20|x|?|main|\nodd\n"
+    named, large = parse_waiting(said)
+    assert (named.number, named.user, named.nodes) == ("17", "ada", ("w1", "w2"))
+    assert asks_for("w2", (named, large)) == (named,)
+    assert asks_for("w3", (named, large)) == ()
+    assert too_large((named, large), {"main": 3, "long": 2}, 1) == (large,)
+    assert too_large((named, large), {"main": 4, "long": 2}, 1) == ()
+    assert too_large((named, large), {"main": 2}, 1) == ()  # more than before was too much, too
+    assert too_large((named, large), {}, 1) == ()
+
+
+def test_a_queue_of_any_length_and_width_fits_into_an_answer(tmp_path: Path) -> None:
+    squeue = tmp_path / "squeue"
+    squeue.write_text(
+        "#!/bin/sh\n"
+        "echo '1|ada|1|main|'; echo '2|ada|2|main|'; echo '3|ada|1|main|w1'\n"
+        "printf '4|ada|1|main|'; head -c 5000 /dev/zero | tr '\\0' w; echo\n"
+        "seq 5 9000 | sed 's/$/|ada|1|main|w2/'\n"
+    )
+    squeue.chmod(0o755)
+    env = {"PATH": f"{tmp_path}:{os.environ['PATH']}"}
+    said = subprocess.run(SLURM_WAITING_COMMAND, env=env, capture_output=True, text=True, check=True).stdout
+    assert said.splitlines()[:3] == ["2|ada|2|main|", "3|ada|1|main|w1", "5|ada|1|main|w2"]
+    assert len(said.splitlines()) == 4000
+
+
+def test_a_leaving_node_that_a_job_asks_for_stays(cluster: Cluster, desired: Desired) -> None:
+    said = {SLURM_JOBS: "", SLURM_NODES: "", SLURM_WAITING: "17|ada|1|main|w9\n18|bob|3|main|\n"}
+    gone = (
+        Leaving(
+            "w9", "10.0.0.9", True, None, (Removal("munge", Owns(resources={"files": ("/etc/munge/munge.key",)})),)
+        ),
+    )
+    text = plan_text(diff(cluster, desired, {"head": replace(seen(node="head"), answers=said)}, gone))
+    assert "leaving  w9\n  ! stays for now: job 17 of ada asks for w9 by name and has not begun; " in text
+    assert "scontrol update JobId=17 ReqNodeList= (it runs elsewhere) or scancel 17\n" in text
+    assert "munge.key" not in text
+    assert "job 18 of bob asks for 3 nodes of main: it waits until there are so many\n" in text
 
 
 def made_for(cluster: Cluster, desired: Desired, *observed: Observed) -> Plan:

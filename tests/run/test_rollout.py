@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from test_walk import FACTS, RUN, Answer, Engine, all_well, plan, secret_file, u
 from hpcforge.cluster.model import Rollout
 from hpcforge.engines.tasks import Command, Program, Task, result
 from hpcforge.plan.admission import Declared
+from hpcforge.plan.jobs import Waiting
 from hpcforge.plan.plan import Change, Leaving, Need, Owns, Plan, Removal
 from hpcforge.run.result import Result
 from hpcforge.run.walk import walk
@@ -139,7 +141,8 @@ def test_a_node_that_others_need_is_not_held() -> None:
 class Slurm:
     """A controller whose job on w1 ends after it was asked about so many times. It keeps w1's state and reason."""
 
-    def __init__(self, ends_after: int, state: str = "IDLE", reason: str = "") -> None:
+    def __init__(self, ends_after: int, state: str = "IDLE", reason: str = "", waiting: str = "") -> None:
+        self.waiting = waiting
         self.left, self.said, self.state, self.reason, self.node = ends_after, [], state, reason, "w1"
 
     def __call__(self, task: Task) -> list[tuple[str, dict[str, Any]]]:
@@ -148,6 +151,8 @@ class Slurm:
             if task.argv[0] == "squeue":
                 self.left -= 1
                 return [("result", result(ok=True, stdout="12|w1\n" if self.left >= 0 else ""))]
+            if task.argv[0] == "sh":
+                return [("result", result(ok=True, stdout=self.waiting))]
             if "update" in task.argv:
                 self.state, self.reason = "IDLE+DRAIN", task.argv[-1].removeprefix("Reason=")
             told = f"NodeName={self.node} Arch=x State={self.state} Reason={self.reason} [root@now]\n"
@@ -198,7 +203,7 @@ def test_a_node_drained_by_somebody_else_keeps_that_reason_and_its_jobs() -> Non
     for a_plan in (since, before, leaves):
         slurm = Slurm(1, "MIXED+DRAIN", "bad fan")
         ended, started = go(a_plan, slurm)
-        assert [said.split()[0] for said in slurm.said] == ["scontrol", "squeue", "squeue"]
+        assert [said.split()[0] for said in slurm.said][:3] == ["scontrol", "squeue", "squeue"]
         assert slurm.reason == "bad fan"
         assert started[-1].startswith("finish")
         assert ended.failed() == {}
@@ -252,6 +257,25 @@ def test_a_leaving_node_that_is_busy_keeps_its_place() -> None:
         "w1": "jobs still run there: 12",
         "head": "w1 has not left: jobs still run there: 12",
     }
+
+
+def test_a_node_that_a_waiting_job_asks_for_stays_and_is_not_even_drained() -> None:
+    asked_for = {"w1": (Waiting("17", "ada", 1, ("main",), ("w1",)),)}
+    for gone in (GONE, replace(GONE, unreachable="no route")):
+        slurm = Slurm(ends_after=0)
+        ended, started = go(plan(HEAD, leaving=(gone,), asked_for=asked_for), slurm)
+        assert (started, slurm.said, ended.abandoned) == ([], [], {})
+        why = ended.deferred()["w1"]
+        assert "job 17 of ada asks for w1 by name and has not begun" in why
+        assert "scontrol update JobId=17 ReqNodeList=" in why
+        assert ended.deferred()["head"] == f"w1 has not left: {why}"
+
+
+@pytest.mark.parametrize(("waiting", "leaves"), [("17|ada|1|main|w[1-2]\n", False), ("17|ada|4|main|w2\n", True)])
+def test_it_is_looked_again_whether_a_job_asks_for_it_when_it_is_empty(waiting: str, leaves: bool) -> None:
+    ended, started = go(plan(HEAD, leaving=(GONE,)), Slurm(ends_after=1, waiting=waiting))
+    assert ("remove:w1" in started) is leaves
+    assert bool(ended.deferred()) is not leaves
 
 
 def test_an_unreachable_node_leaves_without_being_cleaned_up() -> None:

@@ -13,10 +13,12 @@ from hpcforge.cluster.model import Cluster, SmokeTest
 from hpcforge.verify import jobs
 from hpcforge.verify.busy import busy
 from hpcforge.verify.head import Completed
+from hpcforge.verify.owner import Owner, stamped
 from hpcforge.verify.verify import verify
 
 Build = Callable[..., Cluster]
 Answer = Completed | Callable[[], Completed]
+STAMPED = stamped()
 MEASURED = {"event": "measurement", "size_bytes": 4096, "busbw_gb_per_s": 1.5}
 
 
@@ -40,14 +42,39 @@ def passed(ranks: int, *tests: str) -> Completed:
 class ScriptedHead:
     """Answers by program; the last answer of a program is repeated."""
 
+    owner = Owner("cafe", "ada@desk", {"where": "0" * 16, "pid": 1, "started": 2})
+
     def __init__(self, **answers: list[Answer]) -> None:
+        self.stopped = False
+        self.told: list[list[str]] = []
         self.answers = {"sbatch": [ok("12\n")], "squeue": [ok("12|RUNNING|None\n")], "srun": [passed(4)]} | answers
         self.asked: list[list[str]] = []
         self.users: list[str | None] = []
 
-    def run(self, argv: Sequence[str], *, stdin: str = "", user: str | None = None, timeout_s: float) -> Completed:
+    def stop(self) -> bool:
+        return self.stopped
+
+    def tell(self, argv: Sequence[str], *, timeout_s: float) -> None:
+        self.told.append(list(argv)[len(STAMPED) :])
+
+    def pause(self, seconds: float, meanwhile: Callable[[], None]) -> None:
+        time.sleep(seconds)
+        meanwhile()
+
+    def run(
+        self,
+        argv: Sequence[str],
+        *,
+        stdin: str = "",
+        user: str | None = None,
+        timeout_s: float,
+        aside: bool = False,
+        meanwhile: Callable[[], None] | None = None,
+    ) -> Completed:
+        argv = list(argv)[len(STAMPED) :] if list(argv)[: len(STAMPED)] == STAMPED else list(argv)
         assert bool(stdin) == (argv[0] == "sbatch")
-        self.asked.append(list(argv))
+        assert aside == (argv[0] == "scancel")  # it must not wait for srun
+        self.asked.append(argv)
         self.users.append(user)
         assert timeout_s > 0
         program = "srun" if argv[0] == "timeout" else argv[0]
@@ -55,7 +82,10 @@ class ScriptedHead:
             program = "occupants"
         answers = self.answers.get(program, [ok()])
         answer = answers.pop(0) if len(answers) > 1 else answers[0]
-        return answer if isinstance(answer, Completed) else answer()
+        answered = answer if isinstance(answer, Completed) else answer()
+        if meanwhile is not None:
+            meanwhile()
+        return answered
 
     def programs(self) -> list[str]:
         return ["srun" if argv[0] == "timeout" else argv[0] for argv in self.asked]
@@ -63,10 +93,6 @@ class ScriptedHead:
 
 def quiet(_test: str, _text: str) -> None:
     pass
-
-
-def interrupt() -> Completed:
-    raise KeyboardInterrupt
 
 
 def test_tests_of_the_same_nodes_are_submitted_run_and_cancelled_together(build: Build) -> None:
@@ -178,12 +204,12 @@ def test_pending_names_the_reason_and_the_node(build: Build) -> None:
     assert "srun" not in head.programs()
 
 
-def test_what_a_killed_run_left_is_recognised(build: Build) -> None:
-    left = ok("9|tests|hpcforge-allreduce|w[1-2]\n")
-    head = ScriptedHead(squeue=[ok("12|PENDING|Resources\n")], occupants=[left])
+def test_nobody_is_told_to_cancel_what_may_be_anothers_work(build: Build) -> None:
+    theirs = ok("9|tests|hpcforge-allreduce|w[1-2]\n")
+    head = ScriptedHead(squeue=[ok("12|PENDING|Resources\n")], occupants=[theirs])
     verdict = verify(build(), head, {}, quiet, pending_s=0.1)[0]
     assert "job 9, tests's hpcforge-allreduce on w[1-2]" in verdict.detail
-    assert verdict.next_command == "scancel 9"
+    assert verdict.next_command == "squeue --nodelist=w[1-2]"
 
 
 @pytest.mark.parametrize(
@@ -233,14 +259,38 @@ def test_a_job_that_ends_before_the_test_begins(build: Build) -> None:
     assert verify(build(), head, {}, quiet)[0].detail == "job 12 ended before the test began: NODE_FAIL, None"
 
 
-@pytest.mark.parametrize(
-    ("where", "cancelled"), [("sbatch", "--name=hpcforge-allreduce+train_ddp"), ("squeue", "12"), ("srun", "12")]
-)
-def test_interrupted_it_cancels_its_job(build: Build, where: str, cancelled: str) -> None:
-    head = ScriptedHead(**{where: [interrupt]})
+@pytest.mark.parametrize("where", ["sbatch", "squeue", "srun"])
+def test_stopped_it_cancels_its_job_and_says_so(build: Build, where: str) -> None:
+    told: list[str] = []
+
+    def press() -> Completed:
+        head.stopped = True
+        return {"sbatch": ok("12\n"), "squeue": ok("12|PENDING|Resources\n"), "srun": passed(4)}[where]
+
+    head = ScriptedHead(**{where: [press]})
+    with pytest.raises(jobs.StoppedError):
+        verify(build(), head, {}, lambda _test, text: told.append(text))
+    assert head.asked[-1] == ["scancel", "12"]
+    assert told[-1] == "stopped: cancelling job 12"
+
+
+def test_stopped_at_once_it_says_what_remains(build: Build) -> None:
+    told: list[str] = []
+
+    def press_again() -> Completed:
+        raise KeyboardInterrupt
+
+    head = ScriptedHead(scancel=[press_again])
     with pytest.raises(KeyboardInterrupt):
-        verify(build(), head, {}, quiet)
-    assert head.asked[-1] == ["scancel", cancelled]
+        verify(build(), head, {}, lambda _test, text: told.append(text))
+    assert told[-1] == "job 12 may still be there: it ends within 50 s, or on the head: scancel 12"
+
+
+def test_a_job_is_heard_of_while_it_waits_and_while_it_runs(build: Build, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(jobs, "BEAT_S", 0.0)
+    head = ScriptedHead(squeue=[ok("12|PENDING|Resources\n"), ok("12|RUNNING|None\n")])
+    verify(build(), head, {}, quiet)
+    assert head.told == [["scontrol", "update", "JobId=12", f"Comment={head.owner.comment()}"]] * 2
 
 
 def test_extra_arguments_reach_one_test_program(build: Build) -> None:

@@ -16,6 +16,7 @@ import pytest
 
 from hpcforge.cluster.model import Cluster, Gpus, Partition
 from hpcforge.verify import submit
+from hpcforge.verify.owner import Owner
 
 GOLDEN = Path(__file__).parent / "golden"
 Golden = Callable[[Path, str], None]
@@ -36,7 +37,8 @@ def packaged(cluster: Cluster, version: str) -> Cluster:
 
 
 def text(job: submit.Launch) -> str:
-    lines = [shlex.join(submit.sbatch(job)), "", submit.script(job)]
+    owner = Owner("cafe", "ada@desk", {"where": "0" * 16, "pid": 1, "started": 2})
+    lines = [shlex.join(submit.sbatch(job, owner)), "", submit.SCRIPT]
     return "\n".join([*lines, *(shlex.quote(word) for word in submit.srun(job, "1234")), ""])
 
 

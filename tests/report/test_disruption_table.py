@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from hpcforge.plan import disruption_table as module
 from hpcforge.plan.diff import diff
-from hpcforge.plan.disruption_table import (
+from hpcforge.plan.role import load_roles
+from hpcforge.report import disruption_table as module
+from hpcforge.report.disruption_table import (
     MUTATIONS,
     NOT_MEASURED,
     RELEASES,
@@ -19,7 +20,6 @@ from hpcforge.plan.disruption_table import (
     effects,
     observed_as,
 )
-from hpcforge.plan.role import load_roles
 
 REPOSITORY = Path(__file__).parents[2]
 ROLES = load_roles(REPOSITORY / "roles")

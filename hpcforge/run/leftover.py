@@ -1,0 +1,70 @@
+"""Test jobs that a run has left behind: cancelled where that run is dead, named where it is at work.
+
+Only jobs of the account that tests run as are looked at, and of those only what says whose it is (`verify.owner`).
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection, Mapping
+
+from hpcforge.cluster.model import Cluster
+from hpcforge.engines.tasks import Command, Engine
+from hpcforge.plan.jobs import SLURM_JOBS, SLURM_WAITING
+from hpcforge.run.lease import ended
+from hpcforge.verify.owner import SILENT_S, OwnedJob, list_command, parse_owned
+
+SLURM_TESTS = "slurm_tests"  # the name under which the controller is asked
+_TIMEOUT_S = 30.0
+_GONE_S = 60.0  # Slurm kills what does not end by itself after 30 s (KillWait)
+_POLL_S = 0.5
+
+
+def asks(cluster: Cluster) -> dict[str, list[str]]:
+    """What the controller is asked, by name."""
+    return {SLURM_TESTS: list(list_command(cluster.acceptance.run_as))} if cluster.acceptance else {}
+
+
+def dead(job: OwnedJob) -> bool:
+    """Whether the run that the job is of is no more: its process is gone, or has been silent for too long."""
+    return ended(job.owner.process) or job.silent_s >= SILENT_S
+
+
+def without_left(answers: Mapping[str, str], left: Collection[OwnedJob]) -> dict[str, str]:
+    """What the controller said of jobs, less those that will be cancelled: nobody waits for them."""
+    numbers = {one.number for one in left}
+    lines = {name: answers[name].splitlines() for name in (SLURM_JOBS, SLURM_WAITING) if name in answers}
+    kept = {name: [line for line in of if line.strip().split("|")[0] not in numbers] for name, of in lines.items()}
+    return {**answers, **{name: "".join(f"{line}\n" for line in of) for name, of in kept.items()}}
+
+
+def clear(engine: Engine, cluster: Cluster, say: Callable[[str], None]) -> None:
+    """Cancel test jobs of runs that are dead, and wait until their nodes are free; say which are of a run at work."""
+    found = _ask(engine, cluster)
+    for one in found:
+        if not dead(one):
+            say(f"{one.sentence()}, is of a run that is at work: left alone")
+    left = [one for one in found if dead(one)]
+    waiting = [one for one in left if not one.completing]
+    for one in waiting:
+        say(f"{one.sentence()}, is of a run that is no more: cancelled")
+    if waiting:
+        _run(engine, cluster, ("scancel", *(one.number for one in waiting)))
+    numbers, until = {one.number for one in left}, time.monotonic() + _GONE_S
+    while numbers and time.monotonic() < until:
+        time.sleep(_POLL_S)
+        numbers &= {one.number for one in _ask(engine, cluster)}
+    if numbers:
+        say(f"Slurm has not ended job {', '.join(sorted(numbers))} yet")
+
+
+def _ask(engine: Engine, cluster: Cluster) -> tuple[OwnedJob, ...]:
+    if cluster.acceptance is None:
+        return ()
+    return parse_owned(_run(engine, cluster, list_command(cluster.acceptance.run_as)))
+
+
+def _run(engine: Engine, cluster: Cluster, argv: tuple[str, ...]) -> str:
+    """What a command on the controller printed; a Slurm that is not there, or does not answer, has no jobs to say."""
+    task = f"leftover:{time.monotonic_ns()}"
+    return str(engine.run(Command(task, cluster.slurm.controller, argv, "", "root", _TIMEOUT_S)).data["stdout"])

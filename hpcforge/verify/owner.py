@@ -1,0 +1,98 @@
+"""Whose a test job is, in the job's comment: for the next hpcforge, and for the job itself, which ends with its owner.
+
+No file system is shared, and a worker cannot see the operator host. What head, workers and every operator do see is
+Slurm's record of the job, so the comment is a heartbeat: the owner writes it anew every `BEAT_S`, and the batch script
+ends the job when it has been the same for `SILENT_S` (decision 18). Time is the head's since its boot, as for the
+lease. Pure.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+BEAT_S = 10.0
+POLL_S = 5  # how often the job looks
+SILENT_S = 40  # of silence, after which an owner is dead: less than a test of another run waits for its nodes
+
+# The stamp goes to the end of the last argument, which is or ends with the comment.
+_STAMP = "$(cut -c-8 /proc/sys/kernel/random/boot_id).$(cut -d. -f1 /proc/uptime)"
+_STAMPED = f'stamp=" alive={_STAMP}"; exec "$@$stamp"'
+_LISTED = (
+    f'echo "{_STAMP}"; '
+    'exec squeue --noheader --user="$1" --states=PENDING,CONFIGURING,RUNNING,SUSPENDED,COMPLETING '
+    '--format="%A|%T|%N|%k"'
+)
+_NOT_IN_NAMES = re.compile(r"[^\w.@-]", re.ASCII)
+_COMMENT = re.compile(
+    r"hpcforge run=([0-9a-f]{1,64}) by=([\w.@-]{1,100}) process=([0-9a-f]{16})\.([0-9]{1,10})\.([0-9]{1,20})"
+    r" alive=([0-9a-f]{8})\.([0-9]{1,12})",
+    re.ASCII,
+)
+_NUMBER, _NODES = re.compile("[0-9]{1,12}"), re.compile(r"[a-z0-9.,\[\]-]*+")
+_MOMENT = re.compile(r"([0-9a-f]{8})\.([0-9]{1,12})", re.ASCII)
+
+
+@dataclass(frozen=True)
+class Owner:
+    """A run of hpcforge. `process` is what tells it from others where it runs: `where` (a digest), `pid`, `started`."""
+
+    run_id: str
+    who: str  # user@host
+    process: Mapping[str, Any]
+
+    def comment(self) -> str:
+        """What stands in its jobs' comments, without the stamp."""
+        who = _NOT_IN_NAMES.sub("_", self.who)[:100] or "_"
+        process = f"{self.process['where']}.{self.process['pid']}.{self.process['started']}"
+        return f"hpcforge run={self.run_id} by={who} process={process}"
+
+
+@dataclass(frozen=True)
+class OwnedJob:
+    """A test job that is in the queue, and whose it says it is."""
+
+    number: str
+    completing: bool
+    nodes: str  # hostlist; "" before it has any
+    owner: Owner
+    silent_s: float  # since its owner was last heard of
+
+    def sentence(self) -> str:
+        """`job 12 on w[01-03], a smoke test of ada@login1`."""
+        return f"job {self.number}{f' on {self.nodes}' if self.nodes else ''}, a smoke test of {self.owner.who}"
+
+
+def stamped(*argv: str) -> list[str]:
+    """A command for the head whose last argument ends with an owner's comment, to which the present moment is added."""
+    return ["sh", "-c", _STAMPED, "sh", *argv]
+
+
+def list_command(user: str) -> tuple[str, ...]:
+    """The command that lists a user's jobs for `parse_owned`, with the head's present moment."""
+    return ("sh", "-c", _LISTED, "sh", user)
+
+
+def parse_owned(output: str) -> tuple[OwnedJob, ...]:
+    """The test jobs among a user's jobs, from the output of `list_command`.
+
+    A job with any other comment is that user's own. What was heard before the head's boot was heard that long ago.
+    """
+    first, *lines = output.splitlines() or [""]
+    now = _MOMENT.fullmatch(first)
+    if now is None:
+        return ()
+    found = []
+    for line in lines:
+        number, state, nodes, comment = [*line.strip().split("|", 3), "", "", ""][:4]
+        said = _COMMENT.fullmatch(comment)
+        if said is None or not _NUMBER.fullmatch(number) or not _NODES.fullmatch(nodes):
+            continue
+        run_id, who, where, pid, started, boot, alive_s = said.groups()
+        owner = Owner(run_id, who, {"where": where, "pid": int(pid), "started": int(started)})
+        up_s = float(now[2])
+        silent_s = max(0.0, up_s - float(alive_s)) if boot == now[1] else up_s
+        found.append(OwnedJob(number, state == "COMPLETING", nodes, owner, silent_s))
+    return tuple(found)
