@@ -32,7 +32,7 @@ def listed() -> tuple[Listed, ...]:
         try:
             lab = state.read(name)
         except LabError as error:
-            found.append(Listed(name, None, problem=error.message))
+            found.append(Listed(name, None, problem=str(error)))
             continue
         if lab is not None:
             found.append(_listed(lab, started_s))
