@@ -16,6 +16,7 @@ from hpcforge.errors import ExpectedError, Kind
 README = Path(__file__).parents[2] / "README.md"
 ELSEWHERE = {
     "MisfitError",  # an answer of a node: caught where it comes in
+    "StoppedError",  # the run is told to end: caught by the verb, which says so
     "_SlurmError",
     "_LateError",
     "_FloodError",
