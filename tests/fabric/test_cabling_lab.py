@@ -18,6 +18,7 @@ import yaml
 from hpcforge import shipped
 from hpcforge.cluster import load
 from hpcforge.fabric.drawn import Drawn, Link, Port
+from hpcforge.kinds.files import File
 from hpcforge.lab import machines as lab_machines
 from hpcforge.plan.compile import compile_desired
 from hpcforge.plan.role import load_roles
@@ -153,7 +154,7 @@ def switches(start: Callable[..., Nodes], tmp_path_factory: pytest.TempPathFacto
     for name in MACHINES:
         says = {"s1": "inband-leaf-001", "s2": "inband-leaf-002"}.get(name, "")
         for wanted in desired.nodes.get(name, ()):
-            for file in wanted.files if wanted.role == "lldp" else ():
+            for file in wanted.of(File) if wanted.role == "lldp" else ():
                 nodes.write(name, file.path, desired.texts[str(file.digest)])
         # By file: what lldpcli says to an lldpd that has just started, its own reading of these files may undo.
         quick = ["configure lldp tx-interval 1", "configure lldp tx-hold 5"]

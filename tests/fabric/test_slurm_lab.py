@@ -12,6 +12,7 @@ from hpcforge import shipped
 from hpcforge.blueprint.diagnostics import InvalidInput
 from hpcforge.blueprint.hostlist import expand
 from hpcforge.cluster.load import load
+from hpcforge.kinds.files import File
 from hpcforge.plan.compile import compile_desired
 from hpcforge.plan.role import load_roles
 from tests.fabric.conftest import Nodes
@@ -65,7 +66,7 @@ def configured(head: Nodes, folder: Path, plugin: str) -> None:
     head.run(
         "head", "systemctl stop slurmctld; rm -rf /etc/slurm/* /var/lib/slurm/slurmctld /var/log/slurm", check=False
     )
-    for file in wanted.files:
+    for file in wanted.of(File):
         if file.path.startswith("/etc/slurm/"):
             head.write("head", file.path, desired.texts[str(file.digest)])
     head.run(
