@@ -65,6 +65,7 @@ def _run(of: Path, *words: object) -> subprocess.CompletedProcess[str]:
         "HPCFORGE_BLUEPRINT": str(of),
         "XDG_CACHE_HOME": str(of.parent / "cache"),
         "HOME": str(of.parent),
+        "ANSIBLE_SSH_ARGS": "-C",  # no connection that outlives the test, with a socket in a folder of a long name
     }
     return subprocess.run(
         [str(word) for word in words],

@@ -54,7 +54,7 @@ def buildable(ask: Ask) -> Fabric:
         return build(ask)
     except CannotBuildError as error:
         assert error.code == "FABRIC-001"
-        assert error.message
+        assert str(error)
         assume(False)
         raise
 
