@@ -17,7 +17,7 @@ import typer
 _FUNCTIONS = ("head", "login", "storage", "worker")
 _MOST_FILES = 500  # that are looked into
 _BEGINS = 65_536  # bytes of a file in which its first keys stand
-_IS_BLUEPRINT = re.compile(rb"^name[ \t]*:", re.MULTILINE)  # which an inventory has not
+_IS_BLUEPRINT = re.compile(r"^name[ \t]*:", re.MULTILINE)  # which an inventory has not
 
 Words = Callable[[typer.Context, str], list[str]]
 
@@ -155,6 +155,6 @@ def _found(folder: Path, pattern: str) -> list[Path]:
 def _is_blueprint(file: Path) -> bool:
     try:
         with file.open("rb") as stream:
-            return _IS_BLUEPRINT.search(stream.read(_BEGINS)) is not None
+            return _IS_BLUEPRINT.search(stream.read(_BEGINS).decode(errors="replace")) is not None
     except OSError:
         return False

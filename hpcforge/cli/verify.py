@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Collection
 from dataclasses import asdict, replace
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from hpcforge.cli.site import open_engines, open_site
 from hpcforge.cli.stopping import in_good_order
 from hpcforge.cli.usage import UsageError
 from hpcforge.cluster import Loaded, load
+from hpcforge.cluster.model import Cluster
 from hpcforge.fabric.asbuilt import compare
 from hpcforge.fabric.drawn import Drawn
 from hpcforge.fabric.recognise import Heard, Recognised, recognise
@@ -37,14 +39,24 @@ _STOPPING = "the tests end; press again to stop at once"
 
 
 def verify(
-    *, blueprint: Path, inventory: Path | None, lab: str | None, cabling: bool, saved: Path | None, as_json: bool
+    *,
+    blueprint: Path,
+    inventory: Path | None,
+    lab: str | None,
+    names: list[str] | None,
+    cabling: bool,
+    saved: Path | None,
+    as_json: bool,
 ) -> int:
     """Do what the help of `hpcforge verify` says; the exit status."""
     if cabling:
+        if names:
+            raise UsageError("--test is for smoke tests", "leave out --test, or --cabling")
         return _cabling(blueprint, inventory, lab, saved, as_json)
     if saved is not None:
         raise UsageError("--from is for --cabling", "add --cabling")
     site = open_site(blueprint, inventory, lab, None)
+    _check_known(site.cluster, names or ())
     with open_engines(site) as engine, Progress() as progress:
         with progress.phase("observe"):
             out, head = find_usable(engine, site.cluster)
@@ -54,7 +66,7 @@ def verify(
         try:
             with in_good_order(progress.say, _STOPPING) as stop:
                 runs_for = EngineHead(engine, site.cluster.slurm.controller, owner(run), stop)
-                tests = run_tests(engine, runs_for, site.cluster, recorded, "all", out, progress)
+                tests = run_tests(engine, runs_for, site.cluster, recorded, "all", out, progress, names)
         except StoppedError:
             return Exit.INTERRUPTED
     verdicts = [one.verdict for one in tests.reached]
@@ -62,13 +74,22 @@ def verify(
         entries = [asdict(verdict) for verdict in verdicts]
         printing.result(json.dumps({"schema_version": 1, "verdicts": entries, "left_out": out}, indent=2) + "\n")
     else:
-        again = typed("verify", blueprint, inventory=inventory, lab=lab)
+        again = typed("verify", blueprint, inventory=inventory, lab=lab, test=names)
         printing.result(verdicts_text(replace(tests, recorded=Recorded()), again, (), time.time()), "states")
     printing.note(phases_line(progress.phases, progress.elapsed_s))
     unreachable = [node for node, why in out.items() if why.startswith(UNREACHABLE)]
     codes = [Exit.BELOW] * any(not verdict.passed and not verdict.waits_for for verdict in verdicts)
     codes += [Exit.PENDING] * any(verdict.waits_for for verdict in verdicts)  # users' jobs run: tested later
     return worst(codes + [Exit.UNREACHABLE] * bool(unreachable))
+
+
+def _check_known(cluster: Cluster, names: Collection[str]) -> None:
+    """Raises UsageError for a test that the blueprint does not have."""
+    known = list(dict.fromkeys(test.name for test in cluster.acceptance.tests)) if cluster.acceptance else []
+    for name in names:
+        if name not in known:
+            has = f"tests: {', '.join(known)}" if known else "name it under `acceptance.tests`: docs/blueprint.md"
+            raise UsageError(f"the blueprint has no test {name!r}", has)
 
 
 def _cabling(blueprint: Path, inventory: Path | None, lab: str | None, saved: Path | None, as_json: bool) -> int:

@@ -78,7 +78,7 @@ _PATTERNS: dict[Kind, str] = {
       (?:(?P<good>done$)|(?P<bad>FAILED|UNREACHABLE)|(?P<warn>drained|DEFERRED|SKIPPED))(?=:|$))?
     """,
     "design": r"""
-      ^(?P<bad>Errors)$ | ^(?P<warn>Warnings)$ | ^(?P<title>[A-Z][a-z]+(?:[ ,a-z]+)?)$
+      ^(?P<bad>Errors)$ | ^(?P<warn>Warnings)$ | ^(?P<title>[A-Z][a-z][ ,a-z]*+)$
     | \b(?P<bad_power>NOT[ ]CARRIED)\b
     | ^(?:(?P<good>0[ ]errors)|(?P<bad_errors>\d+[ ]errors?)),[ ](?:0[ ]warnings|(?P<warn_warnings>\d+[ ]warnings?)),
     """,

@@ -76,20 +76,25 @@ def run_tests(
     verify_what: Verify,
     out: Mapping[str, str],
     listener: Listener,
+    names: Collection[str] | None = None,
 ) -> Verified:
-    """Run what is to be run of the blueprint's tests on workers but those left `out`, and keep the verdicts."""
+    """Run what is to be run of the blueprint's tests on workers but those left `out`, and keep the verdicts.
+
+    `names`: of these tests alone; the others keep the verdicts that they have.
+    """
     if cluster.acceptance is None:
         return Verified(recorded=recorded, note="not verified: the blueprint has no acceptance section")
     controller = cluster.slurm.controller
     if out.get(controller, "").startswith(UNREACHABLE):
         return Verified(recorded=recorded, note=f"not verified: {controller} is {out[controller]}")
-    choice = chosen(cluster, recorded, verify_what, out, {})
+    choice = _named(chosen(cluster, recorded, verify_what, out, {}), names)
     if not choice.runs:
         return Verified(recorded=recorded)
     with listener.phase("verify"):
         if not all(run.whole for run in choice.runs):  # partners may be nodes that this run has not looked at
-            names = [node.name for node in cluster.workers]
-            choice = chosen(cluster, recorded, verify_what, {**unusable(head, names), **out}, busy(head, names))
+            workers = [node.name for node in cluster.workers]
+            now_out, held = {**unusable(head, workers), **out}, busy(head, workers)
+            choice = _named(chosen(cluster, recorded, verify_what, now_out, held), names)
         for one in choice.waiting:
             listener.say(f"{', '.join(one.tests)}: {waits(one)}")
         reached = [
@@ -101,6 +106,15 @@ def run_tests(
         problem = store_verdicts(engine, controller, recorded)
     note = f"the verdicts could not be kept on the head: {problem}" if problem else ""
     return Verified(tuple(reached), choice.waiting, recorded, note)
+
+
+def _named(choice: SmokeRuns, names: Collection[str] | None) -> SmokeRuns:
+    """Of a choice what is of these tests."""
+    if not names:
+        return choice
+    runs = [replace(run, tests=tuple(one for one in run.tests if one in names)) for run in choice.runs]
+    waits = [replace(one, tests=tuple(name for name in one.tests if name in names)) for one in choice.waiting]
+    return SmokeRuns(tuple(run for run in runs if run.tests), tuple(one for one in waits if one.tests))
 
 
 def _launched(

@@ -237,6 +237,19 @@ def test_verify_always_runs_the_tests(site: Site) -> None:
     site.becomes("head", "squeue -h", "")
 
 
+def test_one_test_alone_leaves_the_verdicts_of_the_others(site: Site) -> None:
+    done = site.cli("verify", "BLUEPRINT", "--test", "allreduce", "--json")
+    assert done.returncode == 0
+    assert [verdict["test"] for verdict in json.loads(done.stdout)["verdicts"]] == ["allreduce"]
+    kept = json.loads(site.cli("status", "BLUEPRINT", "--json").stdout)["verdicts"]
+    assert {one["verdict"]["test"] for one in kept} == {"allreduce", "train_ddp"}
+    unknown = site.cli("verify", "BLUEPRINT", "--test", "allreduse")
+    assert (unknown.returncode, unknown.stderr) == (
+        3,
+        "error: the blueprint has no test 'allreduse'\nhint: tests: allreduce, train_ddp\n",
+    )
+
+
 JOBS = "squeue -h -o '%A %u %T'"
 RUNNING = "6 ranks on w[01-03]"
 

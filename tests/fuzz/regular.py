@@ -21,9 +21,9 @@ def matching(pattern: str, dice: random.Random, most: int = 6) -> str:
     return "".join(_text(parser.parse(pattern), dice, most))
 
 
-def repeats(pattern: str) -> Iterator[tuple[str, Parsed]]:
+def repeats(pattern: str, flags: int = 0) -> Iterator[tuple[str, Parsed]]:
     """Every part that may repeat more than ten times: a string that leads to it, and what is repeated."""
-    yield from _repeats(list(parser.parse(pattern)), "")
+    yield from _repeats(list(parser.parse(pattern, flags)), "")
 
 
 def characters(parsed: Parsed) -> set[str]:

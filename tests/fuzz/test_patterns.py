@@ -18,6 +18,8 @@ from typing import Any
 
 import pytest
 
+from hpcforge.report import colour
+
 from .regular import characters, parser, repeats, shortest
 
 ROOT = Path(__file__).parents[2]
@@ -32,6 +34,7 @@ MADE_THERE = {
     "pattern": (),  # of node/apt.py: _KINDS, below; of values.py: as above
     "check['stdout']": (),  # of roles: below
     "lines": (),  # as those
+    "_PATTERNS[kind]": tuple(colour._PATTERNS.values()),
     "f'(?:{fabrics})-(?:leaf|spine|core)-[0-9]+'": ("(?:compute|storage-1)-(?:leaf|spine|core)-[0-9]+",),
 }
 
@@ -68,7 +71,9 @@ def _of_module(path: Path, tree: ast.Module) -> Iterator[tuple[str, str, str, in
             kind = call.func.attr
             if kind != "compile" and kind not in METHODS:
                 continue
-            flags = [one for one in ("MULTILINE", "IGNORECASE", "DOTALL") if f"re.{one}" in ast.unparse(call)]
+            flags = [
+                one for one in ("MULTILINE", "IGNORECASE", "DOTALL", "VERBOSE") if f"re.{one}" in ast.unparse(call)
+            ]
             bits = sum(int(getattr(re, one)) for one in flags)
             methods = used.get(assigned.get(id(call), ""), {"search"}) if kind == "compile" else {kind}
             for text in _texts(call.args[0], module):
@@ -84,11 +89,11 @@ def _texts(argument: ast.expr, module: Any) -> tuple[str, ...]:
 ALL = list(dict.fromkeys(expressions()))
 
 
-def attacks(pattern: str) -> Iterator[tuple[str, str, str]]:
+def attacks(pattern: str, flags: int) -> Iterator[tuple[str, str, str]]:
     """How a text begins, what it repeats (what a part of the pattern may repeat, or something like it), how it ends."""
-    whole = sorted(characters(list(parser.parse(pattern))))[:20]
+    whole = sorted(characters(list(parser.parse(pattern, flags))))[:20]
     found: dict[tuple[str, str, str], None] = dict.fromkeys(product([""], whole, ("", "\n!")))
-    for before, item in repeats(pattern):
+    for before, item in repeats(pattern, flags):
         some = sorted(characters(item))[:4]
         one = shortest(item)
         pumps = {one, before + one, *some, *("".join(pair) for pair in product(some, some)), f"{one},", f" {one}"}
@@ -130,7 +135,7 @@ def slow(pattern: str, method: str, flags: int = 0) -> str | None:
         return None
 
     # A busy machine makes anything slow once, also by its CPU time: what is slow is so when it is looked at again.
-    for attack in attacks(pattern):
+    for attack in attacks(pattern, flags):
         if took(*attack, LENGTH) > WORTH_A_LOOK_S and suspect(attack) and (found := suspect(attack)):
             return found
     return None

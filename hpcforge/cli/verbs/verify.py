@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from hpcforge.cli import options
+from hpcforge.cli import completion, options
 
 
 def register(app: typer.Typer) -> None:
@@ -22,6 +22,16 @@ def verify(
     blueprint: options.Blueprint,
     inventory: options.Inventory = None,
     lab: options.LabName = None,
+    test: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--test",
+            help="Only this test, on all of its nodes. Repeatable.",
+            metavar="TEST",
+            show_default=False,
+            autocompletion=completion.tests,
+        ),
+    ] = None,
     cabling: Annotated[
         bool, typer.Option("--cabling", help="Compare what is plugged in with the design instead of running tests.")
     ] = False,
@@ -39,4 +49,12 @@ def verify(
     """Run the blueprint's acceptance tests through Slurm. Nodes that are unreachable or drained are left out, named."""
     from hpcforge.cli import verify as work
 
-    return work.verify(blueprint=blueprint, inventory=inventory, lab=lab, cabling=cabling, saved=saved, as_json=as_json)
+    return work.verify(
+        blueprint=blueprint,
+        inventory=inventory,
+        lab=lab,
+        names=test,
+        cabling=cabling,
+        saved=saved,
+        as_json=as_json,
+    )
