@@ -20,6 +20,7 @@ import pytest
 import yaml
 
 from hpcforge.lab import lab as labs
+from tests.ssh_agent import ssh_agent
 
 pytestmark = pytest.mark.lab
 
@@ -151,16 +152,8 @@ def here(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Here]:
         for role in ("base", "users", "ssh_trust"):
             shutil.copytree(REPOSITORY / "roles" / role, folder / "roles" / role)
         (folder / "trust.yaml").write_text(BLUEPRINT.format(cidr=lab.cidr, **addresses))
-        agent = subprocess.Popen(["ssh-agent", "-D", "-a", str(folder / "agent")], stdout=subprocess.DEVNULL)
-        try:
-            while not (folder / "agent").exists():
-                pass
-            environment = {**os.environ, "SSH_AUTH_SOCK": str(folder / "agent")}
-            subprocess.run(["ssh-add", "-q", str(lab.key)], env=environment, check=True, capture_output=True)
+        with ssh_agent(folder / "agent", lab.key):
             yield Here(lab, folder / "trust.yaml")
-        finally:
-            agent.terminate()
-            agent.wait()
     finally:
         labs.down(name, None, print)
 

@@ -14,6 +14,7 @@ import pytest
 
 from hpcforge.engines import Engines
 from hpcforge.engines.tasks import Bootstrap, Command, EngineError, Program, Target
+from tests.ssh_agent import ssh_agent
 
 from .conftest import Nodes, finish
 
@@ -243,18 +244,8 @@ def _children_of(pid: int) -> list[str]:
 
 def test_an_agent_is_used_where_no_key_is_named(nodes: Nodes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     socket = tmp_path / "agent"
-    agent = subprocess.Popen(
-        ["ssh-agent", "-D", "-a", str(socket)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-    )
-    try:
-        monkeypatch.setenv("SSH_AUTH_SOCK", str(socket))
-        while not socket.exists():
-            time.sleep(0.05)
-        subprocess.run(["ssh-add", "-q", str(nodes.lab.key)], check=True, capture_output=True)
-        target: Target = replace(nodes.targets["n1"], key=None)
-        with Engines([target], tmp_path / "work", tmp_path) as engines:
-            answer = engines.run(Command("t", "n1", ("true",))).data
-        assert answer["ok"], answer
-    finally:
-        agent.terminate()
-        agent.wait()
+    monkeypatch.setenv("SSH_AUTH_SOCK", str(socket))
+    target: Target = replace(nodes.targets["n1"], key=None)
+    with ssh_agent(socket, nodes.lab.key), Engines([target], tmp_path / "work", tmp_path) as engines:
+        answer = engines.run(Command("t", "n1", ("true",))).data
+    assert answer["ok"], answer
