@@ -14,6 +14,11 @@ from hpcforge.node.kinds import UNKNOWN
 _ROOTS = (0, 0, 0o644)
 
 
+def compare(name: str, path: str, text: str) -> Json | None:
+    """What there is, when the file is not as wanted, of the resource that it is for."""
+    return None if is_there(path, text) else {"name": name, "exists": exists(path)}
+
+
 def is_there(path: str, text: str) -> bool:
     """Whether a file is root's, has this text, and may be read by all."""
     try:

@@ -6,7 +6,6 @@ The receipt has `{"before": null, "made": [directories made for it]}`: the names
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 
 from hpcforge.node import files, originals, texts, units
 
@@ -74,8 +73,3 @@ def _is_plain(one: str, at: int) -> bool:
 
 def _hexed(one: str) -> str:
     return "".join(f"\\x{byte:02x}" for byte in one.encode())
-
-
-def is_mounted(path: str) -> bool:
-    """Whether something is mounted at a path."""
-    return Path(path).is_mount()

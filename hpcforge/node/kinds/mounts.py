@@ -18,7 +18,7 @@ def compare(wanted: Json) -> Json | None:
     path = wanted["path"]
     if unit_files.is_there(_texts(wanted), _unit(path)):
         return None
-    return {"path": path, "exists": unit_files.is_mounted(path)}
+    return {"path": path, "exists": Path(path).is_mount()}
 
 
 def obstacle(wanted: Json, known: Known) -> str | None:
@@ -28,10 +28,12 @@ def obstacle(wanted: Json, known: Known) -> str | None:
         paths.split(path)
     except NodeError as error:
         return str(error)
+    if not path.isprintable():
+        return f"mount {path!r}: its path is one line"
     if not all(_WORD.fullmatch(wanted[field]) for field in ("what", "type", "options")):
         return f"mount {path}: what, type and options are one word each, without %"
     ours = known is not None and (Path(unit_files.FOLDER) / _unit(path)).exists()
-    if not ours and unit_files.is_mounted(path):
+    if not ours and Path(path).is_mount():
         return f"something is mounted at {path} already; unmount it, and take it out of /etc/fstab"
     if not ours and os.path.lexists(path) and not (Path(path).is_dir() and not any(Path(path).iterdir())):
         return f"{path} is not an empty directory: what is there would be hidden; move it away"

@@ -11,12 +11,12 @@ from hpcforge.node.kinds import BLOCK, Need
 FOLDER = "/etc/apt/preferences.d"
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")  # with a dot in it apt might pass it over
 _PIN = re.compile(r"(?:version|release|origin) \S.*")
+_PACKAGE = re.compile(r"\S+")
 
 
 def compare(wanted: Json) -> Json | None:
     """Whether its file is as wanted."""
-    path = _path(wanted["name"])
-    return None if texts.is_there(path, _text(wanted)) else {"name": wanted["name"], "exists": texts.exists(path)}
+    return texts.compare(wanted["name"], _path(wanted["name"]), _text(wanted))
 
 
 def obstacle(wanted: Json, known: Json | None) -> str | None:  # noqa: ARG001
@@ -24,6 +24,8 @@ def obstacle(wanted: Json, known: Json | None) -> str | None:  # noqa: ARG001
     name = wanted["name"]
     if not _NAME.fullmatch(name):
         return f"{name!r} cannot be the name of a pin: letters, digits, _ and -"
+    if not all(map(_PACKAGE.fullmatch, wanted["packages"])):
+        return f"pin {name}: a package, or a pattern of packages, is one word"
     if not _PIN.fullmatch(wanted["pin"]) or not wanted["packages"]:
         return f"pin {name}: packages, and `version ...`, `release ...` or `origin ...`, not {wanted['pin']!r}"
     return texts.obstacle(_path(name))

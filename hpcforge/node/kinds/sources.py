@@ -15,12 +15,12 @@ from hpcforge.node.kinds import BLOCK, Need
 FOLDER = "/etc/apt/sources.list.d"
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")  # other names apt passes over
 _KEY = "-----BEGIN PGP PUBLIC KEY BLOCK-----"
+_PATH = re.compile(r"/\S+")
 
 
 def compare(wanted: Json) -> Json | None:
     """Whether its file is as wanted."""
-    path = _path(wanted["name"])
-    return None if texts.is_there(path, _text(wanted)) else {"name": wanted["name"], "exists": texts.exists(path)}
+    return texts.compare(wanted["name"], _path(wanted["name"]), _text(wanted))
 
 
 def obstacle(wanted: Json, known: Json | None) -> str | None:  # noqa: ARG001
@@ -28,7 +28,7 @@ def obstacle(wanted: Json, known: Json | None) -> str | None:  # noqa: ARG001
     name, key = wanted["name"], wanted["signed_by"].strip()
     if not _NAME.fullmatch(name):
         return f"{name!r} cannot be the name of a package source: letters, digits, and _ . -"
-    if not key.startswith(("/", _KEY)):
+    if not key.startswith(_KEY) and not _PATH.fullmatch(key):
         return f"package source {name}: signed_by is neither an absolute path nor a public key in ASCII armour"
     words = [word for part in ("uris", "suites", "components", "architectures") for word in wanted[part]]
     if any(len(word.split()) != 1 for word in words):

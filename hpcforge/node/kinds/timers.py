@@ -9,6 +9,7 @@ from hpcforge.node.events import Json, Report, readable
 from hpcforge.node.kinds import BLOCK, Known, Need
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
+_USER = re.compile(r"[a-z_][a-z0-9_-]*\$?")
 _TIMEOUT_S = 20
 
 
@@ -25,6 +26,8 @@ def obstacle(wanted: Json, known: Known) -> str | None:  # noqa: ARG001
     name, command = wanted["name"], wanted["command"]
     if not _NAME.fullmatch(name):
         return f"{name!r} cannot be the name of a timer: letters, digits, and _ . -"
+    if not _USER.fullmatch(wanted["user"]):
+        return f"timer {name}: {wanted['user']!r} cannot be the name of a user"
     if not command or not command[0].startswith("/") or any("\n" in word for word in command):
         return f"timer {name}: its command is an absolute path and arguments, of one line each"
     said = commands.run(["systemd-analyze", "calendar", "--", wanted["calendar"]], _TIMEOUT_S, merge=True)
