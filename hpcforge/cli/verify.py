@@ -60,7 +60,8 @@ def verify(
     with open_engines(site) as engine, Progress() as progress:
         with progress.phase("observe"):
             out, head = find_usable(engine, site.cluster)
-            leftover.clear(engine, site.cluster, progress.say)
+            if leftover.told(head.answers):
+                leftover.clear(engine, site.cluster, progress.say)
         recorded = load_verdicts(head.reads.get(VERDICTS_PATH))
         run = begin(site.cluster.name, __version__)
         try:

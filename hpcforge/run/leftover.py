@@ -25,6 +25,11 @@ def asks(cluster: Cluster) -> dict[str, list[str]]:
     return {SLURM_TESTS: list(list_command(cluster.acceptance.run_as))} if cluster.acceptance else {}
 
 
+def told(answers: Mapping[str, str]) -> tuple[OwnedJob, ...]:
+    """The test jobs among what the controller said with everything else that it was asked."""
+    return parse_owned(answers.get(SLURM_TESTS, ""))
+
+
 def dead(job: OwnedJob) -> bool:
     """Whether the run that the job is of is no more: its process is gone, or has been silent for too long."""
     return ended(job.owner.process) or job.silent_s >= SILENT_S

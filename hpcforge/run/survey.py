@@ -21,7 +21,7 @@ from hpcforge.run.history import Copy
 from hpcforge.run.host_certificates import fingerprint
 from hpcforge.run.observe import observe, observe_leaving
 from hpcforge.run.succession import distrusted
-from hpcforge.verify.owner import OwnedJob, parse_owned
+from hpcforge.verify.owner import OwnedJob
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ def survey(
     if controller not in nodes:
         desired = Desired(desired.roles, {**desired.nodes, controller: ()}, desired.texts)
     seen = observe(engine, cluster, desired, asked)
-    tests = parse_owned(seen[controller].answers.get(leftover.SLURM_TESTS, ""))
+    tests = leftover.told(seen[controller].answers)
     answers = leftover.without_left(seen[controller].answers, tuple(filter(leftover.dead, tests)))
     head = seen[controller] = replace(seen[controller], answers=answers)
     roster = parse_roster(head.reads.get(ROSTER_PATH), cluster.name)
