@@ -93,7 +93,7 @@ def run_tests(
     with listener.phase("verify"):
         if not all(run.whole for run in choice.runs):  # partners may be nodes that this run has not looked at
             workers = [node.name for node in cluster.workers]
-            now_out, held = {**unusable(head, workers), **out}, busy(head, workers)
+            now_out, held = {**unusable(head, workers), **out}, busy(head, workers, cluster.acceptance.run_as)
             choice = _named(chosen(cluster, recorded, verify_what, now_out, held), names)
         for one in choice.waiting:
             listener.say(f"{', '.join(one.tests)}: {waits(one)}")

@@ -7,13 +7,14 @@ from collections.abc import Iterable
 from hpcforge.blueprint import hostlist
 from hpcforge.verify.head import Head
 from hpcforge.verify.jobs import QUERY_S
+from hpcforge.verify.submit import JOB_NAME
 from hpcforge.verify.transcript import clean
 
-_OURS = "hpcforge-"  # how the names of the tests' own jobs begin
 
+def busy(head: Head, names: Iterable[str], run_as: str) -> dict[str, str]:
+    """The nodes among these on which users' jobs run, each with one of them: "job 20, ada's train".
 
-def busy(head: Head, names: Iterable[str]) -> dict[str, str]:
-    """The nodes among these on which jobs run, each with one of them: "job 20, ada's train". Empty if Slurm is silent.
+    Empty if Slurm is silent. `run_as` is the account of test jobs, which are no user's; anybody may use their names.
 
     Tests take whole nodes, so one job of any size is enough. A job that only completes is waited for.
     """
@@ -25,7 +26,7 @@ def busy(head: Head, names: Iterable[str]) -> dict[str, str]:
     for line in answer.stdout.splitlines():
         row = line.strip().split("|", 2)
         name, bar, nodes = row[2].rpartition("|") if len(row) == 3 else ("", "", "")
-        if not bar or name.startswith(_OURS):
+        if not bar or (row[1] == run_as and name.startswith(JOB_NAME)):
             continue
         try:
             holds = hostlist.expand(nodes)

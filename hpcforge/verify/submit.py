@@ -20,6 +20,7 @@ from hpcforge.cluster.model import Cluster, Node, Partition, SmokeTest
 from hpcforge.errors import ExpectedError
 from hpcforge.verify.owner import POLL_S, SILENT_S, Owner
 
+JOB_NAME = "hpcforge-"  # how the names of test jobs begin; only those of the account of the tests are believed
 SMOKE_TESTS = "/opt/hpcforge/smoke_tests"
 PATH = "/usr/local/bin:/usr/bin:/bin"
 GRACE_S = 60  # once one node's torchrun has ended, the others have this long to say what they saw
@@ -59,7 +60,7 @@ class Launch:
     @property
     def job_name(self) -> str:
         """As squeue shows it."""
-        return f"hpcforge-{'+'.join(turn.test for turn in self.turns)}"
+        return f"{JOB_NAME}{'+'.join(turn.test for turn in self.turns)}"
 
     @property
     def time_limit_s(self) -> int:

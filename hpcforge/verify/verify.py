@@ -12,7 +12,7 @@ from hpcforge.cluster.model import Cluster, SmokeTest
 from hpcforge.verify import jobs
 from hpcforge.verify.head import Head
 from hpcforge.verify.judge import judge
-from hpcforge.verify.submit import Launch, NotLaunchableError, launch, srun
+from hpcforge.verify.submit import JOB_NAME, Launch, NotLaunchableError, launch, srun
 from hpcforge.verify.verdicts import Verdict
 
 PENDING_S = 60.0  # how long a job may wait before that is the verdict
@@ -127,7 +127,7 @@ def _pending(head: Head, job: Launch, job_id: str, state: jobs.JobState, waited_
     command = f"sinfo --list-reasons --nodes={job.nodelist}" if out_of_use else f"squeue --nodelist={job.nodelist}"
     node = next(iter(out_of_use)) if len(out_of_use) == 1 else None
     verdicts = _unstarted(job, "pending", "; ".join(causes), command, node)
-    tests = any(what.startswith(f"{job.user}'s hpcforge-") for what in others.values())  # of another run
+    tests = any(what.startswith(f"{job.user}'s {JOB_NAME}") for what in others.values())  # of another run
     return verdicts if out_of_use or tests else [replace(one, waits_for=tuple(users)) for one in verdicts]
 
 

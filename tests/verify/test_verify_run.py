@@ -233,8 +233,11 @@ def test_pending_for_users_jobs_alone_is_told_apart(
 def test_whom_jobs_hold() -> None:
     said = "20|ada|train|w[1-2]\n21|bob|a|b|w2\n22|tests|hpcforge-allreduce|w3\nodd\n23|x|y|\n24|x|y|w[2-\n"
     head = ScriptedHead(squeue=[ok(said)])
-    assert busy(head, ["w2", "w3"]) == {"w2": "job 20, ada's train"}
-    assert busy(head, ["w1", "w2"])["w1"] == "job 20, ada's train"
+    assert busy(head, ["w2", "w3"], "tests") == {"w2": "job 20, ada's train"}
+    assert busy(head, ["w1", "w2"], "tests")["w1"] == "job 20, ada's train"
+    assert busy(ScriptedHead(squeue=[ok("25|eve|hpcforge-allreduce|w3\n")]), ["w3"], "tests") == {
+        "w3": "job 25, eve's hpcforge-allreduce"
+    }
 
 
 def test_the_sets_of_a_test_have_a_launch_and_a_verdict_each(build: Build) -> None:
