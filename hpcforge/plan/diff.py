@@ -97,13 +97,6 @@ def diff(
     told = drains(short, judged(workers, slurm_nodes))
     run_as = cluster.acceptance.run_as if cluster.acceptance else None
     jobs_feel = felt(desired, [node.name for node in cluster.workers], run_as, changed, removals, told)
-    digests = {
-        file.digest
-        for step in changed
-        for change in step.changes.values()
-        for file, _ in change.of(File)
-        if file.digest
-    }
     return Plan(
         cluster=cluster.name,
         nodes=tuple(node.name for node in cluster.nodes if node.name in observed),
@@ -114,7 +107,7 @@ def diff(
         declared=workers,
         shortfalls=short,
         drains=told,
-        texts={digest: text for digest, text in desired.texts.items() if digest in digests},
+        texts=_texts(desired, changed),
         removals=removals,
         leaving=tuple(leaving),
         groups={node.name: node.group for node in cluster.nodes if node.name in observed},
@@ -130,6 +123,13 @@ def diff(
         obstacles=obstacles,
         via=cluster.access.via.name if cluster.access.via and cluster.access.via.is_node else None,
     )
+
+
+def _texts(desired: Desired, steps: Iterable[Step]) -> dict[str, str]:
+    """Of all texts those that are written."""
+    files = (file for step in steps for change in step.changes.values() for file, _ in change.of(File))
+    digests = {file.digest for file in files}
+    return {digest: text for digest, text in desired.texts.items() if digest in digests}
 
 
 def _short(workers: Iterable[Declared], reachable: Mapping[str, Observed], busy: Set[str]) -> Iterator[Shortfall]:
