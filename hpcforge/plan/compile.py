@@ -23,7 +23,8 @@ from hpcforge.kinds.resource import Resource
 from hpcforge.plan.desired import Check, Desired, Leaves, Need, Opaque, Reread, Tree, Unit, Wanted
 from hpcforge.plan.render import evaluate, render
 from hpcforge.plan.resources import TYPES, rendered
-from hpcforge.plan.role import Code, FileSpec, LeavesSpec, ResourceSpec, Role, RoleError, TreeSpec, UnitSpec
+from hpcforge.plan.role import Code, Role, RoleError
+from hpcforge.plan.role_spec import FileSpec, LeavesSpec, ResourceSpec, TreeSpec, UnitSpec
 
 Context = dict[str, Any]
 S = TypeVar("S", bound=ResourceSpec)

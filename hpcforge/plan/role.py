@@ -3,31 +3,19 @@
 from __future__ import annotations
 
 import hashlib
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from types import GenericAlias
-from typing import Annotated, Any, Literal, Self, TypeVar
+from typing import Any, Literal, TypeVar
 
 import yaml
-from pydantic import (
-    BaseModel,
-    BeforeValidator,
-    ConfigDict,
-    Field,
-    ValidationError,
-    create_model,
-    field_validator,
-    model_validator,
-)
+from pydantic import ValidationError
 
-from hpcforge.blueprint.services import Offer
 from hpcforge.errors import ExpectedError
-from hpcforge.plan.desired import Disruption, OnRemove, Shape
-from hpcforge.plan.resources import TYPES, as_templates
+from hpcforge.plan.role_spec import ROLE_SPEC, GoingSpec, LeavesSpec, RoleSpec, TreeSpec
 
-Expression = str  # a Jinja expression over `cluster`, `node` and, under `for_each`, `item`
+G = TypeVar("G", bound=GoingSpec)
+_SHORT = {"packages": "name", "removes": "path"}  # of these, a text alone stands for a mapping with that key
 
 
 class RoleError(ExpectedError):
@@ -37,155 +25,6 @@ class RoleError(ExpectedError):
 
     def __init__(self, path: Path, message: str) -> None:
         super().__init__(f"{path}: {message}")
-
-
-class _Spec(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-
-class ResourceSpec(_Spec):
-    """What every resource may say: whether, and for each of what."""
-
-    when: Expression = "true"
-    for_each: Expression | None = None
-
-
-class PackageSpec(ResourceSpec):
-    """A package of the distribution."""
-
-    name: str
-
-
-class FileSpec(ResourceSpec):
-    """A file: exactly one of `template`, `content`, `source` and `secret` says what is in it."""
-
-    path: str
-    template: str | None = None
-    content: str | None = None
-    source: str | None = None
-    secret: str | None = None
-    mode: str = "0644"
-    owner: str = "root"
-    group: str = "root"
-    scope: Literal["cluster", "node"] = "node"
-    early: bool = False
-    verify: tuple[str, ...] = ()  # "{file}" stands for the new content
-
-
-class RereadSpec(_Spec):
-    """A file that a refresh is enough for; with `lines` where it changes in lines that match that expression alone."""
-
-    path: str
-    lines: str | None = None
-
-    @field_validator("lines")
-    @classmethod
-    def _is_expression(cls, lines: str | None) -> str | None:
-        try:
-            if lines is not None:
-                re.compile(lines)
-        except re.error as error:
-            raise ValueError(f"{lines!r} is no regular expression: {error}") from error
-        return lines
-
-
-def _as_path(given: object) -> object:
-    return {"path": given} if isinstance(given, str) else given
-
-
-class UnitSpec(ResourceSpec):
-    """A systemd unit that shall be enabled and active."""
-
-    name: str
-    watches: tuple[str, ...] | None = None  # None: every file of the role
-    refresh: tuple[tuple[str, ...], ...] = ()  # in place of a restart
-    rereads: tuple[
-        Annotated[RereadSpec, BeforeValidator(_as_path)], ...
-    ] = ()  # the files that a refresh is enough for; none: all that it watches
-
-
-class TreeSpec(ResourceSpec):
-    """A path that the role's own code makes, and nobody else."""
-
-    path: str
-
-
-class LeavesSpec(ResourceSpec):
-    """A path that stays when the role goes, and why."""
-
-    path: str
-    why: str
-
-
-class CheckSpec(ResourceSpec):
-    """A command with an expected outcome."""
-
-    name: str
-    command: tuple[str, ...] = Field(min_length=1)
-    stdout: str | None = None
-    wait_s: float = 0
-
-
-class GoingSpec(_Spec):
-    """What becomes of what a role's own code makes when the role goes: all that a site's Ansible role may say."""
-
-    description: str = ""
-    removes: tuple[TreeSpec, ...] = ()  # paths that it makes, and nobody else: they go, with all that is in them
-    leaves: tuple[LeavesSpec, ...] = ()  # what stays, and why
-
-
-class RoleSpec(GoingSpec):
-    """What `role.yaml` may say, but for the kinds of resources: those come from their table."""
-
-    description: str
-    on: Expression
-    needs: tuple[str, ...] = ()
-    packages: tuple[PackageSpec, ...] = ()
-    replaces: tuple[str, ...] = ()  # packages that the distribution removes for these, where they are there
-    files: tuple[FileSpec, ...] = ()
-    units: tuple[UnitSpec, ...] = ()
-    services: Mapping[str, Offer] = {}  # what blueprints may then say under `services`
-    checks: tuple[CheckSpec, ...] = ()
-    inputs: Mapping[str, Expression] = {}
-    on_remove: OnRemove = "stop"
-    guard: bool = False
-    shape: Shape = "free"
-    jobs_feel: bool = True  # False: no job's outcome depends on it, so a change of it calls for no smoke test
-    sets_clock: Expression = "false"  # over `cluster`: whether it makes the node's clock right
-    disrupts: Mapping[str, Disruption] = {}  # by "packages", a kind, "units", "opaque"
-
-    def of(self, kind: str) -> tuple[ResourceSpec, ...]:
-        """What it says of one kind of resource."""
-        return tuple(getattr(self, kind))
-
-    @field_validator("disrupts")
-    @classmethod
-    def _of_parts(cls, disrupts: Mapping[str, Disruption]) -> Mapping[str, Disruption]:
-        for part in disrupts:
-            if part not in _PARTS:
-                raise ValueError(f"{part!r} is none of {', '.join(_PARTS)}")
-        return disrupts
-
-    @model_validator(mode="after")
-    def _no_reboot_under_guard(self) -> Self:
-        if self.guard and "reboot" in self.disrupts.values():
-            raise ValueError("a guarded role cannot ask for a reboot: the node would take itself for locked out")
-        return self
-
-
-def _spec_of(kind: str) -> type[ResourceSpec]:
-    """What `role.yaml` may say of one kind of resource."""
-    if kind == "files":
-        return FileSpec
-    of = TYPES[kind]
-    return create_model(f"{of.__name__}Spec", __base__=ResourceSpec, __doc__=of.__doc__, **as_templates(of))
-
-
-_PARTS = ("packages", *TYPES, "units", "opaque")
-_KINDS: dict[str, Any] = {kind: (GenericAlias(tuple, (_spec_of(kind), ...)), ()) for kind in TYPES}
-_ROLE_SPEC: type[RoleSpec] = create_model("RoleSpec", __base__=RoleSpec, **_KINDS)
-G = TypeVar("G", bound=GoingSpec)
-_SHORT = {"packages": "name", "removes": "path"}  # of these, a text alone stands for a mapping with that key
 
 
 @dataclass(frozen=True)
@@ -220,7 +59,7 @@ def load_roles(folder: Path) -> tuple[Role, ...]:
 def load_role(folder: Path) -> Role:
     """Read one role's folder. Raises `RoleError`."""
     path = folder / "role.yaml"
-    spec = _read_spec(path, _ROLE_SPEC)
+    spec = _read_spec(path, ROLE_SPEC)
     texts = {}
     for file in spec.files:
         if sum(part is not None for part in (file.template, file.content, file.source, file.secret)) != 1:
