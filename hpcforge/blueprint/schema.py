@@ -7,7 +7,7 @@ hardware) is checked in `checks`, and what they amount to is a `hpcforge.cluster
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BeforeValidator, Discriminator, Field, Tag, create_model
 
@@ -18,6 +18,7 @@ from hpcforge.blueprint.networks import Network
 from hpcforge.blueprint.section import Later, Section
 from hpcforge.blueprint.services import Offer, Services, services_model
 from hpcforge.blueprint.site import Site, Units
+from hpcforge.blueprint.smoke_tests import SmokeTestFolder, SmokeTestSpec
 
 Function = Literal["head", "login", "storage", "worker"]  # as in hpcforge.cluster.model
 Enforced = Literal["cores", "memory", "gpus"]
@@ -193,10 +194,12 @@ class SmokeTest(Section):
 class SmokeTests(Section):
     """The tests that must pass."""
 
-    allreduce: SmokeTest | None = Field(None, description="All-reduce over all ranks: the sum is right, and how fast.")
-    train_ddp: SmokeTest | None = Field(
-        None, description="Data-parallel training of a small model: loss and gradients as in one process."
-    )
+    folders: ClassVar[Mapping[str, SmokeTestFolder]] = {}  # what it was made from
+
+    def by_name(self) -> dict[str, SmokeTest]:
+        """Those that the blueprint asks for."""
+        asked = {name: getattr(self, name) for name in type(self).model_fields}
+        return {name: test for name, test in asked.items() if test is not None}
 
 
 class Acceptance(Section):
@@ -237,8 +240,11 @@ class Rollout(Section):
 _SERVICES = "Services: a node hosts it (`on`), or the site has one (`external`)."
 
 
+_ACCEPTANCE = "What must be shown before the cluster counts as working."
+
+
 class Blueprint(Section):
-    """What a cluster should be; `blueprint_model` knows the services, too."""
+    """What a cluster should be; `blueprint_model` knows services and smoke tests, too."""
 
     schema_: Annotated[Literal[1], BeforeValidator(v.whole)] = Field(
         alias="schema", description="Version of the blueprint's schema."
@@ -278,7 +284,7 @@ class Blueprint(Section):
         Parts.model_construct(), description="GPUs, PDUs, racks and other parts to add."
     )
     rollout: Rollout | None = Field(None, description="How carefully nodes in service are changed.")
-    acceptance: Acceptance | None = Field(None, description="What must be shown before the cluster counts as working.")
+    acceptance: Acceptance | None = Field(None, description=_ACCEPTANCE)
 
     @property
     def wants_lab(self) -> bool:
@@ -286,15 +292,34 @@ class Blueprint(Section):
         return isinstance(self.inventory, Lab)
 
 
-def blueprint_model(offers: Mapping[str, Offer]) -> type[Blueprint]:
-    """A blueprint in which the services are those that roles offer."""
+def blueprint_model(offers: Mapping[str, Offer], smoke_tests: Mapping[str, SmokeTestFolder]) -> type[Blueprint]:
+    """A blueprint in which services are those that roles offer, and smoke tests those that have a folder."""
     services: Any = (services_model(offers), Field(description=_SERVICES))
-    return create_model("Blueprint", __base__=Blueprint, __doc__="What a cluster should be.", services=services)
+    acceptance: Any = (acceptance_model(smoke_tests) | None, Field(None, description=_ACCEPTANCE))
+    doc = "What a cluster should be."
+    return create_model("Blueprint", __base__=Blueprint, __doc__=doc, services=services, acceptance=acceptance)
 
 
-def json_schema(offers: Mapping[str, Offer]) -> dict[str, Any]:
+def acceptance_model(smoke_tests: Mapping[str, SmokeTestFolder]) -> type[Acceptance]:
+    """The section of a blueprint that follows from the smoke tests there are."""
+    fields: dict[str, Any] = {
+        name: (SmokeTest | None, Field(None, description=folder.spec.description))
+        for name, folder in smoke_tests.items()
+    }
+    tests: type[SmokeTests] = create_model("SmokeTests", __base__=SmokeTests, __doc__=SmokeTests.__doc__, **fields)
+    tests.folders = smoke_tests
+    field: Any = (tests, Field(description="The tests by name."))
+    return create_model("Acceptance", __base__=Acceptance, __doc__=Acceptance.__doc__, tests=field)
+
+
+def json_schema(offers: Mapping[str, Offer], smoke_tests: Mapping[str, SmokeTestFolder]) -> dict[str, Any]:
     """Return the JSON Schema (2020-12) of a blueprint, for editors; every field has a description."""
-    return schema_of(blueprint_model(offers), "hpcforge blueprint")
+    return schema_of(blueprint_model(offers, smoke_tests), "hpcforge blueprint")
+
+
+def smoke_test_schema() -> dict[str, Any]:
+    """Return the JSON Schema (2020-12) of a smoke test's `test.yaml`."""
+    return schema_of(SmokeTestSpec, "hpcforge smoke test")
 
 
 def schema_of(section: type[Section], title: str) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from hpcforge.blueprint import inventory
 from hpcforge.blueprint import schema as blueprint
 from hpcforge.blueprint.reference import reference
 from hpcforge.blueprint.services import load_offers
+from hpcforge.blueprint.smoke_tests import load_smoke_tests
 from hpcforge.cli.exit_codes import Exit
 from hpcforge.facility import design
 from hpcforge.plan.role import load_roles
@@ -18,15 +19,21 @@ from hpcforge.report.disruption_table import disruption_table
 
 
 def _blueprint() -> dict[str, Any]:
-    return blueprint.json_schema(load_offers(shipped.root() / "roles"))
+    root = shipped.root()
+    return blueprint.json_schema(load_offers(root / "roles"), load_smoke_tests(root / "smoke_tests"))
 
 
-def schema(of: Literal["blueprint", "inventory", "design", "disruption"], markdown: bool) -> int:
+def schema(of: Literal["blueprint", "inventory", "design", "smoke-test", "disruption"], markdown: bool) -> int:
     """Do what the help of `hpcforge schema` says; the exit status."""
     if of == "disruption":
         printing.result(disruption_table(load_roles(shipped.root() / "roles")))
         return Exit.DONE
-    made = {"blueprint": _blueprint, "inventory": inventory.json_schema, "design": design.json_schema}
+    made = {
+        "blueprint": _blueprint,
+        "inventory": inventory.json_schema,
+        "design": design.json_schema,
+        "smoke-test": blueprint.smoke_test_schema,
+    }
     chosen = made[of]()
     made_by = "hpcforge schema --markdown" if of == "blueprint" else f"hpcforge schema {of} --markdown"
     printing.result(reference(chosen, made_by) if markdown else json.dumps(chosen, indent=2) + "\n")

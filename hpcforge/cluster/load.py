@@ -15,12 +15,12 @@ from pydantic_core import PydanticCustomError
 
 from hpcforge import shipped
 from hpcforge.blueprint import checks, reader, values
-from hpcforge.blueprint.acceptance_checks import findings_of, tests_of
 from hpcforge.blueprint.diagnostics import Diagnostic, InvalidInput, did_you_mean, in_order, quote
 from hpcforge.blueprint.hardware import Parts
 from hpcforge.blueprint.inventory import Inventory, InventoryAccess
 from hpcforge.blueprint.schema import Blueprint, User, blueprint_model
 from hpcforge.blueprint.services import load_offers
+from hpcforge.blueprint.smoke_tests import load_smoke_tests
 from hpcforge.blueprint.validate import Draft, Finding, validate
 from hpcforge.blueprint.values import is_path
 from hpcforge.catalog import Catalog, load_catalog
@@ -29,7 +29,7 @@ from hpcforge.cluster.model import Cluster
 from hpcforge.cluster.networks import networks
 from hpcforge.cluster.remarks import diagnostic, remark
 from hpcforge.cluster.resolve import resolve
-from hpcforge.cluster.select import worker_words
+from hpcforge.cluster.smoke_tests import impossible_tests, programs
 from hpcforge.fabric.cabling import Cabled
 from hpcforge.fabric.fabrics import fabrics
 from hpcforge.fabric.graph import Fabric
@@ -109,7 +109,7 @@ def load(
 
 @cache
 def _model(roles: Path) -> type[Blueprint]:
-    return blueprint_model(load_offers(roles))
+    return blueprint_model(load_offers(roles), load_smoke_tests(shipped.root() / "smoke_tests"))
 
 
 def _read(path: Path, instead: Mapping[Path, str], max_values: int) -> reader.Document:
@@ -153,9 +153,10 @@ def _loaded(
         {name: (rack, item.u) for name, (rack, item) in placed.layout.place_of.items()},
         addressed,
         connected.built,
+        programs(blueprint),
     )
     warnings += draft.place(_empty(blueprint, cluster))
-    warnings += draft.place(_impossible_tests(blueprint, cluster))
+    warnings += draft.place(impossible_tests(blueprint, cluster))
     judged = [breach for breach in placed.breaches if blueprint.site or breach.judged != "not-checked"]
     said = [(breach.judged, diagnostic(draft, breach)) for breach in (*judged, *connected.breaches, *laid.breaches)]
     return Loaded(
@@ -187,14 +188,6 @@ def _empty(blueprint: Blueprint, cluster: Cluster) -> Iterator[Finding]:
         if service.on_set is not None:
             offer, on = blueprint.services.offers[name], cluster.services[name].on
             yield from checks.service_findings(name, offer, ("services", name, "on"), on)
-
-
-def _impossible_tests(blueprint: Blueprint, cluster: Cluster) -> Iterator[Finding]:
-    """Yield tests that can never run, now that it is known which node stands in which rack."""
-    known = worker_words(cluster.nodes, cluster.slurm.partitions)
-    partitions = {one.name: (one.nodes, one.max_time) for one in cluster.slurm.partitions}
-    for name, test in tests_of(blueprint.acceptance) if blueprint.acceptance else ():
-        yield from findings_of(name, test, known, frozenset(known.everything), partitions)
 
 
 def _said(inventory: Inventory | None) -> dict[str, str]:

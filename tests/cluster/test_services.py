@@ -92,7 +92,7 @@ def test_without_the_role_the_service_is_unknown(tmp_path: Path) -> None:
 
 
 def test_the_schema_for_editors_follows(roles: Path) -> None:
-    [logs] = [part for name, part in json_schema(load_offers(roles))["$defs"].items() if name == "Logs"]
+    [logs] = [part for name, part in json_schema(load_offers(roles), {})["$defs"].items() if name == "Logs"]
     assert logs["properties"]["external"]["description"] == "The site's own log servers."
     assert list(logs["properties"]) == ["on", "also", "external"]
 
