@@ -15,17 +15,17 @@ from hpcforge import __version__
 from hpcforge.cli.exit_codes import Exit, worst
 from hpcforge.cli.plan_files import read_plan
 from hpcforge.cli.planning import Choice, Comparison, choose, compare, remark
-from hpcforge.cli.program import typed
 from hpcforge.cli.rehearsals import named
 from hpcforge.cli.site import Goal, Site, artifacts_path, goal, keep_revoked, open_engines, open_site
 from hpcforge.cli.stopping import in_good_order
 from hpcforge.cli.trust import trust_new
-from hpcforge.cli.usage import UsageError
 from hpcforge.engines import Engines
 from hpcforge.engines.tasks import Engine
+from hpcforge.errors import UsageError
 from hpcforge.plan.moved import moved, without
 from hpcforge.plan.plan import Plan
 from hpcforge.plan.roster import LastRun, Roster, next_roster
+from hpcforge.program import typed
 from hpcforge.report import printing
 from hpcforge.report.apply_text import next_steps, nodes_table, phases_line
 from hpcforge.report.progress import Progress

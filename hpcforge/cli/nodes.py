@@ -15,10 +15,10 @@ from hpcforge.blueprint.edit import edited
 from hpcforge.blueprint.hostlist import HostlistError, expand, fold
 from hpcforge.blueprint.membership import Edits, Newcomers, added, removed, replaced
 from hpcforge.cli.exit_codes import Exit
-from hpcforge.cli.program import typed
-from hpcforge.cli.usage import UsageError
 from hpcforge.cluster import Loaded, load
 from hpcforge.cluster.model import Cluster, Node
+from hpcforge.errors import UsageError
+from hpcforge.program import typed
 from hpcforge.report import printing
 
 

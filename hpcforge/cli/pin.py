@@ -9,8 +9,8 @@ from hpcforge.atomic import write_atomically
 from hpcforge.blueprint.pins import with_positions
 from hpcforge.blueprint.reader import MAX_MACHINE_VALUES, read_bytes
 from hpcforge.cli.exit_codes import Exit
-from hpcforge.cli.usage import UsageError
 from hpcforge.cluster import load
+from hpcforge.errors import UsageError
 from hpcforge.report import printing
 
 

@@ -9,14 +9,14 @@ from pathlib import Path
 from hpcforge.cli.exit_codes import Exit, worst
 from hpcforge.cli.plan_files import write_plan
 from hpcforge.cli.planning import choose, compare, remark
-from hpcforge.cli.program import typed
 from hpcforge.cli.site import Site, goal, keep_revoked, open_engines, open_site
 from hpcforge.cli.trust import trust_new
-from hpcforge.cli.usage import UsageError
+from hpcforge.errors import UsageError
 from hpcforge.plan.desired import Desired
 from hpcforge.plan.diff import diff
 from hpcforge.plan.observed import Observed
 from hpcforge.plan.plan import Plan
+from hpcforge.program import typed
 from hpcforge.report import printing
 from hpcforge.report.plan_text import plan_text
 from hpcforge.report.text import one_line

@@ -6,18 +6,18 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from hpcforge import __version__
-from hpcforge.cli.program import typed
 from hpcforge.cli.site import Goal, Site, add_leaving, revoking
-from hpcforge.cli.usage import UsageError
 from hpcforge.cluster.select import select
 from hpcforge.engines import Engines
 from hpcforge.engines.tasks import Engine
+from hpcforge.errors import UsageError
 from hpcforge.plan.admission import not_scheduled, parse_slurm_nodes
 from hpcforge.plan.desired import Desired
 from hpcforge.plan.diff import SLURM_NODES, Scope, diff
 from hpcforge.plan.plan import Plan
 from hpcforge.plan.roster import Known, Roster, gone_keys, renamed, without
 from hpcforge.plan.smoke_runs import VERIFY, Verify
+from hpcforge.program import typed
 from hpcforge.run.commit import Commit, commit_of, descends
 from hpcforge.run.history import Copy
 from hpcforge.run.succession import commit_warning, refuse_older

@@ -10,12 +10,12 @@ from pathlib import Path
 
 from hpcforge import shipped
 from hpcforge.cli.rehearsals import named, not_up
-from hpcforge.cli.usage import UsageError
 from hpcforge.cluster import Loaded, load
 from hpcforge.cluster.model import Cluster, Node
 from hpcforge.engines import Engines
 from hpcforge.engines.private import private_folder
 from hpcforge.engines.tasks import Target
+from hpcforge.errors import UsageError
 from hpcforge.lab import lab as labs
 from hpcforge.lab.names import default_lab_name
 from hpcforge.plan.compile import compile_desired

@@ -21,12 +21,12 @@ from hpcforge.atomic import write_atomically
 from hpcforge.blueprint.edit import SetValue, edited, with_values
 from hpcforge.blueprint.hostlist import fold
 from hpcforge.cli.exit_codes import Exit
-from hpcforge.cli.program import typed
 from hpcforge.cli.site import Site, jump_host, open_engines, open_site, target
-from hpcforge.cli.usage import UsageError
 from hpcforge.cluster import load
 from hpcforge.cluster.model import Access
 from hpcforge.engines.private import private_folder
+from hpcforge.errors import UsageError
+from hpcforge.program import typed
 from hpcforge.report import printing
 from hpcforge.report.text import one_line, table
 from hpcforge.run.history import Copy, read_log

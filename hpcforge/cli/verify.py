@@ -10,15 +10,15 @@ from pathlib import Path
 
 from hpcforge import __version__
 from hpcforge.cli.exit_codes import Exit, worst
-from hpcforge.cli.program import typed
 from hpcforge.cli.site import open_engines, open_site
 from hpcforge.cli.stopping import in_good_order
-from hpcforge.cli.usage import UsageError
 from hpcforge.cluster import Loaded, load
 from hpcforge.cluster.model import Cluster
+from hpcforge.errors import UsageError
 from hpcforge.fabric.asbuilt import compare
 from hpcforge.fabric.drawn import Drawn
 from hpcforge.fabric.recognise import Heard, Recognised, recognise
+from hpcforge.program import typed
 from hpcforge.report import printing
 from hpcforge.report.apply_text import phases_line
 from hpcforge.report.cabling_text import cabling_json, cabling_text
