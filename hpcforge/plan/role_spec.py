@@ -101,6 +101,15 @@ class UnitSpec(ResourceSpec):
     )
 
 
+class RestartSpec(ResourceSpec):
+    """A unit of another role's that this one disturbs: it is restarted when one of `watches` changes."""
+
+    name: Template = Field(description="Its name.")
+    watches: tuple[Template, ...] | None = Field(
+        None, description="Paths of files of this role. Default: every file of the role."
+    )
+
+
 class TreeSpec(ResourceSpec):
     """A path that the role's own code makes, and nobody else."""
 
@@ -155,6 +164,9 @@ class RoleSpec(GoingSpec):
     units: tuple[Annotated[UnitSpec, Short("name")], ...] = Field(
         (), description="Systemd units, enabled and active; restarted where a file changes that they watch."
     )
+    restarts: tuple[Annotated[RestartSpec, Short("name")], ...] = Field(
+        (), description="Units of other roles; those come after this one on the nodes where it is."
+    )
     services: Mapping[str, Offer] = Field({}, description="What blueprints may then say under `services`.")
     checks: tuple[CheckSpec, ...] = Field((), description="Commands with an expected outcome, looked at in every plan.")
     inputs: Mapping[str, Expression] = Field(
@@ -164,6 +176,10 @@ class RoleSpec(GoingSpec):
         "stop",
         description="When the role goes: `stop` its units and take away what it wrote; `purge` the packages that it "
         "brought, too; or `keep` all.",
+    )
+    before_site_roles: bool = Field(False, description="A site's own Ansible roles wait for it.")
+    scheduler: bool = Field(
+        False, description="It brings Slurm's controller: without one nothing is admitted or verified."
     )
     guard: bool = Field(
         False, description="It could lock hpcforge out: the node takes it back unless a new connection confirms it."
