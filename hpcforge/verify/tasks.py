@@ -29,7 +29,7 @@ from hpcforge.verify.verdicts import Verdict
 def judge_tasks(job: Launch, ran: Completed) -> Verdict:
     """The verdict on the one test of a launch."""
     (turn,) = job.turns
-    names = tuple(node.name for node in job.nodes)
+    names = _names(job)
     seen = read(ran, turn.test, apart=frozenset(names))
     of = numbers(turn.program, seen.measurements)
     verdict = Verdict(
@@ -90,17 +90,22 @@ def _ended(seen: Transcript, hosts: list[str]) -> Blame | None:
 def _past_its_limit(job: Launch, seen: Transcript, ran: Completed) -> Blame | None:
     if ran.rc not in (TIMED_OUT, None):
         return None
-    done = {host for task, host in seen.hosts.items() if task in seen.done}
-    late = [node.name for node in job.nodes if node.name not in done]
-    where = f" on {fold(late)}" if 1 < len(late) < len(job.nodes) else ""
+    late = [task for task in range(job.ranks) if task not in seen.done]
+    hosts = {seen.hosts[task] for task in late if task in seen.hosts} | ({*_names(job)} - {*seen.hosts.values()})
+    where = f" on {fold(name for name in _names(job) if name in hosts)}" if 1 < len(hosts) < len(job.nodes) else ""
+    rank = late[0] if len(late) == 1 and job.launcher == "srun" else None
     detail = f"not done after {job.time_limit_s} s{where}"
-    return Blame("timed_out", detail, None, late[0] if len(late) == 1 else None)
+    return Blame("timed_out", detail, rank, hosts.pop() if len(hosts) == 1 else None)
 
 
 def _never_began(job: Launch, seen: Transcript) -> Blame | None:
     began = {*seen.hosts.values()}
-    without = [node.name for node in job.nodes if node.name not in began]
+    without = [name for name in _names(job) if name not in began]
     if not without:
         return None
     others = f"; nor on {fold(without[1:])}" if len(without) > 1 else ""
     return Blame("failed", f"no process began: nothing was heard from it{others}", None, without[0])
+
+
+def _names(job: Launch) -> tuple[str, ...]:
+    return tuple(node.name for node in job.nodes)

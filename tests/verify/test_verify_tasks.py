@@ -222,6 +222,12 @@ def test_tasks_of_a_node_count_by_the_worst_and_one_report_is_enough(build: Buil
     )
 
 
+def test_a_task_that_hangs_is_named_beside_one_of_its_node_that_does_not(build: Build) -> None:
+    done = [said(f"w{task // 2 + 1}", task, measured(9), *([{"event": "result"}] * (task != 2))) for task in range(4)]
+    verdict = judged(build, Completed(124, "".join(done), ""), replace(DISK, launcher="srun"), workers=2)
+    assert (verdict.status, verdict.rank, verdict.node) == ("timed_out", 2, "w2")
+
+
 def test_tests_that_torchrun_does_not_start_have_a_launch_of_their_own(build: Build) -> None:
     cluster = build(2)
     assert cluster.acceptance
