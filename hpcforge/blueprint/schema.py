@@ -264,6 +264,11 @@ class Blueprint(Section):
     )
     services: Services = Field(description=_SERVICES)
     software: Software = Field(description="What runs on the nodes.")
+    role_folders: tuple[v.FilePath, ...] = Field(
+        (),
+        description="Folders of the site's own roles, ROLE/role.yaml in each, relative to the blueprint; added to the "
+        "shipped ones.",
+    )
     slurm: Slurm = Field(description="The scheduler.")
     users: dict[v.UserName, User] = Field({}, description="People and accounts, by name.")
     overrides: dict[v.NodeName, Override] = Field({}, description="Nodes that differ from their hardware, by name.")

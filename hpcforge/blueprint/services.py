@@ -76,10 +76,10 @@ class Services(Section):
         return {name: service for name, service in said.items() if service is not None}
 
 
-def load_offers(folder: Path) -> dict[str, Offer]:
-    """What the roles of a folder offer, by name. Raises `OfferError`."""
+def load_offers(*folders: Path) -> dict[str, Offer]:
+    """What the roles of folders offer, by name. Raises `OfferError`."""
     offers: dict[str, Offer] = {}
-    for path in sorted(folder.glob("*/role.yaml")):
+    for path in (path for folder in folders for path in sorted(folder.glob("*/role.yaml"))):
         for name, offer in _offers(path).items():
             if name in offers:
                 raise OfferError(f"{path}: services.{name}: another role offers it, too")

@@ -388,9 +388,8 @@ Version = Annotated[
         guess=meant.plainer,
     ),
 ]
-FilePath = Annotated[
-    str, Matches(r"[\w ./~@+=,-]{1,1000}", "a path of letters, digits, spaces and ./_~@+=,-", "inventory.yaml")
-]
+FILE_PATH = Matches(r"[\w ./~@+=,-]{1,1000}", "a path of letters, digits, spaces and ./_~@+=,-", "inventory.yaml")
+FilePath = Annotated[str, FILE_PATH]
 SecretsPath = Annotated[
     str,
     Matches(

@@ -19,6 +19,7 @@ from hpcforge.blueprint.acceptance_checks import findings_of, tests_of
 from hpcforge.blueprint.diagnostics import Diagnostic, InvalidInput, did_you_mean, in_order, quote
 from hpcforge.blueprint.hardware import Parts
 from hpcforge.blueprint.inventory import Inventory, InventoryAccess
+from hpcforge.blueprint.role_folders import RoleFolders, role_folders
 from hpcforge.blueprint.schema import Blueprint, User, blueprint_model
 from hpcforge.blueprint.services import load_offers
 from hpcforge.blueprint.validate import Draft, Finding, validate
@@ -59,6 +60,7 @@ class Loaded:
     facility: Facility
     fabrics: tuple[Fabric, ...]  # those that can be built, in the blueprint's order
     cables: tuple[Cabled, ...]  # the same fabrics, with their cables cut to length
+    role_folders: tuple[Path, ...]  # the shipped one, then those that the blueprint names
     switch_said: Mapping[str, str]  # what switches say of themselves (name, GUID, MAC) to their names in the design
     remarks: tuple[Remark, ...]  # what rules say: the facility's, then the fabrics', in the order of the rules
     blueprint_path: Path
@@ -78,17 +80,17 @@ def load(
     *,
     judged: bool = True,
     instead: Mapping[Path, str] = _NOTHING,
-    roles: Path | None = None,
 ) -> Loaded:
     """Read a blueprint, and the inventory given here or named in it. Raises InvalidInput with every error of both.
 
     Racks, power, cooling and fabrics are judged, too; with `judged` False their errors do not raise, but are in
     `diagnostics`.
-    `instead` has text to be read in place of what is in a file: what it would say once it is written. `roles` is the
-    folder of those whose services may be named; default: the shipped ones.
+    `instead` has text to be read in place of what is in a file: what it would say once it is written.
     """
-    model = _model(roles or shipped.root() / "roles")
-    draft, diagnostics = validate(model, _read(blueprint_path, instead, reader.MAX_VALUES))
+    document = _read(blueprint_path, instead, reader.MAX_VALUES)
+    roles = role_folders(document, blueprint_path.absolute().parent, shipped.roles())
+    draft, diagnostics = validate(_model(*roles.folders), roles.document)
+    diagnostics += draft.place(roles.findings)
     named = None if inventory_path else _named_inventory(draft, blueprint_path.parent)
     inventory_path = inventory_path or named
     machines: Draft | None = None
@@ -101,15 +103,15 @@ def load(
     diagnostics += _compare(draft, machines)
     diagnostics += draft.place(_unreadable(draft, blueprint_path.absolute().parent))
     _raise_errors(draft, diagnostics)
-    loaded = _loaded(draft, machines, diagnostics, blueprint_path, inventory_path)
+    loaded = _loaded(draft, machines, diagnostics, blueprint_path, inventory_path, roles)
     if judged:
         _raise_errors(draft, loaded.diagnostics)
     return loaded
 
 
 @cache
-def _model(roles: Path) -> type[Blueprint]:
-    return blueprint_model(load_offers(roles))
+def _model(*role_folders: Path) -> type[Blueprint]:
+    return blueprint_model(load_offers(*role_folders))
 
 
 def _read(path: Path, instead: Mapping[Path, str], max_values: int) -> reader.Document:
@@ -130,6 +132,7 @@ def _loaded(
     warnings: list[Diagnostic],
     blueprint_path: Path,
     inventory_path: Path | None,
+    roles: RoleFolders,
 ) -> Loaded:
     """Place and judge what stands in racks, connect and judge fabrics, and resolve the rest."""
     folder, source, catalog = blueprint_path.absolute().parent, draft.document.source, _catalog(draft)
@@ -166,6 +169,7 @@ def _loaded(
         facility=placed,
         fabrics=connected.built,
         cables=laid.fabrics,
+        role_folders=roles.folders,
         switch_said=_said(inventory),
         remarks=tuple(remark(draft, breach) for breach in (*placed.breaches, *connected.breaches, *laid.breaches)),
         blueprint_path=blueprint_path,

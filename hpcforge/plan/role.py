@@ -51,9 +51,9 @@ class Role:
     code: Code | None
 
 
-def load_roles(folder: Path) -> tuple[Role, ...]:
-    """Read every role under `folder`, by name. Raises `RoleError` where one is wrong."""
-    return tuple(load_role(path.parent) for path in sorted(folder.glob("*/role.yaml")))
+def load_roles(*folders: Path) -> tuple[Role, ...]:
+    """Read every role in these folders, by name in each. Raises `RoleError` where one is wrong."""
+    return tuple(load_role(path.parent) for folder in folders for path in sorted(folder.glob("*/role.yaml")))
 
 
 def load_role(folder: Path) -> Role:

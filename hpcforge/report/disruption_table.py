@@ -163,6 +163,7 @@ NOT_MEASURED: Mapping[str, str] = {
     "nodes.<name>.rack": "on paper only (`hpcforge design`)",
     "nodes.<name>.u": "on paper only (`hpcforge design`)",
     "software.os": "a distribution is not changed in place: install the node anew, then `hpcforge nodes replace`",
+    "role_folders": "what the roles in it do; the plan shows it, and roles of a folder that is no longer named go",
     "software.site_roles": "what the site's own role does; the plan shows it as opaque",
     "slurm.controller": "a controller is not moved: its state is on its disk",
     **{
