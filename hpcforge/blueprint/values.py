@@ -398,6 +398,15 @@ SecretsPath = Annotated[
         "aurora.age",
     ),
 ]
+Text = Annotated[
+    str,
+    Matches(
+        r"[^\x00-\x1f\x7f-\x9f\u2028\u2029]{0,1000}",
+        "one line of up to 1,000 characters",
+        "Welcome",
+        guess=meant.plainer,
+    ),
+]
 Sentence = Annotated[
     str,
     Matches(

@@ -16,12 +16,12 @@ from pydantic_core import PydanticCustomError
 from hpcforge import shipped
 from hpcforge.blueprint import checks, reader, values
 from hpcforge.blueprint.acceptance_checks import findings_of, tests_of
+from hpcforge.blueprint.declared import Declared, read_declared
 from hpcforge.blueprint.diagnostics import Diagnostic, InvalidInput, did_you_mean, in_order, quote
 from hpcforge.blueprint.hardware import Parts
 from hpcforge.blueprint.inventory import Inventory, InventoryAccess
 from hpcforge.blueprint.role_folders import RoleFolders, role_folders
 from hpcforge.blueprint.schema import Blueprint, User, blueprint_model
-from hpcforge.blueprint.services import load_offers
 from hpcforge.blueprint.validate import Draft, Finding, validate
 from hpcforge.blueprint.values import is_path
 from hpcforge.catalog import Catalog, load_catalog
@@ -31,6 +31,7 @@ from hpcforge.cluster.networks import networks
 from hpcforge.cluster.remarks import diagnostic, remark
 from hpcforge.cluster.resolve import resolve
 from hpcforge.cluster.select import worker_words
+from hpcforge.cluster.variables import missing_variables
 from hpcforge.fabric.cabling import Cabled
 from hpcforge.fabric.fabrics import fabrics
 from hpcforge.fabric.graph import Fabric
@@ -89,7 +90,8 @@ def load(
     """
     document = _read(blueprint_path, instead, reader.MAX_VALUES)
     roles = role_folders(document, blueprint_path.absolute().parent, shipped.roles())
-    draft, diagnostics = validate(_model(*roles.folders), roles.document)
+    declared, model = _declared(*roles.folders)
+    draft, diagnostics = validate(model, roles.document)
     diagnostics += draft.place(roles.findings)
     named = None if inventory_path else _named_inventory(draft, blueprint_path.parent)
     inventory_path = inventory_path or named
@@ -103,15 +105,16 @@ def load(
     diagnostics += _compare(draft, machines)
     diagnostics += draft.place(_unreadable(draft, blueprint_path.absolute().parent))
     _raise_errors(draft, diagnostics)
-    loaded = _loaded(draft, machines, diagnostics, blueprint_path, inventory_path, roles)
+    loaded = _loaded(draft, machines, diagnostics, blueprint_path, inventory_path, roles, declared)
     if judged:
         _raise_errors(draft, loaded.diagnostics)
     return loaded
 
 
 @cache
-def _model(*role_folders: Path) -> type[Blueprint]:
-    return blueprint_model(load_offers(*role_folders))
+def _declared(*role_folders: Path) -> tuple[Declared, type[Blueprint]]:
+    declared = read_declared(*role_folders)
+    return declared, blueprint_model(declared)
 
 
 def _read(path: Path, instead: Mapping[Path, str], max_values: int) -> reader.Document:
@@ -133,6 +136,7 @@ def _loaded(
     blueprint_path: Path,
     inventory_path: Path | None,
     roles: RoleFolders,
+    declared: Declared,
 ) -> Loaded:
     """Place and judge what stands in racks, connect and judge fabrics, and resolve the rest."""
     folder, source, catalog = blueprint_path.absolute().parent, draft.document.source, _catalog(draft)
@@ -159,6 +163,7 @@ def _loaded(
     )
     warnings += draft.place(_empty(blueprint, cluster))
     warnings += draft.place(_impossible_tests(blueprint, cluster))
+    warnings += draft.place(missing_variables(blueprint.roles, declared, cluster))
     judged = [breach for breach in placed.breaches if blueprint.site or breach.judged != "not-checked"]
     said = [(breach.judged, diagnostic(draft, breach)) for breach in (*judged, *connected.breaches, *laid.breaches)]
     return Loaded(

@@ -45,10 +45,15 @@ class Code:
 class Role:
     """One folder of how-to, wholly read."""
 
-    name: str
+    folder: Path
     spec: RoleSpec
     texts: Mapping[str, str]  # template and source files by the name role.yaml uses
     code: Code | None
+
+    @property
+    def name(self) -> str:
+        """The name of its folder."""
+        return self.folder.name
 
 
 def load_roles(*folders: Path) -> tuple[Role, ...]:
@@ -70,7 +75,7 @@ def load_role(folder: Path) -> Role:
             own = folder / file.source
             # smoke_tests/ lies beside roles/: the programs run alone from there, and are installed by a role
             texts[file.source] = _read(path, own if own.exists() else folder.parent.parent / file.source)
-    return Role(folder.name, spec, texts, _load_code(folder))
+    return Role(folder, spec, texts, _load_code(folder))
 
 
 def site_role_code(folder: Path) -> Code:

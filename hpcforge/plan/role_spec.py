@@ -10,10 +10,11 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, create_model, field_validator, model_validator
 
 from hpcforge.blueprint.services import Offer
+from hpcforge.blueprint.variables import Variable, VariableName
 from hpcforge.plan.desired import Disruption, OnRemove, Shape
 from hpcforge.plan.resources import TYPES, as_templates
 
-Expression = str  # a Jinja expression over `cluster`, `node` and, under `for_each`, `item`
+Expression = str  # a Jinja expression over `cluster`, `node`, `vars` and, under `for_each`, `item`
 
 
 class _Spec(BaseModel):
@@ -122,6 +123,7 @@ class RoleSpec(GoingSpec):
     files: tuple[FileSpec, ...] = ()
     units: tuple[UnitSpec, ...] = ()
     services: Mapping[str, Offer] = {}  # what blueprints may then say under `services`
+    vars: Mapping[VariableName, Variable] = {}  # what they may then choose under `roles`
     checks: tuple[CheckSpec, ...] = ()
     inputs: Mapping[str, Expression] = {}
     on_remove: OnRemove = "stop"

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from hpcforge import shipped
+from hpcforge.blueprint.declared import DeclarationError, read_declared
 from hpcforge.blueprint.diagnostics import InvalidInput, render_all
 from hpcforge.blueprint.schema import json_schema
-from hpcforge.blueprint.services import OfferError, load_offers
 from hpcforge.cluster import load
 from hpcforge.cluster.model import Cluster, Service
 from hpcforge.kinds.files import File
@@ -91,7 +91,7 @@ def test_without_the_role_the_service_is_unknown(tmp_path: Path) -> None:
 
 
 def test_the_schema_for_editors_follows(roles: Path) -> None:
-    logs = json_schema(load_offers(shipped.roles(), roles))["$defs"]["Logs"]
+    logs = json_schema(read_declared(shipped.roles(), roles))["$defs"]["Logs"]
     assert logs["properties"]["external"]["description"] == "The site's own log servers."
     assert list(logs["properties"]) == ["on", "also", "external"]
 
@@ -102,13 +102,13 @@ def test_the_schema_for_editors_follows(roles: Path) -> None:
         ("  logs:", "  dns:", "another role offers it, too"),
         ("  logs:", "  copy:", "this name cannot be a service's"),
         ("  logs:", "  Logs:", "String should match"),
-        ("list_of: host", "list_of: hosts", "Input should be 'ipv4' or 'host'"),
+        ("list_of: host", "list_of: hosts", "Input should be 'text', 'name', 'whole'"),
         ("    options:", "    optoins:", "Extra inputs are not permitted"),
     ],
 )
 def test_a_role_that_declares_it_wrongly_is_named(roles: Path, old: str, new: str, said: str) -> None:
     path = roles / "logs" / "role.yaml"
     path.write_text(path.read_text().replace(old, new, 1))
-    with pytest.raises(OfferError, match=r"logs/role\.yaml") as raised:
-        load_offers(shipped.roles(), roles)
+    with pytest.raises(DeclarationError, match=r"logs/role\.yaml") as raised:
+        read_declared(shipped.roles(), roles)
     assert said in str(raised.value)
