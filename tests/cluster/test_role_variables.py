@@ -29,7 +29,7 @@ vars:
   items: {type: whole, default: "3", at_most: 9, description: A name that dictionaries have.}
 on: vars.shown and "head" in node.functions
 files:
-  - {path: /etc/motd, template: motd.j2, scope: cluster}
+  - /etc/motd
 checks:
   - {name: it is short, command: [test, "{{ vars.items }}", -lt, "9"]}
 inputs: {text: vars.text, hosts: vars.hosts, every_s: vars.every, shown: vars.shown}
@@ -41,9 +41,9 @@ TEMPLATE = "{{ vars.text }}\n{{ vars.hosts | join(' ') }} {{ vars.every + 1 }} {
 def roles(tmp_path: Path) -> Path:
     """A site's folder of roles, with one in it."""
     folder = tmp_path / "ours" / "motd"
-    (folder / "templates").mkdir(parents=True)
+    (folder / "files" / "etc").mkdir(parents=True)
     (folder / "role.yaml").write_text(MOTD)
-    (folder / "templates" / "motd.j2").write_text(TEMPLATE)
+    (folder / "files" / "etc" / "motd.j2").write_text(TEMPLATE)
     (folder / "deploy.py").write_text("")
     return tmp_path / "ours"
 
