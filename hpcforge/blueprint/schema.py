@@ -12,13 +12,15 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import BeforeValidator, Discriminator, Field, Tag, create_model
 
 from hpcforge.blueprint import values as v
+from hpcforge.blueprint.declared import Declared
 from hpcforge.blueprint.fabrics import Fabric
 from hpcforge.blueprint.hardware import Gpus, Parts, Server
 from hpcforge.blueprint.networks import Network
 from hpcforge.blueprint.section import Later, Section
-from hpcforge.blueprint.services import Offer, Services, services_model
+from hpcforge.blueprint.services import Services, services_model
 from hpcforge.blueprint.site import Site, Units
 from hpcforge.blueprint.smoke_tests import SmokeTestFolder, SmokeTestSpec
+from hpcforge.blueprint.variables import Roles, roles_model
 
 Function = Literal["head", "login", "storage", "worker"]  # as in hpcforge.cluster.model
 Enforced = Literal["cores", "memory", "gpus"]
@@ -237,6 +239,7 @@ class Rollout(Section):
     )
 
 
+_ROLES = "What roles let one choose: by role, then by variable as its role.yaml declares it."
 _SERVICES = "Services: a node hosts it (`on`), or the site has one (`external`)."
 
 
@@ -244,7 +247,7 @@ _ACCEPTANCE = "What must be shown before the cluster counts as working."
 
 
 class Blueprint(Section):
-    """What a cluster should be; `blueprint_model` knows services and smoke tests, too."""
+    """What a cluster should be; `blueprint_model` knows services, roles' variables and smoke tests, too."""
 
     schema_: Annotated[Literal[1], BeforeValidator(v.whole)] = Field(
         alias="schema", description="Version of the blueprint's schema."
@@ -270,6 +273,12 @@ class Blueprint(Section):
     )
     services: Services = Field(description=_SERVICES)
     software: Software = Field(description="What runs on the nodes.")
+    role_folders: tuple[v.FilePath, ...] = Field(
+        (),
+        description="Folders of the site's own roles, ROLE/role.yaml in each, relative to the blueprint; added to the "
+        "shipped ones.",
+    )
+    roles: Roles = Field(Roles.model_construct(), description=_ROLES)
     slurm: Slurm = Field(description="The scheduler.")
     users: dict[v.UserName, User] = Field({}, description="People and accounts, by name.")
     overrides: dict[v.NodeName, Override] = Field({}, description="Nodes that differ from their hardware, by name.")
@@ -292,12 +301,14 @@ class Blueprint(Section):
         return isinstance(self.inventory, Lab)
 
 
-def blueprint_model(offers: Mapping[str, Offer], smoke_tests: Mapping[str, SmokeTestFolder]) -> type[Blueprint]:
-    """A blueprint in which services are those that roles offer, and smoke tests those that have a folder."""
-    services: Any = (services_model(offers), Field(description=_SERVICES))
-    acceptance: Any = (acceptance_model(smoke_tests) | None, Field(None, description=_ACCEPTANCE))
-    doc = "What a cluster should be."
-    return create_model("Blueprint", __base__=Blueprint, __doc__=doc, services=services, acceptance=acceptance)
+def blueprint_model(declared: Declared, smoke_tests: Mapping[str, SmokeTestFolder]) -> type[Blueprint]:
+    """A blueprint in which services and variables are those that roles declare, and smoke tests have a folder."""
+    services: Any = (services_model(declared.offers), Field(description=_SERVICES))
+    model = roles_model(declared.variables, (role for role in declared.roles if role not in declared.variables))
+    roles: Any = (model, Field(model.model_construct(), description=_ROLES))
+    tested: Any = (acceptance_model(smoke_tests) | None, Field(None, description=_ACCEPTANCE))
+    fields = {"services": services, "roles": roles, "acceptance": tested}
+    return create_model("Blueprint", __base__=Blueprint, __doc__="What a cluster should be.", **fields)
 
 
 def acceptance_model(smoke_tests: Mapping[str, SmokeTestFolder]) -> type[Acceptance]:
@@ -312,9 +323,9 @@ def acceptance_model(smoke_tests: Mapping[str, SmokeTestFolder]) -> type[Accepta
     return create_model("Acceptance", __base__=Acceptance, __doc__=Acceptance.__doc__, tests=field)
 
 
-def json_schema(offers: Mapping[str, Offer], smoke_tests: Mapping[str, SmokeTestFolder]) -> dict[str, Any]:
+def json_schema(declared: Declared, smoke_tests: Mapping[str, SmokeTestFolder]) -> dict[str, Any]:
     """Return the JSON Schema (2020-12) of a blueprint, for editors; every field has a description."""
-    return schema_of(blueprint_model(offers, smoke_tests), "hpcforge blueprint")
+    return schema_of(blueprint_model(declared, smoke_tests), "hpcforge blueprint")
 
 
 def smoke_test_schema() -> dict[str, Any]:

@@ -8,8 +8,8 @@ from typing import Any, Literal
 from hpcforge import shipped
 from hpcforge.blueprint import inventory
 from hpcforge.blueprint import schema as blueprint
+from hpcforge.blueprint.declared import read_declared
 from hpcforge.blueprint.reference import reference
-from hpcforge.blueprint.services import load_offers
 from hpcforge.blueprint.smoke_tests import load_smoke_tests
 from hpcforge.cli.exit_codes import Exit
 from hpcforge.facility import design
@@ -19,14 +19,13 @@ from hpcforge.report.disruption_table import disruption_table
 
 
 def _blueprint() -> dict[str, Any]:
-    root = shipped.root()
-    return blueprint.json_schema(load_offers(root / "roles"), load_smoke_tests(root / "smoke_tests"))
+    return blueprint.json_schema(read_declared(shipped.roles()), load_smoke_tests(shipped.root() / "smoke_tests"))
 
 
 def schema(of: Literal["blueprint", "inventory", "design", "smoke-test", "disruption"], markdown: bool) -> int:
     """Do what the help of `hpcforge schema` says; the exit status."""
     if of == "disruption":
-        printing.result(disruption_table(load_roles(shipped.root() / "roles")))
+        printing.result(disruption_table(load_roles(shipped.roles())))
         return Exit.DONE
     made = {
         "blueprint": _blueprint,

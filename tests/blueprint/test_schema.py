@@ -8,13 +8,13 @@ from typing import Any, get_args
 import pytest
 
 from hpcforge.blueprint import inventory, schema
+from hpcforge.blueprint.declared import read_declared
 from hpcforge.blueprint.reference import reference
-from hpcforge.blueprint.services import load_offers
 from hpcforge.blueprint.smoke_tests import load_smoke_tests
 from hpcforge.cluster import model
 
 ROOT = Path(__file__).parents[2]
-SCHEMA = schema.json_schema(load_offers(ROOT / "roles"), load_smoke_tests(ROOT / "smoke_tests"))
+SCHEMA = schema.json_schema(read_declared(ROOT / "roles"), load_smoke_tests(ROOT / "smoke_tests"))
 INVENTORY = inventory.json_schema()
 SMOKE_TEST = schema.smoke_test_schema()
 PUBLISHED = {

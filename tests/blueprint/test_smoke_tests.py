@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from hpcforge.blueprint.declared import read_declared
 from hpcforge.blueprint.diagnostics import InvalidInput
 from hpcforge.blueprint.schema import json_schema
 from hpcforge.blueprint.smoke_tests import load_smoke_tests
@@ -38,7 +39,7 @@ def test_what_a_blueprint_may_ask_for_follows(tests: Path) -> None:
     found = load_smoke_tests(tests)
     assert [*found] == ["disk"]
     assert (found["disk"].spec.needs.packages, found["disk"].program) == (("fio",), tests / "disk" / "disk.py")
-    section = json_schema({}, found)["$defs"]["SmokeTests"]["properties"]
+    section = json_schema(read_declared(), found)["$defs"]["SmokeTests"]["properties"]
     assert section["disk"]["description"] == "Writes a file."
 
 
