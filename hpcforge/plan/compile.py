@@ -10,8 +10,6 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property, partial
-from graphlib import CycleError, TopologicalSorter
-from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 from jinja2 import TemplateError
@@ -20,11 +18,12 @@ from hpcforge.cluster.machines import variables
 from hpcforge.cluster.model import Cluster, Node, SiteRole
 from hpcforge.kinds.files import File
 from hpcforge.kinds.resource import Resource
-from hpcforge.plan.desired import Check, Desired, Leaves, Need, Opaque, Reread, Tree, Unit, Wanted
+from hpcforge.plan.desired import Check, Desired, Leaves, Need, Opaque, Reread, Restart, Tree, Unit, Wanted
 from hpcforge.plan.render import evaluate, render
 from hpcforge.plan.resources import TYPES, rendered
-from hpcforge.plan.role import Code, Role, RoleError
-from hpcforge.plan.role_spec import FileSpec, LeavesSpec, ResourceSpec, TreeSpec, UnitSpec
+from hpcforge.plan.role import Code, Role
+from hpcforge.plan.role_order import all_needs, in_order, role_error, the_scheduler
+from hpcforge.plan.role_spec import FileSpec, LeavesSpec, ResourceSpec, RestartSpec, TreeSpec, UnitSpec
 
 Context = dict[str, Any]
 S = TypeVar("S", bound=ResourceSpec)
@@ -56,28 +55,18 @@ def compile_desired(
     each of the cluster's `site_roles` by name. Raises `RoleError` where a role cannot be rendered for this cluster.
     """
     texts = _Texts()
-    ordered = _in_order(roles)
+    needs = all_needs(roles)
+    ordered = in_order(roles, needs)
     placed = {role.name: _Placed(_nodes_of(role, cluster)) for role in ordered}
-    compilers = [_Compiler(role, cluster, texts, secret_digests, placed) for role in ordered]
+    compilers = [_Compiler(role, needs[role.name], cluster, texts, secret_digests, placed) for role in ordered]
+    first = tuple(Need(role.name) for role in ordered if role.spec.before_site_roles)
     nodes: dict[str, tuple[Wanted, ...]] = {}
     for node in cluster.nodes:
         wanted = [compiler.wanted(node) for compiler in compilers if compiler.runs_on(node)]
-        nodes[node.name] = (*wanted, *_site_roles(cluster, node, site_code or {}))
+        needed = tuple(need for need in first if node.name in placed[need.role].known)
+        nodes[node.name] = (*wanted, *_site_roles(cluster, node, needed, site_code or {}))
     names = (*(role.name for role in ordered), *(_site_name(site_role) for site_role in cluster.site_roles))
-    return Desired(names, nodes, texts.by_digest)
-
-
-def _in_order(roles: Sequence[Role]) -> list[Role]:
-    by_name = {role.name: role for role in roles}
-    graph = {role.name: sorted(need.partition("@")[0] for need in role.spec.needs) for role in roles}
-    for name, needs in graph.items():
-        for need in needs:
-            if need not in by_name:
-                raise _error(by_name[name], f"needs {need!r}, but there is no such role")
-    try:
-        return [by_name[name] for name in TopologicalSorter(graph).static_order()]
-    except CycleError as error:
-        raise _error(by_name[error.args[1][0]], f"needs itself: {' -> '.join(error.args[1])}") from error
+    return Desired(names, nodes, texts.by_digest, the_scheduler(roles))
 
 
 def _nodes_of(role: Role, cluster: Cluster) -> tuple[str, ...]:
@@ -109,7 +98,9 @@ def _texts_of(role: Role, spec: ResourceSpec) -> Iterator[str]:
     yield from _strings(spec.model_dump(exclude={"scope"}))
     if isinstance(spec, FileSpec) and spec.template is not None and spec.scope == "node":
         yield role.texts[spec.template]
-    if isinstance(spec, UnitSpec) and spec.watches is None:  # it watches the role's files, wherever those lie
+    if (
+        isinstance(spec, UnitSpec | RestartSpec) and spec.watches is None
+    ):  # it watches the role's files, wherever those lie
         for file in role.spec.files:
             yield from _texts_of(role, file)
 
@@ -145,12 +136,12 @@ def _site_name(site_role: SiteRole) -> str:
     return f"site_{site_role.name}"
 
 
-def _site_roles(cluster: Cluster, node: Node, code: Mapping[str, Code]) -> Iterator[Wanted]:
+def _site_roles(cluster: Cluster, node: Node, needs: tuple[Need, ...], code: Mapping[str, Code]) -> Iterator[Wanted]:
     for site_role in cluster.site_roles:
         if node.name in site_role.on:
             yield Wanted(
                 _site_name(site_role),
-                needs=(Need("base"),),
+                needs=needs,
                 opaque=_opaque(code[site_role.name], variables(cluster, node)),
                 trees=tuple(_tree(one, {}) for one in code[site_role.name].removes),
                 leaves=tuple(_leaves(one, {}) for one in code[site_role.name].leaves),
@@ -168,11 +159,7 @@ def _explained(role: Role, place: str) -> Iterator[None]:
     try:
         yield
     except _WRONG as error:
-        raise _error(role, f"{place}: {error}") from error
-
-
-def _error(role: Role, message: str) -> RoleError:
-    return RoleError(Path("roles") / role.name / "role.yaml", message)
+        raise role_error(role, f"{place}: {error}") from error
 
 
 @dataclass(frozen=True)
@@ -191,6 +178,7 @@ class _Compiler:
     """One role for every node of the cluster. What is the same on several of them is rendered, and stored, once."""
 
     role: Role
+    needs: tuple[str, ...]
     cluster: Cluster
     texts: _Texts
     secret_digests: Mapping[str, str | None]
@@ -202,14 +190,14 @@ class _Compiler:
         return node.name in self.placed[self.role.name].known
 
     def wanted(self, node: Node) -> Wanted:
-        here = tuple(role for role in self.role.spec.needs if "@" not in role and node.name in self.placed[role].known)
+        here = tuple(role for role in self.needs if "@" not in role and node.name in self.placed[role].known)
         return self._all_alike.get(node, lambda n: self._wanted(n, here), here)
 
     @cached_property
     def _all_alike(self) -> _Alike[Wanted]:
         spec = self.role.spec
-        specs = (*spec.packages, *(one for kind in TYPES for one in spec.of(kind)), *spec.units, *spec.checks)
-        specs += (*spec.removes, *spec.leaves)
+        specs = (*spec.packages, *(one for kind in TYPES for one in spec.of(kind)), *spec.units, *spec.restarts)
+        specs += (*spec.checks, *spec.removes, *spec.leaves)
         texts = [text for one in specs for text in _texts_of(self.role, one)]
         return _Alike(_spoken_of([*texts, *spec.inputs.values()]))
 
@@ -231,6 +219,13 @@ class _Compiler:
                     paths if u.watches is None else tuple(render(w, c) for w in u.watches),
                     tuple(tuple(render(word, c) for word in command) for command in u.refresh),
                     tuple(Reread(render(one.path, c), one.lines) for one in u.rereads),
+                ),
+            ),
+            restarts=self._each(
+                node,
+                spec.restarts,
+                lambda r, c: Restart(
+                    render(r.name, c), paths if r.watches is None else tuple(render(w, c) for w in r.watches)
                 ),
             ),
             checks=self._each(
@@ -260,10 +255,12 @@ class _Compiler:
             return bool(evaluate(self.role.spec.sets_clock, {"cluster": self.cluster}))
 
     def _needs(self, here: Collection[str]) -> Iterator[Need]:
-        for text in self.role.spec.needs:
+        for text in self.needs:
             role, at, scope = text.partition("@")
             if at and scope != "cluster":
-                raise _error(self.role, f"needs {text!r}: after @ comes 'cluster' (every node where that role runs)")
+                raise role_error(
+                    self.role, f"needs {text!r}: after @ comes 'cluster' (every node where that role runs)"
+                )
             if at and self.placed[role].nodes:
                 yield Need(role, self.placed[role].nodes)
             elif role in here and not at:
@@ -279,7 +276,7 @@ class _Compiler:
                 made += alike.get(node, partial(self._made, spec, make))
             except _WRONG as error:
                 place = getattr(spec, "path", getattr(spec, "name", ""))
-                raise _error(self.role, f"{place}: {error}") from error
+                raise role_error(self.role, f"{place}: {error}") from error
         return tuple(made)
 
     def _made(self, spec: S, make: Callable[[S, Context], T], node: Node) -> tuple[T, ...]:

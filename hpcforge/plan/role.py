@@ -15,7 +15,11 @@ from hpcforge.errors import ExpectedError
 from hpcforge.plan.role_spec import ROLE_SPEC, GoingSpec, LeavesSpec, RoleSpec, TreeSpec
 
 G = TypeVar("G", bound=GoingSpec)
-_SHORT = {"packages": "name", "removes": "path"}  # of these, a text alone stands for a mapping with that key
+_SHORT = {
+    "packages": "name",
+    "removes": "path",
+    "restarts": "name",
+}  # of these, a text alone stands for a mapping with that key
 
 
 class RoleError(ExpectedError):

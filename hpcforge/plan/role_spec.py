@@ -81,6 +81,13 @@ class UnitSpec(ResourceSpec):
     ] = ()  # the files that a refresh is enough for; none: all that it watches
 
 
+class RestartSpec(ResourceSpec):
+    """A unit of another role's that this one disturbs: it is restarted when one of `watches` changes."""
+
+    name: str
+    watches: tuple[str, ...] | None = None  # files of this role; None: every one
+
+
 class TreeSpec(ResourceSpec):
     """A path that the role's own code makes, and nobody else."""
 
@@ -121,10 +128,13 @@ class RoleSpec(GoingSpec):
     replaces: tuple[str, ...] = ()  # packages that the distribution removes for these, where they are there
     files: tuple[FileSpec, ...] = ()
     units: tuple[UnitSpec, ...] = ()
+    restarts: tuple[RestartSpec, ...] = ()  # units of other roles; those come after this one where it is
     services: Mapping[str, Offer] = {}  # what blueprints may then say under `services`
     checks: tuple[CheckSpec, ...] = ()
     inputs: Mapping[str, Expression] = {}
     on_remove: OnRemove = "stop"
+    before_site_roles: bool = False  # a site's own Ansible roles wait for it
+    scheduler: bool = False  # it brings Slurm's controller: without one nothing is admitted or verified
     guard: bool = False
     shape: Shape = "free"
     jobs_feel: bool = True  # False: no job's outcome depends on it, so a change of it calls for no smoke test
