@@ -195,6 +195,35 @@ def test_nodes_of_one_role_are_one_play_in_which_each_has_its_own_values_pace_an
     assert nodes.inside("n2", "ls /etc | grep engines-told") == "engines-told-n3\n"
 
 
+def test_what_a_role_mends_has_not_failed_and_what_is_of_a_whole_play_is_of_each_node(
+    nodes: Nodes, role: Path, tmp_path: Path
+) -> None:
+    mending = (
+        "- block:\n  - {name: Break, ansible.builtin.command: 'false'}\n"
+        "  rescue:\n  - {name: Mend, ansible.builtin.command: 'touch /etc/engines-mended'}\n"
+    )
+    whole = (
+        "- {name: Wait, ansible.builtin.pause: {seconds: 1}}\n"
+        "- {name: Once, ansible.builtin.command: 'touch /etc/engines-once', run_once: true}\n"
+        "- {ansible.builtin.meta: end_play}\n"
+        "- {name: Never, ansible.builtin.command: 'false'}\n"
+    )
+    (role / "tasks" / "main.yml").write_text(mending)
+    other = tmp_path / "whole"
+    (other / "tasks").mkdir(parents=True)
+    (other / "tasks" / "main.yml").write_text(whole)
+    with Engines(nodes.targets.values(), tmp_path / "work", tmp_path) as engines:
+        mends = (Ansible(f"mends:{name}", name, role, {}, 120.0) for name in nodes.targets)
+        wholes = (Ansible(f"whole:{name}", name, other, {}, 120.0) for name in nodes.targets)
+        seen = finish(engines, *mends, *wholes)
+    for task, events in seen.items():
+        assert events[-1].data["ok"], (task, events[-1].data)
+        assert _named(events, "failed") == []
+        assert _named(events, "changed") == [{"mends": "Mend", "whole": "Once"}[task.split(":")[0]]]
+    for name in nodes.targets:
+        nodes.inside(name, "ls /etc/engines-mended /etc/engines-once")
+
+
 def test_a_play_that_is_late_is_late_for_those_that_are_still_at_it(nodes: Nodes, role: Path, tmp_path: Path) -> None:
     (role / "tasks" / "main.yml").write_text(
         "- name: Sleep\n  ansible.builtin.command: 'sleep {{ sleep_s }}'\n  when: sleep_s != '0'\n"
