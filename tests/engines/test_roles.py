@@ -224,6 +224,31 @@ def test_what_a_role_mends_has_not_failed_and_what_is_of_a_whole_play_is_of_each
         nodes.inside(name, "ls /etc/engines-mended /etc/engines-once")
 
 
+def test_what_waits_for_a_play_can_be_withdrawn_and_what_is_at_work_finishes(
+    nodes: Nodes, role: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("hpcforge.engines.ansible._memory_mib", lambda: 1.0)  # so that there is room for one node
+    (role / "tasks" / "main.yml").write_text(
+        "- {name: Sleep, ansible.builtin.command: sleep 2}\n"
+        "- {name: Mark, ansible.builtin.command: touch /etc/engines-went-on}\n"
+    )
+    with Engines(nodes.targets.values(), tmp_path / "work", tmp_path) as engines:
+        engines.start(Ansible("a", "n1", role, {}, 120.0))
+        while (event := engines.next(60.0)) is not None and event.data.get("detail") != "Sleep":
+            pass
+        engines.start(Ansible("b", "n2", role, {}, 120.0))
+        assert (engines.withdraw("a"), engines.withdraw("b"), engines.withdraw("b")) == (False, True, False)
+        heard = []
+        while (event := engines.next(60.0)) is not None and event.kind != "result":
+            heard.append(event)
+        assert event is not None
+        assert (event.task, event.data["ok"]) == ("a", True), event.data
+        assert engines.next(3.0) is None  # nothing of n2, for which there would be room now
+    nodes.inside("n1", "ls /etc/engines-went-on")
+    assert nodes.inside("n2", "ls /etc/engines-went-on 2>/dev/null || true") == ""
+    assert [one.data["detail"] for one in heard if one.node == "n2"] == ["waits for a play"]
+
+
 def test_a_play_that_is_late_is_late_for_those_that_are_still_at_it(nodes: Nodes, role: Path, tmp_path: Path) -> None:
     (role / "tasks" / "main.yml").write_text(
         "- name: Sleep\n  ansible.builtin.command: 'sleep {{ sleep_s }}'\n  when: sleep_s != '0'\n"
