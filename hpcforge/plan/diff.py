@@ -11,16 +11,7 @@ from hpcforge.cluster.model import Cluster
 from hpcforge.kinds import KINDS
 from hpcforge.kinds.files import File
 from hpcforge.kinds.resource import Said
-from hpcforge.plan.admission import (
-    Declared,
-    Shortfall,
-    declared,
-    drains,
-    judged,
-    not_scheduled,
-    parse_slurm_nodes,
-    shortfalls,
-)
+from hpcforge.plan.admission import Declared, Shortfall, declared, drains, judged, shortfalls
 from hpcforge.plan.clocks import ClockOff, clocks_off
 from hpcforge.plan.desired import Desired, Disruption, Unit, Wanted, by_kind
 from hpcforge.plan.felt import felt
@@ -43,6 +34,7 @@ from hpcforge.plan.plan import (
     UnitChange,
     worst,
 )
+from hpcforge.slurm.nodes import not_scheduled, parse_slurm_nodes
 
 SLURM_NODES = "slurm_nodes"  # the name under which the controller is asked for Slurm's view
 

@@ -10,7 +10,6 @@ from typing import Any
 from hpcforge.blueprint.hostlist import fold
 from hpcforge.cluster.model import Cluster
 from hpcforge.engines.tasks import Engine, Event, Program
-from hpcforge.plan.admission import SLURM_NODES_COMMAND, not_scheduled, parse_slurm_nodes
 from hpcforge.plan.clocks import Span
 from hpcforge.plan.desired import Desired
 from hpcforge.plan.diff import SLURM_NODES
@@ -18,6 +17,7 @@ from hpcforge.plan.jobs import SLURM_JOBS, SLURM_JOBS_COMMAND, SLURM_WAITING, SL
 from hpcforge.plan.observed import Observed
 from hpcforge.plan.roster import PATH as ROSTER_PATH
 from hpcforge.run import leftover
+from hpcforge.slurm.nodes import SLURM_NODES_COMMAND, not_scheduled, parse_slurm_nodes
 from hpcforge.verify.kept import VERDICTS_PATH
 
 UNREACHABLE = "unreachable: "  # how a reason begins where hpcforge could not get in

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 
 from hpcforge.cluster.model import Cluster
 from hpcforge.engines.tasks import Engine
-from hpcforge.plan.admission import parse_slurm_nodes
 from hpcforge.plan.desired import Desired
 from hpcforge.plan.diff import SLURM_NODES
 from hpcforge.plan.observed import Observed
@@ -15,6 +14,7 @@ from hpcforge.plan.roster import Enrolled, Roster, leaving
 from hpcforge.run.history import History, Past, last_changed, read_log
 from hpcforge.run.lease import Holder, ended, look
 from hpcforge.run.observe import observe
+from hpcforge.slurm.nodes import parse_slurm_nodes
 from hpcforge.verify.kept import VERDICTS_PATH, Recorded, load
 
 

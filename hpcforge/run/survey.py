@@ -9,7 +9,6 @@ from dataclasses import dataclass, field, replace
 from hpcforge import __version__
 from hpcforge.cluster.model import Cluster
 from hpcforge.engines.tasks import Engine
-from hpcforge.plan.admission import parse_slurm_nodes
 from hpcforge.plan.desired import Desired
 from hpcforge.plan.diff import SLURM_NODES, surplus
 from hpcforge.plan.observed import Observed
@@ -21,6 +20,7 @@ from hpcforge.run.history import Copy
 from hpcforge.run.host_certificates import fingerprint
 from hpcforge.run.observe import observe, observe_leaving
 from hpcforge.run.succession import distrusted
+from hpcforge.slurm.nodes import parse_slurm_nodes
 from hpcforge.verify.owner import OwnedJob
 
 
