@@ -8,7 +8,6 @@ from dataclasses import dataclass
 
 from hpcforge.blueprint import hostlist
 from hpcforge.blueprint.values import minutes
-from hpcforge.fabric.design import FabricDesign
 from hpcforge.facility import design as d
 from hpcforge.facility import limits, units
 from hpcforge.facility.bom import bom
@@ -23,7 +22,6 @@ from hpcforge.facility.rack_rules import free_u, rack_breaches
 from hpcforge.facility.room import Kind, Room
 from hpcforge.facility.rules import Breach
 from hpcforge.facility.site_rules import feed_breaches, missing_parts, site_breaches, unknown_power
-from hpcforge.facility.training import Run, training
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,18 +69,10 @@ def _once(breaches: Iterable[Breach]) -> Iterator[Breach]:
         yield breach
 
 
-def design(
-    one: Facility,
-    blueprint: str,
-    remarks: Sequence[d.Remark],
-    runs: Iterable[Run] = (),
-    fabrics: Iterable[FabricDesign] = (),
-    cables: Iterable[d.BomLine] = (),
-) -> d.Design:
-    """Return the design; `remarks` are its breaches with their places in files, `cables` the lines that fabrics add."""
+def design(one: Facility, blueprint: str) -> d.FacilityDesign:
+    """Return what stands in racks as a design shows it; `blueprint` is the path that it names."""
     room = one.room
-    trained = [training(room, one.power, run) for run in runs]
-    return d.Design(
+    return d.FacilityDesign(
         name=room.blueprint.name,
         blueprint=blueprint,
         has_site=room.site is not None,
@@ -94,10 +84,7 @@ def design(
         unplaced=_folded(one.layout.unplaced),
         exempt=_folded(name for kind in room.kinds if not kind.metal for name in kind.names),
         hardware=_hardware(room),
-        bom=(*bom(room), *cables),
-        fabrics=tuple(fabrics),
-        training=tuple(estimate for estimate in trained if estimate),
-        diagnostics=tuple(remarks),
+        bom=tuple(bom(room)),
     )
 
 
