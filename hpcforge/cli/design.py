@@ -32,7 +32,7 @@ def design(
     runs = [_run(text, price_per_kwh) for text in train or ()]
     if as_json + (csv is not None) + (svg is not None) > 1:
         raise UsageError("--json, --csv and --svg all go to stdout", "ask for one of them at a time")
-    loaded = load(blueprint, inventory, judged=False)
+    loaded = load(blueprint, inventory)
     whole = None if csv in ("cables", "ports") and html is None else designed(loaded, str(loaded.blueprint_path), runs)
     if html is not None and whole is not None:
         from hpcforge.report import design_html  # noqa: PLC0415 - pages are large, and seldom asked for

@@ -26,7 +26,7 @@ from hpcforge.report.text import table
 
 def up(blueprint: Path, lab: str | None) -> int:
     """Do what the help of `hpcforge rehearse up` says; the exit status."""
-    cluster = load(blueprint, None).cluster
+    cluster = load(blueprint, None, judged=True).cluster
     with Progress() as progress, progress.phase("nodes at ssh"):
         made = labs.up(
             _nodes(cluster),

@@ -16,7 +16,7 @@ from hpcforge.facility.feeds import Carried, carried, run_time_min
 from hpcforge.facility.layout import Item, Layout
 from hpcforge.facility.loads import Loaded, load_racks
 from hpcforge.facility.node_rules import node_breaches
-from hpcforge.facility.placement import pdu_names, place
+from hpcforge.facility.placement import pdu_names
 from hpcforge.facility.power_rules import power_breaches, surviving, worst_loss
 from hpcforge.facility.rack_rules import free_u, rack_breaches
 from hpcforge.facility.room import Kind, Room
@@ -37,9 +37,8 @@ class Facility:
     breaches: tuple[Breach, ...]
 
 
-def facility(room: Room) -> Facility:
-    """Place, load and judge."""
-    layout = place(room)
+def facility(room: Room, layout: Layout) -> Facility:
+    """Load what stands in its place, and judge."""
     loaded = load_racks(room, layout)
     feeds = carried(room, loaded)
     power = _power(room)
