@@ -145,7 +145,7 @@ def _expanded(hostlist: str) -> tuple[str, ...]:
 
 
 def _nodes(cluster: Cluster) -> list[labs.LabNode]:
-    """The last worker comes without Python 3, as some machines do: first contact brings it."""
+    """The last worker comes without Python 3, as some machines do: bootstrap brings it."""
     bare = cluster.workers[-1].name if cluster.workers else None
     return [labs.LabNode(node.name, node.address, python=node.name != bare) for node in cluster.nodes]
 

@@ -55,7 +55,7 @@ class Stage:
 class FirstContact(Stage):
     """Python 3, where it is missing."""
 
-    name = "first contact"
+    name = "bootstrap"
 
 
 class Files(Stage):

@@ -117,10 +117,10 @@ def enrolled(site: Site, node: str) -> Enrolled:
     with open_engines(site) as engines:
         _, roster, away = read_log(engines, head, site.cluster.name, 0)
     if away is not None or roster.problem:
-        raise UsageError(f"the roster on {head} cannot be read: {away or roster.problem}", "see `hpcforge status`")
+        raise UsageError(f"the node list on {head} cannot be read: {away or roster.problem}", "see `hpcforge status`")
     one = roster.nodes.get(node)
     if one is None:
-        raise UsageError(f"the roster on {head} has no {node}", f"it has {fold(tuple(roster.nodes)) or 'no nodes'}")
+        raise UsageError(f"the node list on {head} has no {node}", f"it has {fold(tuple(roster.nodes)) or 'no nodes'}")
     return one
 
 
