@@ -12,7 +12,7 @@ from hpcforge.cluster import Loaded, load
 from hpcforge.cluster.design import Design, to_json
 from hpcforge.cluster.designed import designed
 from hpcforge.errors import UsageError
-from hpcforge.facility.training import Run
+from hpcforge.facility.training import TrainingRun
 from hpcforge.report import design_csv, design_text, fabric_csv, printing
 
 
@@ -88,7 +88,7 @@ def _drawing(loaded: Loaded, whole: Design, svg: str) -> str:
     raise UsageError(f"there is no {svg} to draw", hint)
 
 
-def _run(text: str, price_per_kwh: float | None) -> Run:
+def _run(text: str, price_per_kwh: float | None) -> TrainingRun:
     """Read `70e9:2e12:0.4`."""
     try:
         parameters, tokens, utilisation = map(float, text.split(":"))
@@ -96,4 +96,4 @@ def _run(text: str, price_per_kwh: float | None) -> Run:
         parameters = tokens = utilisation = 0.0
     if not (0 < parameters < 1e18 and 0 < tokens < 1e21 and 0 < utilisation <= 1):
         raise UsageError(f"{text!r} is not a training run", "parameters:tokens:utilisation, as in 70e9:2e12:0.4")
-    return Run(parameters, tokens, utilisation, price_per_kwh)
+    return TrainingRun(parameters, tokens, utilisation, price_per_kwh)

@@ -3,7 +3,7 @@
 The one time that a key is believed because a machine shows it; whoever gives the option says so. A key that is
 recorded is never replaced here: `hpcforge nodes replace` forgets it.
 
-`hpcforge trust`: a node that has left the blueprint, and that only the head's node list knows, is confirmed by a person.
+`hpcforge trust`: a node that has left the blueprint, and that only the head still knows, is confirmed by a person.
 """
 
 from __future__ import annotations

@@ -9,10 +9,10 @@ from hpcforge.cluster.load import Loaded
 from hpcforge.fabric.bom import bom
 from hpcforge.fabric.summary import fabric_design
 from hpcforge.facility import compute
-from hpcforge.facility.training import Run, training
+from hpcforge.facility.training import TrainingRun, training
 
 
-def designed(loaded: Loaded, blueprint: str, runs: Iterable[Run] = ()) -> Design:
+def designed(loaded: Loaded, blueprint: str, runs: Iterable[TrainingRun] = ()) -> Design:
     """Return racks, power, cooling and fabrics as one design; `blueprint` is the path that it shows."""
     racks, room = compute.design(loaded.facility, blueprint), loaded.facility.room
     trained = [training(room, loaded.facility.power, run) for run in runs]

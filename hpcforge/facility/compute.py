@@ -14,7 +14,7 @@ from hpcforge.facility.bom import bom
 from hpcforge.facility.cooling_rules import cooling_breaches, heat_limit_w
 from hpcforge.facility.feeds import Carried, carried, run_time_min
 from hpcforge.facility.layout import Item, Layout
-from hpcforge.facility.loads import Loaded, load_racks
+from hpcforge.facility.loads import LoadedRack, load_racks
 from hpcforge.facility.node_rules import node_breaches
 from hpcforge.facility.placement import pdu_names
 from hpcforge.facility.power_rules import power_breaches, surviving, worst_loss
@@ -30,7 +30,7 @@ class Facility:
 
     room: Room
     layout: Layout
-    loaded: tuple[Loaded, ...]
+    loaded: tuple[LoadedRack, ...]
     feeds: Mapping[str, Carried]
     power: d.Power
     cooling: d.Cooling
@@ -182,7 +182,7 @@ def _ups(room: Room, name: str, load_w: float) -> d.UpsDesign | None:
     )
 
 
-def _rack(room: Room, one: Loaded) -> d.RackDesign:
+def _rack(room: Room, one: LoadedRack) -> d.RackDesign:
     rack, load = one.rack, one.load
     rise_k = room.site.cooling.rise_k if room.site else None
     return d.RackDesign(
@@ -206,7 +206,7 @@ def _rack(room: Room, one: Loaded) -> d.RackDesign:
     )
 
 
-def _elevation(one: Loaded) -> tuple[d.Position, ...]:
+def _elevation(one: LoadedRack) -> tuple[d.Position, ...]:
     return tuple(
         d.Position(
             node=item.name,
@@ -227,7 +227,7 @@ def _share(quantity: float | None, item: Item) -> float | None:
     return None if quantity is None else quantity / len(item.runs)
 
 
-def _survives(room: Room, one: Loaded) -> bool | None:
+def _survives(room: Room, one: LoadedRack) -> bool | None:
     if not surviving(room) or not one.rack.spec.feeds or not limits.pdus_known(room, one.rack):
         return None
     if one.load.stranded or worst_loss(room, one):
@@ -235,7 +235,7 @@ def _survives(room: Room, one: Loaded) -> bool | None:
     return None if one.load.supplies_unknown or one.load.power_unknown else True
 
 
-def _pdus(room: Room, one: Loaded) -> tuple[d.PduLoad, ...]:
+def _pdus(room: Room, one: LoadedRack) -> tuple[d.PduLoad, ...]:
     rack, load, pdu = one.rack, one.load, one.rack.pdu
     if pdu is None:
         return ()

@@ -39,7 +39,7 @@ class Shortfall:
 
 
 @dataclass(frozen=True)
-class Drain:
+class DrainOrder:
     """What Slurm is told about a node."""
 
     node: str
@@ -106,7 +106,7 @@ def shortfalls(worker: Declared, facts: Mapping[str, Any], gpus_ready: bool) -> 
 
 def drains(
     found: Iterable[Shortfall], slurm_nodes: Mapping[str, tuple[str, str]], keep: Container[str] = ()
-) -> tuple[Drain, ...]:
+) -> tuple[DrainOrder, ...]:
     """What Slurm must be told so that exactly the nodes that fall short are drained.
 
     `slurm_nodes`: state and reason by node, as `parse_slurm_nodes` gives them, of the nodes that were judged. A node
@@ -120,9 +120,9 @@ def drains(
         drained = nodes.drained(state)
         if node in short and not drained:
             said = ", ".join(f"{one.what} {one.observed}, declared {one.declared}" for one in short[node])
-            orders.append(Drain(node, "drain", MARK + said))
+            orders.append(DrainOrder(node, "drain", MARK + said))
         elif node not in short and node not in keep and drained and reason.startswith((MARK, *_SLURM_OWN_REASONS)):
-            orders.append(Drain(node, "resume", reason))
+            orders.append(DrainOrder(node, "resume", reason))
     return tuple(orders)
 
 

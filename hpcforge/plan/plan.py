@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from hpcforge.cluster.model import Rollout
 from hpcforge.kinds.resource import Said
-from hpcforge.plan.admission import Declared, Drain, Shortfall
+from hpcforge.plan.admission import Declared, DrainOrder, Shortfall
 from hpcforge.plan.clocks import ClockOff
 from hpcforge.plan.desired import (
     DISRUPTIONS,
@@ -200,7 +200,7 @@ class Plan:
     controller: str
     declared: tuple[Declared, ...]  # what each worker must show to be admitted
     shortfalls: tuple[Shortfall, ...]  # who does not, as far as is known now
-    drains: tuple[Drain, ...]  # what Slurm would be told
+    drains: tuple[DrainOrder, ...]  # what Slurm would be told
     texts: Mapping[str, str]  # file content by digest, of the files that change
     removals: Mapping[str, tuple[Removal, ...]] = field(default_factory=dict)  # by node
     leaving: tuple[Leaving, ...] = ()

@@ -9,7 +9,7 @@ from typing import Any
 
 from hpcforge.blueprint.hostlist import fold
 from hpcforge.engines.tasks import Command, Engine
-from hpcforge.plan.admission import Declared, Drain, Shortfall, drains, judged, shortfalls, unsettled
+from hpcforge.plan.admission import Declared, DrainOrder, Shortfall, drains, judged, shortfalls, unsettled
 from hpcforge.plan.plan import Plan
 from hpcforge.slurm.nodes import SLURM_NODES_COMMAND, down, drained, not_scheduled, parse_slurm_nodes
 
@@ -22,7 +22,7 @@ class Admission:
     """Who falls short, what Slurm was told, which nodes it does not schedule on, and what went wrong on the way."""
 
     shortfalls: tuple[Shortfall, ...]
-    ordered: tuple[Drain, ...]
+    ordered: tuple[DrainOrder, ...]
     not_scheduled: Mapping[str, str]  # node of Slurm's, also one that was not judged -> its state and reason
     error: str | None
 
@@ -51,7 +51,7 @@ def admit(
     return Admission(short, orders, not_scheduled(known), None)
 
 
-def _together(orders: Iterable[Drain]) -> dict[tuple[str, ...], list[str]]:
+def _together(orders: Iterable[DrainOrder]) -> dict[tuple[str, ...], list[str]]:
     """What Slurm is told -> of which nodes: a thousand with the same mistake are one command."""
     told: dict[tuple[str, ...], list[str]] = {}
     for one in orders:

@@ -141,9 +141,7 @@ def remark(site: Site, found: Survey, say: Callable[[str], None]) -> Commit | No
         say(f"warning: {warning}")
     for name, seen in found.observed.items():
         if seen.receipt and seen.receipt.get("trouble"):
-            say(
-                f"{name}: its record of what was installed cannot be used: {seen.receipt['trouble']}; what it says is done again"
-            )
+            say(f"{name}: its record cannot be used: {seen.receipt['trouble']}; what it says is done again")
         for one in seen.reverted:
             say(f"{name}: an earlier change of {one['role']} was taken back by the node: nobody confirmed it")
     return commit

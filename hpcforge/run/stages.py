@@ -71,7 +71,7 @@ class Finish(Stage):
     name = "units and checks"
 
 
-class Opaque(Stage):
+class OpaqueStage(Stage):
     """A role's own code, or that it was run."""
 
     @property
@@ -327,10 +327,12 @@ def _opaque(
         yield _finish_stage(node, roles, after, changes, units=True, checks=False)
     kind = Deploy if opaque.engine == "pyinfra" else Ansible
     task = kind(f"opaque:{role}:{node}", node, Path(opaque.source), dict(opaque.inputs), _OPAQUE_TIMEOUT_S)
-    yield Opaque(roles, after, task, ())
+    yield OpaqueStage(roles, after, task, ())
     record = {"verb": "record", "role": role, "digest": opaque.digest, "reboot": "opaque" in changes[role].reboot}
     last = not changes[role].checks and not reboot
-    yield Opaque(roles, (), Program(f"record:{role}:{node}", node, record, _FINISH_TIMEOUT_S), roles if last else ())
+    yield OpaqueStage(
+        roles, (), Program(f"record:{role}:{node}", node, record, _FINISH_TIMEOUT_S), roles if last else ()
+    )
     if reboot:
         yield _reboot(node, reboot, ())
     if not last:

@@ -79,9 +79,7 @@ def status(engine: Engine, cluster: Cluster, last: int) -> Status:
 
 def _node(seen: Observed, slurm: tuple[str, str] | None, changed: Past | None) -> NodeStatus:
     receipt = seen.receipt or {}
-    troubles = (
-        [f"its record of what was installed cannot be used: {receipt['trouble']}"] if receipt.get("trouble") else []
-    )
+    troubles = [f"its record cannot be used: {receipt['trouble']}"] if receipt.get("trouble") else []
     if seen.at_work:
         troubles.append(f"a step of run {seen.at_work.get('number')} by {seen.at_work.get('who')} is at work")
     troubles += [
