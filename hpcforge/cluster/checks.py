@@ -11,7 +11,8 @@ from dataclasses import dataclass
 
 from hpcforge.blueprint import hostlist
 from hpcforge.blueprint import schema as s
-from hpcforge.blueprint.checks import Declared, node_as_jump_host, node_network, outside
+from hpcforge.blueprint.checks import node_as_jump_host, node_network, outside
+from hpcforge.blueprint.declared import Declared
 from hpcforge.blueprint.diagnostics import did_you_mean, quote
 from hpcforge.blueprint.inventory import Bmc, InventoryNode
 from hpcforge.blueprint.network_checks import is_bmc
