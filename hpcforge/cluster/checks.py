@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from hpcforge.blueprint import hostlist
 from hpcforge.blueprint import schema as s
 from hpcforge.blueprint.checks import node_as_jump_host, node_network, outside
-from hpcforge.blueprint.declared import Declared
 from hpcforge.blueprint.diagnostics import did_you_mean, quote
 from hpcforge.blueprint.inventory import Bmc, InventoryNode
+from hpcforge.blueprint.named_nodes import NamedNodes
 from hpcforge.blueprint.network_checks import is_bmc
 from hpcforge.blueprint.services import Services
 from hpcforge.blueprint.validate import Draft, Finding
@@ -205,7 +205,7 @@ def _gpu_models(draft: Draft, catalog: Catalog) -> Iterator[str]:
 
 def check_addresses(draft: Draft, inventory: Draft | None) -> Findings:
     """Yield the nodes of a blueprint that neither it nor the inventory gives an address."""
-    if inventory and (not inventory.intact("nodes") or Declared(draft).unknown(inventory.keys("nodes"))):
+    if inventory and (not inventory.intact("nodes") or NamedNodes(draft).unknown(inventory.keys("nodes"))):
         return  # a name that is wrong there may be why
     first = node_network(draft)
     if first is None or draft.sections["networks"][first].fabric is not None:
@@ -226,7 +226,7 @@ def check_addresses(draft: Draft, inventory: Draft | None) -> Findings:
 
 def check_inventory(inventory: Draft, blueprint: Draft) -> Findings:
     """Yield what an inventory says wrongly about a blueprint's nodes and networks."""
-    declared = Declared(blueprint)
+    declared = NamedNodes(blueprint)
     unknown = [name for name in declared.unknown(inventory.keys("nodes")) if inventory.intact("nodes", name)]
     nodes = f"its nodes: {hostlist.fold(list(declared.group_of)[:64])}"
     for position, name in enumerate(unknown):
@@ -269,7 +269,7 @@ def _shared_identities(inventory: Draft, blueprint: Draft) -> Findings:
                 yield Finding(("nodes", name, *key), f"{value} of {name} is taken by {owner[value]}")
 
 
-def _effective_addresses(inventory: Draft, blueprint: Draft, declared: Declared) -> Findings:
+def _effective_addresses(inventory: Draft, blueprint: Draft, declared: NamedNodes) -> Findings:
     """Check the addresses that come out: the inventory's, and the blueprint's where it says nothing."""
     if not inventory.intact("networks"):
         return
@@ -302,7 +302,7 @@ def _effective_addresses(inventory: Draft, blueprint: Draft, declared: Declared)
             )
 
 
-def blueprint_addresses(declared: Declared) -> dict[str, str]:
+def blueprint_addresses(declared: NamedNodes) -> dict[str, str]:
     """Return the addresses that a blueprint gives, by node."""
     return {
         name: address

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from graphlib import CycleError, TopologicalSorter
-from pathlib import Path
 
 from hpcforge.plan.role import Role, RoleError
 
@@ -51,4 +50,4 @@ def the_scheduler(roles: Sequence[Role]) -> str | None:
 
 def role_error(role: Role, message: str) -> RoleError:
     """What is wrong with a role's `role.yaml`."""
-    return RoleError(Path("roles") / role.name / "role.yaml", message)
+    return RoleError(role.folder / "role.yaml", message)
