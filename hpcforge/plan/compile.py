@@ -16,14 +16,16 @@ from jinja2 import TemplateError
 
 from hpcforge.cluster.machines import variables
 from hpcforge.cluster.model import Cluster, Node, SiteRole
+from hpcforge.kinds.downloads import Download
 from hpcforge.kinds.files import File
 from hpcforge.kinds.resource import Resource
-from hpcforge.plan.desired import Check, Desired, Leaves, Need, Opaque, Reread, Restart, Tree, Unit, Wanted
+from hpcforge.plan.artifacts import Served, artifact, download, served
+from hpcforge.plan.desired import Artifact, Check, Desired, Leaves, Need, Opaque, Reread, Restart, Tree, Unit, Wanted
 from hpcforge.plan.render import evaluate, render
 from hpcforge.plan.resources import TYPES, rendered
-from hpcforge.plan.role import Code, Role
-from hpcforge.plan.role_order import all_needs, in_order, role_error, the_scheduler
-from hpcforge.plan.role_spec import FileSpec, LeavesSpec, ResourceSpec, RestartSpec, TreeSpec, UnitSpec
+from hpcforge.plan.role import Code, Role, RoleError
+from hpcforge.plan.role_order import all_needs, in_order, the_depot, the_scheduler
+from hpcforge.plan.role_spec import ArtifactSpec, FileSpec, LeavesSpec, ResourceSpec, RestartSpec, TreeSpec, UnitSpec
 
 Context = dict[str, Any]
 S = TypeVar("S", bound=ResourceSpec)
@@ -58,7 +60,14 @@ def compile_desired(
     needs = all_needs(roles)
     ordered = in_order(roles, needs)
     placed = {role.name: _Placed(_nodes_of(role, cluster)) for role in ordered}
-    compilers = [_Compiler(role, needs[role.name], cluster, texts, secret_digests, placed) for role in ordered]
+
+    def compilers_with(depot: Served) -> list[_Compiler]:
+        common = (cluster, texts, secret_digests, placed, depot)
+        return [_Compiler(role, needs[role.name], *common) for role in ordered]
+
+    depot = the_depot(roles)
+    serves = served(cluster, depot, {one.role.name: one.artifacts() for one in compilers_with(Served())})
+    compilers = compilers_with(serves)
     first = tuple(Need(role.name) for role in ordered if role.spec.before_site_roles)
     nodes: dict[str, tuple[Wanted, ...]] = {}
     for node in cluster.nodes:
@@ -66,7 +75,14 @@ def compile_desired(
         needed = tuple(need for need in first if node.name in placed[need.role].known)
         nodes[node.name] = (*wanted, *_site_roles(cluster, node, needed, site_code or {}))
     names = (*(role.name for role in ordered), *(_site_name(site_role) for site_role in cluster.site_roles))
-    return Desired(names, nodes, texts.by_digest, the_scheduler(roles))
+    return Desired(
+        names,
+        nodes,
+        texts.by_digest,
+        the_scheduler(roles),
+        depot.name if depot else None,
+        serves.artifacts,
+    )
 
 
 def _nodes_of(role: Role, cluster: Cluster) -> tuple[str, ...]:
@@ -159,7 +175,7 @@ def _explained(role: Role, place: str) -> Iterator[None]:
     try:
         yield
     except _WRONG as error:
-        raise role_error(role, f"{place}: {error}") from error
+        raise RoleError.of(role.name, f"{place}: {error}") from error
 
 
 @dataclass(frozen=True)
@@ -183,11 +199,19 @@ class _Compiler:
     texts: _Texts
     secret_digests: Mapping[str, str | None]
     placed: Mapping[str, _Placed]
+    served: Served
     alike: dict[int, _Alike[tuple[Any, ...]]] = field(default_factory=dict)  # by id of a spec
     cluster_files: dict[str, str] = field(default_factory=dict)  # path -> digest, rendered once for the whole cluster
 
     def runs_on(self, node: Node) -> bool:
         return node.name in self.placed[self.role.name].known
+
+    def artifacts(self) -> tuple[Artifact, ...]:
+        """What the depot has to serve for it, each once."""
+        specs = self.role.spec.artifacts
+        nodes = self.placed[self.role.name].nodes if specs else ()
+        found = (self._each(self.cluster.by_name[name], specs, _artifact) for name in nodes)
+        return tuple(dict.fromkeys(one for several in found for one in several))
 
     def wanted(self, node: Node) -> Wanted:
         here = tuple(role for role in self.needs if "@" not in role and node.name in self.placed[role].known)
@@ -204,7 +228,7 @@ class _Compiler:
     def _wanted(self, node: Node, here: Collection[str]) -> Wanted:
         spec = self.role.spec
         resources = tuple(one for kind in TYPES for one in self._each(node, spec.of(kind), self._resource(kind)))
-        paths = tuple(one.path for one in resources if isinstance(one, File))
+        paths = tuple(one.path for one in resources if isinstance(one, File | Download))
         return Wanted(
             role=self.role.name,
             needs=tuple(self._needs(here)),
@@ -258,8 +282,8 @@ class _Compiler:
         for text in self.needs:
             role, at, scope = text.partition("@")
             if at and scope != "cluster":
-                raise role_error(
-                    self.role, f"needs {text!r}: after @ comes 'cluster' (every node where that role runs)"
+                raise RoleError.of(
+                    self.role.name, f"needs {text!r}: after @ comes 'cluster' (every node where that role runs)"
                 )
             if at and self.placed[role].nodes:
                 yield Need(role, self.placed[role].nodes)
@@ -276,19 +300,24 @@ class _Compiler:
                 made += alike.get(node, partial(self._made, spec, make))
             except _WRONG as error:
                 place = getattr(spec, "path", getattr(spec, "name", ""))
-                raise role_error(self.role, f"{place}: {error}") from error
+                raise RoleError.of(self.role.name, f"{place}: {error}") from error
         return tuple(made)
 
     def _made(self, spec: S, make: Callable[[S, Context], T], node: Node) -> tuple[T, ...]:
-        context: Context = {"cluster": self.cluster, "node": node}
+        context = self._context(node)
         scopes = [context]
         if spec.for_each is not None:
             scopes = [{**context, "item": item} for item in evaluate(spec.for_each, context)]
         return tuple(make(spec, scope) for scope in scopes if evaluate(spec.when, scope))
 
+    def _context(self, node: Node) -> Context:
+        return {"cluster": self.cluster, "node": node, "artifacts": self.served.artifacts}
+
     def _resource(self, kind: str) -> Callable[[Any, Context], Resource]:
         if kind == File.kind:
             return self._file
+        if kind == Download.kind:
+            return lambda spec, context: download(spec, lambda text: render(text, context), self.served.address)
         return lambda spec, context: rendered(TYPES[kind], spec, lambda text: render(text, context))
 
     def _file(self, spec: Any, context: Context) -> File:
@@ -315,9 +344,13 @@ class _Compiler:
         if self.role.code is None:
             return None
         with _explained(self.role, "inputs"):
-            context: Context = {"cluster": self.cluster, "node": node}
+            context = self._context(node)
             inputs = {name: _plain(evaluate(text, context)) for name, text in self.role.spec.inputs.items()}
             return _opaque(self.role.code, inputs)
+
+
+def _artifact(spec: ArtifactSpec, context: Context) -> Artifact:
+    return artifact(spec, lambda text: render(text, context))
 
 
 def _tree(spec: TreeSpec, context: Context) -> Tree:

@@ -30,6 +30,11 @@ class RoleError(ExpectedError):
     def __init__(self, path: Path, message: str) -> None:
         super().__init__(f"{path}: {message}")
 
+    @classmethod
+    def of(cls, name: str, message: str) -> RoleError:
+        """What is wrong with a role of this name."""
+        return cls(Path("roles") / name / "role.yaml", message)
+
 
 @dataclass(frozen=True)
 class Code:

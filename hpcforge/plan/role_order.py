@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from graphlib import CycleError, TopologicalSorter
-from pathlib import Path
 
 from hpcforge.plan.role import Role, RoleError
 
@@ -14,14 +13,20 @@ Needs = Mapping[str, tuple[str, ...]]  # role -> what it needs, in the words of 
 def all_needs(roles: Sequence[Role]) -> Needs:
     """What each role says that it needs, and on its node every role that restarts one of its units.
 
-    Raises `RoleError` where a role restarts a unit that no other role has.
+    One with artifacts needs what serves them. Raises `RoleError` where nothing does, or a role restarts a unit that no
+    other role has.
     """
+    depot = the_depot(roles)
     found = {role.name: role.spec.needs for role in roles}
     for role in roles:
+        if role.spec.artifacts and depot is None:
+            raise RoleError.of(role.name, "has artifacts, but no role offers a service that `serves_artifacts`")
+        if role.spec.artifacts and depot is not None:
+            found[role.name] = tuple(dict.fromkeys((*found[role.name], f"{depot.name}@cluster")))
         for restart in role.spec.restarts:
             owners = [one for one in roles if one is not role and restart.name in {u.name for u in one.spec.units}]
             if not owners:
-                raise role_error(role, f"restarts {restart.name!r}, but no other role has such a unit")
+                raise RoleError.of(role.name, f"restarts {restart.name!r}, but no other role has such a unit")
             for owner in owners:
                 found[owner.name] = tuple(dict.fromkeys((*found[owner.name], role.name)))
     return found
@@ -34,21 +39,24 @@ def in_order(roles: Sequence[Role], needs: Needs) -> list[Role]:
     for name, needed in graph.items():
         for need in needed:
             if need not in by_name:
-                raise role_error(by_name[name], f"needs {need!r}, but there is no such role")
+                raise RoleError.of(name, f"needs {need!r}, but there is no such role")
     try:
         return [by_name[name] for name in TopologicalSorter(graph).static_order()]
     except CycleError as error:
-        raise role_error(by_name[error.args[1][0]], f"needs itself: {' -> '.join(error.args[1])}") from error
+        raise RoleError.of(error.args[1][0], f"needs itself: {' -> '.join(error.args[1])}") from error
 
 
 def the_scheduler(roles: Sequence[Role]) -> str | None:
     """The role that brings Slurm's controller. Raises `RoleError` where two do."""
     found = [role for role in roles if role.spec.scheduler]
     if len(found) > 1:
-        raise role_error(found[1], f"brings the scheduler, and so does {found[0].name}")
+        raise RoleError.of(found[1].name, f"brings the scheduler, and so does {found[0].name}")
     return found[0].name if found else None
 
 
-def role_error(role: Role, message: str) -> RoleError:
-    """What is wrong with a role's `role.yaml`."""
-    return RoleError(Path("roles") / role.name / "role.yaml", message)
+def the_depot(roles: Sequence[Role]) -> Role | None:
+    """The role that serves artifacts. Raises `RoleError` where two do."""
+    found = [role for role in roles if any(offer.serves_artifacts for offer in role.spec.services.values())]
+    if len(found) > 1:
+        raise RoleError.of(found[1].name, f"serves artifacts, and so does {found[0].name}")
+    return found[0] if found else None

@@ -13,6 +13,7 @@ from hpcforge.blueprint.services import Offer
 from hpcforge.plan.desired import Disruption, OnRemove, Shape
 from hpcforge.plan.resources import TYPES, as_templates
 
+_DOWNLOADS = "downloads"  # a kind that role.yaml does not say by itself: it follows from `artifacts`
 Expression = str  # a Jinja expression over `cluster`, `node` and, under `for_each`, `item`
 
 
@@ -88,6 +89,17 @@ class RestartSpec(ResourceSpec):
     watches: tuple[str, ...] | None = None  # files of this role; None: every one
 
 
+class ArtifactSpec(ResourceSpec):
+    """A file from outside, pinned: the operator host fetches it, the depot serves it, and with `to` the node has it."""
+
+    name: str  # FOLDER/FILE, by which the depot serves it
+    source: str  # its address (https, http, file), or `pip`: a wheel that pip finds by its file name
+    sha256: str
+    size_bytes: str | None = None
+    to: str | None = None  # a path on the node; without it the role's own work takes it from the depot
+    mode: str = "0644"  # octal; it is root's
+
+
 class TreeSpec(ResourceSpec):
     """A path that the role's own code makes, and nobody else."""
 
@@ -129,6 +141,7 @@ class RoleSpec(GoingSpec):
     files: tuple[FileSpec, ...] = ()
     units: tuple[UnitSpec, ...] = ()
     restarts: tuple[RestartSpec, ...] = ()  # units of other roles; those come after this one where it is
+    artifacts: tuple[ArtifactSpec, ...] = ()
     services: Mapping[str, Offer] = {}  # what blueprints may then say under `services`
     checks: tuple[CheckSpec, ...] = ()
     inputs: Mapping[str, Expression] = {}
@@ -143,6 +156,8 @@ class RoleSpec(GoingSpec):
 
     def of(self, kind: str) -> tuple[ResourceSpec, ...]:
         """What it says of one kind of resource."""
+        if kind == _DOWNLOADS:
+            return tuple(one for one in self.artifacts if one.to is not None)
         return tuple(getattr(self, kind))
 
     @field_validator("disrupts")
@@ -159,6 +174,12 @@ class RoleSpec(GoingSpec):
             raise ValueError("a guarded role cannot ask for a reboot: the node would take itself for locked out")
         return self
 
+    @model_validator(mode="after")
+    def _no_downloads_under_guard(self) -> Self:
+        if self.guard and self.of(_DOWNLOADS):
+            raise ValueError("a guarded role cannot have artifacts on its nodes: they would not be taken back")
+        return self
+
 
 def _spec_of(kind: str) -> type[ResourceSpec]:
     """What `role.yaml` may say of one kind of resource."""
@@ -169,5 +190,7 @@ def _spec_of(kind: str) -> type[ResourceSpec]:
 
 
 _PARTS = ("packages", *TYPES, "units", "opaque")
-_KINDS: dict[str, Any] = {kind: (GenericAlias(tuple, (_spec_of(kind), ...)), ()) for kind in TYPES}
+_KINDS: dict[str, Any] = {
+    kind: (GenericAlias(tuple, (_spec_of(kind), ...)), ()) for kind in TYPES if kind != _DOWNLOADS
+}
 ROLE_SPEC: type[RoleSpec] = create_model("RoleSpec", __base__=RoleSpec, **_KINDS)  # with the kinds of resources
