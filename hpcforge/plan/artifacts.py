@@ -11,6 +11,7 @@ from hpcforge.cluster.model import Cluster
 from hpcforge.errors import ExpectedError
 from hpcforge.kinds.downloads import Download
 from hpcforge.plan.desired import Artifact
+from hpcforge.plan.render import Template
 from hpcforge.plan.role import Role, RoleError
 from hpcforge.plan.role_spec import ArtifactSpec
 
@@ -65,7 +66,7 @@ def service_of(depot: Role) -> str:
     return next(name for name, offer in depot.spec.services.items() if offer.serves_artifacts)
 
 
-def artifact(spec: ArtifactSpec, render: Callable[[str], str]) -> Artifact:
+def artifact(spec: ArtifactSpec, render: Callable[[Template], str]) -> Artifact:
     """What a role says of one, rendered. Raises ValueError for what cannot be one."""
     name, source, digest = render(spec.name), render(spec.source), render(spec.sha256)
     if not _NAME.fullmatch(name):
@@ -80,10 +81,10 @@ def artifact(spec: ArtifactSpec, render: Callable[[str], str]) -> Artifact:
     return Artifact(name, source, digest, size)
 
 
-def download(spec: ArtifactSpec, render: Callable[[str], str], address: str | None) -> Download:
+def download(spec: ArtifactSpec, render: Callable[[Template], str], address: str | None) -> Download:
     """What a node gets of it. Raises ValueError for what cannot be one."""
     one, mode = artifact(spec, render), render(spec.mode)
     if not _MODE.fullmatch(mode):
         raise ValueError(f"mode {mode!r} is not octal")
     url = f"http://{address}/{quote(one.name)}"
-    return Download(render(spec.to or ""), url, one.sha256, one.size_bytes, mode.zfill(4))
+    return Download("" if spec.to is None else render(spec.to), url, one.sha256, one.size_bytes, mode.zfill(4))

@@ -5,14 +5,14 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
-import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from typing import Any, Generic, TypeVar
 
 from jinja2 import TemplateError
+from pydantic import BaseModel
 
 from hpcforge.cluster.machines import variables
 from hpcforge.cluster.model import Cluster, Node, SiteRole
@@ -21,7 +21,7 @@ from hpcforge.kinds.files import File
 from hpcforge.kinds.resource import Resource
 from hpcforge.plan.artifacts import Served, artifact, download, served
 from hpcforge.plan.desired import Artifact, Check, Desired, Leaves, Need, Opaque, Reread, Restart, Tree, Unit, Wanted
-from hpcforge.plan.render import evaluate, render
+from hpcforge.plan.render import Template, evaluate, render, speaks_of_node, spoken_of
 from hpcforge.plan.resources import TYPES, rendered
 from hpcforge.plan.role import Code, Role, RoleError
 from hpcforge.plan.role_order import all_needs, in_order, the_depot, the_scheduler
@@ -86,7 +86,7 @@ def compile_desired(
 
 
 def _nodes_of(role: Role, cluster: Cluster) -> tuple[str, ...]:
-    alike: _Alike[bool] = _Alike(_spoken_of([role.spec.on]))
+    alike: _Alike[bool] = _Alike(spoken_of([role.spec.on]))
     with _explained(role, "on"):
         return tuple(
             node.name
@@ -95,40 +95,28 @@ def _nodes_of(role: Role, cluster: Cluster) -> tuple[str, ...]:
         )
 
 
-_NODE = re.compile(r"\bnode\b(?:\.(\w+))?")
-# Attributes that many nodes have alike; the others are each node's own, or cannot be a key.
-_SHARED = {
-    *("group", "functions", "hardware", "rack", "fabrics", "gpus"),
-    *("sockets", "cores_per_socket", "threads_per_core", "cpus", "memory_mib"),
-}
-
-
-def _spoken_of(texts: Iterable[str]) -> tuple[str, ...] | None:
-    """The attributes of `node` that expressions and templates speak of, None where it may be more than shared ones."""
-    named = {found[1] for text in texts for found in _NODE.finditer(text)}
-    return tuple(sorted(named)) if named <= _SHARED else None
-
-
-def _texts_of(role: Role, spec: ResourceSpec) -> Iterator[str]:
+def _texts_of(role: Role, spec: ResourceSpec) -> Iterator[object]:
     """Everything that a resource is rendered from."""
-    yield from _strings(spec.model_dump(exclude={"scope"}))
-    if isinstance(spec, FileSpec) and spec.template is not None and spec.scope == "node":
-        yield role.texts[spec.template]
-    if (
-        isinstance(spec, UnitSpec | RestartSpec) and spec.watches is None
-    ):  # it watches the role's files, wherever those lie
+    yield from _leaves_of(spec)
+    if isinstance(spec, FileSpec) and spec.source is not None:
+        yield role.texts[spec.source]
+    # it watches the role's files, wherever those lie
+    if isinstance(spec, UnitSpec | RestartSpec) and spec.watches is None:
         for file in role.spec.files:
             yield from _texts_of(role, file)
 
 
-def _strings(value: Any) -> Iterator[str]:
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, Mapping):
-        yield from _strings(tuple(value.values()))
-    elif isinstance(value, list | tuple):
+def _leaves_of(value: Any) -> Iterator[object]:
+    """The values of a spec that have no parts."""
+    if isinstance(value, BaseModel):
+        value = [getattr(value, name) for name in type(value).model_fields]
+    if isinstance(value, Mapping):
+        value = tuple(value.values())
+    if isinstance(value, list | tuple):
         for one in value:
-            yield from _strings(one)
+            yield from _leaves_of(one)
+    else:
+        yield value
 
 
 @dataclass(frozen=True)
@@ -201,7 +189,7 @@ class _Compiler:
     placed: Mapping[str, _Placed]
     served: Served
     alike: dict[int, _Alike[tuple[Any, ...]]] = field(default_factory=dict)  # by id of a spec
-    cluster_files: dict[str, str] = field(default_factory=dict)  # path -> digest, rendered once for the whole cluster
+    same: dict[int, str] = field(default_factory=dict)  # the digest of a text that is the same on all nodes, likewise
 
     def runs_on(self, node: Node) -> bool:
         return node.name in self.placed[self.role.name].known
@@ -223,7 +211,7 @@ class _Compiler:
         specs = (*spec.packages, *(one for kind in TYPES for one in spec.of(kind)), *spec.units, *spec.restarts)
         specs += (*spec.checks, *spec.removes, *spec.leaves)
         texts = [text for one in specs for text in _texts_of(self.role, one)]
-        return _Alike(_spoken_of([*texts, *spec.inputs.values()]))
+        return _Alike(spoken_of([*texts, *spec.inputs.values()]))
 
     def _wanted(self, node: Node, here: Collection[str]) -> Wanted:
         spec = self.role.spec
@@ -295,7 +283,7 @@ class _Compiler:
         for spec in specs:
             alike = self.alike.get(id(spec))
             if alike is None:
-                alike = self.alike[id(spec)] = _Alike(_spoken_of(_texts_of(self.role, spec)))
+                alike = self.alike[id(spec)] = _Alike(spoken_of(_texts_of(self.role, spec)))
             try:
                 made += alike.get(node, partial(self._made, spec, make))
             except _WRONG as error:
@@ -323,22 +311,19 @@ class _Compiler:
     def _file(self, spec: Any, context: Context) -> File:
         path = render(spec.path, context)
         secret = None if spec.secret is None else render(spec.secret, context)
-        if secret is not None:
-            digest = self.secret_digests.get(secret)
-        elif spec.scope == "cluster" and path in self.cluster_files:
-            digest = self.cluster_files[path]
-        else:
-            if spec.scope == "cluster":  # such a file must not know which node it is on
-                context = {key: value for key, value in context.items() if key != "node"}
-            if spec.source is not None:
-                text = self.role.texts[spec.source]
-            else:
-                text = render(spec.content if spec.template is None else self.role.texts[spec.template], context)
-            digest = self.texts.add(text)
-            if spec.scope == "cluster":
-                self.cluster_files[path] = digest
+        digest = self._text(spec, context) if secret is None else self.secret_digests.get(secret)
         owner, group = render(spec.owner, context), render(spec.group, context)
         return File(path, spec.mode, owner, group, digest, secret, spec.early, spec.verify)
+
+    def _text(self, spec: FileSpec, context: Context) -> str:
+        """The digest of what is in a file. What is the same on all nodes is rendered once."""
+        text = spec.content if spec.source is None else self.role.texts[spec.source]
+        assert text is not None
+        known = None if speaks_of_node(text) or spec.for_each is not None else self.same.get(id(spec))
+        if known is None:
+            known = self.texts.add(render(text, context) if isinstance(text, Template) else text)
+            self.same[id(spec)] = known
+        return known
 
     def _opaque(self, node: Node) -> Opaque | None:
         if self.role.code is None:

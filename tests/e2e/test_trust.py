@@ -58,7 +58,7 @@ files:
   - for_each: cluster.users
     when: item.keys
     path: "{{ item.home }}/.ssh/authorized_keys"
-    template: authorized_keys.j2
+    source: files/etc/ssh/authorized_keys.d/name.j2
     mode: "0600"
     owner: "{{ item.name }}"
     group: "{{ item.name }}"

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from hpcforge.atomic import write_atomically
-from hpcforge.cli.usage import UsageError
+from hpcforge.errors import UsageError
 from hpcforge.plan.desired import Desired
 from hpcforge.plan.plan import Plan
 from hpcforge.plan.plan_file import dump_plan, load_plan

@@ -1,29 +1,29 @@
-"""What `plan` and `apply` do alike: choose nodes and roles, look, and compare."""
+"""What `plan` and `apply` do alike: look at the nodes that are meant, and compare them with the goal."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 
 from hpcforge import __version__
-from hpcforge.cli.program import typed
-from hpcforge.cli.site import Goal, Site, add_leaving, revoking
-from hpcforge.cli.usage import UsageError
-from hpcforge.cluster.select import select
 from hpcforge.engines import Engines
 from hpcforge.engines.tasks import Engine
+from hpcforge.errors import UsageError
 from hpcforge.plan.admission import not_scheduled, parse_slurm_nodes
-from hpcforge.plan.desired import Desired
 from hpcforge.plan.diff import SLURM_NODES, Scope, diff
+from hpcforge.plan.observed import Observed
 from hpcforge.plan.plan import Plan
 from hpcforge.plan.roster import Known, Roster, gone_keys, renamed, without
-from hpcforge.plan.smoke_runs import VERIFY, Verify
+from hpcforge.plan.smoke_runs import Verify
+from hpcforge.program import typed
+from hpcforge.run import leftover
 from hpcforge.run.commit import Commit, commit_of, descends
 from hpcforge.run.history import Copy
+from hpcforge.run.site import Goal, Site, add_leaving, open_engines, revoking
 from hpcforge.run.succession import commit_warning, refuse_older
 from hpcforge.run.survey import Survey, survey
 from hpcforge.run.testing import planned
-from hpcforge.verify.kept import VERDICTS_PATH, load
+from hpcforge.verify.kept import VERDICTS_PATH, Recorded, load
 
 
 @dataclass(frozen=True)
@@ -43,30 +43,6 @@ class Comparison:
     survey: Survey
     plan: Plan
     goal: Goal  # what the nodes were compared with
-
-
-def choose(
-    site: Site,
-    desired: Desired,
-    limit: Sequence[str] | None,
-    exclude: Sequence[str] | None,
-    only: Sequence[str] | None,
-    force: Sequence[str] | None,
-    verify: str | None,
-) -> Choice:
-    """Which nodes, roles and tests are meant. Raises UsageError and SelectionError for what there is not."""
-    what = next((one for one in VERIFY if one == (verify or "touched")), None)
-    if what is None:
-        raise UsageError(f"--verify {verify}: there is no such choice", f"one of {', '.join(VERIFY)}")
-    for role in (*(only or ()), *(force or ())):
-        if role not in desired.roles:
-            raise UsageError(f"there is no role {role!r}", f"roles: {', '.join(desired.roles)}")
-    return Choice(
-        select(site.cluster, limit or (), exclude or ()),
-        not (limit or exclude or only),
-        Scope(frozenset(only) if only else None, frozenset(force or ())),
-        what,
-    )
 
 
 def compare(
@@ -103,6 +79,23 @@ def compare(
     recorded = load(found.head.reads.get(VERDICTS_PATH))
     out = not_scheduled(parse_slurm_nodes(found.head.answers.get(SLURM_NODES, "")))
     return Comparison(found, planned(site.cluster, plan, recorded, choice.verify, out), goal)
+
+
+def look(site: Site, goal: Goal, choice: Choice, say: Callable[[str], None]) -> Comparison:
+    """Compare, for a run that will change nothing; what is odd is said. Raises as `compare` does."""
+    with open_engines(site) as engines:
+        found = compare(site, engines, engines, goal, choice, say)
+    remark(site, found.survey, say)
+    for left in filter(leftover.dead, found.survey.tests):
+        say(f"{left.sentence()}, is of a run that is no more: apply and verify cancel it")
+    return found
+
+
+def compare_unseen(site: Site, goal: Goal, choice: Choice) -> Plan:
+    """The plan for nodes that have nothing but Python; nobody is asked."""
+    bare = {name: Observed(name, {}, python=False) for name in choice.nodes}
+    plan = replace(diff(site.cluster, goal.desired, bare), offline=True, first_contact=())
+    return planned(site.cluster, plan, Recorded(), choice.verify)
 
 
 def _gone(site: Site, roster: Roster) -> frozenset[str]:
