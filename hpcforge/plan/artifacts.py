@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from urllib.parse import quote
 
@@ -12,7 +12,8 @@ from hpcforge.errors import ExpectedError
 from hpcforge.kinds.downloads import Download
 from hpcforge.plan.desired import Artifact
 from hpcforge.plan.render import Template
-from hpcforge.plan.role import Role, RoleError
+from hpcforge.plan.role import Role
+from hpcforge.plan.role_order import role_error
 from hpcforge.plan.role_spec import ArtifactSpec
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9_-]*/[A-Za-z0-9_][A-Za-z0-9_.+-]*")
@@ -39,25 +40,25 @@ class Served:
     address: str | None = None
 
 
-def served(cluster: Cluster, depot: Role | None, by_role: Mapping[str, Iterable[Artifact]]) -> Served:
+def served(cluster: Cluster, depot: Role | None, by_role: Iterable[tuple[Role, Iterable[Artifact]]]) -> Served:
     """What the depot has to serve for these roles.
 
     Raises:
         NoDepotError: the blueprint has no node for it.
         RoleError: two roles call different files the same.
     """
-    found: dict[str, tuple[str, Artifact]] = {}
-    for role, artifacts in by_role.items():
+    found: dict[str, tuple[Role, Artifact]] = {}
+    for role, artifacts in by_role:
         for one in artifacts:
             first, same = found.setdefault(one.name, (role, one))
             if same != one:
-                raise RoleError.of(role, f"artifact {one.name} is another file than that of role {first}")
+                raise role_error(role, f"artifact {one.name} is another file than that of role {first.name}")
     if not found or depot is None:  # a role that has some needs a depot, see `hpcforge.plan.role_order`
         return Served()
     service = service_of(depot)
     host = cluster.services[service].host if service in cluster.services else None
     if host is None:
-        raise NoDepotError(next(iter(found.values()))[0], service)
+        raise NoDepotError(next(iter(found.values()))[0].name, service)
     return Served(tuple(found[name][1] for name in sorted(found)), cluster.by_name[host].address)
 
 

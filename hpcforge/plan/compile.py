@@ -16,6 +16,7 @@ from pydantic import BaseModel
 
 from hpcforge.cluster.machines import variables
 from hpcforge.cluster.model import Cluster, Node, SiteRole
+from hpcforge.cluster.variables import role_context
 from hpcforge.kinds.downloads import Download
 from hpcforge.kinds.files import File
 from hpcforge.kinds.resource import Resource
@@ -23,8 +24,8 @@ from hpcforge.plan.artifacts import Served, artifact, download, served
 from hpcforge.plan.desired import Artifact, Check, Desired, Leaves, Need, Opaque, Reread, Restart, Tree, Unit, Wanted
 from hpcforge.plan.render import Template, evaluate, render, speaks_of_node, spoken_of
 from hpcforge.plan.resources import TYPES, rendered
-from hpcforge.plan.role import Code, Role, RoleError
-from hpcforge.plan.role_order import all_needs, in_order, the_depot, the_scheduler
+from hpcforge.plan.role import Code, Role
+from hpcforge.plan.role_order import all_needs, in_order, role_error, the_depot, the_scheduler
 from hpcforge.plan.role_spec import ArtifactSpec, FileSpec, LeavesSpec, ResourceSpec, RestartSpec, TreeSpec, UnitSpec
 
 Context = dict[str, Any]
@@ -66,7 +67,7 @@ def compile_desired(
         return [_Compiler(role, needs[role.name], *common) for role in ordered]
 
     depot = the_depot(roles)
-    serves = served(cluster, depot, {one.role.name: one.artifacts() for one in compilers_with(Served())})
+    serves = served(cluster, depot, ((one.role, one.artifacts()) for one in compilers_with(Served())))
     compilers = compilers_with(serves)
     first = tuple(Need(role.name) for role in ordered if role.spec.before_site_roles)
     nodes: dict[str, tuple[Wanted, ...]] = {}
@@ -87,11 +88,12 @@ def compile_desired(
 
 def _nodes_of(role: Role, cluster: Cluster) -> tuple[str, ...]:
     alike: _Alike[bool] = _Alike(spoken_of([role.spec.on]))
+    context = role_context(cluster, role.name)
     with _explained(role, "on"):
         return tuple(
             node.name
             for node in cluster.nodes
-            if alike.get(node, lambda n: bool(evaluate(role.spec.on, {"cluster": cluster, "node": n})))
+            if alike.get(node, lambda n: bool(evaluate(role.spec.on, {**context, "node": n})))
         )
 
 
@@ -163,7 +165,7 @@ def _explained(role: Role, place: str) -> Iterator[None]:
     try:
         yield
     except _WRONG as error:
-        raise RoleError.of(role.name, f"{place}: {error}") from error
+        raise role_error(role, f"{place}: {error}") from error
 
 
 @dataclass(frozen=True)
@@ -262,16 +264,20 @@ class _Compiler:
         )
 
     @cached_property
+    def _context(self) -> Context:
+        return {**role_context(self.cluster, self.role.name), "artifacts": self.served.artifacts}
+
+    @cached_property
     def _sets_clock(self) -> bool:
         with _explained(self.role, "sets_clock"):
-            return bool(evaluate(self.role.spec.sets_clock, {"cluster": self.cluster}))
+            return bool(evaluate(self.role.spec.sets_clock, self._context))
 
     def _needs(self, here: Collection[str]) -> Iterator[Need]:
         for text in self.needs:
             role, at, scope = text.partition("@")
             if at and scope != "cluster":
-                raise RoleError.of(
-                    self.role.name, f"needs {text!r}: after @ comes 'cluster' (every node where that role runs)"
+                raise role_error(
+                    self.role, f"needs {text!r}: after @ comes 'cluster' (every node where that role runs)"
                 )
             if at and self.placed[role].nodes:
                 yield Need(role, self.placed[role].nodes)
@@ -288,18 +294,15 @@ class _Compiler:
                 made += alike.get(node, partial(self._made, spec, make))
             except _WRONG as error:
                 place = getattr(spec, "path", getattr(spec, "name", ""))
-                raise RoleError.of(self.role.name, f"{place}: {error}") from error
+                raise role_error(self.role, f"{place}: {error}") from error
         return tuple(made)
 
     def _made(self, spec: S, make: Callable[[S, Context], T], node: Node) -> tuple[T, ...]:
-        context = self._context(node)
+        context: Context = {**self._context, "node": node}
         scopes = [context]
         if spec.for_each is not None:
             scopes = [{**context, "item": item} for item in evaluate(spec.for_each, context)]
         return tuple(make(spec, scope) for scope in scopes if evaluate(spec.when, scope))
-
-    def _context(self, node: Node) -> Context:
-        return {"cluster": self.cluster, "node": node, "artifacts": self.served.artifacts}
 
     def _resource(self, kind: str) -> Callable[[Any, Context], Resource]:
         if kind == File.kind:
@@ -329,7 +332,7 @@ class _Compiler:
         if self.role.code is None:
             return None
         with _explained(self.role, "inputs"):
-            context = self._context(node)
+            context: Context = {**self._context, "node": node}
             inputs = {name: _plain(evaluate(text, context)) for name, text in self.role.spec.inputs.items()}
             return _opaque(self.role.code, inputs)
 

@@ -68,7 +68,7 @@ class _Jinja(str):
 
 
 class Expression(_Jinja):
-    """A Jinja expression over `cluster`, `node` and, under `for_each`, `item`."""
+    """A Jinja expression over `cluster`, `node`, the role's `vars` and, under `for_each`, `item`."""
 
     __slots__ = ()
 

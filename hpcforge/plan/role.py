@@ -28,11 +28,6 @@ class RoleError(ExpectedError):
     def __init__(self, path: Path, message: str) -> None:
         super().__init__(f"{path}: {message}")
 
-    @classmethod
-    def of(cls, name: str, message: str) -> RoleError:
-        """What is wrong with a role of this name."""
-        return cls(Path("roles") / name / "role.yaml", message)
-
 
 @dataclass(frozen=True)
 class Code:
@@ -52,15 +47,20 @@ class Code:
 class Role:
     """One folder of how-to, wholly read."""
 
-    name: str
+    folder: Path
     spec: RoleSpec  # of each file without `content` and `secret` the `source` is filled in
     texts: Mapping[str, str]  # by `source` of a file; a `Template` where it is rendered
     code: Code | None
 
+    @property
+    def name(self) -> str:
+        """The name of its folder."""
+        return self.folder.name
 
-def load_roles(folder: Path) -> tuple[Role, ...]:
-    """Read every role under `folder`, by name. Raises `RoleError` where one is wrong."""
-    return tuple(load_role(path.parent) for path in sorted(folder.glob("*/role.yaml")))
+
+def load_roles(*folders: Path) -> tuple[Role, ...]:
+    """Read every role in these folders, by name in each. Raises `RoleError` where one is wrong."""
+    return tuple(load_role(path.parent) for folder in folders for path in sorted(folder.glob("*/role.yaml")))
 
 
 def load_role(folder: Path) -> Role:
@@ -71,7 +71,7 @@ def load_role(folder: Path) -> Role:
     texts = {file.source: _text(path, file.source) for file in files if file.source is not None}
     for file in files:
         _check_scope(path, file, file.content if file.source is None else texts[file.source])
-    return Role(folder.name, spec.model_copy(update={"files": files}), texts, _load_code(folder))
+    return Role(folder, spec.model_copy(update={"files": files}), texts, _load_code(folder))
 
 
 def _with_source(role_yaml: Path, file: FileSpec) -> FileSpec:

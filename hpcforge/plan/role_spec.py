@@ -11,6 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, create_model, field_validator
 
 from hpcforge.blueprint.services import Offer
 from hpcforge.blueprint.values import Short
+from hpcforge.blueprint.variables import Variable, VariableName
 from hpcforge.kinds import KINDS
 from hpcforge.plan.desired import Disruption, OnRemove, Shape
 from hpcforge.plan.render import Expression, Template
@@ -185,6 +186,7 @@ class RoleSpec(GoingSpec):
     )
     artifacts: tuple[ArtifactSpec, ...] = Field((), description="Files from outside, pinned, through the depot.")
     services: Mapping[str, Offer] = Field({}, description="What blueprints may then say under `services`.")
+    vars: Mapping[VariableName, Variable] = Field({}, description="What blueprints may then choose under `roles`.")
     checks: tuple[CheckSpec, ...] = Field((), description="Commands with an expected outcome, looked at in every plan.")
     inputs: Mapping[str, Expression] = Field(
         {}, description="What `deploy.py` or `tasks/main.yml` is told: an expression by name."
