@@ -188,10 +188,11 @@ def _pytorch(draft: Draft, catalog: Catalog, system: System | None, version: str
             f"{system.release}'s own package" + (f", version {system.pytorch}" if system.pytorch else ""),
             severity="warning",
         )
-    elif system and services and "depot" not in services.by_name() and draft.intact("services"):
-        yield Finding(
-            ("services",), "`depot` is missing: PyTorch's wheels are served to the nodes", "depot: {on: NODE}", key=True
-        )
+    elif system and services and draft.intact("services"):
+        serving = [name for name, offer in services.offers.items() if offer.serves_artifacts]
+        if serving and serving[0] not in services.by_name():
+            message = f"`{serving[0]}` is missing: PyTorch's wheels are served to the nodes"
+            yield Finding(("services",), message, f"{serving[0]}: {{on: NODE}}", key=True)
 
 
 def _gpu_models(draft: Draft, catalog: Catalog) -> Iterator[str]:

@@ -110,11 +110,16 @@ def diff(
         rollout=cluster.rollout,
         basis={name: seen.basis for name, seen in reachable.items()},
         scheduler=desired.scheduler,
+        artifacts=desired.artifacts if any(_brings_artifacts(step, desired.depot) for step in changed) else (),
         clocks=clocks,
         felt=tuple(node.name for node in cluster.nodes if node.name in jobs_feel),
         obstacles=obstacles,
         via=cluster.access.via.name if cluster.access.via and cluster.access.via.is_node else None,
     )
+
+
+def _brings_artifacts(step: Step, depot: str | None) -> bool:
+    return step.role == depot and any(change.opaque for change in step.changes.values())
 
 
 def _texts(desired: Desired, steps: Iterable[Step]) -> dict[str, str]:

@@ -14,6 +14,7 @@ from hpcforge.plan.admission import Declared, DrainOrder, Shortfall
 from hpcforge.plan.clocks import ClockOff
 from hpcforge.plan.desired import (
     DISRUPTIONS,
+    Artifact,
     Check,
     Disruption,
     Leaves,
@@ -209,6 +210,7 @@ class Plan:
     jobs: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # node -> running jobs, of workers that have some
     asked_for: Mapping[str, tuple[Waiting, ...]] = field(default_factory=dict)  # node that leaves -> jobs that name it
     too_large: tuple[Waiting, ...] = ()  # jobs that ask for more nodes than are left
+    artifacts: tuple[Artifact, ...] = ()  # what this host is to have fetched before nodes are changed
     rollout: Rollout = field(default_factory=Rollout)
     basis: Mapping[str, str] = field(default_factory=dict)  # node -> digest of what it answered
     desired: str = ""  # digest of what is wanted of all nodes
