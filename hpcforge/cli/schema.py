@@ -12,7 +12,7 @@ from hpcforge.blueprint.declared import read_declared
 from hpcforge.blueprint.reference import reference
 from hpcforge.blueprint.smoke_tests import load_smoke_tests
 from hpcforge.cli.exit_codes import Exit
-from hpcforge.facility import design
+from hpcforge.cluster import design
 from hpcforge.plan.role import load_roles
 from hpcforge.report import printing
 from hpcforge.report.disruption_table import disruption_table

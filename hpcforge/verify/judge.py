@@ -32,7 +32,6 @@ from hpcforge.verify.tasks import judge_tasks
 from hpcforge.verify.transcript import Said, Transcript, clean, finite, read
 from hpcforge.verify.verdicts import Status, Verdict
 
-NO_SUCH_PROGRAM = (126, 127)  # of a shell
 _ENDED_BY_LAUNCHER = -signal.SIGTERM  # torchrun ends the neighbours of a rank that failed
 _ENDED_WELL = Completed(0, "", "")
 _WAITED_IN_VAIN = ("timed out", "timeout", "time out")
