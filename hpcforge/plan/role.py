@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, TypeVar
@@ -15,6 +15,7 @@ from pydantic import ValidationError
 from hpcforge.errors import ExpectedError
 from hpcforge.plan.render import Template, speaks_of_node
 from hpcforge.plan.role_spec import ROLE_SPEC, FileSpec, GoingSpec, LeavesSpec, RoleSpec, TreeSpec
+from hpcforge.plan.secrets import OURS, Secret
 
 G = TypeVar("G", bound=GoingSpec)
 _RENDERED = ".j2"  # a file whose name ends so is a template
@@ -61,6 +62,22 @@ class Role:
 def load_roles(*folders: Path) -> tuple[Role, ...]:
     """Read every role in these folders, by name in each. Raises `RoleError` where one is wrong."""
     return tuple(load_role(path.parent) for folder in folders for path in sorted(folder.glob("*/role.yaml")))
+
+
+def declared_secrets(roles: Iterable[Role]) -> dict[str, Secret]:
+    """What roles declare under `secrets`, by name. Raises `RoleError` where two declare the same, or one of ours."""
+    found: dict[str, Secret] = {}
+    for role in roles:
+        for name, spec in role.spec.secrets.items():
+            place = role.folder / "role.yaml"
+            if name in OURS:
+                raise RoleError(place, f"secrets.{name}: hpcforge has one of that name itself")
+            if name in found:
+                raise RoleError(
+                    place, f"secrets.{name}: role {found[name].role} declares it, too; need that role instead"
+                )
+            found[name] = Secret(name, role.name, spec)
+    return found
 
 
 def load_role(folder: Path) -> Role:
