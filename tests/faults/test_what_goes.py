@@ -69,7 +69,7 @@ def test_a_role_of_a_folder_that_the_blueprint_names_comes_and_goes(site: Site) 
     planned = site.run("plan")
     assert planned.returncode == 2
     assert "no longer wanted  n02\n  - banner: file /etc/banner\n" in planned.stdout
-    stays = "work of banner: what its code made there is not in the receipt"
+    stays = "work of banner: what its code made there is not in the record"
     assert f"  = stays: {stays}" in planned.stdout
     done = site.apply()
     assert f"stays on n02:\n  {stays}" in done.stdout
@@ -100,7 +100,7 @@ def test_what_a_roles_code_made_goes_with_the_role(site: Site) -> None:
 @pytest.mark.parametrize(
     ("says", "stays", "there"),
     [
-        ("", "work of site_motd: what its code made there is not in the receipt", "/etc/site-made\n"),
+        ("", "work of site_motd: what its code made there is not in the record", "/etc/site-made\n"),
         ("removes: [/etc/site-made]\n", "", ""),
         ("leaves: [{path: /etc/site-made, why: ours}]\n", "/etc/site-made: ours", "/etc/site-made\n"),
     ],
