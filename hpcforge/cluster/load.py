@@ -168,6 +168,16 @@ def load(
     return loaded
 
 
+def folders_of_roles(blueprint_path: Path) -> tuple[Path, ...]:
+    """The shipped folder of roles and those that a blueprint names. Raises InvalidInput with what is wrong there."""
+    document = reader.read_file(blueprint_path, reader.MAX_VALUES)
+    roles = role_folders(document, blueprint_path.absolute().parent, shipped.roles())
+    found = [*document.diagnostics, *(one.place(document.root, document.source) for one in roles.findings)]
+    if found:
+        raise InvalidInput(found)
+    return roles.folders
+
+
 @cache
 def _declared(*role_folders: Path) -> tuple[Declared, type[Blueprint]]:
     declared = read_declared(*role_folders)
@@ -221,7 +231,7 @@ def _loaded(
     )
     warnings += draft.place(_empty(blueprint, cluster))
     warnings += draft.place(impossible_tests(blueprint, cluster))
-    warnings += draft.place(missing_variables(blueprint.roles, declared, cluster))
+    warnings += draft.place(missing_variables(blueprint, declared, cluster))
     return Loaded(
         blueprint=blueprint,
         cluster=cluster,

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
+
+from hpcforge.cli import completion
 
 
 def register(app: typer.Typer) -> None:
@@ -21,6 +24,14 @@ def schema(
             help="Blueprints, inventories, design --json, smoke tests, or what changing a blueprint's field disrupts."
         ),
     ] = "blueprint",
+    blueprint: Annotated[
+        Path | None,
+        typer.Argument(
+            help="For `blueprint`: one that names folders of roles, which may then be spoken of, too.",
+            show_default=False,
+            autocompletion=completion.blueprints,
+        ),
+    ] = None,
     markdown: Annotated[bool, typer.Option("--markdown", help="A reference for people instead.")] = False,
 ) -> int:
     """Print the JSON Schema of blueprints, inventories, `design --json`, or smoke tests, a description on every field.
@@ -29,4 +40,4 @@ def schema(
     """
     from hpcforge.cli import schema as work
 
-    return work.schema(of, markdown)
+    return work.schema(of, blueprint, markdown)
