@@ -20,6 +20,7 @@ ELSEWHERE = {
     "_SlurmError",
     "_LateError",
     "_FloodError",
+    "_CutOffError",  # a download that ended early: caught where it is tried again
 }
 
 
