@@ -11,22 +11,34 @@ from hpcforge.blueprint import schema as blueprint
 from hpcforge.blueprint.reference import reference
 from hpcforge.blueprint.services import load_offers
 from hpcforge.cli.exit_codes import Exit
+from hpcforge.cluster import load
 from hpcforge.facility import design
 from hpcforge.plan.role import load_roles
+from hpcforge.plan.role_spec import json_schema as role_schema
 from hpcforge.report import printing
 from hpcforge.report.disruption_table import disruption_table
+from hpcforge.report.role_reference import role_reference
 
 
 def _blueprint() -> dict[str, Any]:
     return blueprint.json_schema(load_offers(shipped.root() / "roles"))
 
 
-def schema(of: Literal["blueprint", "inventory", "design", "disruption"], markdown: bool) -> int:
+def schema(of: Literal["blueprint", "inventory", "design", "disruption", "role"], markdown: bool) -> int:
     """Do what the help of `hpcforge schema` says; the exit status."""
     if of == "disruption":
         printing.result(disruption_table(load_roles(shipped.root() / "roles")))
         return Exit.DONE
-    made = {"blueprint": _blueprint, "inventory": inventory.json_schema, "design": design.json_schema}
+    if of == "role" and markdown:
+        rehearsal = load(shipped.root() / "blueprints" / "rehearsal.yaml").cluster
+        printing.result(role_reference(rehearsal, rehearsal.workers[0]))
+        return Exit.DONE
+    made = {
+        "role": role_schema,
+        "blueprint": _blueprint,
+        "inventory": inventory.json_schema,
+        "design": design.json_schema,
+    }
     chosen = made[of]()
     made_by = "hpcforge schema --markdown" if of == "blueprint" else f"hpcforge schema {of} --markdown"
     printing.result(reference(chosen, made_by) if markdown else json.dumps(chosen, indent=2) + "\n")

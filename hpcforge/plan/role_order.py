@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from graphlib import CycleError, TopologicalSorter
-from pathlib import Path
 
-from hpcforge.plan.role import Role, RoleError
+from hpcforge.blueprint.diagnostics import did_you_mean
+from hpcforge.plan.role import Role
 
 Needs = Mapping[str, tuple[str, ...]]  # role -> what it needs, in the words of role.yaml
 
@@ -21,7 +21,7 @@ def all_needs(roles: Sequence[Role]) -> Needs:
         for restart in role.spec.restarts:
             owners = [one for one in roles if one is not role and restart.name in {u.name for u in one.spec.units}]
             if not owners:
-                raise role_error(role, f"restarts {restart.name!r}, but no other role has such a unit")
+                raise role.wrong(f"restarts {restart.name!r}, but no other role has such a unit", ("restarts",))
             for owner in owners:
                 found[owner.name] = tuple(dict.fromkeys((*found[owner.name], role.name)))
     return found
@@ -34,21 +34,18 @@ def in_order(roles: Sequence[Role], needs: Needs) -> list[Role]:
     for name, needed in graph.items():
         for need in needed:
             if need not in by_name:
-                raise role_error(by_name[name], f"needs {need!r}, but there is no such role")
+                raise by_name[name].wrong(
+                    f"needs {need!r}, but there is no such role", ("needs",), did_you_mean(need, by_name)
+                )
     try:
         return [by_name[name] for name in TopologicalSorter(graph).static_order()]
     except CycleError as error:
-        raise role_error(by_name[error.args[1][0]], f"needs itself: {' -> '.join(error.args[1])}") from error
+        raise by_name[error.args[1][0]].wrong(f"needs itself: {' -> '.join(error.args[1])}", ("needs",)) from error
 
 
 def the_scheduler(roles: Sequence[Role]) -> str | None:
     """The role that brings Slurm's controller. Raises `RoleError` where two do."""
     found = [role for role in roles if role.spec.scheduler]
     if len(found) > 1:
-        raise role_error(found[1], f"brings the scheduler, and so does {found[0].name}")
+        raise found[1].wrong(f"brings the scheduler, and so does {found[0].name}", ("scheduler",))
     return found[0].name if found else None
-
-
-def role_error(role: Role, message: str) -> RoleError:
-    """What is wrong with a role's `role.yaml`."""
-    return RoleError(Path("roles") / role.name / "role.yaml", message)

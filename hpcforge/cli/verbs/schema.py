@@ -16,14 +16,14 @@ def register(app: typer.Typer) -> None:
 
 def schema(
     of: Annotated[
-        Literal["blueprint", "inventory", "design", "disruption"],
+        Literal["blueprint", "inventory", "design", "disruption", "role"],
         typer.Argument(
-            help="Blueprints, inventories, design --json, or what a change of a blueprint's field disrupts."
+            help="Blueprints, inventories, design --json, what a change of a blueprint's field disrupts, or role.yaml."
         ),
     ] = "blueprint",
     markdown: Annotated[bool, typer.Option("--markdown", help="A reference for people instead.")] = False,
 ) -> int:
-    """Print the JSON Schema of blueprints, of inventories, or of `design --json`; a description stands on every field.
+    """Print the JSON Schema of blueprints, inventories, `design --json` or role.yaml; a description stands on every field.
 
     `disruption` is a table for people: a row a field of the blueprint, and what changing it disrupts.
     """
