@@ -8,6 +8,7 @@ from pathlib import Path
 
 from hpcforge import shipped
 from hpcforge.blueprint.diagnostics import render_all, to_json, within_limits
+from hpcforge.blueprint.hostlist import fold
 from hpcforge.cli.exit_codes import Exit
 from hpcforge.cluster import load
 from hpcforge.errors import UsageError
@@ -47,7 +48,7 @@ def check(folder: Path, blueprint: Path | None, as_json: bool) -> int:
         return code
     printing.note(render_all(entry for one in judged for entry in one.diagnostics), "diagnostics")
     for one in judged:
-        on = f", on {len(one.nodes)} nodes of {path.name}" if one.nodes else ""
+        on = f", on {fold(one.nodes)} of {path.name}" if one.nodes else ""
         printing.result(f"{one.folder.name}: {'right' if one.right else 'wrong'}{on}\n")
     return code
 

@@ -10,7 +10,7 @@ from typing import Literal, TypeVar
 
 from jinja2 import TemplateSyntaxError
 
-from hpcforge.blueprint.diagnostics import Diagnostic, Mark, Source, render_all
+from hpcforge.blueprint.diagnostics import Diagnostic, Mark, Source, in_order, render_all
 from hpcforge.blueprint.reader import Document, Loc, mark_of, read_file
 from hpcforge.blueprint.validate import validate
 from hpcforge.errors import ExpectedError
@@ -205,7 +205,7 @@ def _read_spec(path: Path, kind: type[G]) -> tuple[Document, G]:
     document = read_file(path)
     draft, diagnostics = validate(kind, document)
     if not isinstance(draft.model, kind) or diagnostics:
-        raise RoleError(diagnostics)
+        raise RoleError(in_order(document.source, diagnostics))
     return document, draft.model
 
 

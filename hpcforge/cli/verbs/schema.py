@@ -23,7 +23,7 @@ def schema(
     ] = "blueprint",
     markdown: Annotated[bool, typer.Option("--markdown", help="A reference for people instead.")] = False,
 ) -> int:
-    """Print the JSON Schema of blueprints, inventories, `design --json` or role.yaml; a description stands on every field.
+    """Print the JSON Schema of blueprints, inventories, `design --json` or role.yaml, each field described.
 
     `disruption` is a table for people: a row a field of the blueprint, and what changing it disrupts.
     """
