@@ -42,7 +42,6 @@ def apply(
     exclude: list[str] | None,
     only: list[str] | None,
     force: list[str] | None,
-    roles: Path | None,
     verify: str | None,
     plan_file: Path | None,
     strict: bool,
@@ -56,8 +55,8 @@ def apply(
         raise UsageError("a plan is applied as it is", hint)
     site = open_site(blueprint, inventory, lab, identity)
     site = trust_new(site) if trust else site
-    wanted = goal(site, roles, make=True)
-    given = {"inventory": inventory, "lab": lab, "identity": identity, "roles": roles}
+    wanted = goal(site, make=True)
+    given = {"inventory": inventory, "lab": lab, "identity": identity}
     chosen = {"limit": limit, "exclude": exclude, "only": only, "force": force, "verify": verify}
     plan_again = typed("plan", blueprint, **given, output=plan_file)
     made = read_plan(plan_file, wanted.desired, wanted.secrets, plan_again) if plan_file is not None else None

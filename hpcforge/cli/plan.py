@@ -31,7 +31,6 @@ def plan(
     exclude: list[str] | None,
     only: list[str] | None,
     force: list[str] | None,
-    roles: Path | None,
     verify: str | None,
     output: Path | None,
     offline: bool,
@@ -44,7 +43,7 @@ def plan(
         raise UsageError("--offline looks at no node", "leave it out, or leave out -o and --trust-new")
     site = open_site(blueprint, inventory, lab, identity, needs_lab=not offline)
     site = trust_new(site) if trust else site
-    wanted = goal(site, roles, make=output is not None)  # a plan file is sealed with one of the secrets
+    wanted = goal(site, make=output is not None)  # a plan file is sealed with one of the secrets
     choice = choose(site, wanted.desired, limit, exclude, only, force, verify)
     if offline:
         found = compare_unseen(site, wanted, choice)
@@ -59,7 +58,7 @@ def plan(
     else:
         printing.result(plan_text(found, new_files=new_files), "plan")
         if found.pending:
-            given = {"inventory": inventory, "lab": lab, "identity": identity, "roles": roles}
+            given = {"inventory": inventory, "lab": lab, "identity": identity}
             # a plan file is for the nodes and roles that it was made for
             asked = {"limit": limit, "exclude": exclude, "only": only, "force": force, "verify": verify}
             chosen = asked if output is None else {}

@@ -12,7 +12,7 @@ from hpcforge.blueprint.hostlist import fold
 from hpcforge.cli.exit_codes import Exit
 from hpcforge.cluster import load
 from hpcforge.errors import UsageError
-from hpcforge.plan.role import load_roles
+from hpcforge.plan.role import load_role
 from hpcforge.plan.role_check import A_NAME, NAME, Judged, judge, role_folders
 from hpcforge.plan.skeleton import Kind, skeleton
 from hpcforge.report import printing
@@ -22,7 +22,7 @@ def new(name: str, folder: Path, kind: Kind) -> int:
     """Do what the help of `hpcforge role new` says; the exit status."""
     if not NAME.fullmatch(name):
         raise UsageError(f"{name!r} is no name for a role", A_NAME)
-    if (shipped.root() / "roles" / name).is_dir():
+    if (shipped.roles() / name).is_dir():
         raise UsageError(f"hpcforge has a role {name}", "choose another name")
     target = folder / name
     if target.exists():
@@ -41,7 +41,10 @@ def check(folder: Path, blueprint: Path | None, as_json: bool) -> int:
     if not folders:
         raise UsageError(f"there is no role in {folder}", "a folder with role.yaml, or one of such folders")
     path = blueprint or shipped.root() / "blueprints" / "rehearsal.yaml"
-    judged = judge(folders, load_roles(shipped.root() / "roles"), load(path).cluster)
+    loaded = load(path)
+    asked = {one.resolve() for one in folders}
+    others = [one for place in loaded.role_folders for one in role_folders(place) if one.resolve() not in asked]
+    judged = judge(folders, [load_role(one) for one in others], loaded.cluster)
     code = Exit.DONE if all(one.right for one in judged) else Exit.INVALID
     if as_json:
         printing.result(_json(judged))

@@ -16,6 +16,7 @@ from pydantic import BaseModel
 
 from hpcforge.cluster.machines import variables
 from hpcforge.cluster.model import Cluster, Node, SiteRole
+from hpcforge.cluster.variables import role_context
 from hpcforge.kinds.files import File
 from hpcforge.kinds.resource import Resource
 from hpcforge.plan.desired import Check, Desired, Leaves, Need, Opaque, Reread, Restart, Tree, Unit, Wanted
@@ -71,11 +72,12 @@ def compile_desired(
 
 def _nodes_of(role: Role, cluster: Cluster) -> tuple[str, ...]:
     alike: _Alike[bool] = _Alike(spoken_of([role.spec.on]))
+    context = role_context(cluster, role.name)
     with _explained(role, "on"):
         return tuple(
             node.name
             for node in cluster.nodes
-            if alike.get(node, lambda n: bool(evaluate(role.spec.on, {"cluster": cluster, "node": n})))
+            if alike.get(node, lambda n: bool(evaluate(role.spec.on, {**context, "node": n})))
         )
 
 
@@ -238,9 +240,13 @@ class _Compiler:
         )
 
     @cached_property
+    def _context(self) -> Context:
+        return role_context(self.cluster, self.role.name)
+
+    @cached_property
     def _sets_clock(self) -> bool:
         with _explained(self.role, "sets_clock"):
-            return bool(evaluate(self.role.spec.sets_clock, {"cluster": self.cluster}))
+            return bool(evaluate(self.role.spec.sets_clock, self._context))
 
     def _needs(self, here: Collection[str]) -> Iterator[Need]:
         for text in self.needs:
@@ -273,7 +279,7 @@ class _Compiler:
         return next((key, place) for key, all_ in lists.items() for place, one in enumerate(all_) if one is spec)
 
     def _made(self, spec: S, make: Callable[[S, Context], T], node: Node) -> tuple[T, ...]:
-        context: Context = {"cluster": self.cluster, "node": node}
+        context: Context = {**self._context, "node": node}
         scopes = [context]
         if spec.for_each is not None:
             scopes = [{**context, "item": item} for item in evaluate(spec.for_each, context)]
@@ -313,7 +319,7 @@ class _Compiler:
         if self.role.code is None:
             return None
         with _explained(self.role, "inputs"):
-            context: Context = {"cluster": self.cluster, "node": node}
+            context: Context = {**self._context, "node": node}
             inputs = {name: _plain(evaluate(text, context)) for name, text in self.role.spec.inputs.items()}
             return _opaque(self.role.code, inputs)
 

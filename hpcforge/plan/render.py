@@ -44,7 +44,7 @@ class _UnknownNameError(UndefinedError):
 
 def _known(of: object, name: object) -> str | None:
     if of is missing:
-        return "a role knows `cluster`, `node` and, under `for_each`, `item`"
+        return "a role knows `cluster`, `node`, `vars` and, under `for_each`, `item`"
     known = [str(one) for one in of] if isinstance(of, Mapping) else [one for one in dir(of) if not one.startswith("_")]
     return did_you_mean(str(name), known) or f"there are: {', '.join(known)}"
 
@@ -118,7 +118,7 @@ class _Jinja(str):
 
 
 class Expression(_Jinja):
-    """A Jinja expression over `cluster`, `node` and, under `for_each`, `item`."""
+    """A Jinja expression over `cluster`, `node`, the role's `vars` and, under `for_each`, `item`."""
 
     __slots__ = ()
 

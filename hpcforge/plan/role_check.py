@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import yaml
 
@@ -50,8 +51,14 @@ def judge(folders: Sequence[Path], others: Sequence[Role], cluster: Cluster) -> 
     known = {role.name: role for role in others}
     known |= {role.name: role for role in read.values() if isinstance(role, Role)}
     offers = {name: Service() for role in known.values() for name in role.spec.services}
-    cluster = replace(cluster, services={**offers, **cluster.services}, site_roles=())
+    usual = {role.name: _usual(role) | dict(cluster.variables.get(role.name, {})) for role in known.values()}
+    cluster = replace(cluster, services={**offers, **cluster.services}, variables=usual, site_roles=())
     return [one if isinstance(one, Judged) else _judge(one, known, cluster) for one in read.values()]
+
+
+def _usual(role: Role) -> dict[str, Any]:
+    """Its variables that have a default, as templates get them."""
+    return {name: one.given(one.usual) for name, one in role.spec.vars.items() if not one.required}
 
 
 def _is_role(folder: Path) -> bool:
@@ -85,8 +92,15 @@ def _is_for_site_roles(folder: Path) -> bool:
 
 def _judge(role: Role, known: Mapping[str, Role], cluster: Cluster) -> Judged:
     diagnostics = list(_manners(role))
+    among = _with_needed(role, known)
+    if missing := [
+        f"{one.name}.{name}" for one in among for name in one.spec.vars if name not in cluster.variables[one.name]
+    ]:
+        message = f"{', '.join(missing)} has no default: nothing was rendered"
+        hint = "give a blueprint that chooses it: --blueprint FILE"
+        return Judged(role.folder, (*diagnostics, _said(role, message, ("vars",), hint, "not-checked")))
     try:
-        desired = compile_desired(cluster, _with_needed(role, known), {})
+        desired = compile_desired(cluster, among, {})
     except RoleError as error:
         return Judged(role.folder, (*diagnostics, *error.diagnostics))
     wanted = {node: one for node, roles in desired.nodes.items() for one in roles if one.role == role.name}

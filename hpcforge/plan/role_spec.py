@@ -12,6 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, create_model, field_validator
 from hpcforge.blueprint.diagnostics import did_you_mean, quote
 from hpcforge.blueprint.services import Offer
 from hpcforge.blueprint.values import Short, refusal
+from hpcforge.blueprint.variables import Variable, VariableName
 from hpcforge.kinds import KINDS
 from hpcforge.plan.desired import Disruption, OnRemove, Shape
 from hpcforge.plan.render import Expression, Template
@@ -169,6 +170,7 @@ class RoleSpec(GoingSpec):
         (), description="Units of other roles; those come after this one on the nodes where it is."
     )
     services: Mapping[str, Offer] = Field({}, description="What blueprints may then say under `services`.")
+    vars: Mapping[VariableName, Variable] = Field({}, description="What blueprints may then choose under `roles`.")
     checks: tuple[CheckSpec, ...] = Field((), description="Commands with an expected outcome, looked at in every plan.")
     inputs: Mapping[str, Expression] = Field(
         {}, description="What `deploy.py` or `tasks/main.yml` is told: an expression by name."

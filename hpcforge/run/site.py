@@ -8,13 +8,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from hpcforge import shipped
 from hpcforge.cluster import Loaded
 from hpcforge.cluster.model import Cluster, Node
 from hpcforge.engines import Engines
 from hpcforge.engines.private import private_folder
 from hpcforge.engines.tasks import Target
-from hpcforge.errors import UsageError
 from hpcforge.plan.compile import compile_desired
 from hpcforge.plan.desired import Desired
 from hpcforge.plan.role import load_roles, site_role_code
@@ -37,10 +35,9 @@ class Site:
 
 @dataclass(frozen=True)
 class Goal:
-    """What every node should have, by the shipped roles or those of a folder, and the secrets that are part of it."""
+    """What every node should have, by the shipped roles and the site's own, and the secrets that are part of it."""
 
     secrets: Mapping[str, bytes]  # as `site_secrets` gives them
-    roles: Path | None
     desired: Desired
 
 
@@ -50,21 +47,16 @@ def site_secrets(site: Site, *, make: bool) -> dict[str, bytes]:
     return with_derived(take(site.loaded.secrets_path, site.identity), site.cluster, site.step)
 
 
-def compile_site(site: Site, secrets: Mapping[str, bytes], roles: Path | None = None) -> Desired:
-    """What every node should have, by the shipped roles (or those of a folder instead) and the site's own.
-
-    `secrets` are as `site_secrets` gives them.
-    """
-    if roles is not None and not roles.is_dir():
-        raise UsageError(f"there is no folder of roles {roles}", "a folder that holds ROLE/role.yaml")
+def compile_site(site: Site, secrets: Mapping[str, bytes]) -> Desired:
+    """What every node should have, by the shipped roles and the site's own; `secrets` as `site_secrets` gives them."""
     code = {role.name: site_role_code(role.path) for role in site.cluster.site_roles}
-    return compile_desired(site.cluster, load_roles(roles or shipped.root() / "roles"), digests(secrets), code)
+    return compile_desired(site.cluster, load_roles(*site.loaded.role_folders), digests(secrets), code)
 
 
-def goal(site: Site, roles: Path | None, *, make: bool) -> Goal:
+def goal(site: Site, *, make: bool) -> Goal:
     """What every node should have; `make`: secrets that are missing are generated."""
     secrets = site_secrets(site, make=make)
-    return Goal(secrets, roles, compile_site(site, secrets, roles))
+    return Goal(secrets, compile_site(site, secrets))
 
 
 def revoking(site: Site, before: Goal, keys: Iterable[str]) -> Goal:
@@ -73,7 +65,7 @@ def revoking(site: Site, before: Goal, keys: Iterable[str]) -> Goal:
     if AUTHORITY not in secrets or secrets == before.secrets:
         return before
     secrets = with_derived(secrets, site.cluster, site.step)
-    return Goal(secrets, before.roles, compile_site(site, secrets, before.roles))
+    return Goal(secrets, compile_site(site, secrets))
 
 
 def keep_revoked(site: Site, reached: Goal) -> None:

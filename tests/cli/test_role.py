@@ -77,7 +77,11 @@ def test_mistakes_are_said_all_at_once_with_their_places(tmp_path: Path) -> None
     ("text", "said", "hint"),
     [
         ("one\n  {{ cluster.nam }}\n", "x.j2:2:3: error: 'hpcforge.cluster.model.Cluster object' has no", "`name`?"),
-        ("one\n{{ clustr.name }}\n", "x.j2:2:1: error: 'clustr' is undefined", "a role knows `cluster`, `node`"),
+        (
+            "one\n{{ clustr.name }}\n",
+            "x.j2:2:1: error: 'clustr' is undefined",
+            "a role knows `cluster`, `node`, `vars`",
+        ),
         ("{{ cluster.services.tim.on }}\n", "x.j2:1:1: error: 'dict object' has no", "did you mean `time`?"),
         ("one\n{% if %}\n", "x.j2:2:1: error: Expected an expression", ""),
         ("{{ node.name }}\n", "role.yaml:3:9: error: /etc/x: its text speaks of `node`", "say `scope: node`"),

@@ -106,8 +106,8 @@ class Site:
 
     def _words(self, arguments: Sequence[str]) -> list[str]:
         verb, *options = arguments
-        roles = ["--roles", str(self.roles)] if verb in ("apply", "plan") else []
-        return [sys.executable, "-m", "hpcforge", verb, str(self.blueprint), *options, *roles]
+        start = [sys.executable, "-P", str(REPOSITORY / "tests" / "with_roles.py"), str(self.roles)]
+        return [*start, verb, str(self.blueprint), *options]
 
     def _environment(self, more: Mapping[str, str]) -> dict[str, str]:
         own = {

@@ -121,7 +121,7 @@ def test_a_value_that_looks_like_a_template_stays_text(cluster: Cluster, roles_f
         ("- /etc/server.conf", "- {path: /etc/server.conf, source: gone.j2}", "cannot read"),
         ("- /etc/server.conf", "- {path: /etc/server.conf, source: gone.j2, content: x}", "at most one"),
         ("- /etc/server.conf", "- /etc/other.conf", "lies in neither of files/etc/other.conf and "),
-        ("- /etc/server.conf", '- "/etc/{{ node.name }}.conf"', "say by `source`"),
+        ("- /etc/server.conf", '- "/etc/{{ node.name }}.conf"', "say it by `source"),
         ("- /etc/server.conf", '- {path: /x, content: "{{ node.rack }}"}', "say `scope: node`"),
         ("- /etc/server.conf", '- {path: /x, for_each: node.functions, content: "{{ item }}"}', "say `scope: node`"),
         ("- /etc/server.conf", '- {path: /x, content: "{{ cluster.name }"}', "template: unexpected '}'"),
