@@ -116,9 +116,10 @@ def test_what_a_check_misses_its_code_brings_back(site: Site) -> None:
 
 
 def test_the_roles_go_as_they_say(site: Site) -> None:
+    site.inside("touch /scratch/ada/result")
     for role in ("scratch", "site_ca", "login_shell"):
         shutil.rmtree(site.folder / "roles" / role)
     site.run("plan", code=2)
     site.run("apply", "--yes")
-    left = "ls -d /scratch/ada /etc/profile.d/site.sh /etc/tmpfiles.d/scratch.conf 2>/dev/null; true"
-    assert site.inside(left) == "/scratch/ada"
+    left = "ls -d /scratch/ada/result /etc/profile.d/site.sh /etc/tmpfiles.d/scratch.conf 2>/dev/null; true"
+    assert site.inside(left) == "/scratch/ada/result"
