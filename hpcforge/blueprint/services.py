@@ -36,6 +36,9 @@ class Offer(BaseModel):
     external: Listed | None = Field(None, description="What may stand in for it outside the cluster. Default: nothing.")
     options: Mapping[ServiceName, Listed] = Field({}, description="What else a blueprint may say where it runs here.")
     several: bool = Field(False, description="It may run on more than one node.")
+    serves_artifacts: bool = Field(
+        False, description="It serves what roles call `artifacts`, over HTTP at its node's address, by their names."
+    )
     required: bool = Field(False, description="A blueprint has to say where it comes from.")
 
 

@@ -11,8 +11,7 @@ from hpcforge.blueprint import schema as blueprint
 from hpcforge.blueprint.declared import read_declared
 from hpcforge.blueprint.reference import reference
 from hpcforge.cli.exit_codes import Exit
-from hpcforge.cluster import load
-from hpcforge.facility import design
+from hpcforge.cluster import design, load
 from hpcforge.plan.role import load_roles
 from hpcforge.plan.role_spec import json_schema as role_schema
 from hpcforge.report import printing
