@@ -153,6 +153,8 @@ def _compare(role: Json, kind: Kind, remembered: Receipt, report: Report) -> lis
         if difference and "digest" in difference:  # by it, somebody else's change is told from our own
             last = ownership.last_written(remembered, role["role"], kind.name, item[kind.key], difference["digest"])
             difference = {**difference, "written": last}
+            if not item.get("fills") and ownership.held_secret(remembered, kind.name, item[kind.key]):
+                difference["text"] = None
         elif difference:
             difference = {**difference, **ownership.put_last(remembered, role["role"], kind.name, item)}
         if difference:

@@ -45,7 +45,7 @@ def intend(receipt: Receipt, work: Sequence[Json], lacking: Collection[str] = ()
                 if had is None:
                     had = acts(kind).own(name, change, paths)
                 if change:
-                    had = _renewed(had, digest_of(change))
+                    had = _renewed(had, change)
                 if had is not None:
                     entry[kind][name] = had
         for path in _names(role, "trees"):
@@ -109,6 +109,12 @@ def last_written(receipt: Receipt, role: str, kind: str, name: str, found: str |
     known = receipt.roles.get(role, {}).get(kind, {}).get(name) or {}
     cut_off = "was" in known and known["was"] == found
     return found if cut_off else known.get("digest")
+
+
+def held_secret(receipt: Receipt, kind: str, name: str) -> bool:
+    """Whether we ever put something secret there, so that its old content is told to nobody."""
+    had = known(receipt, kind, name)
+    return isinstance(had, dict) and bool(had.get("secret"))
 
 
 def surplus(receipt: Receipt, wanted: Sequence[Json]) -> Json:
@@ -193,11 +199,14 @@ def _with_each(receipt: Receipt, change: Callable[[str, str, Known], Known]) -> 
     return receipt._replace(roles=roles)
 
 
-def _renewed(had: Known, digest: str) -> Known:
-    """With the digest of what is put now, and the one until then."""
-    if not isinstance(had, dict) or had.get("digest") == digest:
+def _renewed(had: Known, change: Json) -> Known:
+    """With the digest of what is put now, and the one until then; `secret`: what is no longer to be told of it."""
+    digest = digest_of(change)
+    if not isinstance(had, dict):
         return had
-    return {**had, "digest": digest, "was": had.get("digest")}
+    if change.get("secret") or change.get("fills"):
+        had = {**had, "secret": True}
+    return had if had.get("digest") == digest else {**had, "digest": digest, "was": had.get("digest")}
 
 
 def _without_was(had: Known) -> Known:

@@ -16,6 +16,7 @@ from hpcforge.blueprint.validate import validate
 from hpcforge.errors import ExpectedError
 from hpcforge.plan.render import Template, speaks_of_node
 from hpcforge.plan.role_spec import ROLE_SPEC, FileSpec, GoingSpec, LeavesSpec, RoleSpec, TreeSpec
+from hpcforge.plan.secrets import OURS, Secret
 
 G = TypeVar("G", bound=GoingSpec)
 _RENDERED = ".j2"  # a file whose name ends so is a template
@@ -82,6 +83,22 @@ class Role:
 def load_roles(*folders: Path) -> tuple[Role, ...]:
     """Read every role in these folders, by name in each. Raises `RoleError` where one is wrong."""
     return tuple(load_role(path.parent) for folder in folders for path in sorted(folder.glob("*/role.yaml")))
+
+
+def declared_secrets(roles: Iterable[Role]) -> dict[str, Secret]:
+    """What roles declare under `secrets`, by name. Raises `RoleError` where two declare the same, or one of ours."""
+    found: dict[str, Secret] = {}
+    for role in roles:
+        for name, spec in role.spec.secrets.items():
+            if name in OURS:
+                raise role.wrong(f"secrets.{name}: hpcforge has one of that name itself", ("secrets", name))
+            if name in found:
+                raise role.wrong(
+                    f"secrets.{name}: role {found[name].role} declares it, too; need that role instead",
+                    ("secrets", name),
+                )
+            found[name] = Secret(name, role.name, spec)
+    return found
 
 
 def load_role(folder: Path) -> Role:

@@ -17,6 +17,7 @@ from hpcforge.kinds import KINDS
 from hpcforge.plan.desired import Disruption, OnRemove, Shape
 from hpcforge.plan.render import Expression, Template
 from hpcforge.plan.resources import TYPES, as_templates
+from hpcforge.plan.secrets import SecretName, SecretSpec
 
 _DOWNLOADS = "downloads"  # a kind that role.yaml does not say by itself: it follows from `artifacts`
 _TRUE, _FALSE = Expression("true"), Expression("false")
@@ -188,6 +189,9 @@ class RoleSpec(GoingSpec):
     artifacts: tuple[ArtifactSpec, ...] = Field((), description="Files from outside, pinned, through the depot.")
     services: Mapping[str, Offer] = Field({}, description="What blueprints may then say under `services`.")
     vars: Mapping[VariableName, Variable] = Field({}, description="What blueprints may then choose under `roles`.")
+    secrets: Mapping[SecretName, SecretSpec] = Field(
+        {}, description="What its files, and those of roles that need it, may hold: `{{ secret('NAME') }}`."
+    )
     checks: tuple[CheckSpec, ...] = Field((), description="Commands with an expected outcome, looked at in every plan.")
     inputs: Mapping[str, Expression] = Field(
         {}, description="What `deploy.py` or `tasks/main.yml` is told: an expression by name."

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import dataclasses
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,6 +14,7 @@ from hpcforge.kinds.files import File
 from hpcforge.plan import desired
 from hpcforge.plan.desired import by_kind
 from hpcforge.plan.plan import Change, Leaving, Plan, Removal, ResourceChange, UnitChange
+from hpcforge.run.contents import Contents
 from hpcforge.run.run import Run
 
 _PREPARE_TIMEOUT_S = 3600.0  # packages from a slow mirror
@@ -236,19 +236,11 @@ def _put(
     changes: Sequence[ResourceChange], texts: Mapping[str, str], secrets: Mapping[str, bytes]
 ) -> dict[str, list[dict[str, Any]]]:
     """Resources as they are sent, by kind."""
-    items = ({**dataclasses.asdict(one.resource), **_content(one, texts, secrets)} for one in changes)
-    return by_kind([one.resource for one in changes], items)
-
-
-def _content(change: ResourceChange, texts: Mapping[str, str], secrets: Mapping[str, bytes]) -> dict[str, str | None]:
-    """What goes with a file; null where it is there already."""
-    file = change.resource
-    if not isinstance(file, File):
-        return {}
-    if file.same_content(change.found):
-        return {"content_base64": None}
-    content = texts[str(file.digest)].encode() if file.secret is None else secrets[file.secret]
-    return {"content_base64": base64.b64encode(content).decode()}
+    contents = Contents(texts, secrets)
+    resources = [one.resource for one in changes]
+    content = (contents.put(one.resource, one.found) if isinstance(one.resource, File) else {} for one in changes)
+    items = ({**dataclasses.asdict(one), **more} for one, more in zip(resources, content, strict=True))
+    return by_kind(resources, items)
 
 
 def _batches(changes: Mapping[str, Change], node: str) -> Iterator[list[str]]:

@@ -42,6 +42,9 @@ def test_rendered_as_before(
     desired = compiled(cluster)
     folder = GOLDEN / blueprint.stem
     verbatim = dict(_verbatim(roles))
+    verbatim |= {
+        hashlib.sha256(one.text.encode()).hexdigest(): f"smoke_tests/{one.name}.py" for one in cluster.programs
+    }
     shown = {
         digest: f"<{verbatim[digest]}>\n" if digest in verbatim else text for digest, text in desired.texts.items()
     }
