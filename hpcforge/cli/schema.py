@@ -15,12 +15,14 @@ from hpcforge.blueprint.declared import read_declared
 from hpcforge.blueprint.reference import reference
 from hpcforge.blueprint.smoke_tests import load_smoke_tests
 from hpcforge.cli.exit_codes import Exit
-from hpcforge.cluster import design
+from hpcforge.cluster import design, load
 from hpcforge.cluster.load import folders_of_roles
 from hpcforge.errors import UsageError
 from hpcforge.plan.role import load_roles
+from hpcforge.plan.role_spec import json_schema as role_schema
 from hpcforge.report import printing
 from hpcforge.report.disruption_table import disruption_table
+from hpcforge.report.role_reference import role_reference
 
 
 def _blueprint(path: Path | None) -> dict[str, Any]:
@@ -30,7 +32,9 @@ def _blueprint(path: Path | None) -> dict[str, Any]:
 
 
 def schema(
-    of: Literal["blueprint", "inventory", "design", "smoke-test", "disruption"], path: Path | None, markdown: bool
+    of: Literal["blueprint", "inventory", "design", "smoke-test", "disruption", "role"],
+    path: Path | None,
+    markdown: bool,
 ) -> int:
     """Do what the help of `hpcforge schema` says; the exit status."""
     if path is not None and of != "blueprint":
@@ -38,11 +42,16 @@ def schema(
     if of == "disruption":
         printing.result(disruption_table(load_roles(shipped.roles())))
         return Exit.DONE
+    if of == "role" and markdown:
+        rehearsal = load(shipped.root() / "blueprints" / "rehearsal.yaml").cluster
+        printing.result(role_reference(rehearsal, rehearsal.workers[0]))
+        return Exit.DONE
     made: dict[str, Callable[[], dict[str, Any]]] = {
         "blueprint": partial(_blueprint, path),
         "inventory": inventory.json_schema,
         "design": design.json_schema,
         "smoke-test": blueprint.smoke_test_schema,
+        "role": role_schema,
     }
     chosen = made[of]()
     words = ["hpcforge schema", *([of] if path or of != "blueprint" else []), *([str(path)] if path else [])]

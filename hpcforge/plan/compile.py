@@ -22,10 +22,10 @@ from hpcforge.kinds.files import File
 from hpcforge.kinds.resource import Resource
 from hpcforge.plan.artifacts import Served, artifact, download, served
 from hpcforge.plan.desired import Artifact, Check, Desired, Leaves, Need, Opaque, Reread, Restart, Tree, Unit, Wanted
-from hpcforge.plan.render import Template, evaluate, render, render_filled, speaks_of_node, spoken_of
+from hpcforge.plan.render import Template, evaluate, hint_of, line_of, render, render_filled, speaks_of_node, spoken_of
 from hpcforge.plan.resources import TYPES, rendered
 from hpcforge.plan.role import Code, Role, declared_secrets
-from hpcforge.plan.role_order import all_needs, in_order, role_error, the_depot, the_scheduler
+from hpcforge.plan.role_order import all_needs, in_order, the_depot, the_scheduler
 from hpcforge.plan.role_spec import ArtifactSpec, FileSpec, LeavesSpec, ResourceSpec, RestartSpec, TreeSpec, UnitSpec
 from hpcforge.plan.secrets import Secret, check_mode, check_text, check_usable, usable
 
@@ -170,12 +170,12 @@ def _opaque(code: Code, inputs: Mapping[str, Any]) -> Opaque:
 
 
 @contextmanager
-def _explained(role: Role, place: str) -> Iterator[None]:
-    """Turn what goes wrong inside into a `RoleError` that names role and place."""
+def _explained(role: Role, key: str) -> Iterator[None]:
+    """Turn what goes wrong inside into a `RoleError` that has its place in role.yaml."""
     try:
         yield
     except _WRONG as error:
-        raise role_error(role, f"{place}: {error}") from error
+        raise role.wrong(f"{key}: {error}", (key,), hint_of(error)) from error
 
 
 @dataclass(frozen=True)
@@ -287,8 +287,8 @@ class _Compiler:
         for text in self.needs:
             role, at, scope = text.partition("@")
             if at and scope != "cluster":
-                raise role_error(
-                    self.role, f"needs {text!r}: after @ comes 'cluster' (every node where that role runs)"
+                raise self.role.wrong(
+                    f"needs {text!r}: after @ comes 'cluster' (every node where that role runs)", ("needs",)
                 )
             if at and self.placed[role].nodes:
                 yield Need(role, self.placed[role].nodes)
@@ -304,9 +304,14 @@ class _Compiler:
             try:
                 made += alike.get(node, partial(self._made, spec, make))
             except _WRONG as error:
-                place = getattr(spec, "path", getattr(spec, "name", ""))
-                raise role_error(self.role, f"{place}: {error}") from error
+                name = getattr(spec, "path", getattr(spec, "name", ""))
+                raise self.role.wrong(f"{name}: {error}", self._loc(spec), hint_of(error)) from error
         return tuple(made)
+
+    def _loc(self, spec: ResourceSpec) -> tuple[str | int, ...]:
+        """Where a resource stands in role.yaml."""
+        lists = {key: value for key, value in self.role.spec if isinstance(value, tuple)}
+        return next((key, place) for key, all_ in lists.items() for place, one in enumerate(all_) if one is spec)
 
     def _made(self, spec: S, make: Callable[[S, Context], T], node: Node) -> tuple[T, ...]:
         context: Context = {**self._context, "node": node}
@@ -345,7 +350,7 @@ class _Compiler:
         known = None if speaks_of_node(text) or spec.for_each is not None else self.same.get(id(spec))
         if known is None:
             check = partial(check_text, secrets=self.secrets)
-            whole, fills = render_filled(text, context, check) if isinstance(text, Template) else (text, ())
+            whole, fills = self._rendered(spec, text, context, check) if isinstance(text, Template) else (text, ())
             known = self.same[id(spec)] = _Text(self.texts.add(whole), fills)
         return known
 
@@ -355,6 +360,16 @@ class _Compiler:
         if None in versions:
             return None
         return hashlib.sha256(json.dumps([text.digest, text.fills, versions]).encode()).hexdigest()
+
+    def _rendered(
+        self, spec: FileSpec, text: Template, context: Context, check: Callable[..., None]
+    ) -> tuple[str, Any]:
+        try:
+            return render_filled(text, context, check)
+        except _WRONG as error:
+            if spec.source is None:
+                raise
+            raise self.role.wrong_text(spec.source, str(error), line_of(error), hint_of(error)) from error
 
     def _opaque(self, node: Node) -> Opaque | None:
         if self.role.code is None:

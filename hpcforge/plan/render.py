@@ -11,17 +11,20 @@ filter has looked at them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, MutableMapping
-from functools import lru_cache
+import traceback
+from collections.abc import Callable, Iterable, Mapping, MutableMapping
+from functools import lru_cache, partial
 from typing import Any, NoReturn
 
 import jinja2
-from jinja2 import Environment, StrictUndefined, TemplateRuntimeError, TemplateSyntaxError, meta, nodes
+from jinja2 import Environment, StrictUndefined, TemplateRuntimeError, TemplateSyntaxError, UndefinedError, meta, nodes
 from jinja2.environment import TemplateExpression
 from jinja2.parser import Parser
+from jinja2.utils import missing
 from pydantic import GetCoreSchemaHandler
 from pydantic_core import core_schema
 
+from hpcforge.blueprint.diagnostics import did_you_mean
 from hpcforge.blueprint.hostlist import fold
 from hpcforge.blueprint.values import refusal
 from hpcforge.plan.address_runs import address_runs
@@ -36,9 +39,51 @@ class _Environment(Environment):
         return {**self.globals, **(d or {})}  # jinja's own is a ChainMap, copied at every rendering: half of its time
 
 
+class _UnknownNameError(UndefinedError):
+    """A name that there is not; `hint` says what there is."""
+
+    def __init__(self, of: object, name: object, message: str) -> None:
+        super().__init__(message)
+        self.hint = _known(of, name)
+
+
+def _known(of: object, name: object) -> str | None:
+    if of is missing:
+        return "a role knows `cluster`, `node`, `vars` and, under `for_each`, `item`"
+    known = [str(one) for one in of] if isinstance(of, Mapping) else [one for one in dir(of) if not one.startswith("_")]
+    return did_you_mean(str(name), known) or f"there are: {', '.join(known)}"
+
+
+class _Undefined(StrictUndefined):
+    """An undefined name whose error says what there is instead."""
+
+    __slots__ = ()
+
+    def __init__(
+        self,
+        hint: str | None = None,
+        obj: object = missing,
+        name: str | None = None,
+        exc: type[TemplateRuntimeError] = UndefinedError,
+    ) -> None:
+        told: Any = partial(_UnknownNameError, obj, name) if exc is UndefinedError and not hint else exc
+        super().__init__(hint, obj, name, told)
+
+
+def hint_of(error: Exception) -> str | None:
+    """What to do about an error of `render` or `evaluate`, where that is known."""
+    return getattr(error, "hint", None)
+
+
+def line_of(error: Exception) -> int | None:
+    """The line of a template in which an error of `render` came up."""
+    frames = traceback.extract_tb(error.__traceback__)
+    return next((frame.lineno for frame in reversed(frames) if frame.filename == "<template>"), None)
+
+
 def _environment() -> Environment:
     environment = _Environment(  # renders configuration files, not HTML
-        undefined=StrictUndefined, keep_trailing_newline=True, trim_blocks=True, lstrip_blocks=True
+        undefined=_Undefined, keep_trailing_newline=True, trim_blocks=True, lstrip_blocks=True
     )
     environment.filters["fold"] = _fold_names
     environment.filters["address_runs"] = address_runs
@@ -63,6 +108,11 @@ class _Jinja(str):
     def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler) -> core_schema.CoreSchema:
         """Text that has a syntax tree."""
         return core_schema.no_info_after_validator_function(cls._parsed, core_schema.str_schema())
+
+    @classmethod
+    def __get_pydantic_json_schema__(cls, schema: core_schema.CoreSchema, handler: Any) -> dict[str, Any]:
+        """Say which of the two it is."""
+        return {**handler(schema), "format": cls.__name__.lower()}
 
     @classmethod
     def _parsed(cls, text: str) -> _Jinja:

@@ -19,9 +19,9 @@ def register(app: typer.Typer) -> None:
 
 def schema(
     of: Annotated[
-        Literal["blueprint", "inventory", "design", "smoke-test", "disruption"],
+        Literal["blueprint", "inventory", "design", "smoke-test", "disruption", "role"],
         typer.Argument(
-            help="Blueprints, inventories, design --json, smoke tests, or what changing a blueprint's field disrupts."
+            help="Blueprints, inventories, design --json, smoke tests, role.yaml, or what changing a field disrupts."
         ),
     ] = "blueprint",
     blueprint: Annotated[
@@ -34,7 +34,7 @@ def schema(
     ] = None,
     markdown: Annotated[bool, typer.Option("--markdown", help="A reference for people instead.")] = False,
 ) -> int:
-    """Print the JSON Schema of blueprints, inventories, `design --json`, or smoke tests, a description on every field.
+    """Print the JSON Schema of blueprints, inventories, `design --json`, smoke tests or role.yaml, each described.
 
     `disruption` is a table for people: a row a field of the blueprint, and what changing it disrupts.
     """
