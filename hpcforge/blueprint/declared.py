@@ -19,7 +19,8 @@ from hpcforge.errors import ExpectedError
 class DeclarationError(ExpectedError):
     """What a role declares is wrong."""
 
-    hint = "this is a fault in a role, not in the blueprint"
+    kind = "invalid"
+    hint = "this is a fault in a role, not in the blueprint; hpcforge role check FOLDER shows where"
 
 
 class _Said(BaseModel):

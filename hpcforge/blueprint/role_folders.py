@@ -19,7 +19,8 @@ from hpcforge.blueprint.values import FILE_PATH
 
 _KEY = "role_folders"
 _FOR_ROLES = ("services", "roles")  # the sections of a blueprint that follow from roles
-_ROLE_NAME = r"(?!site_)[a-z][a-z0-9_]{0,62}"  # site_NAME is a role of `software.site_roles`
+ROLE_NAME = re.compile(r"(?!site_)[a-z][a-z0-9_]{0,62}")  # site_NAME is a role of `software.site_roles`
+A_ROLE_NAME = "lower-case letters, digits and _, a letter first; site_... are those of `software.site_roles`"
 
 
 @dataclass(frozen=True)
@@ -91,9 +92,8 @@ def _wrong(folder: Path, before: Sequence[Path], shipped: Path) -> Iterator[tupl
             "name the folder around it" if within else f"each role is a folder in it: {folder.name}/ROLE/role.yaml",
         )
     for role in () if same else roles:
-        if not re.fullmatch(_ROLE_NAME, role):
-            hint = "lower-case letters, digits and _, a letter first; site_... are those of `software.site_roles`"
-            yield f"{quote(role)} in it is not a role name", hint
+        if not ROLE_NAME.fullmatch(role):
+            yield f"{quote(role)} in it is not a role name", A_ROLE_NAME
         for other in before:
             if role in roles_in(other):
                 whose = "a shipped role" if other == shipped else f"in {quote(other.name)}"

@@ -9,19 +9,20 @@ from pathlib import Path
 from hpcforge import shipped
 from hpcforge.blueprint.diagnostics import render_all, to_json, within_limits
 from hpcforge.blueprint.hostlist import fold
+from hpcforge.blueprint.role_folders import A_ROLE_NAME, ROLE_NAME
 from hpcforge.cli.exit_codes import Exit
 from hpcforge.cluster import load
 from hpcforge.errors import UsageError
 from hpcforge.plan.role import load_role
-from hpcforge.plan.role_check import A_NAME, NAME, Judged, judge, role_folders
+from hpcforge.plan.role_check import Judged, judge, role_folders
 from hpcforge.plan.skeleton import Kind, skeleton
 from hpcforge.report import printing
 
 
 def new(name: str, folder: Path, kind: Kind) -> int:
     """Do what the help of `hpcforge role new` says; the exit status."""
-    if not NAME.fullmatch(name):
-        raise UsageError(f"{name!r} is no name for a role", A_NAME)
+    if not ROLE_NAME.fullmatch(name):
+        raise UsageError(f"{name!r} is no name for a role", A_ROLE_NAME)
     if (shipped.roles() / name).is_dir():
         raise UsageError(f"hpcforge has a role {name}", "choose another name")
     target = folder / name
@@ -53,6 +54,8 @@ def check(folder: Path, blueprint: Path | None, as_json: bool) -> int:
     for one in judged:
         on = f", on {fold(one.nodes)} of {path.name}" if one.nodes else ""
         printing.result(f"{one.folder.name}: {'right' if one.right else 'wrong'}{on}\n")
+    if code == Exit.DONE and folders[0].parent.resolve() not in {one.resolve() for one in loaded.role_folders}:
+        printing.note(f"Next, in the blueprint that shall have it: role_folders: [{folders[0].parent}]\n")
     return code
 
 

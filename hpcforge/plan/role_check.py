@@ -13,14 +13,13 @@ import yaml
 
 from hpcforge.blueprint.diagnostics import Diagnostic, Severity, Source
 from hpcforge.blueprint.reader import Loc, mark_of
+from hpcforge.blueprint.role_folders import A_ROLE_NAME, ROLE_NAME
 from hpcforge.cluster.model import Cluster, Service
 from hpcforge.kinds.files import File
 from hpcforge.plan.compile import compile_desired
 from hpcforge.plan.desired import Wanted
 from hpcforge.plan.role import Role, RoleError, load_role, site_role_code
 
-NAME = re.compile("[a-z][a-z0-9_]{0,40}")
-A_NAME = "lower-case letters, digits and _, a letter first"
 _MODE = re.compile("0?[0-7]{3}|[0-7]{4}")
 _UNIT = re.compile(r"\S+\.(?:service|timer|socket|path|target|mount|automount|slice)")
 _SHALLOW = 2  # parts of a path that is everybody's: /etc, /var; what lies deeper may be a role's own
@@ -137,8 +136,8 @@ def _said(role: Role, message: str, loc: Loc, hint: str | None = None, severity:
 def _manners(role: Role) -> Iterator[Diagnostic]:
     """What cannot be, or what would surprise later, whatever the cluster."""
     spec = role.spec
-    if not NAME.fullmatch(role.name):
-        yield _said(role, f"{role.name!r} is no name for a role", (), A_NAME)
+    if not ROLE_NAME.fullmatch(role.name):
+        yield _said(role, f"{role.name!r} is no name for a role", (), A_ROLE_NAME)
     if role.code is None:
         for key in ("inputs", "removes"):
             if getattr(spec, key):

@@ -188,11 +188,27 @@ class Effect:
     does: tuple[str, ...]
 
 
+def mutations(roles: Sequence[Role]) -> tuple[Mutation, ...]:
+    """Those above, and the first use of each service that roles offer and the blueprint above does not ask for."""
+    offered = {name: offer for role in roles for name, offer in role.spec.services.items()}
+    first = "services:\n"
+    return MUTATIONS + tuple(
+        Mutation(
+            f"services.{name}.*",
+            f"{offer.description.rstrip('.')}: from now on",
+            first,
+            f"{first}  {name}: {{on: head}}\n",
+        )
+        for name, offer in offered.items()
+        if f"\n  {name}:" not in BLUEPRINT
+    )
+
+
 def effects(roles: Sequence[Role], release: str) -> Iterator[Effect]:
     """Every mutation's effect on a cluster that is as the blueprint said before, of one Debian release."""
     text = BLUEPRINT.replace("@RELEASE@", release)
     _, before = _desired(text, roles)
-    for mutation in MUTATIONS:
+    for mutation in mutations(roles):
         if text.count(mutation.old) != 1:
             raise ValueError(f"{mutation.field}: {mutation.old!r} is not there exactly once")
         cluster, after = _desired(text.replace(mutation.old, mutation.new), roles, before.nodes)

@@ -28,7 +28,9 @@ def test_a_new_role_is_right_and_never_overwritten(tmp_path: Path, kind: str) ->
     code, out, err = hpcforge("new", "mine", "--in", str(tmp_path), "--kind", kind)
     assert (code, err) == (0, f"Next, when you have changed it: hpcforge role check {tmp_path}/mine\n")
     assert sorted(out.split()) == sorted(str(path) for path in (tmp_path / "mine").rglob("*") if path.is_file())
-    assert hpcforge("check", str(tmp_path / "mine")) == (0, "mine: right, on w[01-03] of rehearsal.yaml\n", "")
+    code, out, err = hpcforge("check", str(tmp_path / "mine"))
+    assert (code, out) == (0, "mine: right, on w[01-03] of rehearsal.yaml\n")
+    assert err == f"Next, in the blueprint that shall have it: role_folders: [{tmp_path}]\n"
     (tmp_path / "mine/role.yaml").write_text("mine\n")
     code, _, err = hpcforge("new", "mine", "--in", str(tmp_path))
     assert code == 3
@@ -36,7 +38,10 @@ def test_a_new_role_is_right_and_never_overwritten(tmp_path: Path, kind: str) ->
     assert (tmp_path / "mine/role.yaml").read_text() == "mine\n"
 
 
-@pytest.mark.parametrize(("name", "said"), [("Mine", "is no name for a role"), ("munge", "hpcforge has a role munge")])
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [("Mine", "is no name for a role"), ("site_mine", "is no name for a role"), ("munge", "hpcforge has a role munge")],
+)
 def test_a_name_that_cannot_be_is_refused(tmp_path: Path, name: str, said: str) -> None:
     code, _, err = hpcforge("new", name, "--in", str(tmp_path))
     assert code == 3

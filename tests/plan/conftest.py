@@ -4,6 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from hpcforge import shipped
+from hpcforge.blueprint.declared import read_declared
 from hpcforge.cluster.model import (
     Access,
     Cluster,
@@ -47,7 +49,10 @@ def cluster() -> Cluster:
             node("w2", "worker", "10.0.0.3", Gpus("fake", 2)),
         ),
         network=Network("cluster", "10.0.0.0/24"),
-        services={name: Service(("head",), (), {"forward": ()}) for name in ("dns", "time", "depot")},
+        services={
+            **{name: Service() for name in read_declared(shipped.roles()).offers},
+            **{name: Service(("head",), (), {"forward": ()}) for name in ("dns", "time", "depot")},
+        },
         os=OperatingSystem("debian", "12", "3.11", "22.05", "2.36"),
         pytorch=None,
         site_roles=(),

@@ -110,14 +110,14 @@ def test_what_a_check_misses_its_code_brings_back(site: Site) -> None:
     site.inside("rm /etc/profile.d/site.sh; : > /etc/ssl/certs/ca-certificates.crt")
     planned = site.run("plan", code=2)
     assert "login_shell" in planned
-    assert "site_ca" in planned
+    assert "internal_ca" in planned
     site.run("apply", "--yes")
     site.run("plan")
 
 
 def test_the_roles_go_as_they_say(site: Site) -> None:
     site.inside("touch /scratch/ada/result")
-    for role in ("scratch", "site_ca", "login_shell"):
+    for role in ("scratch", "internal_ca", "login_shell"):
         shutil.rmtree(site.folder / "roles" / role)
     site.run("plan", code=2)
     site.run("apply", "--yes")
