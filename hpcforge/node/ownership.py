@@ -143,18 +143,15 @@ def surplus(receipt: Receipt, wanted: Sequence[Json]) -> Json:
 
 
 def unowned(receipt: Receipt, wanted: Sequence[Json]) -> list[str]:
-    """Wanted roles of which something is not in the receipt yet."""
-    return [
-        role["role"]
-        for role in wanted
-        if role["role"] not in receipt.roles
-        or list(role.get("leaves", ())) != receipt.roles[role["role"]]["leaves"]
-        or any(
-            item[key] not in receipt.roles[role["role"]][kind]
-            for kind, key in KEYS.items()
-            for item in role.get(kind, ())
-        )
-    ]
+    """Wanted roles of which something is not in the receipt yet; one that has nothing to own is not among them."""
+    return [role["role"] for role in wanted if _is_unowned(role, receipt.roles.get(role["role"]))]
+
+
+def _is_unowned(role: Json, entry: Json | None) -> bool:
+    names = [(kind, item[key]) for kind, key in KEYS.items() for item in role.get(kind, ())]
+    if entry is None:
+        return bool(names or role.get("packages") or role.get("leaves") or role.get("opaque"))
+    return list(role.get("leaves", ())) != entry["leaves"] or any(name not in entry[kind] for kind, name in names)
 
 
 def forget(receipt: Receipt, work: Sequence[Json]) -> Receipt:

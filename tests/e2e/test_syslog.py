@@ -29,7 +29,6 @@ slurm:
   reserve: {cores: 0, memory_gib: 1}
   enforce: []
   partitions: {main: {nodes: all, default: true}}
-users: {ada: {uid: 2001}}
 """
 STRANGER = "198.51.100.8"  # an address of the worker's own that is no node's
 PRETEND = """
