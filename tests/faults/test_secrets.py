@@ -36,8 +36,8 @@ SAYS_NO = ROLE.replace('mode: "0640"', 'mode: "0640", verify: [sh, -c, "cat $0; 
 BROKEN = """\
 import sys
 from pathlib import Path
-from tests.with_roles import only
-only(Path(sys.argv.pop(1)))
+from tests.with_roles import instead
+instead(Path(sys.argv.pop(1)))
 from hpcforge.__main__ import main
 from hpcforge.run.contents import Contents
 

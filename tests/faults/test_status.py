@@ -80,14 +80,14 @@ def test_damage_is_said_and_costs_no_correctness(site: Site) -> None:
     site.inside("n01", f"printf '\\377{{half a li' >> {KEPT}/history.jsonl; truncate -s 50 {KEPT}/roster.json")
     found = status(site)
     assert any("history that cannot be read: 1" in note for note in found["notes"])
-    assert any("roster cannot be used: damaged" in note for note in found["notes"])
+    assert any("node list cannot be used: damaged" in note for note in found["notes"])
     line = site.revise("ground", "ground.conf.j2")
     done = site.apply()
     assert "the node list on n01 cannot be used: damaged" in done.stderr
     assert "this host's copy is used" in done.stderr
     assert line in site.inside("n02", "cat /etc/faults/ground.conf")
     found = status(site)
-    assert not any("roster" in note for note in found["notes"])
+    assert not any("node list" in note for note in found["notes"])
     assert len(found["history"]["runs"]) == before + 1
     assert "1 line" in site.run("status", "--history").stdout
     site.inside("n01", f"sed -i '/half a li/d' {KEPT}/history.jsonl")
