@@ -11,8 +11,9 @@ transaction, role by role) and are no kinds.
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 
 class Kind(NamedTuple):
@@ -40,3 +41,9 @@ TABLE = (
     Kind("timers", "timer", "name"),
 )
 KINDS: Mapping[str, Kind] = {kind.name: kind for kind in TABLE}
+
+
+def sent(kind: str) -> Any:
+    """The class of resources of a kind, with what goes with them when they are sent; imported when it is asked for."""
+    module = importlib.import_module(f"hpcforge.kinds.{kind}")
+    return getattr(module, "SENT", module.RESOURCE)

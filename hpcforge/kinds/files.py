@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Optional
 
 from hpcforge.kinds import directories
 from hpcforge.kinds.resource import Resource, Said
@@ -20,12 +20,10 @@ class File(Resource):
     mode: str  # octal
     owner: str
     group: str
-    digest: str | None
-    secret: str | None  # name of the secret that is its content; such content never enters a plan
+    digest: Optional[str]
+    secret: Optional[str]  # name of the secret that is its content; such content never enters a plan
     early: bool  # must be there before packages are installed
-    verify: tuple[
-        str, ...
-    ] = ()  # must succeed before the file gets its name; the word "{file}" is the new content's path
+    verify: tuple[str, ...] = ()  # must succeed before it gets its name; the word "{file}" is the new content's path
 
     def same_content(self, found: Said) -> bool:
         """Only mode or owner differ."""
@@ -41,6 +39,13 @@ class File(Resource):
         return True
 
 
+@dataclass(frozen=True)
+class Sent(File):
+    """A file with its new content; None: only mode or owner are to be changed."""
+
+    content_base64: Optional[str] = None
+
+
 class Found(directories.Found):
     """A file that is not as wanted, with what is in it.
 
@@ -53,4 +58,4 @@ class Found(directories.Found):
     written: Word | None
 
 
-RESOURCE, FOUND = File, Found
+RESOURCE, FOUND, SENT = File, Found, Sent

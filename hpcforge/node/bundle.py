@@ -5,9 +5,11 @@ This module and `contact` are the only ones of the package that do not travel.
 
 from __future__ import annotations
 
+import base64
 import json
 import re
 import shlex
+import zlib
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
@@ -15,11 +17,14 @@ from typing import Any
 
 from hpcforge.kinds import KINDS
 from hpcforge.node.contact import FIRST_CONTACT
-from hpcforge.node.main import LASTING, VERBS
+from hpcforge.node.requests import VERBS
 
 MODULES = (
+    "hpcforge.wire",
+    "hpcforge.fits",
     "hpcforge.node.start",
     "hpcforge.node.main",
+    "hpcforge.node.requests",
     "hpcforge.node.events",
     "hpcforge.node.commands",
     "hpcforge.node.facts",
@@ -53,18 +58,22 @@ MODULES = (
     "hpcforge.node.records",
     "hpcforge.node.lease",
     "hpcforge.kinds",
+    "hpcforge.kinds.resource",
+    *(f"hpcforge.kinds.{kind}" for kind in KINDS),
     "hpcforge.node.kinds",
     *(f"hpcforge.node.kinds.{kind}" for kind in KINDS),
 )
 
 _ROOT = Path(__file__).parent.parent.parent
 _PACKAGE = "hpcforge.node."
-_ACTS = "hpcforge.node.kinds"
-_IMPORT = re.compile(r"^ *from (hpcforge\.(?:node|kinds)\S*) import (\([^)]*\)|[^\n#]*)", re.MULTILINE)
+_ACTS, _KINDS = "hpcforge.node.kinds", "hpcforge.kinds"
+_IMPORT = re.compile(r"^ *from (hpcforge\.\S+) import (\([^)]*\)|[^\n#]*)", re.MULTILINE)
 
 # Without line breaks, so that any login shell passes it on.
 LOADER = (
-    "import json,sys; document=json.loads(sys.stdin.buffer.read()); scope={'__name__':'hpcforge.node.start'}; "
+    "import binascii,json,sys,zlib; document=json.loads(sys.stdin.buffer.read()); "
+    "document['modules']=json.loads(zlib.decompress(binascii.a2b_base64(document['modules']))); "
+    "scope={'__name__':'hpcforge.node.start'}; "
     "exec(document['modules']['hpcforge.node.start'],scope); scope['start'](document)"
 )
 
@@ -78,9 +87,11 @@ def sources() -> Mapping[str, str]:
 @cache
 def needed(verb: str) -> Mapping[str, str]:
     """Those of them that a request of this verb can come to import."""
-    roots = {_PACKAGE + module for (known, _), (module, _) in VERBS.items() if known == verb} or set(MODULES)
+    rows = [row for (known, _), row in VERBS.items() if known == verb]
+    roots = {_PACKAGE + row.module for row in rows} or set(MODULES)
     found: set[str] = set()
-    left = {_PACKAGE + "start", _PACKAGE + "main", *roots, *((_PACKAGE + "apart",) if verb in LASTING else ())}
+    lasting = any(row.lasting for row in rows)
+    left = {_PACKAGE + "start", _PACKAGE + "main", *roots, *((_PACKAGE + "apart",) if lasting else ())}
     while left:
         name = left.pop()
         found.add(name)
@@ -94,7 +105,7 @@ def _file(module: str) -> Path:
 
 
 def _imports(name: str) -> set[str]:
-    found = {f"{_ACTS}.{kind}" for kind in KINDS} if name == _ACTS else set()
+    found = {f"{package}.{kind}" for package in (_ACTS, _KINDS) for kind in KINDS} if name == _ACTS else set()
     for module, several in _IMPORT.findall(sources()[name]):
         found |= {module, *(f"{module}.{word}" for word in re.findall(r"\w+", several))}
     # What main imports for another verb is not wanted; the rest of what may be asked for lies in its table.
@@ -103,7 +114,13 @@ def _imports(name: str) -> set[str]:
 
 def payload(request: Mapping[str, Any]) -> str:
     """The JSON document for the program's standard input. It may hold secrets."""
-    return json.dumps({"modules": needed(str(request.get("verb"))), "request": request})
+    return json.dumps({"modules": _packed(str(request.get("verb"))), "request": request})
+
+
+@cache
+def _packed(verb: str) -> str:
+    """What a request of this verb needs, as the loader takes it: a third of the size."""
+    return base64.b64encode(zlib.compress(json.dumps(needed(verb)).encode())).decode()
 
 
 def first_command(become: bool) -> str:

@@ -7,7 +7,10 @@ import os
 import re
 import signal
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from hpcforge.node.requests import Role, Todo
 
 Json = dict[str, Any]
 
@@ -101,9 +104,9 @@ class Report:
             self.failures.setdefault(role, text)
         self.emit({"event": "failed", "role": role, "kind": kind, "name": name, "error": text})
 
-    def goes_on(self, work: Json) -> bool:
+    def goes_on(self, work: Todo) -> bool:
         """Whether a role may still be worked on; says so once when it may not because of another."""
-        role = str(work["role"])
+        role = work["role"]
         if role in self.failures or role in self.skips:
             return False
         for need in work.get("needs", ()):
@@ -116,7 +119,7 @@ class Report:
             return False
         return True
 
-    def is_well(self, work: Json) -> bool:
+    def is_well(self, work: Role) -> bool:
         """Whether a role has neither failed nor been skipped so far."""
         return work["role"] not in self.failures and work["role"] not in self.skips
 

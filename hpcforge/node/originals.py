@@ -102,7 +102,9 @@ def _put_back(directory: int, name: str, path: str, before: Json | None, folder:
     mode = int(before["mode"], 8)
     if not paths.is_roots(directory):
         mode &= 0o1777  # who may write here may have put anything here: it does not come back with root's powers
-    wanted = {**before, "mode": f"{mode:04o}", "path": path, "digest": before["kept"]}
+    from hpcforge.kinds.files import File  # noqa: PLC0415 - only what a request needs is compiled
+
+    wanted = File(path, f"{mode:04o}", before["owner"], before["group"], before["kept"], None, False)
     return files.put_file(wanted, _kept(path, before["kept"], folder)) and "restored"
 
 

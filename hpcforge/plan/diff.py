@@ -43,6 +43,7 @@ from hpcforge.plan.plan import (
     UnitChange,
     worst,
 )
+from hpcforge.wire import Action
 
 SLURM_NODES = "slurm_nodes"  # the name under which the controller is asked for Slurm's view
 
@@ -372,7 +373,8 @@ def _unit(
     again: str | None,
 ) -> UnitChange | None:
     """What is done to a unit, and why; `own` are the changes of its role."""
-    actions, reasons = [], []
+    actions: list[Action] = []
+    reasons = []
     if found is not None and not found["enabled"]:
         actions.append("enable")
         reasons.append("not enabled")

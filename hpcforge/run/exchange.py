@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from hpcforge.engines.tasks import Engine, Program
+from hpcforge.node.requests import verb_of
 
 _WAIT_S = 1.0
 
@@ -20,9 +21,13 @@ class Answer:
     warnings: tuple[str, ...] = field(default=())
 
 
-def exchange(engine: Engine, task: Program, kind: str) -> Answer:
-    """Ask, and wait for the event of this kind. Nothing else may be under way: what other tasks say is dropped."""
+def exchange(engine: Engine, task: Program) -> Answer:
+    """Ask, and wait for the event that answers such a request.
+
+    Nothing else may be under way: what other tasks say is dropped.
+    """
     engine.start(task)
+    kind = verb_of(task.request).answer
     data: Mapping[str, Any] | None = None
     warnings: list[str] = []
     python = True

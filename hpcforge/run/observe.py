@@ -10,6 +10,7 @@ from typing import Any
 from hpcforge.blueprint.hostlist import fold
 from hpcforge.cluster.model import Cluster
 from hpcforge.engines.tasks import Engine, Event, Program
+from hpcforge.node.requests import Request
 from hpcforge.plan.admission import SLURM_NODES_COMMAND, not_scheduled, parse_slurm_nodes
 from hpcforge.plan.clocks import Span
 from hpcforge.plan.desired import Desired
@@ -18,6 +19,7 @@ from hpcforge.plan.jobs import SLURM_JOBS, SLURM_JOBS_COMMAND, SLURM_WAITING, SL
 from hpcforge.plan.observed import Observed
 from hpcforge.plan.roster import PATH as ROSTER_PATH
 from hpcforge.run import leftover
+from hpcforge.run.requests import wanted
 from hpcforge.verify.kept import VERDICTS_PATH
 
 UNREACHABLE = "unreachable: "  # how a reason begins where hpcforge could not get in
@@ -30,9 +32,9 @@ def observe(engine: Engine, cluster: Cluster, desired: Desired, nodes: Sequence[
     return _ask(engine, {name: _request(cluster, desired, name) for name in nodes})
 
 
-def observe_leaving(engine: Engine, cluster: Cluster, nodes: Collection[str]) -> dict[str, Observed]:
+def observe_leaving(engine: Engine, nodes: Collection[str]) -> dict[str, Observed]:
     """What hpcforge owns on nodes that are not in the blueprint any more."""
-    request = {"verb": "observe", "wanted": [], "cluster": cluster.name, "surplus": True}
+    request: Request = {"verb": "observe", "wanted": [], "surplus": True}
     return _ask(engine, dict.fromkeys(nodes, request))
 
 
@@ -52,7 +54,8 @@ def wait_for_others(engine: Engine, busy: Mapping[str, Observed], timeout_s: flo
             continue
         say(f"{name}: a step of run {work.get('number')} by {work.get('who')} is still at work there: waiting for it")
         waiting.add(f"wait:{name}")
-        engine.start(Program(f"wait:{name}", name, {"verb": "wait", "timeout_s": timeout_s}, timeout_s + _TIMEOUT_S))
+        wait: Request = {"verb": "wait", "timeout_s": timeout_s}
+        engine.start(Program(f"wait:{name}", name, wait, timeout_s + _TIMEOUT_S))
     for roles, left_s in unconfirmed.items():
         say(f"{fold(left_s)}: an unconfirmed change of {roles} is taken back in {max(left_s.values()):.0f} s: waiting")
     until = time.monotonic() + (_LOOK_AGAIN_S if unconfirmed else 0.0)
@@ -62,7 +65,7 @@ def wait_for_others(engine: Engine, busy: Mapping[str, Observed], timeout_s: flo
             waiting.discard(event.task)
 
 
-def _ask(engine: Engine, requests: Mapping[str, Mapping[str, Any]]) -> dict[str, Observed]:
+def _ask(engine: Engine, requests: Mapping[str, Request]) -> dict[str, Observed]:
     waiting = {f"observe:{name}" for name in requests}
     seen: dict[str, Observed] = {name: Observed(name) for name in requests}
     for name, request in requests.items():
@@ -91,7 +94,7 @@ def find_usable(engine: Engine, cluster: Cluster) -> tuple[dict[str, str], Obser
     return out | lost, head
 
 
-def _request(cluster: Cluster, desired: Desired, name: str) -> dict[str, object]:
+def _request(cluster: Cluster, desired: Desired, name: str) -> Request:
     controller = name == cluster.slurm.controller
     asks = {
         SLURM_NODES: list(SLURM_NODES_COMMAND),
@@ -101,8 +104,7 @@ def _request(cluster: Cluster, desired: Desired, name: str) -> dict[str, object]
     }
     return {
         "verb": "observe",
-        "cluster": cluster.name,
-        "wanted": [wanted.plain() for wanted in desired.nodes[name]],
+        "wanted": [wanted(one) for one in desired.nodes[name]],
         "reads": [VERDICTS_PATH, ROSTER_PATH] if controller else [],
         "asks": asks if controller else {},
     }

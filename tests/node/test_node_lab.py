@@ -56,9 +56,9 @@ def observe(send: Send, roles: list[dict[str, Any]]) -> Events:
     """Differences from what converge was asked for."""
     wanted = [
         {
-            **role,
+            **{key: value for key, value in role.items() if key not in ("needs", "owns", "removes")},
             "files": [{**file, "content_base64": None} for file in role.get("files", ())],
-            "units": [{"name": unit["name"], "watches": []} for unit in role.get("units", ())],
+            "units": [{"name": unit["name"]} for unit in role.get("units", ())],
         }
         for role in roles
     ]

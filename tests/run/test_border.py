@@ -32,10 +32,11 @@ from hpcforge.cluster.model import (
     Service,
     Slurm,
 )
-from hpcforge.engines.answers import EVENTS, Hearing
+from hpcforge.engines.answers import Hearing
 from hpcforge.engines.tasks import Command, Event, Program, Task, result
 from hpcforge.kinds import KINDS
 from hpcforge.kinds.files import File
+from hpcforge.node import wire
 from hpcforge.plan.desired import Check, Desired, Need, Unit, Wanted
 from hpcforge.plan.diff import SLURM_NODES, diff
 from hpcforge.plan.plan import Plan
@@ -435,7 +436,7 @@ def test_all_well() -> None:
 
 def test_every_kind_of_answer_is_tried() -> None:
     tried = {one["event"] for one in (HEAD_SAYS, LEASE, LOG, *AT_WORK, FAILED, DONE, NO_PYTHON, NO_ROOT)}
-    assert tried == set(EVENTS)
+    assert tried == set(wire.EVENTS)
 
 
 LOOKS = {

@@ -1,9 +1,10 @@
 """Data from outside against a type: it fits, or it is said where it does not.
 
-Types are those that JSON can have: `str`, `bool`, `int`, `float`, `None`, `Literal`, `list[X]`, `dict[str, X]`, unions
-and TypedDicts, whose keys have to be there (but for `NotRequired`) and no others. Numbers are finite and not beyond
-what JSON carries exactly; `Annotated` with a `Within` or `Line` asks for more. A type is compiled once, and values are
-only looked at.
+Types are those that JSON can have: `str`, `bool`, `int`, `float`, `None`, `Any`, `Literal`, `list[X]`, `tuple[X, ...]`
+(a list in JSON), `dict[str, X]`, unions, TypedDicts, whose keys have to be there (but for `NotRequired`) and no others,
+and dataclasses, whose fields have to be there (but for those with a default). Numbers are finite and not beyond what
+JSON carries exactly; `Annotated` with a `Within` or `Line` asks for more. A type is compiled once, and values are only
+looked at. Standard library and Python 3.9 syntax, since it travels to the nodes.
 """
 
 from __future__ import annotations
@@ -11,12 +12,14 @@ from __future__ import annotations
 import types
 from collections.abc import Callable, Mapping
 from functools import cache
-from typing import Annotated, Any, Literal, NotRequired, Union, get_args, get_origin, get_type_hints, is_typeddict
+from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 
-from hpcforge.wire import Line, Within
+from hpcforge.wire import Absent, Later, Line, Within
 
 _EXACT = 2**53
 _SHOWN = 40  # characters of a key or value in what is said
+
+_UNIONS = (Union, getattr(types, "UnionType", Union))  # X | Y came with Python 3.10
 
 Check = Callable[[Any], None]
 
@@ -43,36 +46,40 @@ def fits(kind: Any) -> Check:
     """A function that raises MisfitError for values that are not of this type."""
     origin, arguments = get_origin(kind), get_args(kind)
     if origin is Annotated:
-        if isinstance(arguments[1], Line):
-            return _line(arguments[1].most)
-        return _all(fits(arguments[0]), *(_bound(extra) for extra in arguments[1:]))
-    if origin in (Union, types.UnionType):
+        extra = arguments[1]
+        if isinstance(extra, Line):
+            return _line(extra.most)
+        if isinstance(extra, Later):
+            return _later(extra)
+        return _bound(fits(arguments[0]), extra) if isinstance(extra, Within) else fits(arguments[0])
+    if origin in _UNIONS:
         others = tuple(fits(one) for one in arguments if one is not type(None))
         return _union(others, nullable=type(None) in arguments)
     if origin is Literal:
         return _one_of(arguments)
-    if origin is list:
+    if origin in (list, tuple):
         return _list(fits(arguments[0]))
     if origin is dict:
         return _mapping(fits(arguments[0]), fits(arguments[1]))
-    if is_typeddict(kind):
+    if hasattr(kind, "__dataclass_fields__"):
+        return _fields(kind)
+    if hasattr(kind, "__required_keys__"):
         hints = get_type_hints(kind, include_extras=True)
-        optional = {key for key, hint in hints.items() if get_origin(hint) is NotRequired}
-        items = {key: fits(get_args(hint)[0] if key in optional else hint) for key, hint in hints.items()}
-        return _record(items, kind.__required_keys__ - optional)
+        optional = {key for key, hint in hints.items() if Absent() in getattr(hint, "__metadata__", ())}
+        return _record({key: fits(hint) for key, hint in hints.items()}, kind.__required_keys__ - optional)
     return _PLAIN[kind]
 
 
-def _all(*checks: Check) -> Check:
+def _later(extra: Later) -> Check:
     def check(value: Any) -> None:
-        for one in checks:
-            one(value)
+        fits(extra.of())(value)
 
     return check
 
 
-def _bound(extra: Within) -> Check:
+def _bound(number: Check, extra: Within) -> Check:
     def check(value: Any) -> None:
+        number(value)
         if not extra.low <= value <= extra.high:
             raise MisfitError(f"{_shown(value)} is not from {extra.low:g} to {extra.high:g}")
 
@@ -162,6 +169,15 @@ def _record(items: Mapping[str, Check], required: frozenset[str]) -> Check:
     return check
 
 
+def _fields(kind: Any) -> Check:
+    from dataclasses import MISSING, fields  # noqa: PLC0415 - a node that is sent no such type need not have it
+
+    hints = get_type_hints(kind, include_extras=True)
+    known = [one for one in fields(kind) if one.init]
+    required = frozenset(one.name for one in known if one.default is MISSING and one.default_factory is MISSING)
+    return _record({one.name: fits(hints[one.name]) for one in known}, required)
+
+
 def _whole(value: Any) -> None:
     if type(value) is not int:
         raise MisfitError("not a whole number")
@@ -187,12 +203,13 @@ _PLAIN: dict[Any, Check] = {
     bool: _plain(bool, "true or false"),
     int: _whole,
     float: _number,
+    Any: lambda _value: None,
     type(None): _plain(type(None), "null"),
 }
 
 
 def _shown(value: object) -> str:
-    text = str(value)[:_SHOWN] if isinstance(value, str | int | float) and _small(value) else type(value).__name__
+    text = str(value)[:_SHOWN] if isinstance(value, (str, int, float)) and _small(value) else type(value).__name__
     return text if text.isprintable() else ascii(text)
 
 
