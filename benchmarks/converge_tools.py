@@ -64,10 +64,10 @@ class Bench:
 
 def hpcforge(bench: Bench) -> Cost:
     """The real command line, as its user types it. 7, tests below the line, cannot come: there are none."""
-    roles = str(bench.folder / "roles")
+    with_roles, roles = str(REPOSITORY / "tests" / "with_roles.py"), str(bench.folder / "roles")
     return _run(
         bench,
-        [sys.executable, "-m", "hpcforge", "apply", str(bench.blueprint), "--yes", "--roles", roles],
+        [sys.executable, "-P", with_roles, roles, "apply", str(bench.blueprint), "--yes"],
         {
             "HPCFORGE_LAB": bench.lab.name,
             "HPCFORGE_IDENTITY": str(bench.folder / "age.key"),

@@ -18,8 +18,9 @@ from typing import Any, Self
 import facility
 import scale
 
-from hpcforge.cli import run, site
+from hpcforge.cli import run
 from hpcforge.engines.tasks import Event, Program, Target, Task, result
+from hpcforge.run import site
 
 _CHANGES = 4  # events of a role besides its end
 _FACTS = {"memory_kib": 2**41 // 1024, "cpus": 224, "gpus": {"nvidia": 8}, "python": None, "os_id": "debian"}

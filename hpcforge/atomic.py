@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from contextlib import suppress
 from pathlib import Path
+from stat import S_IMODE
 
 
 def write_atomically(path: Path, content: str | bytes, mode: int = 0o600) -> None:
@@ -24,3 +25,9 @@ def write_atomically(path: Path, content: str | bytes, mode: int = 0o600) -> Non
         with suppress(OSError):
             temporary.unlink()
         raise
+
+
+def rewrite(path: Path, text: str) -> None:
+    """Replace the text of somebody's file, or make it: a link stays a link, and the mode is as it was (else 0644)."""
+    file = path.resolve()
+    write_atomically(file, text, S_IMODE(file.stat().st_mode) if file.exists() else 0o644)

@@ -20,3 +20,9 @@ class ExpectedError(Exception):
     def shown(self) -> str:
         """What is read at the terminal, with a line break at the end."""
         return f"error: {self}\n" + (f"hint: {self.hint}\n" if self.hint else "")
+
+
+class UsageError(ExpectedError):
+    """What was asked for cannot be done as asked; `hint` says how."""
+
+    kind = "invalid"

@@ -11,3 +11,8 @@ def root() -> Path:
     """The folder that holds roles/, smoke_tests/, blueprints/ and inventory/."""
     inside = _PACKAGE / "shipped"
     return inside if inside.is_dir() else _PACKAGE.parent
+
+
+def roles() -> Path:
+    """The folder of the shipped roles."""
+    return root() / "roles"

@@ -9,7 +9,6 @@ from __future__ import annotations
 import ipaddress
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import cached_property
 
 from hpcforge.blueprint import hostlist, node_sets
 from hpcforge.blueprint import schema as s
@@ -36,6 +35,7 @@ class Declared:
         self.names_known = True
         self.too_many = False
         self._known: node_sets.Known | None = None
+        self._workers_known: node_sets.Known | None = None
         self.groups: dict[str, s.NodeGroup] = draft.sections["nodes"] or {}
         for key in draft.keys("nodes"):
             self._add(key)
@@ -74,17 +74,19 @@ class Declared:
         self, draft: Draft, loc: Loc, text: str, *, workers: bool = False
     ) -> tuple[tuple[str, ...] | None, list[Finding]]:
         """The nodes of a set, None where they are not known, and what is wrong with it."""
-        words = self.known(draft)
+        words = self.workers_known(draft) if workers else self.known(draft)
         try:
-            names = node_sets.expand(text, words.within(self._workers) if workers else words)
+            names = node_sets.expand(text, words)
         except node_sets.NodeSetError as error:
             sure = self.names_known and draft.intact("site")
             return None, [Finding(loc, str(error), error.hint)] if sure else []
         return names if self.names_known else None, []
 
-    @cached_property
-    def _workers(self) -> frozenset[str]:
-        return frozenset(self.with_function("worker"))
+    def workers_known(self, draft: Draft) -> node_sets.Known:
+        """What node sets may name where only workers can be meant."""
+        if self._workers_known is None:
+            self._workers_known = self.known(draft).within(self.with_function("worker"))
+        return self._workers_known
 
     def unknown(self, names: Iterable[str]) -> list[str]:
         """The names that no node has; none as long as not all names are known."""
@@ -397,7 +399,7 @@ def _acceptance(draft: Draft, declared: Declared) -> Findings:
     sure = declared.names_known and draft.intact("nodes")  # else a name that is wrong there may be why one is unknown
     slurm: s.Slurm | None = draft.sections["slurm"]
     nodes = _partition_nodes(draft, declared) if draft.intact("slurm", "partitions") else {}
-    words = node_sets.with_words(declared.known(draft).within(workers), partition=nodes)
+    words = node_sets.with_words(declared.workers_known(draft), partition=nodes)
     limits = {name: (names, slurm.partitions[name].max_time) for name, names in nodes.items() if slurm and names}
     all_known = len(limits) == len(nodes)
     yield from acceptance_findings(draft, words if sure else None, workers, limits if all_known else {})

@@ -11,6 +11,7 @@ from pydantic import BaseModel
 from hpcforge.blueprint.diagnostics import closest, did_you_mean, quote
 from hpcforge.blueprint.meant import whole
 from hpcforge.blueprint.reader import Loc
+from hpcforge.blueprint.section import Section
 
 _SHOWN = 6  # entries of a list that are written out
 
@@ -53,6 +54,8 @@ def unknown_key(model: type[BaseModel], loc: Loc, data: dict[str, Any]) -> tuple
     """Return the hint for a key that there is not, and the key that it was probably meant to be."""
     key, around = str(loc[-1]), _model_at(model, loc[:-1])
     known = list(aliases(around)) if around else []
+    if around and issubclass(around, Section) and key in around.not_keys:
+        return around.not_keys[key], None
     parent: Any = data
     for step in loc[:-1]:
         parent = parent[step]

@@ -40,10 +40,13 @@ class Known:
         default_factory=dict
     )  # "rack" -> its name -> nodes
 
-    def within(self, some: Collection[str]) -> Known:
+    def within(self, some: Iterable[str]) -> Known:
         """The same words, each for those of its nodes that are among some, as where only workers can be meant."""
-        words = {kind: {word: _among(names, some) for word, names in each.items()} for kind, each in self.words.items()}
-        return Known(self.nodes, tuple(name for name in self.everything if name in some), words)
+        those = frozenset(some)
+        words = {
+            kind: {word: _among(names, those) for word, names in each.items()} for kind, each in self.words.items()
+        }
+        return Known(self.nodes, tuple(name for name in self.everything if name in those), words)
 
 
 def _among(names: tuple[str, ...] | None, some: Collection[str]) -> tuple[str, ...] | None:

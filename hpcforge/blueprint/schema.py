@@ -6,18 +6,19 @@ hardware) is checked in `checks`, and what they amount to is a `hpcforge.cluster
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Discriminator, Field, Tag, create_model
 
 from hpcforge.blueprint import values as v
+from hpcforge.blueprint.declared import Declared
 from hpcforge.blueprint.fabrics import Fabric
 from hpcforge.blueprint.hardware import Gpus, Parts, Server
 from hpcforge.blueprint.networks import Network
 from hpcforge.blueprint.section import Later, Section
-from hpcforge.blueprint.services import Offer, Services, services_model
+from hpcforge.blueprint.services import Services, services_model
 from hpcforge.blueprint.site import Site, Units
+from hpcforge.blueprint.variables import Roles, roles_model
 
 Function = Literal["head", "login", "storage", "worker"]  # as in hpcforge.cluster.model
 Enforced = Literal["cores", "memory", "gpus"]
@@ -234,11 +235,12 @@ class Rollout(Section):
     )
 
 
+_ROLES = "What roles let one choose: by role, then by variable as its role.yaml declares it."
 _SERVICES = "Services: a node hosts it (`on`), or the site has one (`external`)."
 
 
 class Blueprint(Section):
-    """What a cluster should be; `blueprint_model` knows the services, too."""
+    """What a cluster should be; `blueprint_model` knows the services and the roles' variables, too."""
 
     schema_: Annotated[Literal[1], BeforeValidator(v.whole)] = Field(
         alias="schema", description="Version of the blueprint's schema."
@@ -264,6 +266,12 @@ class Blueprint(Section):
     )
     services: Services = Field(description=_SERVICES)
     software: Software = Field(description="What runs on the nodes.")
+    role_folders: tuple[v.FilePath, ...] = Field(
+        (),
+        description="Folders of the site's own roles, ROLE/role.yaml in each, relative to the blueprint; added to the "
+        "shipped ones.",
+    )
+    roles: Roles = Field(Roles.model_construct(), description=_ROLES)
     slurm: Slurm = Field(description="The scheduler.")
     users: dict[v.UserName, User] = Field({}, description="People and accounts, by name.")
     overrides: dict[v.NodeName, Override] = Field({}, description="Nodes that differ from their hardware, by name.")
@@ -286,15 +294,18 @@ class Blueprint(Section):
         return isinstance(self.inventory, Lab)
 
 
-def blueprint_model(offers: Mapping[str, Offer]) -> type[Blueprint]:
-    """A blueprint in which the services are those that roles offer."""
-    services: Any = (services_model(offers), Field(description=_SERVICES))
-    return create_model("Blueprint", __base__=Blueprint, __doc__="What a cluster should be.", services=services)
+def blueprint_model(declared: Declared) -> type[Blueprint]:
+    """A blueprint in which services and variables are those that roles declare."""
+    services: Any = (services_model(declared.offers), Field(description=_SERVICES))
+    model = roles_model(declared.variables, (role for role in declared.roles if role not in declared.variables))
+    roles: Any = (model, Field(model.model_construct(), description=_ROLES))
+    doc = "What a cluster should be."
+    return create_model("Blueprint", __base__=Blueprint, __doc__=doc, services=services, roles=roles)
 
 
-def json_schema(offers: Mapping[str, Offer]) -> dict[str, Any]:
+def json_schema(declared: Declared) -> dict[str, Any]:
     """Return the JSON Schema (2020-12) of a blueprint, for editors; every field has a description."""
-    return schema_of(blueprint_model(offers), "hpcforge blueprint")
+    return schema_of(blueprint_model(declared), "hpcforge blueprint")
 
 
 def schema_of(section: type[Section], title: str) -> dict[str, Any]:

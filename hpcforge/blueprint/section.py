@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import cache
-from typing import Any
+from typing import Any, ClassVar
 
 from pydantic import BaseModel, ConfigDict, GetCoreSchemaHandler, GetJsonSchemaHandler, TypeAdapter, model_validator
 from pydantic_core import core_schema
@@ -11,6 +12,8 @@ from pydantic_core import core_schema
 
 class Section(BaseModel):
     """A mapping with known keys. A key without a value counts as absent."""
+
+    not_keys: ClassVar[Mapping[str, str]] = {}  # what might be taken for a key here, and why it is none
 
     model_config = ConfigDict(
         frozen=True, extra="forbid", populate_by_name=False, str_strip_whitespace=False, defer_build=True

@@ -6,24 +6,15 @@ A role declares what it offers under `services:` in its role.yaml; the blueprint
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar
 
-import yaml
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, create_model
+from pydantic import BaseModel, ConfigDict, Field, create_model
 
 from hpcforge.blueprint import values as v
 from hpcforge.blueprint.section import Section
-from hpcforge.errors import ExpectedError
+from hpcforge.blueprint.value_types import TYPES, TypeName, list_of
 
-_LISTS: dict[str, Any] = {"ipv4": tuple[v.Ipv4, ...], "host": tuple[v.HostOrAddress, ...]}
-_Name = Annotated[str, Field(pattern=r"^[a-z][a-z_]{0,30}$")]
-
-
-class OfferError(ExpectedError):
-    """What a role declares of its services is wrong."""
-
-    hint = "this is a fault in a role, not in the blueprint"
+ServiceName = Annotated[str, Field(pattern=r"^[a-z][a-z_]{0,30}$")]
 
 
 class Listed(BaseModel):
@@ -31,7 +22,7 @@ class Listed(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    list_of: Literal["ipv4", "host"]
+    list_of: TypeName
     description: str
 
 
@@ -43,12 +34,9 @@ class Offer(BaseModel):
     description: str
     on: str = "The node that serves it."  # what `on` means
     external: Listed | None = None
-    options: Mapping[_Name, Listed] = {}  # of a service of our own
+    options: Mapping[ServiceName, Listed] = {}  # of a service of our own
     several: bool = False  # it may run on more than one node
     required: bool = False  # a blueprint has to say where it comes from
-
-
-_OFFERS = TypeAdapter(dict[_Name, Offer])
 
 
 class Service(Section):
@@ -74,33 +62,6 @@ class Services(Section):
         """Those that the blueprint says something of."""
         said = {name: getattr(self, name) for name in type(self).model_fields}
         return {name: service for name, service in said.items() if service is not None}
-
-
-def load_offers(folder: Path) -> dict[str, Offer]:
-    """What the roles of a folder offer, by name. Raises `OfferError`."""
-    offers: dict[str, Offer] = {}
-    for path in sorted(folder.glob("*/role.yaml")):
-        for name, offer in _offers(path).items():
-            if name in offers:
-                raise OfferError(f"{path}: services.{name}: another role offers it, too")
-            if hasattr(Section, name):
-                raise OfferError(f"{path}: services.{name}: this name cannot be a service's")
-            offers[name] = offer
-    return offers
-
-
-def _offers(path: Path) -> dict[str, Offer]:
-    text = path.read_text("utf-8")
-    if "\nservices:" not in text:  # most roles: reading YAML takes longer
-        return {}
-    try:
-        # every scalar stays text until pydantic types it: else YAML reads the key `on` as true
-        return _OFFERS.validate_python(yaml.load(text, Loader=yaml.CBaseLoader).get("services"))  # noqa: S506
-    except (yaml.YAMLError, AttributeError) as error:
-        raise OfferError(f"{path}: {error}") from error
-    except ValidationError as error:
-        wrong = (f"services.{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in error.errors())
-        raise OfferError(f"{path}: {'; '.join(wrong)}") from error
 
 
 def services_model(offers: Mapping[str, Offer]) -> type[Services]:
@@ -129,4 +90,4 @@ def _service_model(name: str, offer: Offer) -> type[Service]:
 
 
 def _listed(listed: Listed) -> Any:
-    return _LISTS[listed.list_of], Field((), description=listed.description)
+    return list_of(TYPES[listed.list_of].written), Field((), description=listed.description)

@@ -388,15 +388,23 @@ Version = Annotated[
         guess=meant.plainer,
     ),
 ]
-FilePath = Annotated[
-    str, Matches(r"[\w ./~@+=,-]{1,1000}", "a path of letters, digits, spaces and ./_~@+=,-", "inventory.yaml")
-]
+FILE_PATH = Matches(r"[\w ./~@+=,-]{1,1000}", "a path of letters, digits, spaces and ./_~@+=,-", "inventory.yaml")
+FilePath = Annotated[str, FILE_PATH]
 SecretsPath = Annotated[
     str,
     Matches(
         r"[\w ./~@+=,-]{1,1000}\.age",
         "a path that ends in .age, of letters, digits, spaces and ./_~@+=,-",
         "aurora.age",
+    ),
+]
+Text = Annotated[
+    str,
+    Matches(
+        r"[^\x00-\x1f\x7f-\x9f\u2028\u2029]{0,1000}",
+        "one line of up to 1,000 characters",
+        "Welcome",
+        guess=meant.plainer,
     ),
 ]
 Sentence = Annotated[

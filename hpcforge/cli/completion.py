@@ -46,13 +46,16 @@ def node_sets(context: typer.Context, incomplete: str) -> list[str]:
 
 
 def roles(context: typer.Context, incomplete: str) -> list[str]:
-    """Roles: those of `--roles` or the shipped ones, and the site's own."""
+    """Roles: the shipped ones, those of the folders that the blueprint names, and its Ansible roles."""
     from hpcforge import shipped  # noqa: PLC0415
 
-    folder = Path(context.params.get("roles") or shipped.root() / "roles")
-    site = _at(_blueprint(context), "software", "site_roles")
-    own = [Path(one["path"]).name for one in site or () if isinstance(one, dict) and one.get("path")]
-    names = [*sorted(file.parent.name for file in _found(folder, "*/role.yaml")), *own]
+    tree, around = _blueprint(context), Path(_first(context) or ".").parent
+    listed = tree.get("role_folders") if isinstance(tree, dict) else None
+    own = [around / named for named in listed if isinstance(named, str)] if isinstance(listed, list) else []
+    site = _at(tree, "software", "site_roles")
+    ansible = [Path(one["path"]).name for one in site or () if isinstance(one, dict) and one.get("path")]
+    files = (file for folder in (shipped.roles(), *own) for file in _found(folder, "*/role.yaml"))
+    names = [*(file.parent.name for file in files), *ansible]
     return [name for name in names if name.startswith(incomplete)]
 
 

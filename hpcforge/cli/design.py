@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from hpcforge.cli.exit_codes import Exit
-from hpcforge.cli.usage import UsageError
 from hpcforge.cli.verbs.design import Table
 from hpcforge.cluster import Loaded, load
 from hpcforge.cluster.designed import designed
+from hpcforge.errors import UsageError
 from hpcforge.facility.design import Design, to_json
 from hpcforge.facility.training import Run
 from hpcforge.report import design_csv, design_text, fabric_csv, printing

@@ -6,7 +6,7 @@ import json
 
 from hpcforge.blueprint.diagnostics import did_you_mean
 from hpcforge.cli.exit_codes import Exit
-from hpcforge.cli.usage import UsageError
+from hpcforge.errors import UsageError
 from hpcforge.fabric.rules import RULES as FABRIC_RULES
 from hpcforge.facility.rules import RULES as FACILITY_RULES
 from hpcforge.facility.rules import explained

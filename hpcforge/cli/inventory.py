@@ -14,7 +14,7 @@ from hpcforge.atomic import write_atomically
 from hpcforge.blueprint.schema import Lab
 from hpcforge.cli import failures
 from hpcforge.cli.exit_codes import Exit
-from hpcforge.cli.site import Site, jump_host, open_site, target
+from hpcforge.cli.site import open_site
 from hpcforge.cluster import machines
 from hpcforge.cluster.model import Node
 from hpcforge.engines.ansible_jump import proxy_command, ssh_words
@@ -23,6 +23,7 @@ from hpcforge.engines.inventories import ansible_connection, ansible_inventory, 
 from hpcforge.engines.tasks import Target
 from hpcforge.report import printing
 from hpcforge.report.text import table
+from hpcforge.run.site import Site, jump_host, target
 
 _HEADER = ("machine", "address", "mac", "bmc", "bmc mac", "serial", "functions", "rack", "hardware")
 

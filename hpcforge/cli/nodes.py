@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-import difflib
 import sys
 from pathlib import Path
-from stat import S_IMODE
 
 import typer
 
-from hpcforge.atomic import write_atomically
+from hpcforge.atomic import rewrite
 from hpcforge.blueprint.diagnostics import InvalidInput
-from hpcforge.blueprint.edit import edited
 from hpcforge.blueprint.hostlist import HostlistError, expand, fold
 from hpcforge.blueprint.membership import Edits, Newcomers, added, removed, replaced
 from hpcforge.cli.exit_codes import Exit
-from hpcforge.cli.program import typed
-from hpcforge.cli.usage import UsageError
 from hpcforge.cluster import Loaded, load
-from hpcforge.cluster.model import Cluster, Node
+from hpcforge.cluster.proposed import propose
+from hpcforge.errors import UsageError
+from hpcforge.program import typed
 from hpcforge.report import printing
 
 
@@ -65,66 +62,30 @@ def _expand(text: str) -> tuple[str, ...]:
 
 
 def _write(loaded: Loaded, edits: Edits, names: tuple[str, ...], yes: bool, inventory: Path | None) -> int:
-    """Show what would be written, see that it is valid and moves no other node, ask, and write it."""
-    old = {path: _text(path) for path in (loaded.blueprint_path, loaded.inventory_path) if path is not None}
-    new = {loaded.blueprint_path: edited(old[loaded.blueprint_path], edits.blueprint)}
-    if loaded.inventory_path is not None:
-        new[loaded.inventory_path] = edited(old[loaded.inventory_path], edits.inventory)
-    changed = [path for path in new if new[path] != old[path]]
-    if not changed:
+    """Show what would be written, ask, and write it."""
+    try:
+        proposed = propose(loaded, edits, names)
+    except InvalidInput:
+        printing.note("nothing was written: with this change the files would be wrong (lines as they would then be)\n")
+        raise
+    if not proposed.changed:
         printing.note(
             f"nothing to write: no file holds a host key of {fold(names)}\n" + _next(loaded, names, inventory)
         )
         return Exit.DONE
-    _refuse_what_moves(loaded.cluster, _loaded_anew(loaded, new), names)
-    for path in changed:
-        printing.result("".join(_diff(path, old[path], new[path])))
+    for path in proposed.changed:
+        printing.result(proposed.diff(path))
     printing.flush()
     if not yes:
         if not sys.stdin.isatty():
             raise UsageError(
                 "there is no terminal to ask on, and nothing was written", "look at the diff, then add --yes"
             )
-        typer.confirm(f"Write {' and '.join(map(str, changed))}?", abort=True, err=True)
-    for path in changed:
-        file = path.resolve()  # a link stays a link
-        write_atomically(file, new[path], S_IMODE(file.stat().st_mode))
+        typer.confirm(f"Write {' and '.join(map(str, proposed.changed))}?", abort=True, err=True)
+    for path in proposed.changed:
+        rewrite(path, proposed.new[path])
     printing.note(_next(loaded, names, inventory))
     return Exit.DONE
-
-
-def _text(path: Path) -> str:
-    return path.read_bytes().decode("utf-8")  # line endings as they are
-
-
-def _loaded_anew(loaded: Loaded, new: dict[Path, str]) -> Cluster:
-    try:
-        return load(loaded.blueprint_path, loaded.inventory_path, instead=new).cluster
-    except InvalidInput:
-        printing.note("nothing was written: with this change the files would be wrong (lines as they would then be)\n")
-        raise
-
-
-def _refuse_what_moves(before: Cluster, after: Cluster, names: tuple[str, ...]) -> None:
-    """Other machines stand where they stand: a list that goes by position must not give them another place."""
-    for old in before.nodes:
-        new = after.by_name.get(old.name)
-        if new is not None and old.name not in names and _place(new) != _place(old):
-            raise UsageError(
-                f"{old.name} would move: {_place(old)} would become {_place(new)}; nothing was written",
-                "write the nodes that stay as groups of their own, or first: hpcforge pin",
-            )
-
-
-def _place(node: Node) -> str:
-    return f"{node.address}" + (f" in rack {node.rack}, unit {node.rack_u}" if node.rack else "")
-
-
-def _diff(path: Path, old: str, new: str) -> list[str]:
-    lines = difflib.unified_diff(
-        old.splitlines(keepends=True), new.splitlines(keepends=True), str(path), str(path), n=1
-    )
-    return [line if line.endswith("\n") else line + "\n" for line in lines]
 
 
 def _next(loaded: Loaded, names: tuple[str, ...], inventory: Path | None) -> str:

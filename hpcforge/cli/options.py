@@ -96,9 +96,3 @@ Verify = Annotated[
         autocompletion=lambda: ["touched", "all", "none"],
     ),
 ]
-Roles = Annotated[
-    Path | None,
-    typer.Option(
-        "--roles", help="A folder of roles to use instead of the shipped ones.", metavar="FOLDER", show_default=False
-    ),
-]

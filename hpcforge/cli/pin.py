@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from stat import S_IMODE
 
-from hpcforge.atomic import write_atomically
+from hpcforge.atomic import rewrite
 from hpcforge.blueprint.pins import with_positions
 from hpcforge.blueprint.reader import MAX_MACHINE_VALUES, read_bytes
 from hpcforge.cli.exit_codes import Exit
-from hpcforge.cli.usage import UsageError
 from hpcforge.cluster import load
+from hpcforge.errors import UsageError
 from hpcforge.report import printing
 
 
@@ -33,7 +32,6 @@ def pin(blueprint: Path, inventory: Path | None) -> int:
     if broken:
         raise UsageError(f"`positions:` of {loaded.inventory_path} cannot be replaced", "remove it, then pin again")
     if new != old:
-        file = loaded.inventory_path.resolve()  # a link stays a link
-        write_atomically(file, new, S_IMODE(file.stat().st_mode))
+        rewrite(loaded.inventory_path, new)
     printing.note(f"{loaded.inventory_path}: {len(chosen)} positions pinned\n")
     return Exit.DONE

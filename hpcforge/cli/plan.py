@@ -6,23 +6,19 @@ import dataclasses
 import json
 from pathlib import Path
 
+from hpcforge.cli.choice import choose
 from hpcforge.cli.exit_codes import Exit, worst
-from hpcforge.cli.plan_files import write_plan
-from hpcforge.cli.planning import choose, compare, remark
-from hpcforge.cli.program import typed
-from hpcforge.cli.site import Site, goal, keep_revoked, open_engines, open_site
+from hpcforge.cli.site import open_site
 from hpcforge.cli.trust import trust_new
-from hpcforge.cli.usage import UsageError
-from hpcforge.plan.desired import Desired
-from hpcforge.plan.diff import diff
-from hpcforge.plan.observed import Observed
+from hpcforge.errors import UsageError
 from hpcforge.plan.plan import Plan
+from hpcforge.program import typed
 from hpcforge.report import printing
 from hpcforge.report.plan_text import plan_text
 from hpcforge.report.text import one_line
-from hpcforge.run import leftover
-from hpcforge.run.testing import planned
-from hpcforge.verify.kept import Recorded
+from hpcforge.run.compare import compare_unseen, look
+from hpcforge.run.plan_files import write_plan
+from hpcforge.run.site import goal, keep_revoked
 
 
 def plan(
@@ -35,7 +31,6 @@ def plan(
     exclude: list[str] | None,
     only: list[str] | None,
     force: list[str] | None,
-    roles: Path | None,
     verify: str | None,
     output: Path | None,
     offline: bool,
@@ -48,16 +43,12 @@ def plan(
         raise UsageError("--offline looks at no node", "leave it out, or leave out -o and --trust-new")
     site = open_site(blueprint, inventory, lab, identity, needs_lab=not offline)
     site = trust_new(site) if trust else site
-    wanted = goal(site, roles, make=output is not None)  # a plan file is sealed with one of the secrets
+    wanted = goal(site, make=output is not None)  # a plan file is sealed with one of the secrets
     choice = choose(site, wanted.desired, limit, exclude, only, force, verify)
     if offline:
-        found = planned(site.cluster, _offline(site, wanted.desired, choice.nodes), Recorded(), choice.verify)
+        found = compare_unseen(site, wanted, choice)
     else:
-        with open_engines(site) as engines:
-            there = compare(site, engines, engines, wanted, choice, _say)
-        remark(site, there.survey, _say)
-        for left in filter(leftover.dead, there.survey.tests):
-            _say(f"{left.sentence()}, is of a run that is no more: apply and verify cancel it")
+        there = look(site, wanted, choice, _say)
         found, wanted = there.plan, there.goal
     if output is not None:
         keep_revoked(site, wanted)  # part of what the plan was made for
@@ -67,7 +58,7 @@ def plan(
     else:
         printing.result(plan_text(found, new_files=new_files), "plan")
         if found.pending:
-            given = {"inventory": inventory, "lab": lab, "identity": identity, "roles": roles}
+            given = {"inventory": inventory, "lab": lab, "identity": identity}
             # a plan file is for the nodes and roles that it was made for
             asked = {"limit": limit, "exclude": exclude, "only": only, "force": force, "verify": verify}
             chosen = asked if output is None else {}
@@ -77,12 +68,6 @@ def plan(
 
 def _say(text: str) -> None:
     printing.note(f"{one_line(text)}\n")
-
-
-def _offline(site: Site, desired: Desired, nodes: tuple[str, ...]) -> Plan:
-    """The plan for nodes that have nothing but Python; nobody is asked."""
-    bare = {name: Observed(name, {}, python=False) for name in nodes}
-    return dataclasses.replace(diff(site.cluster, desired, bare), offline=True, first_contact=())
 
 
 def exit_code(found: Plan) -> Exit:

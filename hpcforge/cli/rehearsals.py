@@ -10,12 +10,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from hpcforge.cli.program import typed
-from hpcforge.cli.usage import UsageError
+from hpcforge.errors import UsageError
 from hpcforge.lab import lab as labs
 from hpcforge.lab.host import require_root
 from hpcforge.lab.listing import blueprint_of, of_blueprint
 from hpcforge.lab.names import default_lab_name
+from hpcforge.program import typed
 
 
 @dataclass(frozen=True)

@@ -10,14 +10,14 @@ from pathlib import Path
 
 from hpcforge.blueprint.hostlist import HostlistError, expand, fold
 from hpcforge.cli.exit_codes import Exit
-from hpcforge.cli.program import typed
 from hpcforge.cli.rehearsals import Named, named, named_one, one_of_all, parted
-from hpcforge.cli.usage import UsageError
 from hpcforge.cluster import load
 from hpcforge.cluster.model import Cluster
+from hpcforge.errors import UsageError
 from hpcforge.lab import lab as labs
 from hpcforge.lab.listing import Listed, listed
 from hpcforge.lab.names import default_lab_name
+from hpcforge.program import typed
 from hpcforge.report import printing
 from hpcforge.report.apply_text import phases_line
 from hpcforge.report.progress import Progress

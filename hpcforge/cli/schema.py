@@ -8,8 +8,8 @@ from typing import Any, Literal
 from hpcforge import shipped
 from hpcforge.blueprint import inventory
 from hpcforge.blueprint import schema as blueprint
+from hpcforge.blueprint.declared import read_declared
 from hpcforge.blueprint.reference import reference
-from hpcforge.blueprint.services import load_offers
 from hpcforge.cli.exit_codes import Exit
 from hpcforge.facility import design
 from hpcforge.plan.role import load_roles
@@ -18,13 +18,13 @@ from hpcforge.report.disruption_table import disruption_table
 
 
 def _blueprint() -> dict[str, Any]:
-    return blueprint.json_schema(load_offers(shipped.root() / "roles"))
+    return blueprint.json_schema(read_declared(shipped.roles()))
 
 
 def schema(of: Literal["blueprint", "inventory", "design", "disruption"], markdown: bool) -> int:
     """Do what the help of `hpcforge schema` says; the exit status."""
     if of == "disruption":
-        printing.result(disruption_table(load_roles(shipped.root() / "roles")))
+        printing.result(disruption_table(load_roles(shipped.roles())))
         return Exit.DONE
     made = {"blueprint": _blueprint, "inventory": inventory.json_schema, "design": design.json_schema}
     chosen = made[of]()

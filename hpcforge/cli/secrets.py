@@ -8,9 +8,9 @@ import json
 from pathlib import Path
 
 from hpcforge.cli.exit_codes import Exit
-from hpcforge.cli.program import typed
-from hpcforge.cli.usage import UsageError
 from hpcforge.cluster import load
+from hpcforge.errors import UsageError
+from hpcforge.program import typed
 from hpcforge.report import printing
 from hpcforge.report.text import table
 from hpcforge.run.host_certificates import AUTHORITY, REVOKED, authority_fingerprint

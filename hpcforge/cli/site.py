@@ -1,137 +1,30 @@
-"""What most verbs begin with: the blueprint read and resolved, its roles compiled, the engines opened."""
+"""The site that a verb is about: its blueprint and inventory read, or those of the rehearsal that is up."""
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass, field
 from pathlib import Path
 
-from hpcforge import shipped
 from hpcforge.cli.rehearsals import named, not_up
-from hpcforge.cli.usage import UsageError
-from hpcforge.cluster import Loaded, load
-from hpcforge.cluster.model import Cluster, Node
-from hpcforge.engines import Engines
-from hpcforge.engines.private import private_folder
-from hpcforge.engines.tasks import Target
+from hpcforge.cluster import load
 from hpcforge.lab import lab as labs
 from hpcforge.lab.names import default_lab_name
-from hpcforge.plan.compile import compile_desired
-from hpcforge.plan.desired import Desired
-from hpcforge.plan.role import load_roles, site_role_code
-from hpcforge.plan.roster import Enrolled
-from hpcforge.run.host_certificates import AUTHORITY, REVOKED, current_step, with_derived, with_revoked
-from hpcforge.run.secrets import default_identity_path, digests, ensure_secrets, read_secrets, store_revoked
-
-
-@dataclass(frozen=True)
-class Site:
-    """A blueprint with the inventory it is meant for."""
-
-    loaded: Loaded
-    cluster: Cluster
-    identity: Path
-    lab: str | None  # the rehearsal whose nodes these are
-    step: int = field(default_factory=current_step)  # of host certificates: one for all of a run
-
-
-@dataclass(frozen=True)
-class Goal:
-    """What every node should have, by the shipped roles or those of a folder, and the secrets that are part of it."""
-
-    secrets: Mapping[str, bytes]  # as `site_secrets` gives them
-    roles: Path | None
-    desired: Desired
+from hpcforge.run.secrets import default_identity_path
+from hpcforge.run.site import Site
 
 
 def open_site(
     blueprint: Path, inventory: Path | None, lab: str | None, identity: Path | None, *, needs_lab: bool = True
 ) -> Site:
     """Read and resolve. A blueprint for the lab gets the inventory of the lab, which has to be up if `needs_lab`."""
-    loaded = load(blueprint, inventory)
+    loaded, start = load(blueprint, inventory), None
+    identity = identity or default_identity_path()
     if inventory is None and (lab is not None or loaded.blueprint.wants_lab):
         running = labs.load(lab or default_lab_name(blueprint))
         if running is None and not needs_lab:
-            return Site(loaded, loaded.cluster, identity or default_identity_path(), None)
+            return Site(loaded, loaded.cluster, identity, None)
         if running is None:
             raise not_up(blueprint, lab)
         loaded, lab = load(blueprint, running.inventory), running.name
-    return Site(loaded, loaded.cluster, identity or default_identity_path(), lab)
-
-
-def site_secrets(site: Site, *, make: bool) -> dict[str, bytes]:
-    """The site's secrets and what is derived from them for its nodes; `make`: those that are missing are generated."""
-    take = ensure_secrets if make else read_secrets
-    return with_derived(take(site.loaded.secrets_path, site.identity), site.cluster, site.step)
-
-
-def compile_site(site: Site, secrets: Mapping[str, bytes], roles: Path | None = None) -> Desired:
-    """What every node should have, by the shipped roles (or those of a folder instead) and the site's own.
-
-    `secrets` are as `site_secrets` gives them.
-    """
-    if roles is not None and not roles.is_dir():
-        raise UsageError(f"there is no folder of roles {roles}", "a folder that holds ROLE/role.yaml")
-    code = {role.name: site_role_code(role.path) for role in site.cluster.site_roles}
-    return compile_desired(site.cluster, load_roles(roles or shipped.root() / "roles"), digests(secrets), code)
-
-
-def goal(site: Site, roles: Path | None, *, make: bool) -> Goal:
-    """What every node should have; `make`: secrets that are missing are generated."""
-    secrets = site_secrets(site, make=make)
-    return Goal(secrets, roles, compile_site(site, secrets, roles))
-
-
-def revoking(site: Site, before: Goal, keys: Iterable[str]) -> Goal:
-    """The goal with these host keys revoked; the very same where they are, or where there is no authority yet."""
-    secrets = with_revoked(before.secrets, keys)
-    if AUTHORITY not in secrets or secrets == before.secrets:
-        return before
-    secrets = with_derived(secrets, site.cluster, site.step)
-    return Goal(secrets, before.roles, compile_site(site, secrets, before.roles))
-
-
-def keep_revoked(site: Site, reached: Goal) -> None:
-    """Have what is revoked stay so when nobody knows any more who left. Raises `SecretsError`."""
-    revoked = reached.secrets.get(REVOKED)
-    if revoked:
-        store_revoked(site.loaded.secrets_path, site.identity, revoked.decode().splitlines())
-
-
-def artifacts_path() -> Path:
-    """Where the operator host keeps what it fetched for nodes."""
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "hpcforge" / "wheels"
-
-
-@contextmanager
-def open_engines(site: Site) -> Iterator[Engines]:
-    """Connections to all nodes (made when first used), and a work folder that goes when they close."""
-    targets = [target(site, node.name, node) for node in site.cluster.nodes]
-    with (
-        private_folder() as work,
-        Engines(targets, work, artifacts_path(), jump_host(site)) as up,
-    ):
-        yield up
-
-
-def jump_host(site: Site) -> Target | None:
-    """The machine that nodes are reached through. A rehearsal's are on this machine: only a node of it is gone by."""
-    access = site.cluster.access
-    via = access.via
-    if via is None or (site.lab is not None and not via.is_node):
-        return None
-    return Target(via.name, via.address, via.user, access.become, access.key, via.host_keys)
-
-
-def target(site: Site, name: str, machine: Node | Enrolled) -> Target:
-    """How to get into a node of the blueprint, or one that has left it."""
-    access = site.cluster.access
-    start = named(site.loaded.blueprint_path, site.lab).up() if site.lab else None
-    return Target(name, machine.address, access.user, access.become, access.key, machine.host_keys, start)
-
-
-def add_leaving(site: Site, engines: Engines, nodes: Mapping[str, Enrolled]) -> None:
-    """Have nodes of the roster that the blueprint no longer names."""
-    engines.add(target(site, name, enrolled) for name, enrolled in nodes.items())
+    if lab is not None:
+        start = named(loaded.blueprint_path, lab).up()
+    return Site(loaded, loaded.cluster, identity, lab, start)

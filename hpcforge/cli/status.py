@@ -7,10 +7,11 @@ import time
 from pathlib import Path
 
 from hpcforge.cli.exit_codes import Exit
-from hpcforge.cli.site import open_engines, open_site
+from hpcforge.cli.site import open_site
 from hpcforge.report import printing
 from hpcforge.report.status_text import history_table, status_json, status_text
 from hpcforge.report.text import one_line
+from hpcforge.run.site import open_engines
 from hpcforge.run.status import status as look_at
 
 _LOOK_BACK = 200  # runs among which each node's last change is sought

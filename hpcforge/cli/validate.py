@@ -8,8 +8,8 @@ from pathlib import Path
 
 from hpcforge.blueprint.diagnostics import Diagnostic, InvalidInput, render_all, to_json, within_limits
 from hpcforge.cli.exit_codes import Exit
-from hpcforge.cli.program import typed
 from hpcforge.cluster import load
+from hpcforge.program import typed
 from hpcforge.report import printing
 
 

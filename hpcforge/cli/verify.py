@@ -8,32 +8,28 @@ from collections.abc import Collection
 from dataclasses import asdict, replace
 from pathlib import Path
 
-from hpcforge import __version__
 from hpcforge.cli.exit_codes import Exit, worst
-from hpcforge.cli.program import typed
-from hpcforge.cli.site import open_engines, open_site
+from hpcforge.cli.site import open_site
 from hpcforge.cli.stopping import in_good_order
-from hpcforge.cli.usage import UsageError
 from hpcforge.cluster import Loaded, load
 from hpcforge.cluster.model import Cluster
+from hpcforge.errors import UsageError
 from hpcforge.fabric.asbuilt import compare
 from hpcforge.fabric.drawn import Drawn
 from hpcforge.fabric.recognise import Heard, Recognised, recognise
+from hpcforge.program import typed
 from hpcforge.report import printing
 from hpcforge.report.apply_text import phases_line
 from hpcforge.report.cabling_text import cabling_json, cabling_text
 from hpcforge.report.progress import Progress
 from hpcforge.report.verdicts_text import verdicts_text
-from hpcforge.run import leftover
-from hpcforge.run.head import EngineHead, owner
 from hpcforge.run.neighbours import ask
-from hpcforge.run.observe import UNREACHABLE, find_usable
-from hpcforge.run.run import begin
-from hpcforge.run.testing import run_tests
+from hpcforge.run.observe import UNREACHABLE
+from hpcforge.run.site import open_engines
+from hpcforge.run.verify import look, verify_now
 from hpcforge.verify.cabling import CablingError, read_saved
 from hpcforge.verify.jobs import StoppedError
-from hpcforge.verify.kept import VERDICTS_PATH, Recorded
-from hpcforge.verify.kept import load as load_verdicts
+from hpcforge.verify.kept import Recorded
 
 _STOPPING = "the tests end; press again to stop at once"
 
@@ -58,16 +54,11 @@ def verify(
     site = open_site(blueprint, inventory, lab, None)
     _check_known(site.cluster, names or ())
     with open_engines(site) as engine, Progress() as progress:
-        with progress.phase("observe"):
-            out, head = find_usable(engine, site.cluster)
-            if leftover.told(head.answers):
-                leftover.clear(engine, site.cluster, progress.say)
-        recorded = load_verdicts(head.reads.get(VERDICTS_PATH))
-        run = begin(site.cluster.name, __version__)
+        usable = look(engine, site.cluster, progress)
+        out = usable.out
         try:
             with in_good_order(progress.say, _STOPPING) as stop:
-                runs_for = EngineHead(engine, site.cluster.slurm.controller, owner(run), stop)
-                tests = run_tests(engine, runs_for, site.cluster, recorded, "all", out, progress, names)
+                tests = verify_now(engine, site.cluster, usable, names, progress, stop)
         except StoppedError:
             return Exit.INTERRUPTED
     verdicts = [one.verdict for one in tests.reached]

@@ -16,11 +16,12 @@ from pydantic_core import PydanticCustomError
 from hpcforge import shipped
 from hpcforge.blueprint import checks, reader, values
 from hpcforge.blueprint.acceptance_checks import findings_of, tests_of
+from hpcforge.blueprint.declared import Declared, read_declared
 from hpcforge.blueprint.diagnostics import Diagnostic, InvalidInput, did_you_mean, in_order, quote
 from hpcforge.blueprint.hardware import Parts
 from hpcforge.blueprint.inventory import Inventory, InventoryAccess
+from hpcforge.blueprint.role_folders import RoleFolders, role_folders
 from hpcforge.blueprint.schema import Blueprint, User, blueprint_model
-from hpcforge.blueprint.services import load_offers
 from hpcforge.blueprint.validate import Draft, Finding, validate
 from hpcforge.blueprint.values import is_path
 from hpcforge.catalog import Catalog, load_catalog
@@ -30,6 +31,7 @@ from hpcforge.cluster.networks import networks
 from hpcforge.cluster.remarks import diagnostic, remark
 from hpcforge.cluster.resolve import resolve
 from hpcforge.cluster.select import worker_words
+from hpcforge.cluster.variables import missing_variables
 from hpcforge.fabric.cabling import Cabled
 from hpcforge.fabric.fabrics import fabrics
 from hpcforge.fabric.graph import Fabric
@@ -59,6 +61,7 @@ class Loaded:
     facility: Facility
     fabrics: tuple[Fabric, ...]  # those that can be built, in the blueprint's order
     cables: tuple[Cabled, ...]  # the same fabrics, with their cables cut to length
+    role_folders: tuple[Path, ...]  # the shipped one, then those that the blueprint names
     switch_said: Mapping[str, str]  # what switches say of themselves (name, GUID, MAC) to their names in the design
     remarks: tuple[Remark, ...]  # what rules say: the facility's, then the fabrics', in the order of the rules
     blueprint_path: Path
@@ -78,17 +81,18 @@ def load(
     *,
     judged: bool = True,
     instead: Mapping[Path, str] = _NOTHING,
-    roles: Path | None = None,
 ) -> Loaded:
     """Read a blueprint, and the inventory given here or named in it. Raises InvalidInput with every error of both.
 
     Racks, power, cooling and fabrics are judged, too; with `judged` False their errors do not raise, but are in
     `diagnostics`.
-    `instead` has text to be read in place of what is in a file: what it would say once it is written. `roles` is the
-    folder of those whose services may be named; default: the shipped ones.
+    `instead` has text to be read in place of what is in a file: what it would say once it is written.
     """
-    model = _model(roles or shipped.root() / "roles")
-    draft, diagnostics = validate(model, _read(blueprint_path, instead, reader.MAX_VALUES))
+    document = _read(blueprint_path, instead, reader.MAX_VALUES)
+    roles = role_folders(document, blueprint_path.absolute().parent, shipped.roles())
+    declared, model = _declared(*roles.folders)
+    draft, diagnostics = validate(model, roles.document)
+    diagnostics += draft.place(roles.findings)
     named = None if inventory_path else _named_inventory(draft, blueprint_path.parent)
     inventory_path = inventory_path or named
     machines: Draft | None = None
@@ -101,15 +105,16 @@ def load(
     diagnostics += _compare(draft, machines)
     diagnostics += draft.place(_unreadable(draft, blueprint_path.absolute().parent))
     _raise_errors(draft, diagnostics)
-    loaded = _loaded(draft, machines, diagnostics, blueprint_path, inventory_path)
+    loaded = _loaded(draft, machines, diagnostics, blueprint_path, inventory_path, roles, declared)
     if judged:
         _raise_errors(draft, loaded.diagnostics)
     return loaded
 
 
 @cache
-def _model(roles: Path) -> type[Blueprint]:
-    return blueprint_model(load_offers(roles))
+def _declared(*role_folders: Path) -> tuple[Declared, type[Blueprint]]:
+    declared = read_declared(*role_folders)
+    return declared, blueprint_model(declared)
 
 
 def _read(path: Path, instead: Mapping[Path, str], max_values: int) -> reader.Document:
@@ -130,6 +135,8 @@ def _loaded(
     warnings: list[Diagnostic],
     blueprint_path: Path,
     inventory_path: Path | None,
+    roles: RoleFolders,
+    declared: Declared,
 ) -> Loaded:
     """Place and judge what stands in racks, connect and judge fabrics, and resolve the rest."""
     folder, source, catalog = blueprint_path.absolute().parent, draft.document.source, _catalog(draft)
@@ -156,6 +163,7 @@ def _loaded(
     )
     warnings += draft.place(_empty(blueprint, cluster))
     warnings += draft.place(_impossible_tests(blueprint, cluster))
+    warnings += draft.place(missing_variables(blueprint.roles, declared, cluster))
     judged = [breach for breach in placed.breaches if blueprint.site or breach.judged != "not-checked"]
     said = [(breach.judged, diagnostic(draft, breach)) for breach in (*judged, *connected.breaches, *laid.breaches)]
     return Loaded(
@@ -166,6 +174,7 @@ def _loaded(
         facility=placed,
         fabrics=connected.built,
         cables=laid.fabrics,
+        role_folders=roles.folders,
         switch_said=_said(inventory),
         remarks=tuple(remark(draft, breach) for breach in (*placed.breaches, *connected.breaches, *laid.breaches)),
         blueprint_path=blueprint_path,

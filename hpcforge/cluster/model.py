@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 from hpcforge.fabric.slurm import Topology
 
@@ -280,6 +280,7 @@ class Cluster:
     rollout: Rollout = Rollout()
     networks: tuple[Network, ...] = ()  # all of them, `network` first
     fabrics: tuple[FabricOf, ...] = ()
+    variables: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # of roles, by role and name
 
     @cached_property
     def by_name(self) -> dict[str, Node]:

@@ -75,6 +75,7 @@ def resolve(
         rollout=_rollout(blueprint.rollout, len(nodes)),
         networks=addressed.all,
         fabrics=tuple(_fabric(one, addressed) for one in fabrics),
+        variables=blueprint.roles.by_role(),
     )
 
 

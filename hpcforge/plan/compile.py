@@ -5,26 +5,26 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
-import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property, partial
-from graphlib import CycleError, TopologicalSorter
-from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 from jinja2 import TemplateError
+from pydantic import BaseModel
 
 from hpcforge.cluster.machines import variables
 from hpcforge.cluster.model import Cluster, Node, SiteRole
+from hpcforge.cluster.variables import role_context
 from hpcforge.kinds.files import File
 from hpcforge.kinds.resource import Resource
-from hpcforge.plan.desired import Check, Desired, Leaves, Need, Opaque, Reread, Tree, Unit, Wanted
-from hpcforge.plan.render import evaluate, render
+from hpcforge.plan.desired import Check, Desired, Leaves, Need, Opaque, Reread, Restart, Tree, Unit, Wanted
+from hpcforge.plan.render import Template, evaluate, render, speaks_of_node, spoken_of
 from hpcforge.plan.resources import TYPES, rendered
-from hpcforge.plan.role import Code, Role, RoleError
-from hpcforge.plan.role_spec import FileSpec, LeavesSpec, ResourceSpec, TreeSpec, UnitSpec
+from hpcforge.plan.role import Code, Role
+from hpcforge.plan.role_order import all_needs, in_order, role_error, the_scheduler
+from hpcforge.plan.role_spec import FileSpec, LeavesSpec, ResourceSpec, RestartSpec, TreeSpec, UnitSpec
 
 Context = dict[str, Any]
 S = TypeVar("S", bound=ResourceSpec)
@@ -56,72 +56,53 @@ def compile_desired(
     each of the cluster's `site_roles` by name. Raises `RoleError` where a role cannot be rendered for this cluster.
     """
     texts = _Texts()
-    ordered = _in_order(roles)
+    needs = all_needs(roles)
+    ordered = in_order(roles, needs)
     placed = {role.name: _Placed(_nodes_of(role, cluster)) for role in ordered}
-    compilers = [_Compiler(role, cluster, texts, secret_digests, placed) for role in ordered]
+    compilers = [_Compiler(role, needs[role.name], cluster, texts, secret_digests, placed) for role in ordered]
+    first = tuple(Need(role.name) for role in ordered if role.spec.before_site_roles)
     nodes: dict[str, tuple[Wanted, ...]] = {}
     for node in cluster.nodes:
         wanted = [compiler.wanted(node) for compiler in compilers if compiler.runs_on(node)]
-        nodes[node.name] = (*wanted, *_site_roles(cluster, node, site_code or {}))
+        needed = tuple(need for need in first if node.name in placed[need.role].known)
+        nodes[node.name] = (*wanted, *_site_roles(cluster, node, needed, site_code or {}))
     names = (*(role.name for role in ordered), *(_site_name(site_role) for site_role in cluster.site_roles))
-    return Desired(names, nodes, texts.by_digest)
-
-
-def _in_order(roles: Sequence[Role]) -> list[Role]:
-    by_name = {role.name: role for role in roles}
-    graph = {role.name: sorted(need.partition("@")[0] for need in role.spec.needs) for role in roles}
-    for name, needs in graph.items():
-        for need in needs:
-            if need not in by_name:
-                raise _error(by_name[name], f"needs {need!r}, but there is no such role")
-    try:
-        return [by_name[name] for name in TopologicalSorter(graph).static_order()]
-    except CycleError as error:
-        raise _error(by_name[error.args[1][0]], f"needs itself: {' -> '.join(error.args[1])}") from error
+    return Desired(names, nodes, texts.by_digest, the_scheduler(roles))
 
 
 def _nodes_of(role: Role, cluster: Cluster) -> tuple[str, ...]:
-    alike: _Alike[bool] = _Alike(_spoken_of([role.spec.on]))
+    alike: _Alike[bool] = _Alike(spoken_of([role.spec.on]))
+    context = role_context(cluster, role.name)
     with _explained(role, "on"):
         return tuple(
             node.name
             for node in cluster.nodes
-            if alike.get(node, lambda n: bool(evaluate(role.spec.on, {"cluster": cluster, "node": n})))
+            if alike.get(node, lambda n: bool(evaluate(role.spec.on, {**context, "node": n})))
         )
 
 
-_NODE = re.compile(r"\bnode\b(?:\.(\w+))?")
-# Attributes that many nodes have alike; the others are each node's own, or cannot be a key.
-_SHARED = {
-    *("group", "functions", "hardware", "rack", "fabrics", "gpus"),
-    *("sockets", "cores_per_socket", "threads_per_core", "cpus", "memory_mib"),
-}
-
-
-def _spoken_of(texts: Iterable[str]) -> tuple[str, ...] | None:
-    """The attributes of `node` that expressions and templates speak of, None where it may be more than shared ones."""
-    named = {found[1] for text in texts for found in _NODE.finditer(text)}
-    return tuple(sorted(named)) if named <= _SHARED else None
-
-
-def _texts_of(role: Role, spec: ResourceSpec) -> Iterator[str]:
+def _texts_of(role: Role, spec: ResourceSpec) -> Iterator[object]:
     """Everything that a resource is rendered from."""
-    yield from _strings(spec.model_dump(exclude={"scope"}))
-    if isinstance(spec, FileSpec) and spec.template is not None and spec.scope == "node":
-        yield role.texts[spec.template]
-    if isinstance(spec, UnitSpec) and spec.watches is None:  # it watches the role's files, wherever those lie
+    yield from _leaves_of(spec)
+    if isinstance(spec, FileSpec) and spec.source is not None:
+        yield role.texts[spec.source]
+    # it watches the role's files, wherever those lie
+    if isinstance(spec, UnitSpec | RestartSpec) and spec.watches is None:
         for file in role.spec.files:
             yield from _texts_of(role, file)
 
 
-def _strings(value: Any) -> Iterator[str]:
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, Mapping):
-        yield from _strings(tuple(value.values()))
-    elif isinstance(value, list | tuple):
+def _leaves_of(value: Any) -> Iterator[object]:
+    """The values of a spec that have no parts."""
+    if isinstance(value, BaseModel):
+        value = [getattr(value, name) for name in type(value).model_fields]
+    if isinstance(value, Mapping):
+        value = tuple(value.values())
+    if isinstance(value, list | tuple):
         for one in value:
-            yield from _strings(one)
+            yield from _leaves_of(one)
+    else:
+        yield value
 
 
 @dataclass(frozen=True)
@@ -145,12 +126,12 @@ def _site_name(site_role: SiteRole) -> str:
     return f"site_{site_role.name}"
 
 
-def _site_roles(cluster: Cluster, node: Node, code: Mapping[str, Code]) -> Iterator[Wanted]:
+def _site_roles(cluster: Cluster, node: Node, needs: tuple[Need, ...], code: Mapping[str, Code]) -> Iterator[Wanted]:
     for site_role in cluster.site_roles:
         if node.name in site_role.on:
             yield Wanted(
                 _site_name(site_role),
-                needs=(Need("base"),),
+                needs=needs,
                 opaque=_opaque(code[site_role.name], variables(cluster, node)),
                 trees=tuple(_tree(one, {}) for one in code[site_role.name].removes),
                 leaves=tuple(_leaves(one, {}) for one in code[site_role.name].leaves),
@@ -168,11 +149,7 @@ def _explained(role: Role, place: str) -> Iterator[None]:
     try:
         yield
     except _WRONG as error:
-        raise _error(role, f"{place}: {error}") from error
-
-
-def _error(role: Role, message: str) -> RoleError:
-    return RoleError(Path("roles") / role.name / "role.yaml", message)
+        raise role_error(role, f"{place}: {error}") from error
 
 
 @dataclass(frozen=True)
@@ -191,27 +168,28 @@ class _Compiler:
     """One role for every node of the cluster. What is the same on several of them is rendered, and stored, once."""
 
     role: Role
+    needs: tuple[str, ...]
     cluster: Cluster
     texts: _Texts
     secret_digests: Mapping[str, str | None]
     placed: Mapping[str, _Placed]
     alike: dict[int, _Alike[tuple[Any, ...]]] = field(default_factory=dict)  # by id of a spec
-    cluster_files: dict[str, str] = field(default_factory=dict)  # path -> digest, rendered once for the whole cluster
+    same: dict[int, str] = field(default_factory=dict)  # the digest of a text that is the same on all nodes, likewise
 
     def runs_on(self, node: Node) -> bool:
         return node.name in self.placed[self.role.name].known
 
     def wanted(self, node: Node) -> Wanted:
-        here = tuple(role for role in self.role.spec.needs if "@" not in role and node.name in self.placed[role].known)
+        here = tuple(role for role in self.needs if "@" not in role and node.name in self.placed[role].known)
         return self._all_alike.get(node, lambda n: self._wanted(n, here), here)
 
     @cached_property
     def _all_alike(self) -> _Alike[Wanted]:
         spec = self.role.spec
-        specs = (*spec.packages, *(one for kind in TYPES for one in spec.of(kind)), *spec.units, *spec.checks)
-        specs += (*spec.removes, *spec.leaves)
+        specs = (*spec.packages, *(one for kind in TYPES for one in spec.of(kind)), *spec.units, *spec.restarts)
+        specs += (*spec.checks, *spec.removes, *spec.leaves)
         texts = [text for one in specs for text in _texts_of(self.role, one)]
-        return _Alike(_spoken_of([*texts, *spec.inputs.values()]))
+        return _Alike(spoken_of([*texts, *spec.inputs.values()]))
 
     def _wanted(self, node: Node, here: Collection[str]) -> Wanted:
         spec = self.role.spec
@@ -231,6 +209,13 @@ class _Compiler:
                     paths if u.watches is None else tuple(render(w, c) for w in u.watches),
                     tuple(tuple(render(word, c) for word in command) for command in u.refresh),
                     tuple(Reread(render(one.path, c), one.lines) for one in u.rereads),
+                ),
+            ),
+            restarts=self._each(
+                node,
+                spec.restarts,
+                lambda r, c: Restart(
+                    render(r.name, c), paths if r.watches is None else tuple(render(w, c) for w in r.watches)
                 ),
             ),
             checks=self._each(
@@ -255,15 +240,21 @@ class _Compiler:
         )
 
     @cached_property
+    def _context(self) -> Context:
+        return role_context(self.cluster, self.role.name)
+
+    @cached_property
     def _sets_clock(self) -> bool:
         with _explained(self.role, "sets_clock"):
-            return bool(evaluate(self.role.spec.sets_clock, {"cluster": self.cluster}))
+            return bool(evaluate(self.role.spec.sets_clock, self._context))
 
     def _needs(self, here: Collection[str]) -> Iterator[Need]:
-        for text in self.role.spec.needs:
+        for text in self.needs:
             role, at, scope = text.partition("@")
             if at and scope != "cluster":
-                raise _error(self.role, f"needs {text!r}: after @ comes 'cluster' (every node where that role runs)")
+                raise role_error(
+                    self.role, f"needs {text!r}: after @ comes 'cluster' (every node where that role runs)"
+                )
             if at and self.placed[role].nodes:
                 yield Need(role, self.placed[role].nodes)
             elif role in here and not at:
@@ -274,16 +265,16 @@ class _Compiler:
         for spec in specs:
             alike = self.alike.get(id(spec))
             if alike is None:
-                alike = self.alike[id(spec)] = _Alike(_spoken_of(_texts_of(self.role, spec)))
+                alike = self.alike[id(spec)] = _Alike(spoken_of(_texts_of(self.role, spec)))
             try:
                 made += alike.get(node, partial(self._made, spec, make))
             except _WRONG as error:
                 place = getattr(spec, "path", getattr(spec, "name", ""))
-                raise _error(self.role, f"{place}: {error}") from error
+                raise role_error(self.role, f"{place}: {error}") from error
         return tuple(made)
 
     def _made(self, spec: S, make: Callable[[S, Context], T], node: Node) -> tuple[T, ...]:
-        context: Context = {"cluster": self.cluster, "node": node}
+        context: Context = {**self._context, "node": node}
         scopes = [context]
         if spec.for_each is not None:
             scopes = [{**context, "item": item} for item in evaluate(spec.for_each, context)]
@@ -297,28 +288,25 @@ class _Compiler:
     def _file(self, spec: Any, context: Context) -> File:
         path = render(spec.path, context)
         secret = None if spec.secret is None else render(spec.secret, context)
-        if secret is not None:
-            digest = self.secret_digests.get(secret)
-        elif spec.scope == "cluster" and path in self.cluster_files:
-            digest = self.cluster_files[path]
-        else:
-            if spec.scope == "cluster":  # such a file must not know which node it is on
-                context = {key: value for key, value in context.items() if key != "node"}
-            if spec.source is not None:
-                text = self.role.texts[spec.source]
-            else:
-                text = render(spec.content if spec.template is None else self.role.texts[spec.template], context)
-            digest = self.texts.add(text)
-            if spec.scope == "cluster":
-                self.cluster_files[path] = digest
+        digest = self._text(spec, context) if secret is None else self.secret_digests.get(secret)
         owner, group = render(spec.owner, context), render(spec.group, context)
         return File(path, spec.mode, owner, group, digest, secret, spec.early, spec.verify)
+
+    def _text(self, spec: FileSpec, context: Context) -> str:
+        """The digest of what is in a file. What is the same on all nodes is rendered once."""
+        text = spec.content if spec.source is None else self.role.texts[spec.source]
+        assert text is not None
+        known = None if speaks_of_node(text) or spec.for_each is not None else self.same.get(id(spec))
+        if known is None:
+            known = self.texts.add(render(text, context) if isinstance(text, Template) else text)
+            self.same[id(spec)] = known
+        return known
 
     def _opaque(self, node: Node) -> Opaque | None:
         if self.role.code is None:
             return None
         with _explained(self.role, "inputs"):
-            context: Context = {"cluster": self.cluster, "node": node}
+            context: Context = {**self._context, "node": node}
             inputs = {name: _plain(evaluate(text, context)) for name, text in self.role.spec.inputs.items()}
             return _opaque(self.role.code, inputs)
 

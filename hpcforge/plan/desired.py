@@ -56,6 +56,14 @@ class Unit:
 
 
 @dataclass(frozen=True, slots=True)
+class Restart:
+    """A unit of another role's, restarted when one of `watches` (paths of this role) changes."""
+
+    unit: str
+    watches: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Check:
     """A command with an expected outcome. Run after the role's work until it passes, for `wait_s` at most.
 
@@ -96,6 +104,7 @@ class Wanted:
     replaces: tuple[str, ...] = ()  # packages that go for these, where they are there
     resources: tuple[Resource, ...] = ()  # in the order of the table of kinds
     units: tuple[Unit, ...] = ()
+    restarts: tuple[Restart, ...] = ()  # units of other roles that it disturbs
     checks: tuple[Check, ...] = ()
     opaque: Opaque | None = None
     trees: tuple[Tree, ...] = ()  # what the opaque work makes, and nobody else
@@ -133,6 +142,7 @@ class Desired:
     roles: tuple[str, ...]  # all, in an order that agrees with every need
     nodes: Mapping[str, tuple[Wanted, ...]]
     texts: Mapping[str, str]
+    scheduler: str | None = None  # the role that brings Slurm's controller
 
     @cached_property
     def digest(self) -> str:

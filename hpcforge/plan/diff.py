@@ -118,7 +118,7 @@ def diff(
         too_large=too_large(waiting, {one.name: len(one.nodes) for one in cluster.slurm.partitions}, len(going)),
         rollout=cluster.rollout,
         basis={name: seen.basis for name, seen in reachable.items()},
-        scheduler="slurm_controller" in desired.roles,
+        scheduler=desired.scheduler,
         clocks=clocks,
         felt=tuple(node.name for node in cluster.nodes if node.name in jobs_feel),
         obstacles=obstacles,
@@ -201,15 +201,17 @@ def _in_service(
     )
 
 
-def _node_changes(roles: Iterable[Wanted], seen: Observed, bare: _Bare) -> Iterator[tuple[Wanted, Change]]:
-    """The roles that have something to change. A unit may watch the files of another role on its node."""
+def _node_changes(roles: Sequence[Wanted], seen: Observed, bare: _Bare) -> Iterator[tuple[Wanted, Change]]:
+    """The roles that have something to change. Roles restart units of others on their node."""
     scope = bare.scope
     wanted_roles = [wanted for wanted in roles if scope.only is None or wanted.role in scope.only]
     if not seen.python and seen.receipt is None:
         yield from ((wanted, change.on(seen.node)) for wanted in wanted_roles if (change := bare.change(wanted)))
         return
     differs = {w.role: seen.differs.get(w.role, {}) if seen.python else nothing_there(w) for w in wanted_roles}
-    changed = _Changed({name for one in differs.values() for _, name in _differing(one)}, bare.texts)
+    changed = _Changed(
+        {name for one in differs.values() for _, name in _differing(one)}, bare.texts, _disturbers(roles)
+    )
     for wanted in wanted_roles:
         change = _judged_change(wanted, differs[wanted.role], changed, seen, scope)
         if change:
@@ -222,6 +224,7 @@ class _Changed:
 
     names: Set[str]
     texts: Mapping[str, str]
+    disturbers: Mapping[str, Sequence[str]] = field(default_factory=dict)  # unit -> paths of other roles
 
     def only_in(self, lines: str, change: ResourceChange) -> bool:
         """True where it is known that a file changes in nothing but lines which match an expression."""
@@ -231,6 +234,14 @@ class _Changed:
             return False
         others = ([line for line in text.splitlines() if not re.fullmatch(lines, line)] for text in (old, new))
         return next(others) == next(others)
+
+
+def _disturbers(roles: Iterable[Wanted]) -> dict[str, list[str]]:
+    """The paths of roles that say so for which a unit of another role's is restarted, by that unit."""
+    found: dict[str, list[str]] = {}
+    for restart in (one for wanted in roles for one in wanted.restarts):
+        found.setdefault(restart.unit, []).extend(restart.watches)
+    return found
 
 
 _NOTHING_CHANGED = _Changed(frozenset(), {})
@@ -378,13 +389,15 @@ def _unit(
     if found is not None and not found["enabled"]:
         actions.append("enable")
         reasons.append("not enabled")
-    touched = [path for path in unit.watches if path in changed.names]
+    disturbing = [path for path in changed.disturbers.get(unit.name, ()) if path in changed.names]
+    touched = [*(path for path in unit.watches if path in changed.names), *disturbing]
     if found is not None and found["active"] != "active":
         actions.append("restart" if found["active"] == "activating" else "start")
         reasons.append(str(found["active"]))
     elif touched:
         more = found is not None and found["restart_pending"]  # of an earlier run, and not known what
         rereads = not unit.rereads or (not more and set(touched) <= _reread(unit, own, changed))
+        rereads = rereads and not disturbing
         actions.append("refresh" if unit.refresh and rereads else "restart")
         reasons.append(f"{', '.join(touched)} changed")
     elif found is not None and found["restart_pending"]:

@@ -58,6 +58,6 @@ class Order:
 
     def has_to_be_empty(self, node: str) -> bool:
         """Whether jobs would be disturbed: nothing more may start there, and what runs has to end first."""
-        has_jobs = self.plan.scheduler and node in self._workers
+        has_jobs = self.plan.scheduler is not None and node in self._workers
         at_stake = node in self.plan.in_service or node in self.plan.jobs
         return has_jobs and at_stake and self.plan.disruption(node) in ("drain", "reboot")

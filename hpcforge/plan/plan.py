@@ -208,7 +208,7 @@ class Plan:
     basis: Mapping[str, str] = field(default_factory=dict)  # node -> digest of what it answered
     desired: str = ""  # digest of what is wanted of all nodes
     offline: bool = False  # made without looking: as if nodes had nothing
-    scheduler: bool = True  # one of the roles brings Slurm: workers have jobs
+    scheduler: str | None = None  # the role that brings Slurm, without which workers have no jobs
     via: str | None = None  # the node that all others are reached through
     clocks: tuple[ClockOff, ...] = ()  # nodes whose clocks are off
     felt: tuple[str, ...] = ()  # nodes with a change that jobs can feel

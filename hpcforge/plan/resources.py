@@ -13,6 +13,7 @@ from pydantic import PlainSerializer, PlainValidator, TypeAdapter, ValidationErr
 
 from hpcforge.kinds import KINDS
 from hpcforge.kinds.resource import Resource
+from hpcforge.plan.render import Template
 
 # By kind, in the order of the table.
 TYPES: dict[str, type[Resource]] = {name: import_module(f"hpcforge.kinds.{name}").RESOURCE for name in KINDS}
@@ -47,7 +48,7 @@ AnyResource = Annotated[
 
 
 def as_templates(of: type[Resource]) -> dict[str, Any]:
-    """The fields of a kind as role.yaml may give them: every scalar as the text that it is rendered from."""
+    """The fields of a kind as role.yaml may give them: every scalar as the template that it is rendered from."""
     hints = get_type_hints(of)
     defaults = {one.name: ... if one.default is MISSING else _as_text(one.default) for one in fields(of)}
     return {name: (_template_of(hints[name]), default) for name, default in defaults.items()}
@@ -88,4 +89,4 @@ def _template_of(hint: Any) -> Any:
     if origin in (Union, UnionType):
         return Union[tuple(one if one is type(None) else _template_of(one) for one in arguments)]  # noqa: UP007
     assert hint in (str, int, float, bool) or origin is Literal, hint
-    return str
+    return Template

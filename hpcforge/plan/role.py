@@ -1,4 +1,4 @@
-"""A role as it is read from its folder: `role.yaml`, templates, and the code of its opaque part."""
+"""A role as it is read from its folder: `role.yaml`, the texts of its files, and the code of its opaque part."""
 
 from __future__ import annotations
 
@@ -9,13 +9,15 @@ from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 import yaml
+from jinja2 import TemplateSyntaxError
 from pydantic import ValidationError
 
 from hpcforge.errors import ExpectedError
-from hpcforge.plan.role_spec import ROLE_SPEC, GoingSpec, LeavesSpec, RoleSpec, TreeSpec
+from hpcforge.plan.render import Template, speaks_of_node
+from hpcforge.plan.role_spec import ROLE_SPEC, FileSpec, GoingSpec, LeavesSpec, RoleSpec, TreeSpec
 
 G = TypeVar("G", bound=GoingSpec)
-_SHORT = {"packages": "name", "removes": "path"}  # of these, a text alone stands for a mapping with that key
+_RENDERED = ".j2"  # a file whose name ends so is a template
 
 
 class RoleError(ExpectedError):
@@ -45,32 +47,72 @@ class Code:
 class Role:
     """One folder of how-to, wholly read."""
 
-    name: str
-    spec: RoleSpec
-    texts: Mapping[str, str]  # template and source files by the name role.yaml uses
+    folder: Path
+    spec: RoleSpec  # of each file without `content` and `secret` the `source` is filled in
+    texts: Mapping[str, str]  # by `source` of a file; a `Template` where it is rendered
     code: Code | None
 
+    @property
+    def name(self) -> str:
+        """The name of its folder."""
+        return self.folder.name
 
-def load_roles(folder: Path) -> tuple[Role, ...]:
-    """Read every role under `folder`, by name. Raises `RoleError` where one is wrong."""
-    return tuple(load_role(path.parent) for path in sorted(folder.glob("*/role.yaml")))
+
+def load_roles(*folders: Path) -> tuple[Role, ...]:
+    """Read every role in these folders, by name in each. Raises `RoleError` where one is wrong."""
+    return tuple(load_role(path.parent) for folder in folders for path in sorted(folder.glob("*/role.yaml")))
 
 
 def load_role(folder: Path) -> Role:
     """Read one role's folder. Raises `RoleError`."""
     path = folder / "role.yaml"
     spec = _read_spec(path, ROLE_SPEC)
-    texts = {}
-    for file in spec.files:
-        if sum(part is not None for part in (file.template, file.content, file.source, file.secret)) != 1:
-            raise RoleError(path, f"{file.path}: give exactly one of template, content, source and secret")
-        if file.template is not None:
-            texts[file.template] = _read(path, folder / "templates" / file.template)
-        elif file.source is not None:
-            own = folder / file.source
-            # smoke_tests/ lies beside roles/: the programs run alone from there, and are installed by a role
-            texts[file.source] = _read(path, own if own.exists() else folder.parent.parent / file.source)
-    return Role(folder.name, spec, texts, _load_code(folder))
+    files = tuple(_with_source(path, file) for file in spec.files)
+    texts = {file.source: _text(path, file.source) for file in files if file.source is not None}
+    for file in files:
+        _check_scope(path, file, file.content if file.source is None else texts[file.source])
+    return Role(folder, spec.model_copy(update={"files": files}), texts, _load_code(folder))
+
+
+def _with_source(role_yaml: Path, file: FileSpec) -> FileSpec:
+    """Where the text of a file lies: at the path that it will have, if nothing else is said."""
+    if file.content is not None or file.secret is not None or file.source is not None:
+        return file
+    if "{" in file.path or not file.path.startswith("/"):
+        raise RoleError(role_yaml, f"{file.path}: say by `source` where its text lies, since its path is not fixed")
+    names = [name for name in (f"files{file.path}{_RENDERED}", f"files{file.path}") if _at(role_yaml, name).is_file()]
+    if len(names) != 1:
+        lies = "lies in both" if names else "lies in neither of"
+        raise RoleError(role_yaml, f"{file.path}: its text {lies} files{file.path} and files{file.path}{_RENDERED}")
+    return file.model_copy(update={"source": names[0]})
+
+
+def _text(role_yaml: Path, source: str) -> str:
+    file = _at(role_yaml, source)
+    try:
+        text = file.read_text("utf-8")
+    except OSError as error:
+        raise RoleError(role_yaml, f"cannot read {file}: {error.strerror}") from error
+    if not source.endswith(_RENDERED):
+        return text
+    try:
+        template = Template(text)
+        template.tree()
+    except TemplateSyntaxError as error:
+        raise RoleError(file, f"line {error.lineno}: {error.message}") from error
+    return template
+
+
+def _at(role_yaml: Path, source: str) -> Path:
+    own = role_yaml.parent / source
+    # smoke_tests/ lies beside roles/: the programs run alone from there, and are installed by a role
+    return own if own.exists() else role_yaml.parents[2] / source
+
+
+def _check_scope(role_yaml: Path, file: FileSpec, text: str | None) -> None:
+    if file.scope == "cluster" and (speaks_of_node(text) or (text is not None and speaks_of_node(file.for_each))):
+        message = f"{file.path}: it is one for the whole cluster, and speaks of `node`"
+        raise RoleError(role_yaml, f"{message}; if each node has its own, say `scope: node`")
 
 
 def site_role_code(folder: Path) -> Code:
@@ -78,7 +120,7 @@ def site_role_code(folder: Path) -> Code:
     if not (folder / "tasks" / "main.yml").is_file():
         raise RoleError(folder, "not an Ansible role: it has no tasks/main.yml")
     path = folder / "role.yaml"
-    going = _read_spec(path, GoingSpec) if path.is_file() else GoingSpec()
+    going = _read_spec(path, GoingSpec) if path.is_file() else GoingSpec.model_validate({})
     return Code("ansible", folder, _digest_folder(folder), going.removes, going.leaves)
 
 
@@ -93,22 +135,12 @@ def _read_spec(path: Path, kind: type[G]) -> G:
     try:
         # every scalar stays text until pydantic types it: else YAML reads the key `on` as true
         data: Any = yaml.load(path.read_text("utf-8"), Loader=yaml.CBaseLoader)  # noqa: S506 - makes text only
-        for key, name in _SHORT.items():
-            if isinstance(data, dict) and isinstance(data.get(key), list):
-                data[key] = [{name: one} if isinstance(one, str) else one for one in data[key]]
         return kind.model_validate(data)
     except yaml.YAMLError as error:
         raise RoleError(path, str(error)) from error
     except ValidationError as error:
         wrong = (f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in error.errors())
         raise RoleError(path, "; ".join(wrong)) from error
-
-
-def _read(role_yaml: Path, file: Path) -> str:
-    try:
-        return file.read_text("utf-8")
-    except OSError as error:
-        raise RoleError(role_yaml, f"cannot read {file}: {error.strerror}") from error
 
 
 def _digest_folder(folder: Path) -> str:

@@ -7,13 +7,17 @@ from collections.abc import Mapping
 from types import GenericAlias
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, create_model, field_validator, model_validator
+from pydantic import BaseModel, ConfigDict, Field, create_model, field_validator, model_validator
 
 from hpcforge.blueprint.services import Offer
+from hpcforge.blueprint.values import Short
+from hpcforge.blueprint.variables import Variable, VariableName
+from hpcforge.kinds import KINDS
 from hpcforge.plan.desired import Disruption, OnRemove, Shape
+from hpcforge.plan.render import Expression, Template
 from hpcforge.plan.resources import TYPES, as_templates
 
-Expression = str  # a Jinja expression over `cluster`, `node` and, under `for_each`, `item`
+_TRUE, _FALSE = Expression("true"), Expression("false")
 
 
 class _Spec(BaseModel):
@@ -23,37 +27,56 @@ class _Spec(BaseModel):
 class ResourceSpec(_Spec):
     """What every resource may say: whether, and for each of what."""
 
-    when: Expression = "true"
-    for_each: Expression | None = None
+    when: Expression = Field(_TRUE, description="It is there where this is true.")
+    for_each: Expression | None = Field(
+        None, description="A list: one for each entry of it, which `when` and the other fields know as `item`."
+    )
 
 
 class PackageSpec(ResourceSpec):
     """A package of the distribution."""
 
-    name: str
+    name: Template = Field(description="Its name.")
 
 
 class FileSpec(ResourceSpec):
-    """A file: exactly one of `template`, `content`, `source` and `secret` says what is in it."""
+    """A file; what is in it lies in the role's folder, at the path that it will have, unless this says otherwise.
 
-    path: str
-    template: str | None = None
-    content: str | None = None
-    source: str | None = None
-    secret: str | None = None
-    mode: str = "0644"
-    owner: str = "root"
-    group: str = "root"
-    scope: Literal["cluster", "node"] = "node"
-    early: bool = False
-    verify: tuple[str, ...] = ()  # "{file}" stands for the new content
+    `files/etc/motd` is handed on as it is, `files/etc/motd.j2` is rendered. At most one of `content`, `source` and
+    `secret`.
+    """
+
+    path: Template = Field(description="Where it will be on the node.")
+    source: str | None = Field(
+        None,
+        description="What is in it lies here, a path from the role's folder; rendered, if it ends in `.j2`. For a path "
+        "that varies, and for what two roles share.",
+    )
+    content: Template | None = Field(None, description="What is in it.")
+    secret: Template | None = Field(None, description="The name of the secret that is in it.")
+    mode: str = Field("0644", description="Access rights, octal.")
+    owner: Template = Field(Template("root"), description="The user that owns it.")
+    group: Template = Field(Template("root"), description="The group that owns it.")
+    scope: Literal["cluster", "node"] = Field(
+        "cluster", description="`cluster`: its text is the same on all nodes, and may not speak of `node`."
+    )
+    early: bool = Field(False, description="It must be there before packages are installed.")
+    verify: tuple[str, ...] = Field(
+        (), description="A command that must succeed before the file gets its name; `{file}` stands for the new one."
+    )
+
+    @model_validator(mode="after")
+    def _one_origin(self) -> Self:
+        if sum(one is not None for one in (self.content, self.source, self.secret)) > 1:
+            raise ValueError(f"{self.path}: give at most one of content, source and secret")
+        return self
 
 
 class RereadSpec(_Spec):
     """A file that a refresh is enough for; with `lines` where it changes in lines that match that expression alone."""
 
-    path: str
-    lines: str | None = None
+    path: Template = Field(description="A path that the unit watches.")
+    lines: str | None = Field(None, description="A regular expression that every changed line must match as a whole.")
 
     @field_validator("lines")
     @classmethod
@@ -66,70 +89,112 @@ class RereadSpec(_Spec):
         return lines
 
 
-def _as_path(given: object) -> object:
-    return {"path": given} if isinstance(given, str) else given
-
-
 class UnitSpec(ResourceSpec):
     """A systemd unit that shall be enabled and active."""
 
-    name: str
-    watches: tuple[str, ...] | None = None  # None: every file of the role
-    refresh: tuple[tuple[str, ...], ...] = ()  # in place of a restart
-    rereads: tuple[
-        Annotated[RereadSpec, BeforeValidator(_as_path)], ...
-    ] = ()  # the files that a refresh is enough for; none: all that it watches
+    name: Template = Field(description="Its name, as in `chrony.service`.")
+    watches: tuple[Template, ...] | None = Field(
+        None, description="Paths of files: where one changes, the unit is restarted. Default: every file of the role."
+    )
+    refresh: tuple[tuple[Template, ...], ...] = Field((), description="Commands that take the place of a restart.")
+    rereads: tuple[Annotated[RereadSpec, Short("path")], ...] = Field(
+        (), description="The files that `refresh` is enough for. Default: all that it watches."
+    )
+
+
+class RestartSpec(ResourceSpec):
+    """A unit of another role's that this one disturbs: it is restarted when one of `watches` changes."""
+
+    name: Template = Field(description="Its name.")
+    watches: tuple[Template, ...] | None = Field(
+        None, description="Paths of files of this role. Default: every file of the role."
+    )
 
 
 class TreeSpec(ResourceSpec):
     """A path that the role's own code makes, and nobody else."""
 
-    path: str
+    path: Template = Field(description="Goes with the role, with all that is in it.")
 
 
 class LeavesSpec(ResourceSpec):
     """A path that stays when the role goes, and why."""
 
-    path: str
-    why: str
+    path: Template = Field(description="What stays.")
+    why: str = Field(description="The reason, for the person who takes the role away.")
 
 
 class CheckSpec(ResourceSpec):
     """A command with an expected outcome."""
 
-    name: str
-    command: tuple[str, ...] = Field(min_length=1)
-    stdout: str | None = None
-    wait_s: float = 0
+    name: str = Field(description="What is so where it passes.")
+    command: tuple[Template, ...] = Field(min_length=1, description="Program and arguments; no shell reads them.")
+    stdout: Template | None = Field(
+        None, description="A regular expression that must be found in what it prints. Default: exit status 0 is enough."
+    )
+    wait_s: float = Field(0, description="How long it is tried again after a change, seconds.")
 
 
 class GoingSpec(_Spec):
     """What becomes of what a role's own code makes when the role goes: all that a site's Ansible role may say."""
 
-    description: str = ""
-    removes: tuple[TreeSpec, ...] = ()  # paths that it makes, and nobody else: they go, with all that is in them
-    leaves: tuple[LeavesSpec, ...] = ()  # what stays, and why
+    description: str = Field("", description="What the role is for.")
+    removes: tuple[Annotated[TreeSpec, Short("path")], ...] = Field(
+        (), description="Paths that its own code makes, and nobody else: they go, with all that is in them."
+    )
+    leaves: tuple[LeavesSpec, ...] = Field((), description="What stays when the role goes.")
 
 
 class RoleSpec(GoingSpec):
     """What `role.yaml` may say, but for the kinds of resources: those come from their table."""
 
-    description: str
-    on: Expression
-    needs: tuple[str, ...] = ()
-    packages: tuple[PackageSpec, ...] = ()
-    replaces: tuple[str, ...] = ()  # packages that the distribution removes for these, where they are there
-    files: tuple[FileSpec, ...] = ()
-    units: tuple[UnitSpec, ...] = ()
-    services: Mapping[str, Offer] = {}  # what blueprints may then say under `services`
-    checks: tuple[CheckSpec, ...] = ()
-    inputs: Mapping[str, Expression] = {}
-    on_remove: OnRemove = "stop"
-    guard: bool = False
-    shape: Shape = "free"
-    jobs_feel: bool = True  # False: no job's outcome depends on it, so a change of it calls for no smoke test
-    sets_clock: Expression = "false"  # over `cluster`: whether it makes the node's clock right
-    disrupts: Mapping[str, Disruption] = {}  # by "packages", a kind, "units", "opaque"
+    description: str = Field(description="What the role is for.")
+    on: Expression = Field(description="It runs on the nodes where this is true.")
+    needs: tuple[str, ...] = Field(
+        (),
+        description="Roles that come before it: `base`, on the same node where it runs there; `base@cluster`, on every "
+        "node where it runs.",
+    )
+    packages: tuple[Annotated[PackageSpec, Short("name")], ...] = Field(
+        (), description="Packages of the distribution, of all roles installed at once."
+    )
+    replaces: tuple[str, ...] = Field(
+        (), description="Packages that the distribution removes for these, where they are there."
+    )
+    files: tuple[Annotated[FileSpec, Short("path")], ...] = Field((), description="Regular files.")
+    units: tuple[Annotated[UnitSpec, Short("name")], ...] = Field(
+        (), description="Systemd units, enabled and active; restarted where a file changes that they watch."
+    )
+    restarts: tuple[Annotated[RestartSpec, Short("name")], ...] = Field(
+        (), description="Units of other roles; those come after this one on the nodes where it is."
+    )
+    services: Mapping[str, Offer] = Field({}, description="What blueprints may then say under `services`.")
+    vars: Mapping[VariableName, Variable] = Field({}, description="What blueprints may then choose under `roles`.")
+    checks: tuple[CheckSpec, ...] = Field((), description="Commands with an expected outcome, looked at in every plan.")
+    inputs: Mapping[str, Expression] = Field(
+        {}, description="What `deploy.py` or `tasks/main.yml` is told: an expression by name."
+    )
+    on_remove: OnRemove = Field(
+        "stop",
+        description="When the role goes: `stop` its units and take away what it wrote; `purge` the packages that it "
+        "brought, too; or `keep` all.",
+    )
+    before_site_roles: bool = Field(False, description="A site's own Ansible roles wait for it.")
+    scheduler: bool = Field(
+        False, description="It brings Slurm's controller: without one nothing is admitted or verified."
+    )
+    guard: bool = Field(
+        False, description="It could lock hpcforge out: the node takes it back unless a new connection confirms it."
+    )
+    shape: Shape = Field("free", description="`together`: no node goes on before all have its files.")
+    jobs_feel: bool = Field(
+        True, description="False: no job's outcome depends on it, so a change of it calls for no smoke test."
+    )
+    sets_clock: Expression = Field(_FALSE, description="Over `cluster`: whether it makes the node's clock right.")
+    disrupts: Mapping[str, Disruption] = Field(
+        {}, description="What changing it does to jobs, where it is not what is usual: by `packages`, a kind of "
+        "resource, `units`, `opaque`."
+    )  # fmt: skip
 
     def of(self, kind: str) -> tuple[ResourceSpec, ...]:
         """What it says of one kind of resource."""
@@ -150,12 +215,13 @@ class RoleSpec(GoingSpec):
         return self
 
 
-def _spec_of(kind: str) -> type[ResourceSpec]:
-    """What `role.yaml` may say of one kind of resource."""
-    if kind == "files":
-        return FileSpec
+def _spec_of(kind: str) -> Any:
+    """What `role.yaml` may say of one kind of resource; a text alone stands for the field that names one."""
     of = TYPES[kind]
-    return create_model(f"{of.__name__}Spec", __base__=ResourceSpec, __doc__=of.__doc__, **as_templates(of))
+    made: Any = FileSpec
+    if kind != "files":
+        made = create_model(f"{of.__name__}Spec", __base__=ResourceSpec, __doc__=of.__doc__, **as_templates(of))
+    return Annotated[made, Short(KINDS[kind].key)]
 
 
 _PARTS = ("packages", *TYPES, "units", "opaque")

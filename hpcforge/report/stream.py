@@ -19,7 +19,7 @@ import dataclasses
 import json
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from types import TracebackType
 from typing import Any, Self
 
@@ -85,6 +85,10 @@ class Stream:
                 yield
             finally:
                 self._write("phase", name=name, state="ended", wall_s=round(time.monotonic() - began, 3))
+
+    def waits(self, name: str) -> AbstractContextManager[None]:
+        """Time a wait for others; for people only."""
+        return self.human.phase(name)
 
     def result(self, done: Applied, code: int) -> None:
         """What it came to."""

@@ -61,7 +61,7 @@ def apply_plan(
     with listener.phase("configure"):
         result = walk(plan, secrets, engine, listener.event, stop, run)
     controller = cluster.slurm.controller
-    configured = result.outcomes.get(controller, {}).get("slurm_controller")
+    configured = result.outcomes.get(controller, {}).get(plan.scheduler) if plan.scheduler else None
     why_not = None
     if result.interrupted:
         why_not = "interrupted before verification"
@@ -70,7 +70,7 @@ def apply_plan(
     elif controller in result.lost:
         why_not = f"not verified: {controller} is unreachable"
     elif configured is not None and configured.status != "done":
-        why_not = f"not verified: slurm_controller on {controller} is not done"
+        why_not = f"not verified: {plan.scheduler} on {controller} is not done"
     if why_not is not None:
         return Applied(result, tests=Verified(recorded=recorded, note=why_not))
     facts = {name: seen.facts for name, seen in observed.items() if seen.facts} | result.facts

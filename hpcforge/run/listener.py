@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from contextlib import AbstractContextManager
 from typing import Protocol
 
 from hpcforge.engines.tasks import Event
+from hpcforge.plan.plan import Plan
 
 
 class Listener(Protocol):
@@ -26,3 +27,16 @@ class Listener(Protocol):
 
     def phase(self, name: str) -> AbstractContextManager[None]:
         """Time what happens inside, under a name."""
+
+
+class Operator(Listener, Protocol):
+    """Who is shown what will be done as well."""
+
+    def plan(self, plan: Plan, moved: Mapping[str, str]) -> None:
+        """What will be done, and the nodes that are left out since they have changed, with why."""
+
+    def warn_moved(self, moved: Mapping[str, str]) -> None:
+        """More such nodes."""
+
+    def waits(self, name: str) -> AbstractContextManager[None]:
+        """Time a wait for others, under a name; for people only."""

@@ -61,7 +61,7 @@ def survey(
     controller = cluster.slurm.controller
     asked = nodes if controller in nodes else (*nodes, controller)
     if controller not in nodes:
-        desired = Desired(desired.roles, {**desired.nodes, controller: ()}, desired.texts)
+        desired = replace(desired, nodes={**desired.nodes, controller: ()})
     seen = observe(engine, cluster, desired, asked)
     tests = leftover.told(seen[controller].answers)
     answers = leftover.without_left(seen[controller].answers, tuple(filter(leftover.dead, tests)))

@@ -1,4 +1,8 @@
-"""Host keys of machines that nobody has recorded yet: asked for once, over the way that they will be reached."""
+"""Which machines are trusted: host keys that nobody has recorded yet, and nodes that only the head's roster knows.
+
+A key is believed because a machine shows it only once, and where the operator says so; one that is recorded is never
+replaced here.
+"""
 
 from __future__ import annotations
 
@@ -6,9 +10,20 @@ import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
+from hpcforge.atomic import rewrite
+from hpcforge.blueprint.edit import SetValue, edited, with_values
+from hpcforge.blueprint.hostlist import fold
+from hpcforge.cluster import load
+from hpcforge.cluster.model import Access
 from hpcforge.engines import Engines
+from hpcforge.engines.private import private_folder
 from hpcforge.engines.tasks import HostKey, Target
+from hpcforge.errors import UsageError
+from hpcforge.plan.roster import Enrolled
+from hpcforge.run.history import Copy, read_log
+from hpcforge.run.site import Site, jump_host, open_engines, target
 
 
 @dataclass(frozen=True)
@@ -46,3 +61,71 @@ def _ask(targets: Sequence[Target], via: Target | None, work_dir: Path) -> Shown
             elif event is not None:
                 shown.refused[event.node] = event.data["error"]
     return shown
+
+
+def new_keys(site: Site) -> Shown:
+    """What the nodes without a recorded host key show now, and the jump host, where its own is not recorded."""
+    unknown = [node for node in site.cluster.nodes if not node.host_keys]
+    via = jump_host(site)
+    if not unknown and (via is None or via.host_keys):
+        return Shown({}, {})
+    with private_folder() as work:
+        return ask_for_keys([target(site, node.name, node) for node in unknown], via, work)
+
+
+def record(site: Site, shown: Shown) -> Site:
+    """Put the keys into the inventory, or into a new one that the blueprint is made to name; the site with them.
+
+    Raises:
+        InvalidInput: with them the files would be wrong; nothing is written then.
+        UsageError: there is a file where the new inventory would be.
+    """
+    loaded = site.loaded
+    path = loaded.inventory_path
+    if path is None:
+        path = loaded.blueprint_path.with_name(f"{loaded.blueprint_path.stem}.inventory.yaml")
+        if path.exists():
+            raise UsageError(
+                f"{path} is there, but {loaded.blueprint_path} does not name it, so that keys cannot be recorded",
+                f"add `inventory: {path.name}` to the blueprint, or name an inventory with --inventory",
+            )
+        old = "# What there is: the machines behind the blueprint's names.\nschema: 1\n"
+    else:
+        old = path.read_bytes().decode("utf-8")
+    keys: dict[tuple[str, str], Any] = {(name, "host_keys"): [key] for name, key in shown.keys.items()}
+    new = {path: with_values(old, "nodes", keys) if keys else old}
+    access = site.cluster.access
+    if shown.jump_host is not None and access.via is not None and not access.via.is_node:
+        new[path] = edited(new[path], [SetValue(("access", "via"), _jump(access, shown.jump_host))])
+    if loaded.inventory_path is None:
+        blueprint = loaded.blueprint_path.read_bytes().decode("utf-8")
+        new[loaded.blueprint_path] = edited(blueprint, [SetValue(("inventory",), path.name)])
+    load(loaded.blueprint_path, path, instead=new)  # raises what would be wrong; nothing is written then
+    for file, text in new.items():  # the blueprint last: it never names what is not there
+        rewrite(file, text)
+    reread = load(loaded.blueprint_path, path)
+    return dataclasses.replace(site, loaded=reread, cluster=reread.cluster)
+
+
+def _jump(access: Access, key: str) -> dict[str, Any]:
+    assert access.via is not None
+    other = {"user": access.via.user} if access.via.user != access.user else {}
+    return {"host": access.via.address, **other, "host_keys": [key]}
+
+
+def enrolled(site: Site, node: str) -> Enrolled:
+    """A node as the head's roster has it. Raises UsageError where the roster has no such node or cannot be read."""
+    head = site.cluster.slurm.controller
+    with open_engines(site) as engines:
+        _, roster, away = read_log(engines, head, site.cluster.name, 0)
+    if away is not None or roster.problem:
+        raise UsageError(f"the roster on {head} cannot be read: {away or roster.problem}", "see `hpcforge status`")
+    one = roster.nodes.get(node)
+    if one is None:
+        raise UsageError(f"the roster on {head} has no {node}", f"it has {fold(tuple(roster.nodes)) or 'no nodes'}")
+    return one
+
+
+def confirm(site: Site, node: str, one: Enrolled) -> None:
+    """From now on this host knows the node as the head does. Raises `OSError`."""
+    Copy.of(site.cluster.name).trust(site.cluster.name, node, one)

@@ -8,12 +8,12 @@ from typing import Any, get_args
 import pytest
 
 from hpcforge.blueprint import inventory, schema
+from hpcforge.blueprint.declared import read_declared
 from hpcforge.blueprint.reference import reference
-from hpcforge.blueprint.services import load_offers
 from hpcforge.cluster import model
 
 ROOT = Path(__file__).parents[2]
-SCHEMA = schema.json_schema(load_offers(ROOT / "roles"))
+SCHEMA = schema.json_schema(read_declared(ROOT / "roles"))
 INVENTORY = inventory.json_schema()
 PUBLISHED = {"blueprints/blueprint.schema.json": SCHEMA, "inventory/inventory.schema.json": INVENTORY}
 REFERENCES = {

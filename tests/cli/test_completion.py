@@ -47,6 +47,15 @@ def test_names_of_the_blueprint_on_the_line(line: str, offered: list[str]) -> No
     assert tab(line) == offered
 
 
+def test_roles_of_the_folders_that_the_blueprint_names(tmp_path: Path) -> None:
+    for role in ("motd", "monitor"):
+        (tmp_path / "ours" / role).mkdir(parents=True)
+        (tmp_path / "ours" / role / "role.yaml").touch()
+    (tmp_path / "sites").mkdir()
+    (tmp_path / "sites" / "a.yaml").write_text("name: a\nrole_folders: [../ours, nowhere]\n")
+    assert tab("hpcforge plan sites/a.yaml --only m", tmp_path) == ["munge", "monitor", "motd"]
+
+
 def test_blueprints_and_not_what_lies_beside_them(tmp_path: Path) -> None:
     (tmp_path / "site.yaml").write_text("schema: 1\nname: x\n")
     (tmp_path / "machines.yaml").write_text("schema: 1\nnodes: {}\n")

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from hpcforge import shipped
-from hpcforge.cli.site import Site, jump_host
 from hpcforge.cluster import load
 from hpcforge.cluster.model import Jump
+from hpcforge.run.site import Site, jump_host
 
 HEAD = Jump("head", "10.77.0.10", "ops", (), is_node=True)
 GATE = Jump("gate.example.org", "gate.example.org", "jump", (), is_node=False)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from hpcforge.cli import run
-from hpcforge.cli.program import typed
+from hpcforge.program import typed
 from tests.shipped import anywhere
 
 REPOSITORY = Path(__file__).parents[2]

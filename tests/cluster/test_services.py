@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 
 import pytest
 
+from hpcforge import shipped
+from hpcforge.blueprint.declared import DeclarationError, read_declared
 from hpcforge.blueprint.diagnostics import InvalidInput, render_all
 from hpcforge.blueprint.schema import json_schema
-from hpcforge.blueprint.services import OfferError, load_offers
 from hpcforge.cluster import load
 from hpcforge.cluster.model import Cluster, Service
 from hpcforge.kinds.files import File
@@ -36,22 +36,21 @@ files:
 
 @pytest.fixture
 def roles(tmp_path: Path) -> Path:
-    """The shipped roles and one more: a folder, and nothing else."""
-    shutil.copytree(ROOT / "roles", tmp_path / "roles")
-    shutil.copytree(ROOT / "smoke_tests", tmp_path / "smoke_tests")
-    (tmp_path / "roles" / "logs").mkdir()
+    """A site's folder of roles, with one in it."""
+    (tmp_path / "roles" / "logs").mkdir(parents=True)
     (tmp_path / "roles" / "logs" / "role.yaml").write_text(LOGS)
     return tmp_path / "roles"
 
 
 def cluster(folder: Path, roles: Path | None, said: str) -> Cluster:
     path = folder / "b.yaml"
-    path.write_text(CASE.read_text().replace("services: {", f"services: {{{said}"))
-    return load(path, roles=roles).cluster
+    named = f"role_folders: [{roles.name}]\n" if roles else ""
+    path.write_text(named + CASE.read_text().replace("services: {", f"services: {{{said}"))
+    return load(path).cluster
 
 
 def logs_conf(of: Cluster, roles: Path) -> set[str]:
-    desired = compile_desired(of, load_roles(roles), {})
+    desired = compile_desired(of, load_roles(shipped.roles(), roles), {})
     wanted = [one for node in desired.nodes.values() for one in node if one.role == "logs"]
     return {desired.texts[file.digest or ""] for one in wanted for file in one.of(File)}
 
@@ -92,7 +91,7 @@ def test_without_the_role_the_service_is_unknown(tmp_path: Path) -> None:
 
 
 def test_the_schema_for_editors_follows(roles: Path) -> None:
-    [logs] = [part for name, part in json_schema(load_offers(roles))["$defs"].items() if name == "Logs"]
+    logs = json_schema(read_declared(shipped.roles(), roles))["$defs"]["Logs"]
     assert logs["properties"]["external"]["description"] == "The site's own log servers."
     assert list(logs["properties"]) == ["on", "also", "external"]
 
@@ -103,13 +102,13 @@ def test_the_schema_for_editors_follows(roles: Path) -> None:
         ("  logs:", "  dns:", "another role offers it, too"),
         ("  logs:", "  copy:", "this name cannot be a service's"),
         ("  logs:", "  Logs:", "String should match"),
-        ("list_of: host", "list_of: hosts", "Input should be 'ipv4' or 'host'"),
+        ("list_of: host", "list_of: hosts", "Input should be 'text', 'name', 'whole'"),
         ("    options:", "    optoins:", "Extra inputs are not permitted"),
     ],
 )
 def test_a_role_that_declares_it_wrongly_is_named(roles: Path, old: str, new: str, said: str) -> None:
     path = roles / "logs" / "role.yaml"
     path.write_text(path.read_text().replace(old, new, 1))
-    with pytest.raises(OfferError, match=r"logs/role\.yaml") as raised:
-        load_offers(roles)
+    with pytest.raises(DeclarationError, match=r"logs/role\.yaml") as raised:
+        read_declared(shipped.roles(), roles)
     assert said in str(raised.value)

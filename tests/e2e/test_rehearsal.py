@@ -17,9 +17,10 @@ from pathlib import Path
 
 import pytest
 
-from hpcforge.cli.site import open_engines, open_site
+from hpcforge.cli.site import open_site
 from hpcforge.run.head import EngineHead, owner
 from hpcforge.run.run import begin
+from hpcforge.run.site import open_engines
 from hpcforge.verify.verify import verify
 from tests.e2e.conftest import REPOSITORY, Site
 

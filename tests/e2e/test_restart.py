@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.e2e.conftest import REPOSITORY, Site
+from tests.e2e.conftest import Site
 
 pytestmark = pytest.mark.lab
 
@@ -33,10 +32,9 @@ def restarting(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     (folder / "blueprints").mkdir()
     text = Path(__file__).with_name("blueprints").joinpath("growth.yaml").read_text()
     text = text.replace("w[01-03]", "w[01-02]").replace("10.78.0.[11-13]", "10.78.0.[11-12]")
+    text += "role_folders: [../roles]\n"
     (folder / "blueprints" / "rehearsal.yaml").write_text(text)
-    for name in ("roles", "smoke_tests"):
-        shutil.copytree(REPOSITORY / name, folder / name)
-    (folder / "roles" / "boot").mkdir()
+    (folder / "roles" / "boot").mkdir(parents=True)
     (folder / "roles" / "boot" / "role.yaml").write_text(ROLE)
     here = Site(folder, f"test-restart-{os.getpid()}")
     try:
@@ -46,7 +44,7 @@ def restarting(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
 
 
 def apply(site: Site, *options: str, code: int = 0) -> str:
-    done = site.cli("apply", "BLUEPRINT", "--yes", "--roles", str(site.folder / "roles"), *options)
+    done = site.cli("apply", "BLUEPRINT", "--yes", *options)
     assert done.returncode == code
     return done.stdout
 
@@ -84,7 +82,7 @@ def test_a_busy_worker_is_emptied_and_all_come_back_into_service(restarting: Sit
 
     for worker in NODES[1:]:  # a plan looks once, and a clock is not right in the first seconds after a boot
         site.ssh(worker, "sudo chronyc -n waitsync 120 1.0 0 1 >/dev/null")
-    assert site.cli("plan", "BLUEPRINT", "--roles", str(site.folder / "roles")).returncode == 0
+    assert site.cli("plan", "BLUEPRINT").returncode == 0
     site.becomes("head", "sinfo -h -N -o '%N %t'", "w01 idle\nw02 idle\n")
     ran = site.ssh("head", "sudo -iu ada timeout 60 srun --mem=100M -N2 hostname")
     assert sorted(ran.split()) == ["w01", "w02"]

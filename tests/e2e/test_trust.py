@@ -25,6 +25,7 @@ from tests.ssh_agent import ssh_agent
 pytestmark = pytest.mark.lab
 
 REPOSITORY = Path(__file__).parents[2]
+WITH_ROLES = str(REPOSITORY / "tests" / "with_roles.py")
 BLUEPRINT = """\
 schema: 1
 name: trust   # a comment that stays
@@ -58,7 +59,7 @@ files:
   - for_each: cluster.users
     when: item.keys
     path: "{{ item.home }}/.ssh/authorized_keys"
-    template: authorized_keys.j2
+    source: files/etc/ssh/authorized_keys.d/name.j2
     mode: "0600"
     owner: "{{ item.name }}"
     group: "{{ item.name }}"
@@ -76,12 +77,12 @@ class Here:
     def inventory(self) -> Path:
         return self.blueprint.with_name("trust.inventory.yaml")
 
-    def cli(self, verb: str, *more: str, start: Sequence[str] = ("-m", "hpcforge")) -> subprocess.CompletedProcess[str]:
+    def cli(self, verb: str, *more: str, start: Sequence[str] = (WITH_ROLES,)) -> subprocess.CompletedProcess[str]:
         environment = {**os.environ, "HPCFORGE_IDENTITY": str(self.blueprint.with_name("age.key"))}
         environment |= {"SSH_AUTH_SOCK": str(self.blueprint.with_name("agent"))}
         environment |= {"XDG_STATE_HOME": str(self.blueprint.with_name("state"))}
         roles = str(self.blueprint.with_name("roles"))
-        words = [sys.executable, *start, verb, str(self.blueprint), "--roles", roles, *more]
+        words = [sys.executable, "-P", *start, roles, verb, str(self.blueprint), *more]
         done = subprocess.run(
             words, env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=1800, check=False
         )
@@ -217,12 +218,13 @@ def test_a_new_authority_is_brought_to_all(here: Here) -> None:
 
 
 # hpcforge as it will be or was some steps of host certificates from now.
-IN_ANOTHER_STEP = """
-import runpy
+IN_ANOTHER_STEP = f"""
+import runpy, sys
 from hpcforge.run import host_certificates
 now = host_certificates.current_step()
-host_certificates.current_step = lambda: now + {steps}
-runpy.run_module("hpcforge", run_name="__main__", alter_sys=True)
+host_certificates.current_step = lambda: now + {{steps}}
+sys.argv[0] = {WITH_ROLES!r}
+runpy.run_path(sys.argv[0], run_name="__main__")
 """
 
 

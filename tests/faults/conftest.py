@@ -106,8 +106,8 @@ class Site:
 
     def _words(self, arguments: Sequence[str]) -> list[str]:
         verb, *options = arguments
-        roles = ["--roles", str(self.roles)] if verb in ("apply", "plan") else []
-        return [sys.executable, "-m", "hpcforge", verb, str(self.blueprint), *options, *roles]
+        start = [sys.executable, "-P", str(REPOSITORY / "tests" / "with_roles.py"), str(self.roles)]
+        return [*start, verb, str(self.blueprint), *options]
 
     def _environment(self, more: Mapping[str, str]) -> dict[str, str]:
         own = {
@@ -217,9 +217,14 @@ class Site:
         self.lab = labs.restore(self.name, _BARE, print)
         shutil.rmtree(self.folder / "state", ignore_errors=True)
 
+    def template(self, role: str, name: str) -> Path:
+        """The template of a role with this name, in whichever folder."""
+        (path,) = (self.roles / role / "files").rglob(name)
+        return path
+
     def edit(self, role: str, template: str, old: str, new: str) -> None:
         """Change a role's template."""
-        path = self.roles / role / "templates" / template
+        path = self.template(role, template)
         text = path.read_text()
         assert old in text
         path.write_text(text.replace(old, new))
@@ -227,7 +232,7 @@ class Site:
     def revise(self, role: str, template: str) -> str:
         """Give a template something new to say, as if somebody had worked on it; the new line."""
         line = f"# revision {time.monotonic_ns()}"
-        path = self.roles / role / "templates" / template
+        path = self.template(role, template)
         path.write_text(line + "\n" + path.read_text().partition("\n")[2])
         return line
 

@@ -17,7 +17,7 @@ on: "true"
 needs: [ground]
 disrupts: {files: reboot}
 files:
-  - {path: /etc/faults/boot.conf, template: boot.conf.j2}
+  - /etc/faults/boot.conf
   - {path: /etc/systemd/system/boot.service, content: "@UNIT@"}
 units:
   - {name: boot.service, watches: []}
@@ -33,10 +33,10 @@ _UNIT = (
 @pytest.fixture
 def rebooting(site: Site) -> Site:
     """The site with such a role, applied; both nodes as they were before anything if they are not well."""
-    folder = site.roles / "boot" / "templates"
-    folder.mkdir(parents=True)
-    (folder / "boot.conf.j2").write_text("# revision 0\n")
-    (folder.parent / "role.yaml").write_text(_ROLE.replace("@UNIT@", _UNIT))
+    folder = site.roles / "boot"
+    (folder / "files/etc/faults").mkdir(parents=True)
+    (folder / "files/etc/faults/boot.conf.j2").write_text("# revision 0\n")
+    (folder / "role.yaml").write_text(_ROLE.replace("@UNIT@", _UNIT))
     if site.run("apply", "--yes").returncode != 0:
         site.fresh()
         site.apply()

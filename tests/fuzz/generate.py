@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Any
 
 from hpcforge import shipped
+from hpcforge.blueprint.declared import read_declared
 from hpcforge.blueprint.edit import quoted
 from hpcforge.blueprint.reader import plain, read_file
 from hpcforge.blueprint.schema import json_schema
-from hpcforge.blueprint.services import load_offers
 from hpcforge.catalog import load_catalog
 
 from .pool import Input
@@ -343,7 +343,7 @@ class _Drawn:
 
 @cache
 def _schema() -> dict[str, Any]:
-    return json_schema(load_offers(shipped.root() / "roles"))
+    return json_schema(read_declared(shipped.root() / "roles"))
 
 
 @cache

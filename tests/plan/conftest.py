@@ -62,7 +62,7 @@ description: Serves.
 on: "'head' in node.functions"
 packages: [serverd]
 files:
-  - {path: /etc/server.conf, template: server.conf.j2, scope: cluster}
+  - /etc/server.conf
 units: [{name: server.service}]
 checks: [{name: it answers, command: [server-ping, "{{ node.address }}"], stdout: pong, wait_s: 5}]
 """
@@ -86,10 +86,10 @@ inputs: {gpus: node.gpus}
 @pytest.fixture
 def roles_folder(tmp_path: Path) -> Path:
     for name, text in {"server": SERVER, "client": CLIENT}.items():
-        (tmp_path / "roles" / name / "templates").mkdir(parents=True)
+        (tmp_path / "roles" / name / "files/etc").mkdir(parents=True)
         (tmp_path / "roles" / name / "role.yaml").write_text(text)
     template = "{% for n in cluster.nodes %}\nhost {{ n.name }} {{ n.address }}\n{% endfor %}\nall {{ names|fold }}\n"
-    (tmp_path / "roles/server/templates/server.conf.j2").write_text(
+    (tmp_path / "roles/server/files/etc/server.conf.j2").write_text(
         template.replace("names", "cluster.workers|map(attribute='name')")
     )
     (tmp_path / "roles/client/deploy.py").write_text("# nothing\n")

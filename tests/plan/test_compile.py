@@ -52,7 +52,7 @@ def test_nodes_that_are_alike_in_what_a_role_speaks_of_have_one_object(cluster: 
     path = roles_folder / "client/role.yaml"
     spoken = '"{{ node.rack }}\\n{{node.cpus}} {% if node.gpus %}{{ node.gpus.count }}{% endif %}"'
     text = path.read_text().replace("-{{ node.name }}", "").replace("[server@cluster]", "[server, server@cluster]")
-    path.write_text(text.replace('"server {{ cluster.services.dns.host }}\\n"', spoken))
+    path.write_text(text.replace('"server {{ cluster.services.dns.host }}\\n"', f"{spoken}, scope: node"))
     head, first, second = (dataclasses.replace(node, rack="g1") for node in cluster.nodes)
     others = [
         dataclasses.replace(second, name="w3", rack="g2"),
@@ -118,8 +118,18 @@ def test_a_value_that_looks_like_a_template_stays_text(cluster: Cluster, roles_f
         ("packages: [serverd]", "package: [serverd]", "Extra inputs"),
         ("\non: ", "\nneeds: [nobody]\non: ", "no such role"),
         ("\non: ", "\nneeds: [client]\non: ", "needs itself"),
-        ("template: server.conf.j2", "template: gone.j2", "cannot read"),
-        (", scope: cluster", ", scope: cluster, content: x", "exactly one"),
+        ("- /etc/server.conf", "- {path: /etc/server.conf, source: gone.j2}", "cannot read"),
+        ("- /etc/server.conf", "- {path: /etc/server.conf, source: gone.j2, content: x}", "at most one"),
+        ("- /etc/server.conf", "- /etc/other.conf", "lies in neither of files/etc/other.conf and "),
+        ("- /etc/server.conf", '- "/etc/{{ node.name }}.conf"', "say by `source`"),
+        ("- /etc/server.conf", '- {path: /x, content: "{{ node.rack }}"}', "say `scope: node`"),
+        ("- /etc/server.conf", '- {path: /x, for_each: node.functions, content: "{{ item }}"}', "say `scope: node`"),
+        ("- /etc/server.conf", '- {path: /x, content: "{{ cluster.name }"}', "template: unexpected '}'"),
+        (
+            "- /etc/server.conf",
+            "- {path: /x, when: cluster.name ==, content: x}",
+            "expression: unexpected 'end",
+        ),
         (
             "{name: server.service}",
             "{name: server.service, rereads: [{path: /x, lines: '('}]}",
@@ -138,10 +148,43 @@ def test_a_wrong_role_is_named(cluster: Cluster, roles_folder: Path, old: str, n
     assert said in str(caught.value)
 
 
-def test_a_cluster_file_must_not_look_at_the_node(cluster: Cluster, roles_folder: Path) -> None:
-    (roles_folder / "server/templates/server.conf.j2").write_text("{{ node.name }}\n")
-    with pytest.raises(RoleError, match="'node' is undefined"):
-        compile_desired(cluster, load_roles(roles_folder), SECRETS)
+def test_a_cluster_file_must_not_look_at_the_node(roles_folder: Path) -> None:
+    text = "{% if cluster.name == 'other' %}\n{{ node.name }}\n{% endif %}\n"  # wherever it stands: nothing is rendered
+    (roles_folder / "server/files/etc/server.conf.j2").write_text(text)
+    with pytest.raises(RoleError, match="is one for the whole cluster, and speaks of `node`"):
+        load_roles(roles_folder)
+
+
+def test_a_file_is_rendered_where_its_name_says_so(cluster: Cluster, roles_folder: Path) -> None:
+    template, literal = (roles_folder / "server/files/etc" / name for name in ("server.conf.j2", "server.conf"))
+    template.rename(literal)
+    desired = compile_desired(cluster, load_roles(roles_folder), SECRETS)
+    assert desired.texts[desired.nodes["head"][0].of(File)[0].digest or ""] == literal.read_text()
+    template.write_text("")
+    with pytest.raises(RoleError, match=r"lies in both files/etc/server\.conf and "):
+        load_roles(roles_folder)
+
+
+@pytest.mark.parametrize("word", ["include 'x'", "import 'x' as x", "from 'x' import y", "extends 'x'"])
+def test_a_text_is_one_file(roles_folder: Path, word: str) -> None:
+    path = roles_folder / "server/files/etc/server.conf.j2"
+    path.write_text(f"# one\n{{% {word} %}}\n")
+    with pytest.raises(RoleError, match=r"server\.conf\.j2: line 2: a role's text is one file"):
+        load_roles(roles_folder)
+
+
+def test_of_two_files_with_one_path_each_has_its_own_text(cluster: Cluster, roles_folder: Path) -> None:
+    path = roles_folder / "client/role.yaml"
+    two = "".join(
+        f'  - {{path: /x, content: "{name} {{{{ cluster.name }}}}", when: "node.name == \'{name}\'"}}\n'
+        for name in ("w1", "w2")
+    )
+    path.write_text(path.read_text().replace("files:\n", f"files:\n{two}"))
+    desired = compile_desired(cluster, load_roles(roles_folder), SECRETS)
+    assert [desired.texts[desired.nodes[name][0].of(File)[0].digest or ""] for name in ("w1", "w2")] == [
+        "w1 small",
+        "w2 small",
+    ]
 
 
 def test_a_role_says_what_goes_with_it_and_what_stays(cluster: Cluster, roles_folder: Path) -> None:

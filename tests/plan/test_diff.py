@@ -9,8 +9,8 @@ from hpcforge.plan.compile import compile_desired
 from hpcforge.plan.desired import Desired, Need
 from hpcforge.plan.diff import SLURM_NODES, diff
 from hpcforge.plan.observed import Observed
-from hpcforge.plan.plan import PackageRemoval
-from hpcforge.plan.role import load_roles
+from hpcforge.plan.plan import PackageRemoval, UnitChange
+from hpcforge.plan.role import RoleError, load_roles
 from hpcforge.report.plan_text import plan_text
 
 FACTS = {"memory_kib": 8 << 20, "cpus": 2, "gpus": {"fake": 2, "nvidia": 0}}
@@ -51,6 +51,57 @@ def test_a_changed_file_restarts_what_watches_it_on_that_node_alone(cluster: Clu
     change = plan.steps[0].changes["w2"]
     assert [(unit.name, unit.actions) for unit in change.units] == [("client.service", ("restart",))]
     assert plan.texts == {}  # a secret's text is never in a plan
+
+
+def disturbing(roles_folder: Path, cluster: Cluster, *, watches: str, unit: str = "client.service") -> Desired:
+    """The small roles with one more on worker w1 alone, which restarts a unit of another's."""
+    (roles_folder / "devices").mkdir()
+    (roles_folder / "devices" / "role.yaml").write_text(
+        "description: Devices.\non: node.name == 'w1'\ndisrupts: {files: drain}\n"
+        "files: [{path: /etc/devices.conf, content: x}, {path: /etc/devices.more, content: y}]\n"
+        f"restarts: [{{name: {unit}{watches}}}]\n"
+    )
+    return compile_desired(cluster, load_roles(roles_folder), {"munge_key": "ab" * 32})
+
+
+@pytest.mark.parametrize(
+    ("watches", "changed", "reason"),
+    [
+        ("", "/etc/devices.more", "/etc/devices.more changed"),
+        (", watches: [/etc/devices.conf]", "/etc/devices.conf", "/etc/devices.conf changed"),
+        (", watches: [/etc/devices.conf]", "/etc/devices.more", None),
+    ],
+)
+def test_a_role_restarts_a_unit_that_it_disturbs_and_comes_before_it(
+    roles_folder: Path, cluster: Cluster, watches: str, changed: str, reason: str | None
+) -> None:
+    desired = disturbing(roles_folder, cluster, watches=watches)
+    assert [one.role for one in desired.nodes["w1"]] == ["devices", "client"]
+    assert Need("devices") in desired.nodes["w1"][1].needs
+    assert desired.nodes["w2"][0].needs == (Need("server", ("head",)),)  # it is not there, and not waited for
+    found = {"path": changed, "exists": True, "kind": "file", "digest": "00", "text": "", "written": "00"}
+    found |= {"mode": "0644", "owner": "root", "group": "root"}
+    plan = diff(cluster, desired, {"w1": seen("w1", {"role": "devices", "files": [found]}), "w2": seen("w2")})
+    units = {step.role: step.changes["w1"].units for step in plan.steps}
+    restarted = () if reason is None else (UnitChange("client.service", ("restart",), reason),)
+    assert units == {"devices": (), **({"client": restarted} if restarted else {})}
+
+
+def test_who_is_disturbed_is_restarted_where_its_own_files_call_for_less(roles_folder: Path, cluster: Cluster) -> None:
+    path = roles_folder / "client/role.yaml"
+    path.write_text(path.read_text().replace("watches: [/etc/client.key]", "refresh: [[systemctl, reload, c]]"))
+    desired = disturbing(roles_folder, cluster, watches="")
+    own = {"path": "/etc/client-w1.conf", "exists": False, "kind": None, "digest": None, "text": None, "written": None}
+    other = {**own, "path": "/etc/devices.conf"}
+    for roles, action in (([("client", own)], "refresh"), ([("client", own), ("devices", other)], "restart")):
+        differs = [{"role": role, "files": [found]} for role, found in roles]
+        plan = diff(cluster, desired, {"w1": seen("w1", *differs)})
+        assert plan.steps[-1].changes["w1"].units[0].actions == (action,)
+
+
+def test_a_unit_that_nobody_has_cannot_be_disturbed(roles_folder: Path, cluster: Cluster) -> None:
+    with pytest.raises(RoleError, match=r"devices/role\.yaml: restarts 'other.service', but no other role has"):
+        disturbing(roles_folder, cluster, watches="", unit="other.service")
 
 
 def test_only_mode_differs(cluster: Cluster, desired: Desired) -> None:

@@ -79,7 +79,7 @@ def test_a_number_that_is_none_is_refused(compiled: Compiled) -> None:
     account = {"name": "ada", "uid": "many", "home": "/home/ada"}
     with pytest.raises(RoleError, match=r"ada: uid: .*valid integer.*: 'many'") as error:
         compiled(accounts=[account])
-    assert "roles/one/role.yaml" in str(error.value)
+    assert "kinds/one/role.yaml" in str(error.value)  # where it lies, which a role of a site has to say
 
 
 def test_a_disruption_of_what_there_is_not_is_refused(compiled: Compiled) -> None:

@@ -141,8 +141,8 @@ def test_a_node_that_nobody_works_on_restarts_and_disrupts_nothing(cluster: Clus
 
 def test_nothing_is_drained_where_no_role_brings_a_scheduler(cluster: Cluster, desired: Desired) -> None:
     roles = {n: tuple(replace(w, disrupts={"files": "reboot"}) for w in ws) for n, ws in desired.nodes.items()}
-    slurm = replace(desired, nodes=roles, roles=(*desired.roles, "slurm_controller"))
-    without = replace(slurm, roles=desired.roles)
+    slurm = replace(desired, nodes=roles, scheduler="server")
+    without = replace(slurm, scheduler=None)
     observed = {"w1": seen(file("aa", "aa"))}
     assert "w1 is drained first" in plan_text(diff(cluster, slurm, observed))
     assert "drained" not in plan_text(diff(cluster, without, observed))
@@ -193,7 +193,7 @@ def test_what_is_no_longer_wanted_goes_but_packages_only_where_the_role_says_so(
 
 def test_what_jobs_may_use_is_not_taken_from_under_them(cluster: Cluster, desired: Desired) -> None:
     tree = {"old": {"trees": ["/opt/old"], "on_remove": "stop", "disrupts": "drain"}}
-    slurm = replace(desired, roles=(*desired.roles, "slurm_controller"))
+    slurm = replace(desired, scheduler="server")
     plan = diff(cluster, slurm, {"w1": seen(surplus=tree)})
     assert plan.disruption("w1") == "drain"
     assert "w1 is drained first" in plan_text(plan)

@@ -12,16 +12,19 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
+import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
+from hpcforge import shipped
 from hpcforge.blueprint.hostlist import fold
 from hpcforge.cluster.model import Cluster
 from hpcforge.kinds import KINDS
 from hpcforge.kinds.files import File
 from hpcforge.plan.desired import Desired, Need, Wanted
+from hpcforge.plan.render import Template
 from hpcforge.plan.role import Role
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -38,7 +41,7 @@ def test_rendered_as_before(
 ) -> None:
     desired = compiled(cluster)
     folder = GOLDEN / blueprint.stem
-    verbatim = {hashlib.sha256(role.texts[name].encode()).hexdigest(): name for role, name in _sources(roles)}
+    verbatim = dict(_verbatim(roles))
     shown = {
         digest: f"<{verbatim[digest]}>\n" if digest in verbatim else text for digest, text in desired.texts.items()
     }
@@ -54,10 +57,13 @@ def test_rendered_as_before(
     assert not stale, "no role renders these any more"
 
 
-def _sources(roles: tuple[Role, ...]) -> Iterator[tuple[Role, str]]:
-    """Files that are handed on as they are: their text is in the repository already."""
+def _verbatim(roles: tuple[Role, ...]) -> Iterator[tuple[str, str]]:
+    """Files that are handed on as they are, by digest: their text is in the repository already."""
     for role in roles:
-        yield from ((role, file.source) for file in role.spec.files if file.source is not None)
+        for name, text in role.texts.items():
+            if not isinstance(text, Template):
+                file = os.path.normpath(f"roles/{role.name}/{name}")
+                yield hashlib.sha256(text.encode()).hexdigest(), file if (shipped.root() / file).exists() else name
 
 
 def _texts(desired: Desired) -> Iterator[tuple[str, str]]:

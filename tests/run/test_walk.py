@@ -69,6 +69,7 @@ def plan(steps: Mapping[str, Mapping[str, Change]], **more: Any) -> Plan:
             "shortfalls": (),
             "drains": (),
             "texts": {},
+            "scheduler": "slurm_controller",
             **more,
         }
     )

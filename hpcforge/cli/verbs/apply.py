@@ -27,7 +27,6 @@ def apply(
     exclude: options.Exclude = None,
     only: options.Only = None,
     force: options.Force = None,
-    roles: options.Roles = None,
     verify: options.Verify = None,
     plan_file: Annotated[
         Path | None,
@@ -57,7 +56,6 @@ def apply(
         exclude=exclude,
         only=only,
         force=force,
-        roles=roles,
         verify=verify,
         plan_file=plan_file,
         strict=strict,

@@ -26,7 +26,6 @@ def plan(
     exclude: options.Exclude = None,
     only: options.Only = None,
     force: options.Force = None,
-    roles: options.Roles = None,
     verify: options.Verify = None,
     output: Annotated[
         Path | None,
@@ -51,7 +50,6 @@ def plan(
         exclude=exclude,
         only=only,
         force=force,
-        roles=roles,
         verify=verify,
         output=output,
         offline=offline,

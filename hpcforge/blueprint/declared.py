@@ -1,0 +1,80 @@
+"""What roles declare of what a blueprint may say: `services` and `vars` of each role.yaml, read without the rest."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from hpcforge.blueprint.section import Section
+from hpcforge.blueprint.services import Offer, ServiceName
+from hpcforge.blueprint.variables import Variable, VariableName
+from hpcforge.errors import ExpectedError
+
+
+class DeclarationError(ExpectedError):
+    """What a role declares is wrong."""
+
+    hint = "this is a fault in a role, not in the blueprint"
+
+
+class _Said(BaseModel):
+    """Of a role.yaml what a blueprint may then speak of."""
+
+    model_config = ConfigDict(extra="ignore", frozen=True)
+
+    services: Mapping[ServiceName, Offer] = {}
+    vars: Mapping[VariableName, Variable] = {}
+    on: str = "true"
+
+
+@dataclass(frozen=True)
+class Declared:
+    """Services by name; variables by role, where there are some, and by name; and all roles.
+
+    `on` has of roles with variables where they run: an expression, see `hpcforge.plan.render`.
+    """
+
+    offers: Mapping[str, Offer]
+    variables: Mapping[str, Mapping[str, Variable]]
+    on: Mapping[str, str]
+    roles: tuple[str, ...]
+
+
+def read_declared(*folders: Path) -> Declared:
+    """What the roles of these folders declare. Raises `DeclarationError`."""
+    offers: dict[str, Offer] = {}
+    said = {path: _said(path) for folder in folders for path in sorted(folder.glob("*/role.yaml"))}
+    for path, one in said.items():
+        for name, offer in one.services.items():
+            if name in offers:
+                raise DeclarationError(f"{path}: services.{name}: another role offers it, too")
+            if hasattr(Section, name):
+                raise DeclarationError(f"{path}: services.{name}: this name cannot be a service's")
+            offers[name] = offer
+    chosen = {path.parent.name: one for path, one in said.items() if one.vars}
+    return Declared(
+        offers,
+        {role: one.vars for role, one in chosen.items()},
+        {role: one.on for role, one in chosen.items()},
+        tuple(path.parent.name for path in said),
+    )
+
+
+def _said(path: Path) -> _Said:
+    try:
+        text = path.read_text("utf-8")
+        if "\nservices:" not in text and "\nvars:" not in text:  # most roles: reading YAML takes longer
+            return _Said()
+        # every scalar stays text until pydantic types it: else YAML reads the key `on` as true
+        document: Any = yaml.load(text, Loader=yaml.CBaseLoader)  # noqa: S506
+        return _Said.model_validate(document)
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        raise DeclarationError(f"{path}: {error}") from error
+    except ValidationError as error:
+        wrong = (f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in error.errors())
+        raise DeclarationError(f"{path}: {'; '.join(wrong)}") from error

@@ -1,0 +1,51 @@
+"""The types of values that roles may ask blueprints for: one closed table, for services and for roles' variables."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from types import GenericAlias
+from typing import Annotated, Any, Literal
+
+from hpcforge.blueprint import meant
+from hpcforge.blueprint import values as v
+
+
+def _as_it_is(value: Any) -> Any:
+    return value
+
+
+_NODE_PATH = v.Matches(
+    r"(?!.*/\.\.?(?:/|$))/[A-Za-z0-9_./@+=,-]{0,999}",
+    "a path on a node: it begins with /, has letters, digits and ./_@+=,-, and no .. in it",
+    "/srv/data",
+    guess=meant.plainer,
+)
+
+
+@dataclass(frozen=True)
+class ValueType:
+    """A type of values: how the blueprint's text is checked, and what templates and code get of it."""
+
+    written: Any  # a pydantic annotation
+    given: Callable[[Any], Any] = _as_it_is
+
+
+TypeName = Literal["text", "name", "whole", "number", "truth", "path", "host", "ipv4", "cidr", "duration"]
+TYPES: Mapping[TypeName, ValueType] = {
+    "text": ValueType(v.Text),
+    "name": ValueType(v.SectionName),
+    "whole": ValueType(v.Whole),
+    "number": ValueType(v.Number),
+    "truth": ValueType(v.Truth),
+    "path": ValueType(Annotated[str, _NODE_PATH]),
+    "host": ValueType(v.HostOrAddress),
+    "ipv4": ValueType(v.Ipv4),
+    "cidr": ValueType(v.Cidr),
+    "duration": ValueType(v.Duration, lambda text: round(v.minutes(text) * 60)),  # seconds
+}
+
+
+def list_of(written: Any) -> Any:
+    """The annotation of a list of such values."""
+    return GenericAlias(tuple, (written, ...))

@@ -1,0 +1,151 @@
+"""What roles let a blueprint choose: `vars:` in a role.yaml, and the section `roles` of a blueprint that follows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Annotated, Any, ClassVar, Literal, Self
+
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    TypeAdapter,
+    ValidationError,
+    create_model,
+    model_validator,
+)
+
+from hpcforge.blueprint import values as v
+from hpcforge.blueprint.section import Section
+from hpcforge.blueprint.value_types import TYPES, TypeName, list_of
+
+VariableName = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,62}$")]
+_Word = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$")]
+_NUMBERS: Mapping[TypeName | None, tuple[type, Any]] = {"whole": (int, v.whole), "number": (float, v.number)}
+
+
+class Variable(BaseModel):
+    """A value that a role lets the blueprint choose. Without `default` it has to, wherever the role runs."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    type: TypeName | None = None
+    list_of: TypeName | None = None
+    one_of: tuple[_Word, ...] = ()
+    at_least: v.Number | None = None  # of each number
+    at_most: v.Number | None = None
+    default: Any = None
+    description: v.Sentence
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> Self:
+        if sum(map(bool, (self.type, self.list_of, self.one_of))) != 1:
+            raise ValueError("give exactly one of type, list_of and one_of")
+        if (self.at_least, self.at_most) != (None, None) and self._of not in _NUMBERS:
+            raise ValueError(f"at_least and at_most are for {' and '.join(map(str, _NUMBERS))}")
+        if self.at_least is not None and self.at_most is not None and self.at_least > self.at_most:
+            raise ValueError("at_least is more than at_most")
+        try:
+            self.usual  # noqa: B018 - typed to see whether it can be
+        except ValidationError as error:
+            raise ValueError(f"default: {'; '.join(one['msg'] for one in error.errors())}") from error
+        return self
+
+    @property
+    def _of(self) -> TypeName | None:
+        return self.type or self.list_of
+
+    @property
+    def required(self) -> bool:
+        """Whether a blueprint has to give it where the role runs."""
+        return self.default is None
+
+    @property
+    def written(self) -> Any:
+        """Its type in a blueprint, as a pydantic annotation."""
+        if self._of is None:
+            return Literal[self.one_of]
+        one = TYPES[self._of].written
+        if self._of in _NUMBERS:
+            number, check = _NUMBERS[self._of]
+            # bounds first: only so do they reach the JSON Schema of a field that may also be null
+            bounds = Field(ge=_plain(self.at_least), le=_plain(self.at_most))
+            one = Annotated[number, bounds, BeforeValidator(check)]
+        return list_of(one) if self.list_of else one
+
+    @property
+    def usual(self) -> Any:
+        """Its default as the blueprint would give it, typed; None where there is none."""
+        return None if self.required else TypeAdapter(self.written).validate_python(self.default)
+
+    def given(self, value: Any) -> Any:
+        """What templates and code get of a typed value."""
+        if self._of is None:
+            return value
+        each = TYPES[self._of].given
+        return tuple(map(each, value)) if self.list_of else each(value)
+
+
+def _plain(bound: float | None) -> float | None:
+    return int(bound) if bound is not None and bound.is_integer() else bound
+
+
+class Chosen(Section):
+    """What a blueprint chooses of a role's variables."""
+
+    declared: ClassVar[Mapping[str, Variable]] = {}  # what it was made from
+
+    def by_name(self) -> dict[str, Any]:
+        """Every variable that has a value, as templates and code get it."""
+        said = {name: getattr(self, _field(name)) for name in self.declared}
+        return {name: self.declared[name].given(value) for name, value in said.items() if value is not None}
+
+
+class Roles(Section):
+    """What a blueprint chooses of what roles let it choose."""
+
+    def by_role(self) -> dict[str, dict[str, Any]]:
+        """Every role's variables that have a value, as templates and code get them."""
+        return {name: getattr(self, field).by_name() for field, name in _roles(type(self))}
+
+    def missing(self) -> Iterator[tuple[str, str, Variable]]:
+        """Yield the role, the name and the declaration of those that have no value."""
+        for field, role in _roles(type(self)):
+            chosen: Chosen = getattr(self, field)
+            given = chosen.by_name()
+            yield from ((role, name, one) for name, one in chosen.declared.items() if name not in given)
+
+
+def _roles(model: type[Roles]) -> Iterator[tuple[str, str]]:
+    """Fields, with the names of their roles."""
+    return ((name, str(field.alias)) for name, field in model.model_fields.items())
+
+
+def roles_model(variables: Mapping[str, Mapping[str, Variable]], others: Iterable[str]) -> type[Roles]:
+    """The section of a blueprint that follows from roles' variables; `others` are the roles that have none."""
+    fields: dict[str, Any] = {}
+    for role, declared in variables.items():
+        model = _chosen_model(role, declared)
+        description = f"What the role {role} lets one choose."
+        fields[_field(role)] = model, Field(model.model_construct(), alias=role, description=description)
+    made: type[Roles] = create_model("Roles", __base__=Roles, __doc__=Roles.__doc__, **fields)
+    made.not_keys = {role: f"the role `{role}` has no variables" for role in others}
+    return made
+
+
+def _chosen_model(role: str, declared: Mapping[str, Variable]) -> type[Chosen]:
+    fields: dict[str, Any] = {}
+    for name, one in declared.items():
+        description = f"{one.description} Required where the role runs." if one.required else one.description
+        kind = one.written | None if one.required else one.written
+        fields[_field(name)] = kind, Field(one.usual, alias=name, description=description)
+    title = "".join(word.capitalize() for word in ("chosen", *role.split("_")))
+    made: type[Chosen] = create_model(title, __base__=Chosen, __doc__=Chosen.__doc__, **fields)
+    made.declared = declared
+    return made
+
+
+def _field(name: str) -> str:
+    """The field of a key: `copy` alone, and others, would hide what every section has."""
+    return f"of_{name}"

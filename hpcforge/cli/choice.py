@@ -1,0 +1,37 @@
+"""What of a cluster the options of `plan` and `apply` mean."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from hpcforge.cluster.select import select
+from hpcforge.errors import UsageError
+from hpcforge.plan.desired import Desired
+from hpcforge.plan.diff import Scope
+from hpcforge.plan.smoke_runs import VERIFY
+from hpcforge.run.compare import Choice
+from hpcforge.run.site import Site
+
+
+def choose(
+    site: Site,
+    desired: Desired,
+    limit: Sequence[str] | None,
+    exclude: Sequence[str] | None,
+    only: Sequence[str] | None,
+    force: Sequence[str] | None,
+    verify: str | None,
+) -> Choice:
+    """Which nodes, roles and tests are meant. Raises UsageError and SelectionError for what there is not."""
+    what = next((one for one in VERIFY if one == (verify or "touched")), None)
+    if what is None:
+        raise UsageError(f"--verify {verify}: there is no such choice", f"one of {', '.join(VERIFY)}")
+    for role in (*(only or ()), *(force or ())):
+        if role not in desired.roles:
+            raise UsageError(f"there is no role {role!r}", f"roles: {', '.join(desired.roles)}")
+    return Choice(
+        select(site.cluster, limit or (), exclude or ()),
+        not (limit or exclude or only),
+        Scope(frozenset(only) if only else None, frozenset(force or ())),
+        what,
+    )

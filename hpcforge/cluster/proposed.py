@@ -1,0 +1,71 @@
+"""Edits of a blueprint and its inventory before they are written: right files, in which no other machine moves."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from hpcforge.blueprint.edit import edited
+from hpcforge.blueprint.membership import Edits
+from hpcforge.cluster.load import Loaded, load
+from hpcforge.cluster.model import Cluster, Node
+from hpcforge.errors import UsageError
+
+
+@dataclass(frozen=True)
+class Proposed:
+    """The texts of the files as they are and as they would be."""
+
+    old: Mapping[Path, str]
+    new: Mapping[Path, str]
+
+    @property
+    def changed(self) -> list[Path]:
+        """The files that would not stay as they are."""
+        return [path for path in self.new if self.new[path] != self.old[path]]
+
+    def diff(self, path: Path) -> str:
+        """What would change in a file, as a unified diff."""
+        old, new = (text.splitlines(keepends=True) for text in (self.old[path], self.new[path]))
+        lines = difflib.unified_diff(old, new, str(path), str(path), n=1)
+        return "".join(line if line.endswith("\n") else line + "\n" for line in lines)
+
+
+def propose(loaded: Loaded, edits: Edits, names: tuple[str, ...]) -> Proposed:
+    """What the files would say with these edits, which are about the nodes `names`.
+
+    Raises:
+        InvalidInput: the files would be wrong, with places as they would then be.
+        UsageError: a machine that is not meant would get another address or place.
+    """
+    old = {path: _text(path) for path in (loaded.blueprint_path, loaded.inventory_path) if path is not None}
+    new = {loaded.blueprint_path: edited(old[loaded.blueprint_path], edits.blueprint)}
+    if loaded.inventory_path is not None:
+        new[loaded.inventory_path] = edited(old[loaded.inventory_path], edits.inventory)
+    proposed = Proposed(old, new)
+    if proposed.changed:
+        _refuse_what_moves(
+            loaded.cluster, load(loaded.blueprint_path, loaded.inventory_path, instead=new).cluster, names
+        )
+    return proposed
+
+
+def _text(path: Path) -> str:
+    return path.read_bytes().decode("utf-8")  # line endings as they are
+
+
+def _refuse_what_moves(before: Cluster, after: Cluster, names: tuple[str, ...]) -> None:
+    """Other machines stand where they stand: a list that goes by position must not give them another place."""
+    for old in before.nodes:
+        new = after.by_name.get(old.name)
+        if new is not None and old.name not in names and _place(new) != _place(old):
+            raise UsageError(
+                f"{old.name} would move: {_place(old)} would become {_place(new)}; nothing was written",
+                "write the nodes that stay as groups of their own, or first: hpcforge pin",
+            )
+
+
+def _place(node: Node) -> str:
+    return f"{node.address}" + (f" in rack {node.rack}, unit {node.rack_u}" if node.rack else "")

@@ -1,0 +1,40 @@
+"""What a blueprint chooses of roles' variables, as templates know it, and what it has to choose, and does not. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from types import SimpleNamespace
+from typing import Any
+
+from hpcforge.blueprint.declared import Declared
+from hpcforge.blueprint.validate import Finding
+from hpcforge.blueprint.variables import Roles
+from hpcforge.cluster.model import Cluster
+
+
+def role_context(cluster: Cluster, role: str) -> dict[str, Any]:
+    """What all expressions and templates of a role are evaluated over; `vars` raises where it lacks a name."""
+    return {"cluster": cluster, "vars": SimpleNamespace(**cluster.variables.get(role, {}))}
+
+
+def missing_variables(said: Roles, declared: Declared, cluster: Cluster) -> Iterator[Finding]:
+    """Yield those that have neither value nor default, of roles that run on a node of this cluster."""
+    for role, name, variable in said.missing():
+        if _runs(role, declared.on[role], cluster):
+            yield Finding(
+                ("roles", role, name),
+                f"the role `{role}` runs here, and its variable `{name}` is missing",
+                f"write `roles: {{{role}: {{{name}: ...}}}}`. {variable.description}",
+            )
+
+
+def _runs(role: str, on: str, cluster: Cluster) -> bool:
+    """Whether a role runs on any node; where that cannot be told, it may need what is missing to tell it."""
+    from jinja2 import TemplateError  # noqa: PLC0415 - few blueprints have something missing
+
+    from hpcforge.plan.render import evaluate  # noqa: PLC0415
+
+    try:
+        return any(evaluate(on, {**role_context(cluster, role), "node": node}) for node in cluster.nodes)
+    except (TemplateError, TypeError, ValueError):
+        return True

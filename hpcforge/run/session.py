@@ -1,0 +1,220 @@
+"""One apply, from the first look at the nodes to its line in the history."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+
+from hpcforge import __version__
+from hpcforge.engines import Engines
+from hpcforge.engines.tasks import Engine
+from hpcforge.errors import UsageError
+from hpcforge.plan.moved import moved, without
+from hpcforge.plan.plan import Plan
+from hpcforge.plan.roster import LastRun, Roster, next_roster
+from hpcforge.run import lease as leases
+from hpcforge.run import leftover
+from hpcforge.run.apply import Applied, apply_plan
+from hpcforge.run.commit import Commit
+from hpcforge.run.compare import Choice, Comparison, compare, remark
+from hpcforge.run.history import past, write_log
+from hpcforge.run.lease import Lease
+from hpcforge.run.listener import Operator
+from hpcforge.run.observe import wait_for_others
+from hpcforge.run.run import begin
+from hpcforge.run.site import Goal, Site, artifacts_path, keep_revoked, open_engines
+
+_OTHERS_S = 900.0  # how long the last steps of a run that is gone are waited for
+_TAKING_BACK_S = 60.0  # and how long after that, and `rollout.confirm_wait`, a node that takes back what it did
+
+
+@dataclass(frozen=True)
+class Wishes:
+    """How it is to be done."""
+
+    made: Plan | None  # a plan that was made before; None: whatever has to be done now
+    plan_again: str  # how to make another one
+    strict: bool
+    confirm: Callable[[int], None] | None  # asks whether so many nodes may be changed, and raises if not
+    lock_timeout_s: float
+    args: tuple[str, ...]  # the words of the command line after the verb, for the history
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What was planned, what it came to, and the exit status of that."""
+
+    plan: Plan
+    done: Applied
+    exit: int
+
+
+def apply_site(
+    site: Site,
+    goal: Goal,
+    choice: Choice,
+    wishes: Wishes,
+    listener: Operator,
+    stop: Callable[[], bool],
+    exit_code: Callable[[Applied, bool], int],
+) -> Outcome:
+    """Look, ask, do and record; `stop` turns true when no more should be begun.
+
+    `exit_code` has the exit status of what was done, and of a run that lost the lease to another (True).
+
+    Raises:
+        LeaseHeldError: another apply is at work.
+        OlderError: a newer hpcforge has been at work here.
+        UsageError: a node has got another name, or with `strict` is not as when the plan was made.
+        KeyboardInterrupt: told to stop before anything had begun.
+    """
+    with open_engines(site) as engines, ExitStack() as until_end:
+        return _Session(site, goal, choice, wishes, engines, listener, stop, until_end).go(exit_code)
+
+
+class _Session:
+    def __init__(
+        self,
+        site: Site,
+        wanted: Goal,
+        choice: Choice,
+        wishes: Wishes,
+        engines: Engines,
+        listener: Operator,
+        stop: Callable[[], bool],
+        until_end: ExitStack,
+    ) -> None:
+        self.site, self.goal, self.choice, self.wishes = site, wanted, choice, wishes
+        self.engines, self.listener, self.stop, self.until_end = engines, listener, stop, until_end
+        self.run = begin(site.cluster.name, __version__)
+        self.head = site.cluster.slurm.controller
+        self.lease: Lease | None = None
+        self.commit: Commit | None = None  # of the blueprint, once it was looked at
+        self.started_s = time.time()
+
+    @property
+    def engine(self) -> Engine:
+        """What asks the nodes: the lease, once it is held, since it beats while it waits for them."""
+        return self.lease or self.engines
+
+    def go(self, exit_code: Callable[[Applied, bool], int]) -> Outcome:
+        """All of it."""
+        found, plan, out = self._agree()
+        if self.stop():
+            raise KeyboardInterrupt  # nothing has begun
+        if self.wishes.made is None:  # a plan that was made before is for the secrets as they were then
+            self.goal = found.goal
+        if plan.pending:
+            keep_revoked(self.site, self.goal)
+        receipts = [seen.receipt for seen in (*found.survey.observed.values(), found.survey.head)]
+        commit = self.commit.id if self.commit else None
+        self.run = replace(self.run.numbered(receipts, found.survey.roster), commit=commit)
+        if self.lease is not None:
+            self.lease.number = self.run.number
+        if found.survey.tests:
+            leftover.clear(self.engine, self.site.cluster, self.listener.say)
+        done = apply_plan(
+            self.engine,
+            self.site.cluster,
+            plan,
+            found.survey.observed,
+            found.survey.head,
+            self.goal.secrets,
+            artifacts_path(),
+            self.listener,
+            self._has_to_stop,
+            self.run,
+        )
+        done = replace(done, moved=out)
+        overtaken = self.lease is not None and self.lease.lost is not None and not self.stop()
+        outcome = Outcome(plan, done, exit_code(done, overtaken))
+        left = [one.node for one in found.survey.leaving if _has_left(one.node, done)]
+        roster = self._roster(found, done, left)
+        # A run that was killed may have done everything but this; the next, with nothing else to do, makes up for it.
+        if plan.pending or (roster is not None and roster.nodes != found.survey.roster.nodes):
+            self._record(outcome, roster, left, found.survey.strangers)
+        return outcome
+
+    def _agree(self) -> tuple[Comparison, Plan, dict[str, str]]:
+        """What will be done, after everybody who has a say was asked: other runs, the operator, and the nodes again."""
+        found = self._look()
+        until_s = None
+        while found.survey.at_work and (until_s is None or time.monotonic() < until_s):
+            if self.lease is None:
+                self._lock()
+            with self.listener.waits("others"):
+                wait_for_others(self.engine, found.survey.at_work, _OTHERS_S, self.listener.say)
+            until_s = until_s or time.monotonic() + self.site.cluster.rollout.confirm_wait_s + _TAKING_BACK_S
+            found = self._look()
+        self.commit = remark(self.site, found.survey, self.listener.say)
+        plan, out = found.plan, dict[str, str]()
+        if self.wishes.made is not None:
+            plan, out = self._still_holds(self.wishes.made, found.plan)
+        self.listener.plan(plan, out)
+        if not plan.pending:
+            return found, plan, out
+        if self.wishes.confirm is not None:
+            self.wishes.confirm(len(plan.touched) + len(plan.leaving))
+        if self.lease is None:
+            self._lock()
+            if (
+                self.wishes.confirm is not None or self.wishes.lock_timeout_s
+            ):  # minutes may have passed, and another run
+                found = self._look()
+                plan, since = self._still_holds(plan, found.plan)
+                out |= since
+                self.listener.warn_moved(since)
+        return found, plan, out
+
+    def _still_holds(self, made: Plan, now: Plan) -> tuple[Plan, dict[str, str]]:
+        """A plan that was made before, less the nodes that have changed since; those, and why."""
+        out = moved(made, now)
+        if out and self.wishes.strict:
+            names = ", ".join(out)
+            raise UsageError(f"{names}: not as when the plan was made", f"make a new one: {self.wishes.plan_again}")
+        return without(made, out, now), out
+
+    def _look(self) -> Comparison:
+        self.listener.detail(f"looking at {len(self.choice.nodes)} nodes")
+        with self.listener.phase("observe"):
+            return compare(self.site, self.engines, self.engine, self.goal, self.choice, self.listener.say)
+
+    def _lock(self) -> None:
+        wait_s, say = self.wishes.lock_timeout_s, self.listener.say
+        with self.listener.waits("lease"):
+            held = leases.take(self.engines, self.head, self.run.id, self.run.who, wait_s, say, self.stop)
+        self.lease = self.until_end.enter_context(held)
+
+    def _has_to_stop(self) -> bool:
+        return self.stop() or (self.lease is not None and self.lease.lost is not None)
+
+    def _roster(self, found: Comparison, done: Applied, left: Sequence[str]) -> Roster | None:
+        """The roster from now on; None where the one before could not be asked for, and must not be written over."""
+        if found.survey.head.unreachable is not None:
+            return None
+        run = self.run
+        last = LastRun(run.number, run.id, run.who, time.time(), run.hpcforge, run.commit)
+        reached = [name for name in found.survey.observed if name not in done.result.lost]
+        return next_roster(found.survey.roster, self.site.cluster, last, reached, left)
+
+    def _record(self, outcome: Outcome, roster: Roster | None, left: Sequence[str], strangers: Collection[str]) -> None:
+        """A line in the history, and the roster, on the head and on this host."""
+        one = past(
+            self.run,
+            outcome.done.result,
+            args=self.wishes.args,
+            dirty=bool(self.commit and self.commit.dirty),
+            started_s=self.started_s,
+            exit_code=outcome.exit,
+            left=left,
+            verdicts=[one.verdict for one in outcome.done.tests.reached],
+        )
+        for problem in write_log(self.engine, self.head, one, roster, self.site.cluster.name, strangers):
+            self.listener.say(problem)
+
+
+def _has_left(name: str, done: Applied) -> bool:
+    outcomes = done.result.outcomes.get(name, {}).values()
+    return name in done.result.abandoned or (bool(outcomes) and all(one.status == "done" for one in outcomes))

@@ -1,0 +1,46 @@
+"""What hpcforge has to know of a role, the role says itself: no shipped role is named in Python."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import hpcforge
+from hpcforge.plan.role import Role
+
+PACKAGE = Path(hpcforge.__file__).parent
+
+# A role's name that is also a word of something else, and where it is that. Each has to be in use.
+OTHER_WORDS = {
+    "users": {  # the blueprint's section
+        "blueprint/acceptance_checks.py",
+        "blueprint/checks.py",
+        "cluster/load.py",
+        "report/disruption_table.py",
+    },
+    "pytorch": {"catalog/__init__.py", "cluster/checks.py"},  # a framework, in the catalog and in the blueprint
+    "names": {"node/remains.py", "node/remove.py", "plan/diff.py", "report/design_html.py", "run/walk.py"},  # JSON
+    "lldp": {"verify/cabling.py"},  # what lldpctl answers
+    "base": {"lab/base.py"},  # a folder of trees
+    "depot": {"cluster/checks.py"},  # a service
+}
+
+
+def _texts(path: Path) -> Iterator[str]:
+    """The texts of a module, those within f-strings too."""
+    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            yield node.value
+
+
+def test_no_shipped_role_is_named_in_python(roles: tuple[Role, ...]) -> None:
+    names = {role.name for role in roles}
+    found: dict[str, set[str]] = {}
+    for path in PACKAGE.rglob("*.py"):
+        for text in _texts(path):
+            # a role by itself, on a node (`munge@cluster`), or by its folder
+            name = text.removeprefix("roles/").partition("@")[0].partition("/")[0]
+            if name in names:
+                found.setdefault(name, set()).add(str(path.relative_to(PACKAGE)))
+    assert found == OTHER_WORDS
