@@ -1,8 +1,9 @@
 """The program that runs on a node: it compares what is wanted with what is there, or makes it so.
 
-Standard library only, Python 3.9 syntax; of the rest of hpcforge it imports `kinds`, `wire` and `fits`, which travel with
-it: the operator host runs `bundle.first_command`, sends one JSON document on its standard input (`bundle.payload`), and
-reads JSON lines from its standard output. The program runs as root and nothing is installed on the node for it.
+Standard library only, Python 3.9 syntax; of the rest of hpcforge it imports `kinds`, `wire` and `fits`, which travel
+with it: the operator host runs `bundle.first_command`, sends one JSON document on its standard input
+(`bundle.payload`), and reads JSON lines from its standard output. The program runs as root and nothing is installed on
+the node for it.
 
 What it is asked are the types of `requests`, in a table by verb; what it answers are those of `wire`, one JSON object a
 line, the last one always `done`. Both sides are checked against them. A request that is not of its type is refused
