@@ -37,6 +37,7 @@ from hpcforge.engines.tasks import Command, Event, Program, Task, result
 from hpcforge.kinds import KINDS
 from hpcforge.kinds.files import File
 from hpcforge.node import wire
+from hpcforge.node.requests import checked
 from hpcforge.plan.desired import Check, Desired, Need, Unit, Wanted
 from hpcforge.plan.diff import SLURM_NODES, diff
 from hpcforge.plan.plan import Plan
@@ -269,6 +270,8 @@ class Nodes:
         self.odd, self.events = odd, deque[Event]()
 
     def start(self, task: Task) -> None:
+        if isinstance(task, Program):
+            checked(json.loads(json.dumps(task.request)))  # as the node does
         if isinstance(task, Command):
             self.events.append(Event(task.node, task.id, "result", result(ok=True, rc=0, stdout=SLURM)))
             return
