@@ -64,6 +64,7 @@ $(VENV)/.torch: $(VENV)/.installed
 # What things cost: minutes on an idle machine, as root. Compare ratios within one run.
 bench: install
 	$(BIN)/python benchmarks/converge.py
+	$(BIN)/python benchmarks/ansible.py
 	$(BIN)/python benchmarks/startup.py
 	$(BIN)/python benchmarks/scale.py
 	$(BIN)/python benchmarks/walk.py

@@ -67,7 +67,7 @@ def main() -> None:
 
 
 @contextmanager
-def _nodes(folder: Path, count: int) -> Iterator[Bench]:
+def made(folder: Path, count: int) -> Iterator[Bench]:
     """New nodes n01, n02, ... that go afterwards."""
     name = f"bench-converge-{os.getpid()}"
     names = tuple(f"n{number:02}" for number in range(1, count + 1))
@@ -90,7 +90,7 @@ def _download(folder: Path) -> Path:
     """The packages and all that they need, fetched on a node of their own."""
     debs = folder / "debs"
     debs.mkdir()
-    with _nodes(folder, 1) as bench:
+    with made(folder, 1) as bench:
         [node] = bench.nodes
         fetch = ["apt-get", "-y", "-q", "install", "--no-install-recommends", "--download-only", *resources.PACKAGES]
         subprocess.run(labs.ssh_argv(bench.lab, node, ["sudo", *fetch]), check=True, capture_output=True)
@@ -100,7 +100,7 @@ def _download(folder: Path) -> Path:
 
 
 def _measure(folder: Path, debs: Path, tool: str, nodes: int) -> Measured:
-    with _nodes(folder, nodes) as bench:
+    with made(folder, nodes) as bench:
         _say(f"{tool} on {nodes}")
         _prepare(bench, debs)
         first = TOOLS[tool](bench)
@@ -111,7 +111,7 @@ def _measure(folder: Path, debs: Path, tool: str, nodes: int) -> Measured:
 
 def _grow(folder: Path, debs: Path, nodes: int) -> tuple[int, Cost]:
     """What hpcforge takes for the last node, when the others are configured."""
-    with _nodes(folder, nodes + 1) as bench:
+    with made(folder, nodes + 1) as bench:
         _say(f"one more than {nodes}")
         _prepare(bench, debs)
         before = Bench(folder, bench.lab, bench.nodes[:-1])

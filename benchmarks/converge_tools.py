@@ -31,13 +31,14 @@ class Cost:
     """What one run of a tool took: wall and CPU seconds, and the memory of all its processes at its highest, MiB.
 
     `nodes_cpu_s` is what the nodes spent on it, all together: unlike wall, it hardly depends on what else this machine
-    does.
+    does. `processes` is how many of them there were at most.
     """
 
     wall_s: float
     cpu_s: float
     memory_mib: float
     nodes_cpu_s: float
+    processes: int = 0
 
 
 @dataclass(frozen=True)
@@ -62,9 +63,9 @@ class Bench:
         return self.folder / f"ssh-{node}"
 
 
-def hpcforge(bench: Bench) -> Cost:
-    """The real command line, as its user types it. 7, tests below the line, cannot come: there are none."""
-    with_roles, roles = str(REPOSITORY / "tests" / "with_roles.py"), str(bench.folder / "roles")
+def hpcforge(bench: Bench, checkout: Path = REPOSITORY) -> Cost:
+    """The real command line, as its user types it; of this checkout or of another one."""
+    with_roles, roles = str(checkout / "tests" / "with_roles.py"), str(bench.folder / "roles")
     return _run(
         bench,
         [sys.executable, "-P", with_roles, roles, "apply", str(bench.blueprint), "--yes"],
@@ -72,6 +73,7 @@ def hpcforge(bench: Bench) -> Cost:
             "HPCFORGE_LAB": bench.lab.name,
             "HPCFORGE_IDENTITY": str(bench.folder / "age.key"),
             "XDG_STATE_HOME": str(bench.folder / "state"),
+            "PYTHONPATH": str(checkout),
         },
     )
 
@@ -198,25 +200,26 @@ def _run(bench: Bench, words: Sequence[str], settings: Mapping[str, str]) -> Cos
             process.returncode = os.waitstatus_to_exitcode(status)
             wall_s = time.perf_counter() - start
         finally:
-            highest_mib = memory.stop()
+            highest_mib, processes = memory.stop()
             if process.returncode is None:  # we are interrupted: the tool, too
                 os.killpg(process.pid, signal.SIGTERM)
                 process.wait()
         if process.returncode != 0:
             log.seek(0)
             raise BenchmarkError(f"{' '.join(words[:4])}: exit status {process.returncode}\n{log.read()[-3000:]}")
-    return Cost(wall_s, usage.ru_utime + usage.ru_stime, highest_mib, _nodes_cpu_s(bench) - before_s)
+    return Cost(wall_s, usage.ru_utime + usage.ru_stime, highest_mib, _nodes_cpu_s(bench) - before_s, processes)
 
 
 def _nodes_cpu_s(bench: Bench) -> float:
     """CPU seconds of all processes of these nodes since they were started, by their control groups."""
     groups = [Path("/sys/fs/cgroup/unified"), Path("/sys/fs/cgroup")]
     root = next(group for group in groups if (group / "cgroup.controllers").exists())
+    mine = tuple(f"hpcforge-{bench.lab.machine(node)}" for node in bench.nodes)
     found = 0.0
-    for node in bench.nodes:
-        for stat in root.glob(f"**/hpcforge-{bench.lab.machine(node)}*/cpu.stat"):
-            if "hpcforge-" not in stat.parent.parent.name:  # not what lies in it: that is counted
-                found += int(stat.read_text().split()[1]) / 1e6
+    for folder, inside, _ in os.walk(root):  # which minds no group that goes meanwhile
+        if Path(folder).name.startswith(mine):
+            found += int((Path(folder) / "cpu.stat").read_text().split()[1]) / 1e6
+            inside.clear()  # it is counted
     return found
 
 
@@ -225,20 +228,22 @@ class _Memory:
 
     def __init__(self, pid: int) -> None:
         self._pid = pid
-        self._highest_kib = 0
+        self._highest_kib = self._most = 0
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._look)
         self._thread.start()
 
-    def stop(self) -> float:
-        """Stop looking; the highest sum, MiB."""
+    def stop(self) -> tuple[float, int]:
+        """Stop looking; the highest sum, MiB, and the most processes."""
         self._ended.set()
         self._thread.join()
-        return self._highest_kib / 1024
+        return self._highest_kib / 1024, self._most
 
     def _look(self) -> None:
         while not self._ended.wait(_SAMPLE_S):
-            self._highest_kib = max(self._highest_kib, sum(map(_pss_kib, _family(self._pid))))
+            family = _family(self._pid)
+            self._most = max(self._most, len(family))
+            self._highest_kib = max(self._highest_kib, sum(map(_pss_kib, family)))
 
 
 def _family(pid: int) -> list[int]:

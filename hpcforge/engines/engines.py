@@ -106,6 +106,10 @@ class Engines:
         if self._ended:  # a child that is just going may still be written to, and hears nothing
             self._fail(task.id)
 
+    def withdraw(self, task: str) -> bool:
+        """Take back a task that has not begun: nothing is heard of it any more. False if it has, or cannot be."""
+        return self._playbooks.withdraw(task)
+
     def next(self, timeout_s: float | None = None) -> Event | None:
         """The next event of any task; None when none came in time (None waits for ever)."""
         if self._kept:

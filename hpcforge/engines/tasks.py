@@ -90,7 +90,11 @@ class Command:
 
 @dataclass(frozen=True)
 class Ansible:
-    """One Ansible role (its folder) on one node, as root. Inputs are variables there, never templates."""
+    """One Ansible role (its folder) on one node, as root. Inputs are variables there, never templates.
+
+    It waits a little for nodes that have come to the same role, and longer where plays are at work; `timeout_s` is from
+    the beginning of its play.
+    """
 
     id: str
     node: str
@@ -134,6 +138,9 @@ class Engine(Protocol):
 
     def start(self, task: Task) -> None:
         """Begin a task; tasks of one node run in the order they were started, nodes run side by side."""
+
+    def withdraw(self, task: str) -> bool:
+        """Take back a task that has not begun: nothing is heard of it any more. False if it has, or cannot be."""
 
     def next(self, timeout_s: float | None = None) -> Event | None:
         """The next event of any task; None when none came in time (None waits for ever)."""

@@ -141,6 +141,10 @@ class Lease:
         """Begin a task."""
         self._engine.start(task)
 
+    def withdraw(self, task: str) -> bool:
+        """Take back a task that has not begun; False if it has."""
+        return self._engine.withdraw(task)
+
     def next(self, timeout_s: float | None = None) -> Event | None:
         """The next event of any task but our own; None when none came in time (None waits for ever)."""
         if self._kept:

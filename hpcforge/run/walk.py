@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from hpcforge.engines.tasks import Engine, Event, Program
+from hpcforge.engines.tasks import Ansible, Engine, Event, Program
 from hpcforge.plan.jobs import asked_for
 from hpcforge.plan.order import Order
 from hpcforge.plan.plan import Plan, Stays
@@ -139,6 +139,11 @@ class _Walker:
     def interrupt(self) -> None:
         self.result.interrupted = True
         for node in self.nodes.values():
+            running = node.running
+            # an Ansible role may still wait for its play
+            if running and isinstance(running.task, Ansible) and self.engine.withdraw(running.task.id):
+                node.running = None
+                self._settle_all(node.name, running.roles, Outcome("interrupted"))
             for stage in list(node.queue):
                 if not stage.confirms:
                     self._settle_all(node.name, stage.roles, Outcome("interrupted"))

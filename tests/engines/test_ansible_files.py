@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from hpcforge.engines.ansible import inventory, mentions_facts, playbook, refusal
+from hpcforge.engines.ansible_events import DONE
+from hpcforge.engines.ansible_play import Host, Role, inventory, playbook, read_role, refusal
 from hpcforge.engines.inventories import ansible_inventory, unsafe
 from hpcforge.engines.tasks import Ansible, Target
 
@@ -62,7 +63,8 @@ def test_a_script_says_hosts_and_groups() -> None:
 
 def test_inventory_checks_host_keys_and_reads_nobodys_ssh_settings() -> None:
     target = Target("n1", "192.0.2.1", "ops", "sudo", Path("/k ey"), ("ssh-ed25519 AAAA",))
-    hosts = json.loads(inventory(target, Path("/a b/known_hosts")))["all"]["hosts"]
+    task = Ansible("t", "n1", Path("motd"), {}, 60.0)
+    hosts = json.loads(inventory([Host(task, target)], Path("/a b/known_hosts")))["all"]["hosts"]
     assert list(hosts) == ["n1"]
     assert hosts["n1"]["ansible_host_key_checking"] is True
     options = shlex.split(hosts["n1"]["ansible_ssh_common_args"]["__ansible_unsafe"])
@@ -72,10 +74,26 @@ def test_inventory_checks_host_keys_and_reads_nobodys_ssh_settings() -> None:
     assert "GlobalKnownHostsFile=/dev/null" in options
 
 
+def test_each_node_has_its_own_inputs_as_they_are_and_no_input_is_a_way_in() -> None:
+    def host(name: str, **inputs: Any) -> Host:
+        target = Target(name, "192.0.2.1", "ops", "sudo", None, ("ssh-ed25519 AAAA",))
+        return Host(Ansible(name, name, Path("motd"), inputs, 60.0), target)
+
+    text = inventory([host("n1", **HOSTILE), host("n2", text="{{ text }}")], Path("/known_hosts"))
+    hosts = _read_by_ansible(text)["all"]["hosts"]
+    assert {name: value for name, value in hosts["n1"].items() if not name.startswith("ansible_")} == HOSTILE
+    assert {name: value for name, value in hosts["n2"].items() if not name.startswith("ansible_")} == {
+        "text": "{{ text }}"
+    }
+    assert hosts["n1"]["ansible_host"] == "192.0.2.1"
+
+
 def test_playbook_is_one_play_of_one_role() -> None:
-    assert json.loads(playbook("motd", facts=False)) == [
-        {"hosts": "all", "gather_facts": False, "vars_files": ["inputs.json"], "roles": [{"role": "motd"}]}
-    ]
+    [play] = json.loads(playbook("motd", facts=False))
+    [told] = play.pop("post_tasks")
+    assert play == {"hosts": "all", "strategy": "free", "gather_facts": False, "roles": [{"role": "motd"}]}
+    assert told["name"] == DONE
+    assert json.loads(playbook("motd", facts=False, alone=True))[0]["strategy"] == "linear"
 
 
 @pytest.fixture
@@ -87,10 +105,29 @@ def role(tmp_path: Path) -> Path:
 
 
 def test_facts_are_gathered_only_for_who_uses_them(role: Path) -> None:
-    assert not mentions_facts(role)
+    assert not read_role(role).facts
     (role / "templates").mkdir()
     (role / "templates" / "a.j2").write_text("{{ ansible_hostname }}")
-    assert mentions_facts(role)
+    assert read_role(role).facts
+
+
+@pytest.mark.parametrize(
+    ("text", "alone", "mends"),
+    [
+        ("- ansible.builtin.meta: end_host", False, False),
+        ("- ansible.builtin.user: {name: a, groups: video}", False, False),
+        ("- ansible.builtin.meta: end_play", True, False),
+        ("- ansible.builtin.pause: {seconds: 1}", True, False),
+        ("- ansible.builtin.debug: {msg: '{{ groups.all }}'}", True, False),
+        ("- ansible.builtin.command: id\n  run_once: true", True, False),
+        ("- block: [{ansible.builtin.fail: }]\n  rescue: [{ansible.builtin.debug: }]", False, True),
+        ("- ansible.builtin.include_role: {name: other}", False, True),
+    ],
+)
+def test_what_a_role_does_to_its_play_is_seen(role: Path, text: str, alone: bool, mends: bool) -> None:
+    assert read_role(role) == Role(False, False, False)
+    (role / "tasks" / "more.yaml").write_text(text)
+    assert read_role(role) == Role(False, alone, mends)
 
 
 def test_a_role_that_can_run_is_not_refused(role: Path) -> None:

@@ -174,6 +174,23 @@ def test_stop_lets_running_stages_finish_and_starts_no_more() -> None:
     assert statuses(ended)["w1"] == {"client": "interrupted"}
 
 
+def test_stop_takes_back_an_ansible_role_that_waits_for_its_play() -> None:
+    class Gathers(Engine):
+        def withdraw(self, task: str) -> bool:
+            return task == "opaque:motd:w2"
+
+    def answer(task: Task) -> list[tuple[str, dict[str, Any]]]:
+        return [] if task.id == "opaque:motd:w2" else all_well(task)
+
+    role = Change(opaque=OpaqueChange(Opaque("ansible", "/r/motd", {}, "d1"), "first run"))
+    engine = Gathers(answer)
+    motd = plan({"motd": {"w1": role, "w2": role}})
+    ended = walk(motd, {}, engine, lambda event: None, lambda: len(engine.started) > 1, RUN)
+    assert [task.id for task in engine.started] == ["opaque:motd:w1", "opaque:motd:w2"]
+    assert statuses(ended) == {"w1": {"motd": "interrupted"}, "w2": {"motd": "interrupted"}}
+    assert ended.interrupted
+
+
 def test_restarts_are_announced_before_files_change_and_secrets_travel_only_in_content() -> None:
     change = Change(
         resources=(ResourceChange(Directory("/d"), {"exists": False}), secret_file()),

@@ -1,0 +1,132 @@
+"""What ansible-runner says of a play, taken apart: to each node its own events and its own result. Pure."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from hpcforge.engines.lines import Tail, last_line
+from hpcforge.engines.tasks import Ansible, result
+
+DONE = "hpcforge: the role is done"  # a play's last task, which a node comes to when all went well there
+_LATE = 254  # exit status of ansible-runner when a play's time is up
+_TOLD = 2 | 4  # bits of the exit status that say of some nodes, by name, that they failed or could not be reached
+_REASONS = {  # what OpenSSH says: our word for it
+    "Host key verification failed": "host-key",
+    "REMOTE HOST IDENTIFICATION HAS CHANGED": "host-key",
+    "Permission denied": "login",
+    "No route to host": "no-route",
+    "Connection refused": "refused",
+    "Connection timed out": "timeout",
+}
+
+Said = tuple[str, str, dict[str, Any]]  # node, kind and data of an event
+
+
+@dataclass
+class _Seen:
+    """What the events of a node amounted to."""
+
+    task: Ansible
+    changed: bool = False
+    failures: list[tuple[str, str]] = field(default_factory=list)  # task and message
+    unreachable: str | None = None
+
+
+class Hearing:
+    """Hears a play out. `mends`: the role may go on after a failure, so that only the play's end tells.
+
+    A node's last event is its result, as soon as it is certain; what is said of it afterwards is dropped.
+    """
+
+    def __init__(self, tasks: Mapping[str, Ansible], *, mends: bool) -> None:
+        self._left = {node: _Seen(task) for node, task in tasks.items()}
+        self._mends = mends
+        self._stats: Mapping[str, Any] | None = None
+        self._output = Tail()
+
+    def line(self, text: str) -> Iterator[Said]:
+        """Take a line of ansible-runner's output."""
+        event = _event(text)
+        if event is None:
+            self._output.add(text)
+            return
+        data = event["event_data"]
+        if event.get("event") == "playbook_on_stats":
+            self._stats = data
+        seen = self._left.get(str(data.get("host")))
+        if seen is None:
+            return
+        node = seen.task.node
+        for kind, said in _translate(seen, str(event.get("event")), data):
+            yield node, kind, said
+        if event.get("event") == "runner_on_ok" and data.get("task") == DONE and not data.get("role"):
+            yield from self._end(seen, result(ok=True, rc=0, changed=seen.changed))
+        elif seen.unreachable is not None or (seen.failures and not self._mends):
+            yield from self._end(seen, self._judged(seen, None))
+
+    def over(self, rc: int) -> Iterator[Said]:
+        """The play has ended, with ansible-runner's exit status: the results of the nodes that have none yet."""
+        for seen in tuple(self._left.values()):
+            yield from self._end(seen, self._judged(seen, rc))
+
+    def lost(self, why: Callable[[Ansible], dict[str, Any]], nodes: Collection[str] | None = None) -> Iterator[Said]:
+        """There is no play, or none any more: the results of these nodes (None: all) that have none yet."""
+        for seen in tuple(self._left.values()):
+            if nodes is None or seen.task.node in nodes:
+                yield from self._end(seen, why(seen.task))
+
+    def _end(self, seen: _Seen, data: dict[str, Any]) -> Iterator[Said]:
+        """What failed is said only now: a role that mends it has not failed."""
+        task = seen.task
+        del self._left[task.node]
+        for name, message in () if data["ok"] else seen.failures:
+            yield task.node, "failed", {"role": task.source.name, "kind": "opaque", "name": name, "error": message}
+        yield task.node, "result", data
+
+    def _judged(self, seen: _Seen, rc: int | None) -> dict[str, Any]:
+        """The result of a node that did not come to the play's last task."""
+        where = f"{seen.task.source.name} on {seen.task.node}"
+        if seen.unreachable is not None:
+            reason = next((word for text, word in _REASONS.items() if text in seen.unreachable), "link")
+            return result(rc=rc, error=f"{where}: {seen.unreachable}", reason=reason, changed=seen.changed)
+        failures = (self._stats or {}).get("failures") or {}
+        finished = rc is not None and self._stats is not None and not rc & ~_TOLD
+        if finished and seen.task.node not in failures:  # the role left off by itself, as `meta: end_host` does
+            return result(ok=True, rc=0, stdout=self._output.text(), changed=seen.changed)
+        if rc == _LATE and not seen.failures:
+            error = f"{where}: not done within {seen.task.timeout_s:g} s: stopped here, it may still be at work there"
+        else:
+            failed = [f"{name}: {last_line(message)}" for name, message in seen.failures[-1:]]
+            last = failed[0] if failed else last_line(self._output.text())
+            error = f"{where}: {last or f'exit status {rc}'}"
+        return result(rc=rc, stdout=self._output.text(), error=error, changed=seen.changed)
+
+
+def _event(line: str) -> dict[str, Any] | None:
+    try:
+        event = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    return event if isinstance(event, dict) and isinstance(event.get("event_data"), dict) else None
+
+
+def _translate(seen: _Seen, kind: str, data: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """ansible-runner's events as ours. Only a task's name, whether it changed and its message leave here."""
+    role = seen.task.source.name
+    name = str(data.get("task") or data.get("name") or "")
+    res = data.get("res")
+    answer: dict[str, Any] = res if isinstance(res, dict) else {}
+    message = str(answer.get("stderr") or answer.get("msg") or "no message")[:2000]
+    match kind:
+        case "runner_on_start" if name != DONE:
+            yield "progress", {"role": role, "detail": name}
+        case "runner_on_ok" if answer.get("changed") is True:
+            seen.changed = True
+            yield "changed", {"role": role, "kind": "opaque", "name": name, "detail": ""}
+        case "runner_on_failed" if not data.get("ignore_errors"):
+            seen.failures.append((name, message))
+        case "runner_on_unreachable":
+            seen.unreachable = last_line(str(answer.get("msg")))

@@ -1,0 +1,145 @@
+"""What Ansible is given for a play: inventory, playbook, settings and environment, made from nothing.
+
+Inputs reach the role as variables of its host, in a file that is removed afterwards, every string marked unsafe, so
+that a brace in a value is a brace on the node and nothing appears on a command line. The operator's own Ansible
+settings, plugins and ssh configuration have no say.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from hpcforge.engines.ansible_events import DONE
+from hpcforge.engines.ansible_jump import ends_with_us
+from hpcforge.engines.hostkeys import known_hosts
+from hpcforge.engines.inventories import ansible_connection, unsafe
+from hpcforge.engines.tasks import Ansible, Target
+
+_ROLE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
+_VARIABLE = re.compile(r"(?!ansible_)[A-Za-z_][A-Za-z0-9_]*")
+_FACTS = re.compile(r"\bansible_[a-z]")  # a role that mentions one needs them gathered, which costs a second
+# what is of a play as a whole, or done once for all of its nodes: such a role gets a play for each node
+_ALONE = re.compile(
+    r"\b(?:end_play|end_batch|clear_host_errors|refresh_inventory|run_once|any_errors_fatal|add_host|group_by|pause"
+    r"|hostvars|ansible_play_\w+|play_hosts)\b|\bgroups\s*[.\[]"
+)
+# what can go on after a failure, here or in another role
+_MENDS = re.compile(r"\b(?:rescue|always|ignore_unreachable|include_role|import_role|dependencies)\b")
+# the poll interval is how often ansible-playbook looks at its workers: a thousand times a second, unless it is told
+_CONFIG = """\
+[defaults]
+retry_files_enabled = False
+interpreter_python = /usr/bin/python3
+forks = {forks}
+internal_poll_interval = 0.01
+[ssh_connection]
+pipelining = True
+control_path_dir = {sockets}
+ssh_args = -o StrictHostKeyChecking=yes -o ControlMaster=auto -o ControlPersist=30s
+"""
+_SETTINGS = {"pexpect_timeout": 0.2, "suppress_env_files": True}  # the first bounds how long an end takes to be heard
+
+
+@dataclass(frozen=True)
+class Host:
+    """A node of a play; `proxy` is a command to it."""
+
+    task: Ansible
+    target: Target
+    proxy: str | None = None
+
+
+@dataclass(frozen=True)
+class Role:
+    """What the texts of a role speak of: facts, a play as a whole (`alone`), what may mend a failure (`mends`)."""
+
+    facts: bool
+    alone: bool
+    mends: bool
+
+
+def read_role(folder: Path) -> Role:
+    """Look through a role. Raises `OSError`."""
+    files = (path for path in folder.rglob("*") if path.suffix in {".yml", ".yaml", ".j2"} and path.is_file())
+    texts = [path.read_text(errors="replace") for path in files]
+    return Role(*(any(map(words.search, texts)) for words in (_FACTS, _ALONE, _MENDS)))
+
+
+def refusal(task: Ansible) -> str | None:
+    """Why a task cannot be handed to Ansible; None if it can."""
+    if not _ROLE.fullmatch(task.source.name) or ":" in str(task.source):
+        return f"{task.source}: Ansible takes role names of letters, digits, '_', '-' and '.' only: rename the folder"
+    if not (task.source / "tasks").is_dir():
+        return f"{task.source} is not an Ansible role: it has no folder tasks/"
+    bad = [name for name in task.inputs if not _VARIABLE.fullmatch(name)]
+    if bad:
+        return (
+            f"{task.source.name}: {bad[0]!r} cannot be an Ansible variable (ansible_... is reserved): rename the input"
+        )
+    return None
+
+
+def inventory(hosts: Sequence[Host], known_hosts_file: Path) -> str:
+    """An Ansible inventory, on whose nodes all is done as root; each has its own inputs."""
+    return json.dumps(
+        {"all": {"hosts": {host.task.node: unsafe(_variables(host, known_hosts_file)) for host in hosts}}}
+    )
+
+
+def _variables(host: Host, known_hosts_file: Path) -> dict[str, Any]:
+    become = {
+        "ansible_become": host.target.become == "sudo",
+        "ansible_become_method": "sudo",
+        "ansible_become_user": "root",
+    }
+    return {**host.task.inputs, **ansible_connection(host.target, known_hosts_file, host.proxy), **become}
+
+
+def playbook(role: str, *, facts: bool, alone: bool = False) -> str:
+    """A play of one role; JSON, which is YAML in which nothing needs quoting by hand.
+
+    Each node goes through it at its own pace (`free`), and the last task tells that it is through, handlers included.
+    """
+    play = {"hosts": "all", "strategy": "linear" if alone else "free", "gather_facts": facts, "roles": [{"role": role}]}
+    return json.dumps([{**play, "post_tasks": [{"name": DONE, "ansible.builtin.debug": {"msg": ""}}]}])
+
+
+def write(folder: Path, hosts: Sequence[Host], role: Role, sockets: Path) -> None:
+    """Put everything into a folder that nobody else can see. Raises `OSError`, and `ValueError` for an odd input."""
+    task = hosts[0].task
+    files = {
+        "known_hosts": known_hosts(host.target for host in hosts),
+        "project/site.yml": playbook(task.source.name, facts=role.facts, alone=role.alone),
+        "inventory/hosts.json": inventory(hosts, folder / "known_hosts"),
+        "env/settings": json.dumps({**_SETTINGS, "job_timeout": max(1, round(task.timeout_s))}),
+        "ansible.cfg": _CONFIG.format(sockets=sockets, forks=len(hosts)),
+    }
+    ours = Path(sys.executable).parent / "ansible-playbook"
+    files["bin/ansible-playbook"] = f'#!/bin/sh\nexec {shlex.join(ends_with_us([str(ours)]))} "$@"\n'
+    for name, text in files.items():
+        path = folder / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(text)
+    (folder / "bin/ansible-playbook").chmod(0o700)
+
+
+def environment(folder: Path, roles: Path) -> dict[str, str]:
+    """The environment of a play whose files are in `folder`; `roles` is where its role lies."""
+    made = {
+        "PATH": f"{folder}/bin:{Path(sys.executable).parent}:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+        "HOME": str(folder),
+        "LANG": "C.UTF-8",
+        "ANSIBLE_HOST_KEY_CHECKING": "True",
+        "ANSIBLE_CONFIG": str(folder / "ansible.cfg"),
+        "ANSIBLE_ROLES_PATH": str(roles.absolute()),
+    }
+    agent = os.environ.get("SSH_AUTH_SOCK")
+    return made | ({"SSH_AUTH_SOCK": agent} if agent else {})
