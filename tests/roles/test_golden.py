@@ -23,9 +23,11 @@ from hpcforge.blueprint.hostlist import fold
 from hpcforge.cluster.model import Cluster
 from hpcforge.kinds import KINDS
 from hpcforge.kinds.files import File
+from hpcforge.node.requests import checked
 from hpcforge.plan.desired import Desired, Need, Wanted
 from hpcforge.plan.render import Template
 from hpcforge.plan.role import Role
+from hpcforge.run.requests import wanted
 
 GOLDEN = Path(__file__).parent / "golden"
 _EACH = 4  # more contents than this go into one file
@@ -55,6 +57,12 @@ def test_rendered_as_before(
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         golden(folder / name, text)
     assert not stale, "no role renders these any more"
+
+
+def test_a_node_takes_what_it_is_asked(cluster: Cluster, compiled: Callable[[Cluster], Desired]) -> None:
+    for roles in compiled(cluster).nodes.values():
+        request = {"verb": "observe", "wanted": [wanted(one) for one in roles]}
+        assert checked(json.loads(json.dumps(request)))["verb"] == "observe"
 
 
 def _verbatim(roles: tuple[Role, ...]) -> Iterator[tuple[str, str]]:
