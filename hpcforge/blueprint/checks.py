@@ -15,7 +15,7 @@ from hpcforge.blueprint import schema as s
 from hpcforge.blueprint.acceptance_checks import acceptance_findings
 from hpcforge.blueprint.diagnostics import did_you_mean, quote
 from hpcforge.blueprint.fabric_checks import NodeSet, fabric_findings
-from hpcforge.blueprint.named import known, racks_of
+from hpcforge.blueprint.named_nodes import NamedNodes
 from hpcforge.blueprint.network_checks import network_findings, primary
 from hpcforge.blueprint.reader import Loc, mark_of
 from hpcforge.blueprint.services import Offer, Services
@@ -26,82 +26,10 @@ from hpcforge.blueprint.validate import Draft, Finding
 Findings = Iterator[Finding]
 
 
-class Declared:
-    """The nodes that a blueprint names, seen past what is wrong with them."""
-
-    def __init__(self, draft: Draft) -> None:
-        self.group_of: dict[str, str] = {}  # node to its key under `nodes:`; the first one wins
-        self.twice: dict[str, list[str]] = {}  # key to names that an earlier key has
-        self.names_known = True
-        self.too_many = False
-        self._known: node_sets.Known | None = None
-        self._workers_known: node_sets.Known | None = None
-        self.groups: dict[str, s.NodeGroup] = draft.sections["nodes"] or {}
-        for key in draft.keys("nodes"):
-            self._add(key)
-        self.names_known &= bool(self.group_of) and draft.keys_intact("nodes")
-
-    def _add(self, key: str) -> None:
-        self.too_many |= len(self.group_of) > hostlist.MAX_NAMES
-        try:
-            names = () if self.too_many else hostlist.expand(key)
-        except hostlist.HostlistError:
-            names = ()
-        self.names_known &= bool(names)
-        for name in names:
-            if name in self.group_of:
-                self.twice.setdefault(key, []).append(name)
-            else:
-                self.group_of[name] = key
-
-    def functions(self, name: str) -> tuple[s.Function, ...] | None:
-        """Functions of a node; None where they are not known."""
-        group = self.groups.get(self.group_of[name])
-        return group.functions if group else None
-
-    def with_function(self, function: str) -> tuple[str, ...]:
-        """Names of the nodes that are known to have a function."""
-        return tuple(name for name in self.group_of if function in (self.functions(name) or ()))
-
-    def known(self, draft: Draft) -> node_sets.Known:
-        """What node sets may name."""
-        if self._known is None:
-            site: Site | None = draft.sections["site"]
-            self._known = known(self.groups, self.group_of, racks_of(site))
-        return self._known
-
-    def named(
-        self, draft: Draft, loc: Loc, text: str, *, workers: bool = False
-    ) -> tuple[tuple[str, ...] | None, list[Finding]]:
-        """The nodes of a set, None where they are not known, and what is wrong with it."""
-        words = self.workers_known(draft) if workers else self.known(draft)
-        try:
-            names = node_sets.expand(text, words)
-        except node_sets.NodeSetError as error:
-            sure = self.names_known and draft.intact("site")
-            return None, [Finding(loc, str(error), error.hint)] if sure else []
-        return names if self.names_known else None, []
-
-    def workers_known(self, draft: Draft) -> node_sets.Known:
-        """What node sets may name where only workers can be meant."""
-        if self._workers_known is None:
-            self._workers_known = self.known(draft).within(self.with_function("worker"))
-        return self._workers_known
-
-    def unknown(self, names: Iterable[str]) -> list[str]:
-        """The names that no node has; none as long as not all names are known."""
-        return [name for name in names if name not in self.group_of] if self.names_known else []
-
-    def without_function(self, names: Iterable[str], function: str) -> list[str]:
-        """The known nodes among names that are known to lack a function."""
-        known = [name for name in names if name in self.group_of]
-        return [name for name in known if function not in (self.functions(name) or (function,))]
-
-
 def check(draft: Draft) -> Iterator[Finding]:
     """Yield everything that parts of the blueprint say wrongly about each other."""
-    declared = Declared(draft)
-    checks: tuple[Callable[[Draft, Declared], Findings], ...] = (
+    declared = NamedNodes(draft)
+    checks: tuple[Callable[[Draft, NamedNodes], Findings], ...] = (
         _names,
         _access,
         _addresses,
@@ -122,7 +50,7 @@ def check(draft: Draft) -> Iterator[Finding]:
         yield from one(draft, declared)
 
 
-def _names(_: Draft, declared: Declared) -> Findings:
+def _names(_: Draft, declared: NamedNodes) -> Findings:
     for key, names in declared.twice.items():
         elsewhere = ",".join(sorted({declared.group_of[name] for name in names} - {key}))
         yield Finding(("nodes", key), f"{hostlist.fold(names)} is named twice", f"also under `{elsewhere}`", key=True)
@@ -130,13 +58,13 @@ def _names(_: Draft, declared: Declared) -> Findings:
         yield Finding(("nodes",), f"more than {hostlist.MAX_NAMES:,} nodes", key=True)
 
 
-def _access(draft: Draft, declared: Declared) -> Findings:
+def _access(draft: Draft, declared: NamedNodes) -> Findings:
     access: s.Access | None = draft.sections["access"]
     if access is not None and draft.intact("access"):
         yield from node_as_jump_host(access.via, declared)
 
 
-def node_as_jump_host(via: s.Via | None, declared: Declared) -> Findings:
+def node_as_jump_host(via: s.Via | None, declared: NamedNodes) -> Findings:
     """Yield what is said of a jump host although it is a node, of which all is said elsewhere."""
     if via is None or via.host not in declared.group_of:
         return
@@ -153,7 +81,7 @@ def node_network(draft: Draft) -> str | None:
     return primary(draft.sections["networks"] or {}, draft.sections["fabrics"] or {})
 
 
-def _addresses(draft: Draft, declared: Declared) -> Findings:
+def _addresses(draft: Draft, declared: NamedNodes) -> Findings:
     network = node_network(draft)
     owner: dict[str, str] = {}
     for key, group in declared.groups.items():
@@ -198,7 +126,7 @@ def outside(loc: Loc, addresses: Iterable[str], cidr: str, network: str) -> Find
             yield Finding(loc, f"{address} is the {what} address of {network}, {cidr}")
 
 
-def _reference(declared: Declared, loc: Loc, names: Iterable[str], *, key: bool = False) -> Findings:
+def _reference(declared: NamedNodes, loc: Loc, names: Iterable[str], *, key: bool = False) -> Findings:
     unknown = declared.unknown(names)
     if unknown:
         close = did_you_mean(unknown[0], declared.group_of) if len(unknown) == 1 else None
@@ -211,7 +139,7 @@ def _reference(declared: Declared, loc: Loc, names: Iterable[str], *, key: bool 
         )
 
 
-def _services(draft: Draft, declared: Declared) -> Findings:
+def _services(draft: Draft, declared: NamedNodes) -> Findings:
     services: Services | None = draft.sections["services"]
     for name, service in (services.by_name() if services else {}).items():
         if not draft.intact("services", name):
@@ -231,7 +159,7 @@ def _services(draft: Draft, declared: Declared) -> Findings:
                 yield Finding((*loc, option), f"`{option}` is for a service of our own, with `on`", key=True)
 
 
-def _service_nodes(draft: Draft, declared: Declared, name: str, loc: Loc, text: str) -> Findings:
+def _service_nodes(draft: Draft, declared: NamedNodes, name: str, loc: Loc, text: str) -> Findings:
     names, wrong = declared.named(draft, loc, text)
     yield from wrong
     services: Services = draft.sections["services"]
@@ -248,7 +176,7 @@ def service_findings(name: str, offer: Offer, loc: Loc, names: Sequence[str]) ->
         yield Finding(loc, message, "name one of them")
 
 
-def _site_roles(draft: Draft, declared: Declared) -> Findings:
+def _site_roles(draft: Draft, declared: NamedNodes) -> Findings:
     software: s.Software | None = draft.sections["software"]
     if software is None or not draft.intact("software", "site_roles"):
         return
@@ -272,7 +200,7 @@ def _site_roles(draft: Draft, declared: Declared) -> Findings:
             )
 
 
-def _controller(draft: Draft, declared: Declared) -> Findings:
+def _controller(draft: Draft, declared: NamedNodes) -> Findings:
     slurm: s.Slurm | None = draft.sections["slurm"]
     if slurm is None or not draft.intact("slurm", "controller"):
         return
@@ -284,7 +212,7 @@ def _controller(draft: Draft, declared: Declared) -> Findings:
         yield Finding(loc, f"the controller {quote(slurm.controller)} is not a head", hint)
 
 
-def _partitions(draft: Draft, declared: Declared) -> Findings:
+def _partitions(draft: Draft, declared: NamedNodes) -> Findings:
     slurm: s.Slurm | None = draft.sections["slurm"]
     defaults: list[str] = []
     for name, partition in (slurm.partitions if slurm else {}).items():
@@ -307,7 +235,7 @@ def _partitions(draft: Draft, declared: Declared) -> Findings:
         )
 
 
-def _workers(draft: Draft, declared: Declared, loc: Loc, text: str) -> Findings:
+def _workers(draft: Draft, declared: NamedNodes, loc: Loc, text: str) -> Findings:
     """Check a set of workers: of what a word stands for those that are."""
     names, wrong = declared.named(draft, loc, text, workers=True)
     yield from wrong
@@ -329,14 +257,14 @@ def no_worker(loc: Loc, text: str) -> Finding:
     return Finding(loc, f"no worker is in {quote(text)}", "name nodes with the function worker")
 
 
-def _partition_nodes(draft: Draft, declared: Declared) -> dict[str, tuple[str, ...] | None]:
+def _partition_nodes(draft: Draft, declared: NamedNodes) -> dict[str, tuple[str, ...] | None]:
     """The nodes of each partition; None where something is wrong with them, or they are not known yet."""
     slurm: s.Slurm | None = draft.sections["slurm"]
     partitions = slurm.partitions if slurm else {}
     return {name: declared.named(draft, (), one.nodes, workers=True)[0] for name, one in partitions.items()}
 
 
-def _idle_workers(draft: Draft, declared: Declared) -> Findings:
+def _idle_workers(draft: Draft, declared: NamedNodes) -> Findings:
     slurm: s.Slurm | None = draft.sections["slurm"]
     workers = declared.with_function("worker")
     if declared.names_known and draft.intact("nodes") and not workers:
@@ -361,7 +289,7 @@ def _idle_workers(draft: Draft, declared: Declared) -> Findings:
         )
 
 
-def _users(draft: Draft, _: Declared) -> Findings:
+def _users(draft: Draft, _: NamedNodes) -> Findings:
     users: dict[str, s.User] = draft.sections["users"] or {}
     owner: dict[int, str] = {}
     for name, user in users.items():
@@ -379,7 +307,7 @@ def _users(draft: Draft, _: Declared) -> Findings:
         )
 
 
-def _overrides(draft: Draft, declared: Declared) -> Findings:
+def _overrides(draft: Draft, declared: NamedNodes) -> Findings:
     for name, override in (draft.sections["overrides"] or {}).items():
         yield from _reference(declared, ("overrides", name), (name,), key=True)
         yield from _cut_by_comment(draft, ("overrides", name, "reason"), override.reason)
@@ -394,7 +322,7 @@ def _cut_by_comment(draft: Draft, loc: Loc, text: str) -> Findings:
         yield Finding(loc, f"{quote(text)} ends at ` #`, which begins a comment", hint, severity="warning")
 
 
-def _acceptance(draft: Draft, declared: Declared) -> Findings:
+def _acceptance(draft: Draft, declared: NamedNodes) -> Findings:
     workers = declared.with_function("worker")
     sure = declared.names_known and draft.intact("nodes")  # else a name that is wrong there may be why one is unknown
     slurm: s.Slurm | None = draft.sections["slurm"]
@@ -405,7 +333,7 @@ def _acceptance(draft: Draft, declared: Declared) -> Findings:
     yield from acceptance_findings(draft, words if sure else None, workers, limits if all_known else {})
 
 
-def _racks(draft: Draft, declared: Declared) -> Findings:
+def _racks(draft: Draft, declared: NamedNodes) -> Findings:
     """Check the racks that nodes are put into."""
     site: Site | None = draft.sections["site"]
     if not draft.intact("site", "racks") or not draft.intact("site"):
@@ -419,15 +347,15 @@ def _racks(draft: Draft, declared: Declared) -> Findings:
             yield Finding(("nodes", key, "u"), "`u` without `rack`", "say which racks these units are in", key=True)
 
 
-def _fabrics(draft: Draft, declared: Declared) -> Findings:
+def _fabrics(draft: Draft, declared: NamedNodes) -> Findings:
     yield from fabric_findings(draft, lambda loc, names: _reference(declared, loc, names), _sets(draft, declared))
 
 
-def _networks(draft: Draft, declared: Declared) -> Findings:
+def _networks(draft: Draft, declared: NamedNodes) -> Findings:
     yield from network_findings(draft, lambda loc, names: _reference(declared, loc, names), _sets(draft, declared))
 
 
-def _sets(draft: Draft, declared: Declared) -> NodeSet:
+def _sets(draft: Draft, declared: NamedNodes) -> NodeSet:
     """Node sets that have to be known before racks are filled, since switches stand there, too."""
 
     def nodes(loc: Loc, text: str) -> tuple[tuple[str, ...] | None, list[Finding]]:

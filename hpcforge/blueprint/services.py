@@ -36,6 +36,7 @@ class Offer(BaseModel):
     external: Listed | None = None
     options: Mapping[ServiceName, Listed] = {}  # of a service of our own
     several: bool = False  # it may run on more than one node
+    serves_artifacts: bool = False  # what roles call `artifacts`, over HTTP at its node's address, by their names
     required: bool = False  # a blueprint has to say where it comes from
 
 

@@ -53,7 +53,7 @@ def apply(
     if plan_file is not None and (limit or exclude or only or force or verify):
         hint = "leave out --limit, --exclude, --only, --force and --verify, or --plan"
         raise UsageError("a plan is applied as it is", hint)
-    site = open_site(blueprint, inventory, lab, identity)
+    site = open_site(blueprint, inventory, lab, identity, judged=True)
     site = trust_new(site) if trust else site
     wanted = goal(site, make=True)
     given = {"inventory": inventory, "lab": lab, "identity": identity}

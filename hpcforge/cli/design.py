@@ -9,10 +9,10 @@ from pathlib import Path
 from hpcforge.cli.exit_codes import Exit
 from hpcforge.cli.verbs.design import Table
 from hpcforge.cluster import Loaded, load
+from hpcforge.cluster.design import Design, to_json
 from hpcforge.cluster.designed import designed
 from hpcforge.errors import UsageError
-from hpcforge.facility.design import Design, to_json
-from hpcforge.facility.training import Run
+from hpcforge.facility.training import TrainingRun
 from hpcforge.report import design_csv, design_text, fabric_csv, printing
 
 
@@ -32,7 +32,7 @@ def design(
     runs = [_run(text, price_per_kwh) for text in train or ()]
     if as_json + (csv is not None) + (svg is not None) > 1:
         raise UsageError("--json, --csv and --svg all go to stdout", "ask for one of them at a time")
-    loaded = load(blueprint, inventory, judged=False)
+    loaded = load(blueprint, inventory)
     whole = None if csv in ("cables", "ports") and html is None else designed(loaded, str(loaded.blueprint_path), runs)
     if html is not None and whole is not None:
         from hpcforge.report import design_html  # noqa: PLC0415 - pages are large, and seldom asked for
@@ -88,7 +88,7 @@ def _drawing(loaded: Loaded, whole: Design, svg: str) -> str:
     raise UsageError(f"there is no {svg} to draw", hint)
 
 
-def _run(text: str, price_per_kwh: float | None) -> Run:
+def _run(text: str, price_per_kwh: float | None) -> TrainingRun:
     """Read `70e9:2e12:0.4`."""
     try:
         parameters, tokens, utilisation = map(float, text.split(":"))
@@ -96,4 +96,4 @@ def _run(text: str, price_per_kwh: float | None) -> Run:
         parameters = tokens = utilisation = 0.0
     if not (0 < parameters < 1e18 and 0 < tokens < 1e21 and 0 < utilisation <= 1):
         raise UsageError(f"{text!r} is not a training run", "parameters:tokens:utilisation, as in 70e9:2e12:0.4")
-    return Run(parameters, tokens, utilisation, price_per_kwh)
+    return TrainingRun(parameters, tokens, utilisation, price_per_kwh)

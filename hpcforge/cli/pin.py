@@ -15,12 +15,12 @@ from hpcforge.report import printing
 
 def pin(blueprint: Path, inventory: Path | None) -> int:
     """Do what the help of `hpcforge pin` says; the exit status."""
-    loaded = load(blueprint, inventory)
+    loaded = load(blueprint, inventory, judged=True)
     if loaded.inventory_path is None:
         raise UsageError(
             "there is no inventory to pin positions in", "name one with `inventory:` in the blueprint, or --inventory"
         )
-    layout = loaded.facility.layout
+    layout = loaded.layout
     chosen = {
         name: (rack, item.u)
         for name, (rack, item) in (*layout.place_of.items(), *layout.switch_of.items())

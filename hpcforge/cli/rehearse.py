@@ -26,7 +26,7 @@ from hpcforge.report.text import table
 
 def up(blueprint: Path, lab: str | None) -> int:
     """Do what the help of `hpcforge rehearse up` says; the exit status."""
-    cluster = load(blueprint, None).cluster
+    cluster = load(blueprint, None, judged=True).cluster
     with Progress() as progress, progress.phase("nodes at ssh"):
         made = labs.up(
             _nodes(cluster),
@@ -145,7 +145,7 @@ def _expanded(hostlist: str) -> tuple[str, ...]:
 
 
 def _nodes(cluster: Cluster) -> list[labs.LabNode]:
-    """The last worker comes without Python 3, as some machines do: first contact brings it."""
+    """The last worker comes without Python 3, as some machines do: bootstrap brings it."""
     bare = cluster.workers[-1].name if cluster.workers else None
     return [labs.LabNode(node.name, node.address, python=node.name != bare) for node in cluster.nodes]
 

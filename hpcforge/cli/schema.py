@@ -11,7 +11,7 @@ from hpcforge.blueprint import schema as blueprint
 from hpcforge.blueprint.declared import read_declared
 from hpcforge.blueprint.reference import reference
 from hpcforge.cli.exit_codes import Exit
-from hpcforge.facility import design
+from hpcforge.cluster import design
 from hpcforge.plan.role import load_roles
 from hpcforge.report import printing
 from hpcforge.report.disruption_table import disruption_table

@@ -13,10 +13,19 @@ from hpcforge.run.site import Site
 
 
 def open_site(
-    blueprint: Path, inventory: Path | None, lab: str | None, identity: Path | None, *, needs_lab: bool = True
+    blueprint: Path,
+    inventory: Path | None,
+    lab: str | None,
+    identity: Path | None,
+    *,
+    needs_lab: bool = True,
+    judged: bool = False,
 ) -> Site:
-    """Read and resolve. A blueprint for the lab gets the inventory of the lab, which has to be up if `needs_lab`."""
-    loaded, start = load(blueprint, inventory), None
+    """Read and resolve. A blueprint for the lab gets the inventory of the lab, which has to be up if `needs_lab`.
+
+    `judged`: one whose racks, power or fabrics break a rule is refused, as by whatever changes nodes.
+    """
+    loaded, start = load(blueprint, inventory, judged=judged), None
     identity = identity or default_identity_path()
     if inventory is None and (lab is not None or loaded.blueprint.wants_lab):
         running = labs.load(lab or default_lab_name(blueprint))
@@ -24,7 +33,7 @@ def open_site(
             return Site(loaded, loaded.cluster, identity, None)
         if running is None:
             raise not_up(blueprint, lab)
-        loaded, lab = load(blueprint, running.inventory), running.name
+        loaded, lab = load(blueprint, running.inventory, judged=judged), running.name
     if lab is not None:
         start = named(loaded.blueprint_path, lab).up()
     return Site(loaded, loaded.cluster, identity, lab, start)

@@ -3,7 +3,7 @@
 The one time that a key is believed because a machine shows it; whoever gives the option says so. A key that is
 recorded is never replaced here: `hpcforge nodes replace` forgets it.
 
-`hpcforge trust`: a node that has left the blueprint, and that only the head's roster knows, is confirmed by a person.
+`hpcforge trust`: a node that has left the blueprint, and that only the head still knows, is confirmed by a person.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def trust(blueprint: Path, node: str, inventory: Path | None, lab: str | None, y
     one = enrolled(site, node)
     rows = [[node, one.address, *_kind_and_fingerprint(key)] for key in one.host_keys]
     printing.note(
-        f"as the roster on {head} has it:\n" + table(("node", "address", "type", "fingerprint"), rows, indent="  ")
+        f"as the node list on {head} has it:\n" + table(("node", "address", "type", "fingerprint"), rows, indent="  ")
     )
     if not yes:
         if not sys.stdin.isatty():

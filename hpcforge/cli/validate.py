@@ -16,7 +16,7 @@ from hpcforge.report import printing
 def validate(blueprint: Path, inventory: Path | None, as_json: bool) -> int:
     """Do what the help of `hpcforge validate` says; the exit status."""
     try:
-        loaded = load(blueprint, inventory, judged=False)
+        loaded = load(blueprint, inventory)
     except InvalidInput as error:
         if not as_json:
             raise

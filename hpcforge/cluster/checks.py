@@ -11,9 +11,10 @@ from dataclasses import dataclass
 
 from hpcforge.blueprint import hostlist
 from hpcforge.blueprint import schema as s
-from hpcforge.blueprint.checks import Declared, node_as_jump_host, node_network, outside
+from hpcforge.blueprint.checks import node_as_jump_host, node_network, outside
 from hpcforge.blueprint.diagnostics import did_you_mean, quote
 from hpcforge.blueprint.inventory import Bmc, InventoryNode
+from hpcforge.blueprint.named_nodes import NamedNodes
 from hpcforge.blueprint.network_checks import is_bmc
 from hpcforge.blueprint.services import Services
 from hpcforge.blueprint.validate import Draft, Finding
@@ -187,10 +188,11 @@ def _pytorch(draft: Draft, catalog: Catalog, system: System | None, version: str
             f"{system.release}'s own package" + (f", version {system.pytorch}" if system.pytorch else ""),
             severity="warning",
         )
-    elif system and services and "depot" not in services.by_name() and draft.intact("services"):
-        yield Finding(
-            ("services",), "`depot` is missing: PyTorch's wheels are served to the nodes", "depot: {on: NODE}", key=True
-        )
+    elif system and services and draft.intact("services"):
+        serving = [name for name, offer in services.offers.items() if offer.serves_artifacts]
+        if serving and serving[0] not in services.by_name():
+            message = f"`{serving[0]}` is missing: PyTorch's wheels are served to the nodes"
+            yield Finding(("services",), message, f"{serving[0]}: {{on: NODE}}", key=True)
 
 
 def _gpu_models(draft: Draft, catalog: Catalog) -> Iterator[str]:
@@ -204,7 +206,7 @@ def _gpu_models(draft: Draft, catalog: Catalog) -> Iterator[str]:
 
 def check_addresses(draft: Draft, inventory: Draft | None) -> Findings:
     """Yield the nodes of a blueprint that neither it nor the inventory gives an address."""
-    if inventory and (not inventory.intact("nodes") or Declared(draft).unknown(inventory.keys("nodes"))):
+    if inventory and (not inventory.intact("nodes") or NamedNodes(draft).unknown(inventory.keys("nodes"))):
         return  # a name that is wrong there may be why
     first = node_network(draft)
     if first is None or draft.sections["networks"][first].fabric is not None:
@@ -225,7 +227,7 @@ def check_addresses(draft: Draft, inventory: Draft | None) -> Findings:
 
 def check_inventory(inventory: Draft, blueprint: Draft) -> Findings:
     """Yield what an inventory says wrongly about a blueprint's nodes and networks."""
-    declared = Declared(blueprint)
+    declared = NamedNodes(blueprint)
     unknown = [name for name in declared.unknown(inventory.keys("nodes")) if inventory.intact("nodes", name)]
     nodes = f"its nodes: {hostlist.fold(list(declared.group_of)[:64])}"
     for position, name in enumerate(unknown):
@@ -268,7 +270,7 @@ def _shared_identities(inventory: Draft, blueprint: Draft) -> Findings:
                 yield Finding(("nodes", name, *key), f"{value} of {name} is taken by {owner[value]}")
 
 
-def _effective_addresses(inventory: Draft, blueprint: Draft, declared: Declared) -> Findings:
+def _effective_addresses(inventory: Draft, blueprint: Draft, declared: NamedNodes) -> Findings:
     """Check the addresses that come out: the inventory's, and the blueprint's where it says nothing."""
     if not inventory.intact("networks"):
         return
@@ -301,7 +303,7 @@ def _effective_addresses(inventory: Draft, blueprint: Draft, declared: Declared)
             )
 
 
-def blueprint_addresses(declared: Declared) -> dict[str, str]:
+def blueprint_addresses(declared: NamedNodes) -> dict[str, str]:
     """Return the addresses that a blueprint gives, by node."""
     return {
         name: address

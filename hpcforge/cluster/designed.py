@@ -4,21 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from hpcforge.cluster.design import Design
 from hpcforge.cluster.load import Loaded
-from hpcforge.fabric.bill import bill
+from hpcforge.fabric.bom import bom
 from hpcforge.fabric.summary import fabric_design
 from hpcforge.facility import compute
-from hpcforge.facility.design import Design
-from hpcforge.facility.training import Run
+from hpcforge.facility.training import TrainingRun, training
 
 
-def designed(loaded: Loaded, blueprint: str, runs: Iterable[Run] = ()) -> Design:
+def designed(loaded: Loaded, blueprint: str, runs: Iterable[TrainingRun] = ()) -> Design:
     """Return racks, power, cooling and fabrics as one design; `blueprint` is the path that it shows."""
-    return compute.design(
-        loaded.facility,
-        blueprint,
-        loaded.remarks,
-        runs,
-        fabrics=map(fabric_design, loaded.cables),
-        cables=bill(loaded.cables, loaded.facility.room.catalog.cables),
+    racks, room = compute.design(loaded.facility, blueprint), loaded.facility.room
+    trained = [training(room, loaded.facility.power, run) for run in runs]
+    cables = bom(loaded.cables, room.catalog.cables)
+    return Design(
+        **(vars(racks) | {"bom": (*racks.bom, *cables)}),
+        fabrics=tuple(map(fabric_design, loaded.cables)),
+        training=tuple(estimate for estimate in trained if estimate),
+        diagnostics=loaded.remarks,
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from itertools import chain, islice
 from pathlib import Path
 from types import MappingProxyType
@@ -33,12 +33,14 @@ from hpcforge.cluster.resolve import resolve
 from hpcforge.cluster.select import worker_words
 from hpcforge.cluster.variables import missing_variables
 from hpcforge.fabric.cabling import Cabled
-from hpcforge.fabric.fabrics import fabrics
+from hpcforge.fabric.fabrics import Fabrics, fabrics
 from hpcforge.fabric.graph import Fabric
 from hpcforge.fabric.laid import lay, mounts
 from hpcforge.facility.compute import Facility, facility
 from hpcforge.facility.design import Remark
-from hpcforge.facility.room import Pin, room
+from hpcforge.facility.layout import Layout
+from hpcforge.facility.placement import place
+from hpcforge.facility.room import Pin, Room, room
 
 _MAX_KEY_FILE_BYTES = 64 << 10
 _MAX_ROLE_FILES = 10_000
@@ -47,27 +49,83 @@ _NOTHING: Mapping[Path, str] = MappingProxyType({})
 
 
 @dataclass(frozen=True)
-class Loaded:
-    """A blueprint that is right, and what it resolves to.
+class Judged:
+    """What rules say of racks, power, cooling, fabrics and cables. `diagnostics` have what was found before, too.
 
-    `diagnostics` are warnings, and the errors of racks, power, cooling and fabrics where they were not to raise.
     `not_checked` is what rules could not judge; of racks, power and cooling nothing where the blueprint has no site.
     """
 
-    blueprint: Blueprint
-    cluster: Cluster
+    facility: Facility
+    cables: tuple[Cabled, ...]
+    remarks: tuple[Remark, ...]
     diagnostics: tuple[Diagnostic, ...]
     not_checked: tuple[Diagnostic, ...]
-    facility: Facility
-    fabrics: tuple[Fabric, ...]  # those that can be built, in the blueprint's order
-    cables: tuple[Cabled, ...]  # the same fabrics, with their cables cut to length
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """A blueprint that can be read, and what it resolves to. What is asked for beyond that is judged then, once."""
+
+    blueprint: Blueprint
+    cluster: Cluster
+    found: tuple[Diagnostic, ...]  # by reading and resolving: warnings
+    room: Room
+    layout: Layout  # of the room
+    connected: Fabrics  # fabrics as the blueprint asks for them
     role_folders: tuple[Path, ...]  # the shipped one, then those that the blueprint names
     switch_said: Mapping[str, str]  # what switches say of themselves (name, GUID, MAC) to their names in the design
-    remarks: tuple[Remark, ...]  # what rules say: the facility's, then the fabrics', in the order of the rules
     blueprint_path: Path
     secrets_path: Path
     inventory_path: Path | None  # what was read beside the blueprint; None: nothing
     inventory: Inventory | None
+    draft: Draft  # where things stand in the blueprint
+
+    @property
+    def fabrics(self) -> tuple[Fabric, ...]:
+        """Those that can be built, in the blueprint's order."""
+        return self.connected.built
+
+    @cached_property
+    def judged(self) -> Judged:
+        """Load racks, cut cables, and judge by all rules."""
+        placed, laid = facility(self.room, self.layout), lay(self.room, self.layout, self.fabrics)
+        source = self.draft.document.source
+        of_room = [one for one in placed.breaches if self.blueprint.site or one.judged != "not-checked"]
+        breaches = (*of_room, *self.connected.breaches, *laid.breaches)
+        said = [(breach.judged, diagnostic(self.draft, breach)) for breach in breaches]
+        all_breaches = (*placed.breaches, *self.connected.breaches, *laid.breaches)
+        return Judged(
+            facility=placed,
+            cables=laid.fabrics,
+            remarks=tuple(remark(self.draft, breach) for breach in all_breaches),
+            diagnostics=in_order(source, [*self.found, *(entry for how, entry in said if how != "not-checked")]),
+            not_checked=in_order(source, [entry for how, entry in said if how == "not-checked"]),
+        )
+
+    @property
+    def facility(self) -> Facility:
+        """Racks, power and cooling, judged."""
+        return self.judged.facility
+
+    @property
+    def cables(self) -> tuple[Cabled, ...]:
+        """The fabrics, with their cables cut to length."""
+        return self.judged.cables
+
+    @property
+    def remarks(self) -> tuple[Remark, ...]:
+        """What rules say: the facility's, then the fabrics', in the order of the rules."""
+        return self.judged.remarks
+
+    @property
+    def diagnostics(self) -> tuple[Diagnostic, ...]:
+        """Warnings, and what breaks a rule of racks, power, cooling and fabrics."""
+        return self.judged.diagnostics
+
+    @property
+    def not_checked(self) -> tuple[Diagnostic, ...]:
+        """What rules could not judge."""
+        return self.judged.not_checked
 
     @property
     def wants_lab(self) -> bool:
@@ -79,13 +137,12 @@ def load(
     blueprint_path: Path,
     inventory_path: Path | None = None,
     *,
-    judged: bool = True,
+    judged: bool = False,
     instead: Mapping[Path, str] = _NOTHING,
 ) -> Loaded:
     """Read a blueprint, and the inventory given here or named in it. Raises InvalidInput with every error of both.
 
-    Racks, power, cooling and fabrics are judged, too; with `judged` False their errors do not raise, but are in
-    `diagnostics`.
+    What breaks a rule of racks, power, cooling and fabrics is in `diagnostics`; with `judged` it raises, too.
     `instead` has text to be read in place of what is in a file: what it would say once it is written.
     """
     document = _read(blueprint_path, instead, reader.MAX_VALUES)
@@ -106,7 +163,7 @@ def load(
     diagnostics += draft.place(_unreadable(draft, blueprint_path.absolute().parent))
     _raise_errors(draft, diagnostics)
     loaded = _loaded(draft, machines, diagnostics, blueprint_path, inventory_path, roles, declared)
-    if judged:
+    if judged or any(entry.severity == "error" for entry in loaded.found):
         _raise_errors(draft, loaded.diagnostics)
     return loaded
 
@@ -138,7 +195,7 @@ def _loaded(
     roles: RoleFolders,
     declared: Declared,
 ) -> Loaded:
-    """Place and judge what stands in racks, connect and judge fabrics, and resolve the rest."""
+    """Place what stands in racks, connect fabrics, and resolve the rest."""
     folder, source, catalog = blueprint_path.absolute().parent, draft.document.source, _catalog(draft)
     blueprint = cast("Blueprint", draft.model)
     inventory = cast("Inventory", machines.model) if machines else None
@@ -148,8 +205,8 @@ def _loaded(
     warnings += machines.place(addressed.wrong_in_inventory) if machines else []
     connected = fabrics(blueprint, catalog)
     warnings += machines.place(_unknown_switches(inventory, connected.built)) if machines and inventory else []
-    placed = facility(room(blueprint, catalog, pins, mounts(blueprint, catalog, connected.built)))
-    laid = lay(placed.room, placed.layout, connected.built)
+    floor = room(blueprint, catalog, pins, mounts(blueprint, catalog, connected.built))
+    layout = place(floor)
     cluster = resolve(
         blueprint,
         inventory,
@@ -157,30 +214,27 @@ def _loaded(
         {name: _keys(user, folder) for name, user in blueprint.users.items()},
         folder,
         _private_key(inventory.access if inventory else None, inventory_path),
-        {name: (rack, item.u) for name, (rack, item) in placed.layout.place_of.items()},
+        {name: (rack, item.u) for name, (rack, item) in layout.place_of.items()},
         addressed,
         connected.built,
     )
     warnings += draft.place(_empty(blueprint, cluster))
     warnings += draft.place(_impossible_tests(blueprint, cluster))
     warnings += draft.place(missing_variables(blueprint.roles, declared, cluster))
-    judged = [breach for breach in placed.breaches if blueprint.site or breach.judged != "not-checked"]
-    said = [(breach.judged, diagnostic(draft, breach)) for breach in (*judged, *connected.breaches, *laid.breaches)]
     return Loaded(
         blueprint=blueprint,
         cluster=cluster,
-        diagnostics=in_order(source, [*warnings, *(entry for judged, entry in said if judged != "not-checked")]),
-        not_checked=in_order(source, [entry for judged, entry in said if judged == "not-checked"]),
-        facility=placed,
-        fabrics=connected.built,
-        cables=laid.fabrics,
+        found=in_order(source, warnings),
+        room=floor,
+        layout=layout,
+        connected=connected,
         role_folders=roles.folders,
         switch_said=_said(inventory),
-        remarks=tuple(remark(draft, breach) for breach in (*placed.breaches, *connected.breaches, *laid.breaches)),
         blueprint_path=blueprint_path,
         secrets_path=folder / (blueprint.secrets or f"{blueprint_path.stem}.age"),
         inventory_path=inventory_path,
         inventory=inventory,
+        draft=draft,
     )
 
 

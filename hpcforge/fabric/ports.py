@@ -26,7 +26,7 @@ class Port:
 
 
 @dataclass(frozen=True)
-class Run:
+class PortRun:
     """Neighbouring ports with one use: 1 to 32 lead to gpu001 to gpu032, " rail 1"."""
 
     first: str
@@ -86,12 +86,12 @@ class Ports:
             ports.append(Port(label, CABLE_KINDS[kinds[found[0]]], *found) if found else Port(label, None))
         return PortMap(switch, tuple(ports))
 
-    def runs(self, ports: Sequence[Port]) -> Iterator[Run]:
+    def runs(self, ports: Sequence[Port]) -> Iterator[PortRun]:
         """Fold neighbouring ports with one use."""
         for use, group in groupby(ports, key=lambda port: port.use):
             run = list(group)
             far = Counter(self.fabric.devices[port.far].name for port in run) if use else Counter[str]()
-            yield Run(run[0].label, run[-1].label, len(run), use, tuple(far), self._more(run, far) if use else "")
+            yield PortRun(run[0].label, run[-1].label, len(run), use, tuple(far), self._more(run, far) if use else "")
 
     def _more(self, run: Sequence[Port], far: Counter[str]) -> str:
         """` rail 1` if all lead to that of machines, `, 4 each` if all switches have as many, `, 1 to 2 each`."""

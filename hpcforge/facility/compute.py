@@ -8,22 +8,20 @@ from dataclasses import dataclass
 
 from hpcforge.blueprint import hostlist
 from hpcforge.blueprint.values import minutes
-from hpcforge.fabric.design import FabricDesign
 from hpcforge.facility import design as d
 from hpcforge.facility import limits, units
 from hpcforge.facility.bom import bom
 from hpcforge.facility.cooling_rules import cooling_breaches, heat_limit_w
 from hpcforge.facility.feeds import Carried, carried, run_time_min
 from hpcforge.facility.layout import Item, Layout
-from hpcforge.facility.loads import Loaded, load_racks
+from hpcforge.facility.loads import LoadedRack, load_racks
 from hpcforge.facility.node_rules import node_breaches
-from hpcforge.facility.placement import pdu_names, place
+from hpcforge.facility.placement import pdu_names
 from hpcforge.facility.power_rules import power_breaches, surviving, worst_loss
 from hpcforge.facility.rack_rules import free_u, rack_breaches
 from hpcforge.facility.room import Kind, Room
 from hpcforge.facility.rules import Breach
 from hpcforge.facility.site_rules import feed_breaches, missing_parts, site_breaches, unknown_power
-from hpcforge.facility.training import Run, training
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,16 +30,15 @@ class Facility:
 
     room: Room
     layout: Layout
-    loaded: tuple[Loaded, ...]
+    loaded: tuple[LoadedRack, ...]
     feeds: Mapping[str, Carried]
     power: d.Power
     cooling: d.Cooling
     breaches: tuple[Breach, ...]
 
 
-def facility(room: Room) -> Facility:
-    """Place, load and judge."""
-    layout = place(room)
+def facility(room: Room, layout: Layout) -> Facility:
+    """Load what stands in its place, and judge."""
     loaded = load_racks(room, layout)
     feeds = carried(room, loaded)
     power = _power(room)
@@ -71,18 +68,10 @@ def _once(breaches: Iterable[Breach]) -> Iterator[Breach]:
         yield breach
 
 
-def design(
-    one: Facility,
-    blueprint: str,
-    remarks: Sequence[d.Remark],
-    runs: Iterable[Run] = (),
-    fabrics: Iterable[FabricDesign] = (),
-    cables: Iterable[d.BomLine] = (),
-) -> d.Design:
-    """Return the design; `remarks` are its breaches with their places in files, `cables` the lines that fabrics add."""
+def design(one: Facility, blueprint: str) -> d.FacilityDesign:
+    """Return what stands in racks as a design shows it; `blueprint` is the path that it names."""
     room = one.room
-    trained = [training(room, one.power, run) for run in runs]
-    return d.Design(
+    return d.FacilityDesign(
         name=room.blueprint.name,
         blueprint=blueprint,
         has_site=room.site is not None,
@@ -94,10 +83,7 @@ def design(
         unplaced=_folded(one.layout.unplaced),
         exempt=_folded(name for kind in room.kinds if not kind.metal for name in kind.names),
         hardware=_hardware(room),
-        bom=(*bom(room), *cables),
-        fabrics=tuple(fabrics),
-        training=tuple(estimate for estimate in trained if estimate),
-        diagnostics=tuple(remarks),
+        bom=tuple(bom(room)),
     )
 
 
@@ -196,7 +182,7 @@ def _ups(room: Room, name: str, load_w: float) -> d.UpsDesign | None:
     )
 
 
-def _rack(room: Room, one: Loaded) -> d.RackDesign:
+def _rack(room: Room, one: LoadedRack) -> d.RackDesign:
     rack, load = one.rack, one.load
     rise_k = room.site.cooling.rise_k if room.site else None
     return d.RackDesign(
@@ -220,7 +206,7 @@ def _rack(room: Room, one: Loaded) -> d.RackDesign:
     )
 
 
-def _elevation(one: Loaded) -> tuple[d.Position, ...]:
+def _elevation(one: LoadedRack) -> tuple[d.Position, ...]:
     return tuple(
         d.Position(
             node=item.name,
@@ -241,7 +227,7 @@ def _share(quantity: float | None, item: Item) -> float | None:
     return None if quantity is None else quantity / len(item.runs)
 
 
-def _survives(room: Room, one: Loaded) -> bool | None:
+def _survives(room: Room, one: LoadedRack) -> bool | None:
     if not surviving(room) or not one.rack.spec.feeds or not limits.pdus_known(room, one.rack):
         return None
     if one.load.stranded or worst_loss(room, one):
@@ -249,7 +235,7 @@ def _survives(room: Room, one: Loaded) -> bool | None:
     return None if one.load.supplies_unknown or one.load.power_unknown else True
 
 
-def _pdus(room: Room, one: Loaded) -> tuple[d.PduLoad, ...]:
+def _pdus(room: Room, one: LoadedRack) -> tuple[d.PduLoad, ...]:
     rack, load, pdu = one.rack, one.load, one.rack.pdu
     if pdu is None:
         return ()

@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 
 from hpcforge.blueprint import hostlist
-from hpcforge.facility.loads import Loaded
+from hpcforge.facility.loads import LoadedRack
 from hpcforge.facility.power_rules import above, too_much
 from hpcforge.facility.rack_rules import fold_racks, power_terms
 from hpcforge.facility.room import Kind, Room
@@ -16,7 +16,7 @@ from hpcforge.facility.units import airflow_m3_h, apart, kw, m3_h
 Breaches = Iterator[Breach]
 
 
-def cooling_breaches(room: Room, loaded: Iterable[Loaded]) -> Breaches:
+def cooling_breaches(room: Room, loaded: Iterable[LoadedRack]) -> Breaches:
     """Yield what rules say of heat and air."""
     if room.site is None or not room.site.cooling.model_fields_set:
         return
@@ -31,13 +31,13 @@ def cooling_breaches(room: Room, loaded: Iterable[Loaded]) -> Breaches:
         yield from _liquid(room, kinds[0], names)
 
 
-def heat_limit_w(room: Room, one: Loaded) -> float | None:
+def heat_limit_w(room: Room, one: LoadedRack) -> float | None:
     """Heat that is taken from a rack, W: its own limit, else the site's."""
     own = one.rack.spec.cooling_limit_w
     return own if own is not None or room.site is None else room.site.cooling.rack_limit_w
 
 
-def _heat(room: Room, one: Loaded) -> Breaches:
+def _heat(room: Room, one: LoadedRack) -> Breaches:
     if room.site is None or not one.items:
         return
     limit, heat = heat_limit_w(room, one), one.load.power_w
@@ -53,7 +53,7 @@ def _heat(room: Room, one: Loaded) -> Breaches:
         yield Breach("COOL-001", where, "RACKS: more heat than is carried away", sums, "fewer nodes in the rack")
 
 
-def _air(room: Room, one: Loaded) -> Breaches:
+def _air(room: Room, one: LoadedRack) -> Breaches:
     cooling = room.site.cooling if room.site else None
     if cooling is None or cooling.method != "air" or not one.items:
         return

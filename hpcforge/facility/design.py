@@ -1,4 +1,4 @@
-"""What a design comes to: the contract of `hpcforge design --json`, and all that its renderers see. Pure.
+"""What a design says of racks, power, cooling and parts. Pure.
 
 Every quantity is in the unit its name ends in: W, V, A, kg, mm, BTU/h, m3/h, degrees Celsius, K. A figure that cannot
 be known is None (null); a sum over parts of which some are unknown is the sum of the known ones, and `*_unknown` names
@@ -7,17 +7,11 @@ the others. Power is at maximum unless a name says otherwise. Renderers must tre
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cache
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, TypeAdapter
-
-from hpcforge.fabric.design import FabricDesign
-
-SCHEMA_VERSION = 1
+from pydantic import Field
 
 Severity = Literal["error", "warning", "not-checked"]
 
@@ -223,8 +217,8 @@ class Training:
 
 
 @dataclass(frozen=True)
-class Design:
-    """All of it."""
+class FacilityDesign:
+    """What stands in racks, and what it needs."""
 
     name: Annotated[str, about("The cluster's name.")]
     blueprint: Annotated[str, about("Path of the blueprint, as given.")]
@@ -240,42 +234,3 @@ class Design:
     ]
     hardware: Annotated[tuple[Hardware, ...], about("Server models as they are used.")]
     bom: Annotated[tuple[BomLine, ...], about("Bill of materials.")]
-    fabrics: Annotated[tuple[FabricDesign, ...], about("Fabrics: switches, cables, and what they carry.")]
-    training: Annotated[tuple[Training, ...], about("Training runs that were asked for.")]
-    diagnostics: Annotated[tuple[Remark, ...], about("What rules say.")]
-
-
-def to_json(design: Design) -> dict[str, Any]:
-    """Return the data of `hpcforge design --json`; quantities are rounded to a thousandth."""
-    return {"schema_version": SCHEMA_VERSION, **_plain(design)}
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, float):
-        return round(value, 3)
-    if value is None or isinstance(value, str | int):
-        return value
-    if isinstance(value, tuple):
-        return [_plain(item) for item in value]
-    if isinstance(value, Mapping):
-        return {key: _plain(item) for key, item in value.items()}
-    kind: Any = type(value)
-    return {name: _plain(getattr(value, name)) for name in _names(kind)}
-
-
-@cache
-def _names(kind: Any) -> tuple[str, ...]:
-    return tuple(field.name for field in dataclasses.fields(kind))
-
-
-def json_schema() -> dict[str, Any]:
-    """Return the JSON Schema (2020-12) of `to_json`'s data; every field has a description."""
-    schema = TypeAdapter(Design).json_schema(mode="serialization")
-    version = {"const": SCHEMA_VERSION, "description": "Version of this schema."}
-    return {
-        "$schema": "https://json-schema.org/draft/2020-12/schema",
-        **schema,
-        "title": "hpcforge design --json",
-        "properties": {"schema_version": version, **schema["properties"]},
-        "required": ["schema_version", *schema["required"]],
-    }

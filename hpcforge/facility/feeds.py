@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from hpcforge.blueprint.hardware import Ups
 from hpcforge.facility import limits
-from hpcforge.facility.loads import Loaded, Loads, phase_count
+from hpcforge.facility.loads import LoadedRack, Loads, phase_count
 from hpcforge.facility.room import Rack, Room
 
 
@@ -31,7 +31,7 @@ class Carried:
         return max(((sum(loads), name) for name, loads in self.lost.items()), default=(self.load_w, None))
 
 
-def carried(room: Room, loaded: Iterable[Loaded]) -> dict[str, Carried]:
+def carried(room: Room, loaded: Iterable[LoadedRack]) -> dict[str, Carried]:
     """Add up the PDUs of every feed."""
     loaded = tuple(loaded)
     base: dict[str, list[float]] = {name: [0.0] * feed.phases for name, feed in room.feeds.items()}
@@ -59,7 +59,7 @@ def carried(room: Room, loaded: Iterable[Loaded]) -> dict[str, Carried]:
     }
 
 
-def _delta(room: Room, feed: str, loaded: Iterable[Loaded]) -> bool:
+def _delta(room: Room, feed: str, loaded: Iterable[LoadedRack]) -> bool:
     """Tell whether a feed's loads are between lines: those of the first rack on it decide how it is written."""
     first = next((one.rack for one in loaded if feed in one.rack.spec.feeds), None)
     if first is None or first.pdu is None:

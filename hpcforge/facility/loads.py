@@ -58,7 +58,7 @@ class RackLoad:
 
 
 @dataclass(frozen=True, eq=False)
-class Loaded:
+class LoadedRack:
     """A rack, what stands in it, and its loads."""
 
     rack: Rack
@@ -66,7 +66,7 @@ class Loaded:
     load: RackLoad
 
 
-def load_racks(room: Room, layout: Layout) -> tuple[Loaded, ...]:
+def load_racks(room: Room, layout: Layout) -> tuple[LoadedRack, ...]:
     """Return every rack with its loads."""
     known: dict[object, RackLoad] = {}
     loaded = []
@@ -79,7 +79,7 @@ def load_racks(room: Room, layout: Layout) -> tuple[Loaded, ...]:
         )
         if alike not in known:
             known[alike] = _rack_load(rack, items)
-        loaded.append(Loaded(rack, items, known[alike]))
+        loaded.append(LoadedRack(rack, items, known[alike]))
     return tuple(loaded)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from hpcforge.blueprint.hardware import Outlet
 from hpcforge.facility import limits
-from hpcforge.facility.loads import Loaded, Loads
+from hpcforge.facility.loads import LoadedRack, Loads
 from hpcforge.facility.rack_rules import fold_racks, power_terms
 from hpcforge.facility.room import Rack, Room
 from hpcforge.facility.rules import Breach, not_checked
@@ -16,7 +16,7 @@ Breaches = Iterator[Breach]
 _SLACK = 1e-9  # of rounding in sums of equal shares
 
 
-def power_breaches(room: Room, loaded: Iterable[Loaded]) -> Breaches:
+def power_breaches(room: Room, loaded: Iterable[LoadedRack]) -> Breaches:
     """Yield what rules say of racks and their PDUs."""
     yield from fold_racks(room, loaded, (_fits, _pdu, _survives, _supplies, _rack, _outlets, _volts, _balance))
 
@@ -32,7 +32,7 @@ def too_much(value: float, limit: float) -> str:
     return f"{kw(value - limit)}{part.replace('%', ' %')} too much"
 
 
-def _fits(room: Room, one: Loaded) -> Breaches:
+def _fits(room: Room, one: LoadedRack) -> Breaches:
     rack, pdu = one.rack, one.rack.pdu
     if pdu is None or pdu.volts is None or pdu.phases is None:
         return
@@ -52,7 +52,7 @@ def _misfits(room: Room, rack: Rack) -> bool:
     return known and any(limits.hangs(rack, room.feeds[feed]) is None for feed in rack.spec.feeds)
 
 
-def _pdu(room: Room, one: Loaded) -> Breaches:
+def _pdu(room: Room, one: LoadedRack) -> Breaches:
     """PDUs and their phases with all feeds."""
     rack, feeds = one.rack, one.rack.spec.feeds
     if not feeds or _misfits(room, rack):
@@ -79,7 +79,7 @@ def _pdu(room: Room, one: Loaded) -> Breaches:
         yield not_checked("POWER-002", where, f"RACKS: no published wiring of {rack.spec.pdu}")
 
 
-def _overloaded(room: Room, one: Loaded, loads: Loads) -> tuple[int, int, float] | None:
+def _overloaded(room: Room, one: LoadedRack, loads: Loads) -> tuple[int, int, float] | None:
     """The phase of a PDU that is farthest above its current: PDU, phase, A."""
     limit = limits.pdu_a(room, one.rack)
     found = [(amps, pdu, line) for pdu, line, amps in pdu_amps(room, one, loads) if limit and above(amps, limit)]
@@ -89,7 +89,7 @@ def _overloaded(room: Room, one: Loaded, loads: Loads) -> tuple[int, int, float]
     return pdu, line, amps
 
 
-def pdu_amps(room: Room, one: Loaded, loads: Loads) -> Iterator[tuple[int, int, float]]:
+def pdu_amps(room: Room, one: LoadedRack, loads: Loads) -> Iterator[tuple[int, int, float]]:
     """Yield PDU, line and current, A, where it is known how phases are loaded."""
     pdu = one.rack.pdu
     if pdu is None or (pdu.phases == 3 and pdu.wiring is None):
@@ -100,7 +100,7 @@ def pdu_amps(room: Room, one: Loaded, loads: Loads) -> Iterator[tuple[int, int, 
             yield index, line, amps
 
 
-def _phase_terms(room: Room, one: Loaded, line: int, amps: float) -> str:
+def _phase_terms(room: Room, one: LoadedRack, line: int, amps: float) -> str:
     limit = limits.pdu_a(room, one.rack) or 0.0
     said, most = apart(amperes, amps, limit)
     rated = one.rack.pdu.amps if one.rack.pdu and one.rack.pdu.amps else 0.0
@@ -108,7 +108,7 @@ def _phase_terms(room: Room, one: Loaded, line: int, amps: float) -> str:
     return f"L{line + 1} {said} > {most} = {room.derating:g} x {rated:g} A: {over} too much"
 
 
-def _survives(room: Room, one: Loaded) -> Breaches:
+def _survives(room: Room, one: LoadedRack) -> Breaches:
     rack = one.rack
     if not surviving(room) or not rack.spec.feeds or not limits.pdus_known(room, rack):
         return
@@ -126,7 +126,7 @@ def surviving(room: Room) -> bool:
     return room.site is not None and room.site.power.survive == "any-one-feed"
 
 
-def worst_loss(room: Room, one: Loaded) -> tuple[str, str] | None:
+def worst_loss(room: Room, one: LoadedRack) -> tuple[str, str] | None:
     """The loss of a feed that a rack's PDUs do not carry, and the arithmetic; None: they carry all of them."""
     rack, feeds, found = one.rack, one.rack.spec.feeds, []
     bounds = [limits.pdu_w(room, rack, feed) or 0.0 for feed in feeds]
@@ -165,7 +165,7 @@ def _pdus_on(feeds: list[str]) -> str:
     return count if len(feeds) == len(set(feeds)) else f"{len(feeds)} PDUs on {count}"
 
 
-def _supplies(room: Room, one: Loaded) -> Breaches:
+def _supplies(room: Room, one: LoadedRack) -> Breaches:
     """Supplies that machines keep when a feed is lost."""
     if not surviving(room) or not one.rack.spec.feeds:
         return
@@ -182,7 +182,7 @@ def _supplies(room: Room, one: Loaded) -> Breaches:
         yield not_checked("POWER-004", where, f"no published supplies (count, needed) of {label}")
 
 
-def _rack(_: Room, one: Loaded) -> Breaches:
+def _rack(_: Room, one: LoadedRack) -> Breaches:
     limit, load = one.rack.spec.limit_w, one.load.power_w
     where = (*one.rack.loc, "limit_w")
     if limit is not None and above(load, limit):
@@ -201,7 +201,7 @@ _PLUGS: dict[str, tuple[Outlet, ...]] = {
 }
 
 
-def _outlets(_: Room, one: Loaded) -> Breaches:
+def _outlets(_: Room, one: LoadedRack) -> Breaches:
     rack = one.rack
     if rack.pdu is None or not rack.spec.feeds or not one.items:
         return
@@ -236,7 +236,7 @@ def outlets_lacking(inlets: Mapping[str, int], outlets: Mapping[Outlet, int]) ->
     return tuple(lacking)
 
 
-def _volts(room: Room, one: Loaded) -> Breaches:
+def _volts(room: Room, one: LoadedRack) -> Breaches:
     rack = one.rack
     at = {feed: limits.outlet_volts(room, rack, feed) for feed in rack.spec.feeds}
     supplies = {item.load.label: item.load.psu for item in one.items}
@@ -252,7 +252,7 @@ def _volts(room: Room, one: Loaded) -> Breaches:
                 yield Breach("POWER-009", (*rack.loc, "pdu"), message, sums, "a PDU of another voltage or wiring")
 
 
-def _balance(room: Room, one: Loaded) -> Breaches:
+def _balance(room: Room, one: LoadedRack) -> Breaches:
     allowed = room.site.power.phase_imbalance if room.site else None
     if allowed is None or not one.rack.spec.feeds:
         return

@@ -9,16 +9,16 @@ from dataclasses import replace
 from hpcforge.blueprint import hostlist
 from hpcforge.blueprint.reader import Loc
 from hpcforge.facility.layout import Item
-from hpcforge.facility.loads import Loaded
+from hpcforge.facility.loads import LoadedRack
 from hpcforge.facility.room import Load, Rack, Room
 from hpcforge.facility.rules import Breach, not_checked
 from hpcforge.facility.units import apart, kg, kw
 
 Breaches = Iterator[Breach]
-RackRule = Callable[[Room, Loaded], Breaches]
+RackRule = Callable[[Room, LoadedRack], Breaches]
 
 
-def fold_racks(room: Room, loaded: Iterable[Loaded], rules: Iterable[RackRule]) -> Breaches:
+def fold_racks(room: Room, loaded: Iterable[LoadedRack], rules: Iterable[RackRule]) -> Breaches:
     """Yield what rules say of racks; racks of a group of which the same is said are folded: RACKS in the message."""
     said: dict[Breach, list[str]] = defaultdict(list)
     seen: dict[tuple[str, int, RackRule], tuple[Breach, ...]] = {}
@@ -39,7 +39,7 @@ def fold_racks(room: Room, loaded: Iterable[Loaded], rules: Iterable[RackRule]) 
         )
 
 
-def rack_breaches(room: Room, loaded: Iterable[Loaded]) -> Breaches:
+def rack_breaches(room: Room, loaded: Iterable[LoadedRack]) -> Breaches:
     """Yield what rules say of racks as places."""
     yield from fold_racks(room, loaded, (_overlap, _height, _depth, _weight, _pdus, _spare))
 
@@ -56,7 +56,7 @@ def item_loc(room: Room, rack: Rack, item: Item) -> Loc:
     return ("nodes", item.node.group, "u", units.index(item.u))
 
 
-def _overlap(room: Room, one: Loaded) -> Breaches:
+def _overlap(room: Room, one: LoadedRack) -> Breaches:
     owner: dict[int, Item] = {}
     order = {"equipment": 0, "pdu": 1, "node": 2, "switch": 3}
     for item in sorted(one.items, key=lambda item: (order[item.kind], item.u)):
@@ -78,7 +78,7 @@ def _span(item: Item) -> str:
     return f"unit {units[0]}" if len(units) == 1 else f"units {units[0]} to {units[-1]}"
 
 
-def _height(room: Room, one: Loaded) -> Breaches:
+def _height(room: Room, one: LoadedRack) -> Breaches:
     height = one.rack.model.rack_units
     if height is None:
         yield not_checked("RACK-003", one.rack.loc, f"no published height of {one.rack.spec.model}")
@@ -94,7 +94,7 @@ def _height(room: Room, one: Loaded) -> Breaches:
             )
 
 
-def _depth(_: Room, one: Loaded) -> Breaches:
+def _depth(_: Room, one: LoadedRack) -> Breaches:
     deepest = one.rack.model.mounting_depth_mm
     servers = {item.node.model: item for item in one.items if item.node}
     if deepest is None and servers:
@@ -111,7 +111,7 @@ def _depth(_: Room, one: Loaded) -> Breaches:
             yield Breach("RACK-004", node.loc(), f"{model} is too deep for RACKS", sums, "use a deeper rack")
 
 
-def _weight(_: Room, one: Loaded) -> Breaches:
+def _weight(_: Room, one: LoadedRack) -> Breaches:
     limit, load = one.rack.limit_kg, one.load
     if limit is None:
         yield not_checked("RACK-005", one.rack.loc, f"no published weight limit of {one.rack.spec.model}, no limit_kg")
@@ -125,7 +125,7 @@ def _weight(_: Room, one: Loaded) -> Breaches:
         yield not_checked("RACK-005", one.rack.loc, f"RACKS: no published weight of {', '.join(load.weight_unknown)}")
 
 
-def weight_terms(one: Loaded) -> str:
+def weight_terms(one: LoadedRack) -> str:
     """What a rack's weight is the sum of: `4 x 130.5 kg + 3 x 7.7 kg`."""
     terms = _counted([(item.load, item.load.weight_kg) for item in one.items if item.kind != "pdu"])
     pdu_kg = one.rack.pdu.weight_kg if one.rack.pdu else None
@@ -142,13 +142,13 @@ def _counted(loads: Iterable[tuple[Load, float | None]]) -> list[tuple[int, floa
     return [(count, each) for (_, each), count in counts.items()]
 
 
-def power_terms(one: Loaded) -> str:
+def power_terms(one: LoadedRack) -> str:
     """What a rack's power is the sum of: `4 x 10.2 kW`."""
     terms = _counted([(item.load, item.load.power_w) for item in one.items])
     return " + ".join(f"{count} x {kw(each)}" for count, each in sorted(terms, key=lambda t: -t[1])) or "nothing"
 
 
-def _pdus(_: Room, one: Loaded) -> Breaches:
+def _pdus(_: Room, one: LoadedRack) -> Breaches:
     rack, count = one.rack, len(one.rack.spec.feeds)
     if rack.pdu is None or not count:
         return
@@ -167,13 +167,13 @@ def _pdus(_: Room, one: Loaded) -> Breaches:
         yield Breach("RACK-007", where, "RACKS: too few places for PDUs", sums, "fewer or larger PDUs")
 
 
-def free_u(one: Loaded) -> int | None:
+def free_u(one: LoadedRack) -> int | None:
     """Units of a rack that nothing takes; None where its height is not known."""
     height = one.rack.model.rack_units
     return None if height is None else height - len({u for item in one.items for u in item.taken if u <= height})
 
 
-def _spare(_: Room, one: Loaded) -> Breaches:
+def _spare(_: Room, one: LoadedRack) -> Breaches:
     wanted, free = one.rack.spec.spare_u, free_u(one)
     if wanted is not None and free is not None and free < wanted:
         sums = f"{free} free of {one.rack.model.rack_units} < {wanted}"

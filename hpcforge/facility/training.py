@@ -9,7 +9,7 @@ from hpcforge.facility.room import Room
 
 
 @dataclass(frozen=True)
-class Run:
+class TrainingRun:
     """A training run: a dense model's parameters, tokens, and the part of the peak that is reached."""
 
     parameters: float
@@ -27,12 +27,12 @@ def operations(parameters: float, tokens: float) -> float:
     return 6 * parameters * tokens
 
 
-def days(run: Run, peak_tflops: float) -> float:
+def days(run: TrainingRun, peak_tflops: float) -> float:
     """Time at a peak of all GPUs together, in days: 6 N D / (peak x utilisation)."""
     return operations(run.parameters, run.tokens) / (peak_tflops * 1e12 * run.utilisation) / 86_400
 
 
-def training(room: Room, power: Power, run: Run) -> Training | None:
+def training(room: Room, power: Power, run: TrainingRun) -> Training | None:
     """Estimate a run on all GPUs of the workers; None where a GPU's peak is not known, or there is none."""
     gpus = [(kind.gpus, len(kind.names)) for kind in room.kinds if kind.worker and kind.metal and kind.gpus]
     peaks = [room.catalog.gpus[gpu.model].bf16_dense_peak_tflops for gpu, _ in gpus]

@@ -23,6 +23,7 @@ class Kind(NamedTuple):
     one: str  # as events call one
     key: str  # the field that names one
     early: bool = False  # there before packages are installed; else only those that say `early` of themselves
+    late: bool = False  # it comes from another node: put once what its role needs elsewhere is done, before units
     sources: bool = False  # where packages come from: what there is to install is read again when one has changed
 
 
@@ -39,6 +40,7 @@ TABLE = (
     Kind("holds", "hold", "name"),
     Kind("mounts", "mount", "path"),
     Kind("timers", "timer", "name"),
+    Kind("downloads", "download", "path", late=True),
 )
 KINDS: Mapping[str, Kind] = {kind.name: kind for kind in TABLE}
 

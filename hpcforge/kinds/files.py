@@ -31,12 +31,17 @@ class File(Resource):
 
     def drifted(self, found: Said) -> bool:
         """It is not what hpcforge last wrote: somebody else changed or removed it."""
-        written = found.get("written")
-        return written is not None and (found.get("digest") != written or written == self.digest)
+        return drifted(self.digest, found)
 
     def is_news(self, found: Said) -> bool:  # noqa: ARG002
         """Whatever is not drift."""
         return True
+
+
+def drifted(wanted: str | None, found: Said) -> bool:
+    """Whether a file is not what hpcforge last wrote there; `wanted` is the SHA-256 that it should have."""
+    written = found.get("written")
+    return written is not None and (found.get("digest") != written or written == wanted)
 
 
 @dataclass(frozen=True)

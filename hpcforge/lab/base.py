@@ -72,7 +72,7 @@ def ensure(release: str, in_use: Iterable[Path], progress: Progress) -> None:
     home.mkdir(parents=True, exist_ok=True)
     _sweep(home, set(in_use), progress)
     if not (home / "system").is_dir():
-        _timed(f"building a Debian {release} base tree", progress, lambda: _build_system(release, home))
+        _timed(f"building a Debian {release} base system", progress, lambda: _build_system(release, home))
     if not (home / "python").is_dir():
         add = ("sh", "-c", _ADD_PYTHON, "sh", *_apt_options())
         _timed("adding Python 3 as a layer", progress, lambda: _build_layer(home, "python", add))

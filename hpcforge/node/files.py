@@ -46,7 +46,7 @@ class Entry(NamedTuple):
     rights: Rights
     links: int
     identity: tuple[int, int]  # device and inode
-    digest: str | None = None  # of a file up to SIZE_LIMIT
+    digest: str | None = None  # of a file up to SIZE_LIMIT, or of the whole where that was asked for
     data: bytes | None = None  # a file's content, up to the limit that was asked for
     target: str | None = None  # of a symbolic link
 
@@ -61,7 +61,7 @@ def compare_file(wanted: File) -> Json | None:
     if entry is None:
         return {"path": path, "exists": False, "kind": None, "digest": None, "text": None, **_NOBODY}
     same_content = entry.digest is not None and entry.digest == wanted.digest
-    if same_content and _same_rights(entry, wanted):
+    if same_content and same_rights(entry, wanted):
         return None
     text = None if wanted.secret else _text(entry.data)
     # One with a second hard link will be replaced, so its content has to be sent: no digest says that it is there.
@@ -78,7 +78,7 @@ def compare_directory(wanted: Directory) -> Json | None:
         return {"path": path, "exists": True, "kind": "unsafe", **_NOBODY}
     if entry is None:
         return {"path": path, "exists": False, "kind": None, **_NOBODY}
-    if entry.kind == "directory" and _same_rights(entry, wanted):
+    if entry.kind == "directory" and same_rights(entry, wanted):
         return None
     return {"path": path, "exists": True, "kind": entry.kind, **rights(entry)}
 
@@ -112,7 +112,7 @@ def put_file(wanted: File, content: bytes | None) -> str | None:
     if data is not None and len(data) > SIZE_LIMIT:
         raise NodeError(f"{path} would get {len(data)} bytes; a file that hpcforge manages has {SIZE_LIMIT} at most")
     digest = wanted.digest if data is None else hashlib.sha256(data).hexdigest()
-    wanted_rights = _wanted_rights(wanted)
+    wanted_rights = rights_of(wanted)
     parent, name = paths.split(path)
     folder = paths.open_directory(parent, create=True)
     try:
@@ -120,7 +120,7 @@ def put_file(wanted: File, content: bytes | None) -> str | None:
         _refuse(_in_the_way(path, entry, "file"))
         # A second hard link may be somebody's way to get at another file: such a one is replaced, never chowned.
         if entry and entry.digest is not None and entry.digest == digest and entry.links == 1:
-            return _fix_rights(folder, name, entry, wanted_rights)
+            return fix_rights(folder, name, entry, wanted_rights)
         if data is None:
             raise NodeError(f"{path} was to get another mode or owner, and its content changed meanwhile; run again")
         replace(folder, name, data, wanted_rights, _verifier(wanted, parent, name))
@@ -139,18 +139,18 @@ def put_text(path: str, text: str) -> str | None:
 def put_directory(wanted: Directory) -> str | None:
     """Make a directory so; what was changed, or None. Its content is not touched."""
     path = wanted.path
-    wanted_rights = _wanted_rights(wanted)
+    wanted_rights = rights_of(wanted)
     parent, name = paths.split(path)
     folder = paths.open_directory(parent, create=True)
     try:
         entry = look_at(folder, name, path)
         _refuse(_in_the_way(path, entry, "directory"))
         if entry:
-            return _fix_rights(folder, name, entry, wanted_rights)
+            return fix_rights(folder, name, entry, wanted_rights)
         os.mkdir(name, 0o700, dir_fd=folder)
         entry = look_at(folder, name, path)
         assert entry is not None
-        _fix_rights(folder, name, entry, wanted_rights)
+        fix_rights(folder, name, entry, wanted_rights)
         os.fsync(folder)
         return "created"
     finally:
@@ -162,15 +162,31 @@ def replace(folder: int, name: str, data: bytes, rights: Rights, verify: Callabl
 
     `verify` is called when it is complete under its temporary name; an exception leaves the old file in place.
     """
+    replace_by(folder, name, lambda fd: write_all(fd, data), rights, verify)
+
+
+def write_all(fd: int, data: bytes) -> None:
+    """All of it."""
+    view = memoryview(data)
+    while view:
+        view = view[os.write(fd, view) :]
+
+
+def replace_by(
+    folder: int,
+    name: str,
+    write: Callable[[int], None],
+    rights: Rights,
+    verify: Callable[[], None] | None = None,
+) -> None:
+    """As `replace`, with content that `write` puts into a descriptor; if that raises, the old file stays, too."""
     temporary = temporary_name(name)
     with contextlib.suppress(FileNotFoundError):
         os.unlink(temporary, dir_fd=folder)
     fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600, dir_fd=folder)
     try:
         try:
-            view = memoryview(data)
-            while view:
-                view = view[os.write(fd, view) :]
+            write(fd)
             os.fchown(fd, rights.uid, rights.gid)
             os.fchmod(fd, rights.mode)  # after the owner: a change of owner drops set-user-id
             os.fsync(fd)
@@ -191,20 +207,23 @@ def temporary_name(name: str) -> str:
     return ".hpcforge-" + hashlib.sha256(os.fsencode(name)).hexdigest()[:16]
 
 
-def look(path: str, limit: int = TEXT_LIMIT) -> Entry | None:
-    """What is at an absolute path, with content up to `limit` bytes; None where there is nothing. UnsafeError."""
+def look(path: str, limit: int = TEXT_LIMIT, whole: bool = False) -> Entry | None:
+    """What is at an absolute path, with content up to `limit` bytes; None where there is nothing. UnsafeError.
+
+    `whole`: with its digest however large it is, and without content.
+    """
     parent, name = paths.split(path)
     try:
         folder = paths.open_directory(parent)
     except (FileNotFoundError, NotADirectoryError):
         return None
     try:
-        return look_at(folder, name, path, limit)
+        return look_at(folder, name, path, limit, whole)
     finally:
         os.close(folder)
 
 
-def look_at(folder: int, name: str, path: str, limit: int = TEXT_LIMIT) -> Entry | None:
+def look_at(folder: int, name: str, path: str, limit: int = TEXT_LIMIT, whole: bool = False) -> Entry | None:
     """What is under a name in an open directory; `path` is for people."""
     try:
         info = os.lstat(name, dir_fd=folder)
@@ -225,6 +244,8 @@ def look_at(folder: int, name: str, path: str, limit: int = TEXT_LIMIT) -> Entry
         if not stat.S_ISREG(info.st_mode):
             raise _changed(path)
         entry = _entry("file", info)
+        if whole:
+            return entry._replace(digest=_digest(file, info.st_size))
         if info.st_size > SIZE_LIMIT:
             return entry
         data = _content(file)
@@ -300,6 +321,18 @@ def _content(file: io.RawIOBase) -> bytes | None:
     return None
 
 
+def _digest(file: io.RawIOBase, size: int) -> str | None:
+    """Of a file of this size; None where it has grown meanwhile."""
+    digest = hashlib.sha256()
+    while size >= 0:
+        chunk = file.read(_CHUNK)
+        if not chunk:
+            return digest.hexdigest()
+        digest.update(chunk)
+        size -= len(chunk)
+    return None
+
+
 def _text(data: bytes | None) -> str | None:
     try:
         return None if data is None else data.decode("utf-8")
@@ -329,18 +362,21 @@ def _verifier(wanted: File, parent: str, name: str) -> Callable[[], None] | None
     return verify
 
 
-def _wanted_rights(wanted: File | Directory) -> Rights:
+def rights_of(wanted: File | Directory) -> Rights:
+    """The rights that are wanted. Raises NodeError where there is no such owner."""
     return Rights(names.user_id(wanted.owner), names.group_id(wanted.group), int(wanted.mode, 8))
 
 
-def _same_rights(entry: Entry, wanted: File | Directory) -> bool:
+def same_rights(entry: Entry, wanted: File | Directory) -> bool:
+    """Whether they are as wanted."""
     try:
-        return entry.rights == _wanted_rights(wanted)
+        return entry.rights == rights_of(wanted)
     except NodeError:
         return False  # the owner does not exist yet
 
 
-def _fix_rights(folder: int, name: str, entry: Entry, rights: Rights) -> str | None:
+def fix_rights(folder: int, name: str, entry: Entry, rights: Rights) -> str | None:
+    """Make them so; what was changed, or None. UnsafeError where it is not what was looked at any more."""
     old = entry.rights
     if old == rights:
         return None

@@ -14,7 +14,7 @@ from hpcforge.node.events import Json
 from hpcforge.node.kinds import Lingers, Stays, acts
 
 PACKAGES = "hpcforge removes no packages, since others may need them by now: `apt-get purge` does"
-CODE = "what its code made there is not in the receipt, and so not known to hpcforge"
+CODE = "what its code made there is not in the record, and so not known to hpcforge"
 RAN = "it ran before hpcforge, and goes on"
 BEFORE = "it was there before hpcforge, and may have been changed by its role's code"
 ALONE = "somebody has changed it, or put it in the way: left alone"

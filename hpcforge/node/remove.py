@@ -157,7 +157,7 @@ def _in_order(asked: Sequence[Less], remembered: Receipt, report: Report) -> lis
         entry = remembered.roles.get(role["role"], {})
         strange = [name for kind in _LISTS for name in of_kind(role, kind) if name not in entry.get(kind, ())]
         if strange:
-            report.warning(f"{role['role']}: {', '.join(strange)}: not ours by this node's receipt, left alone")
+            report.warning(f"{role['role']}: {', '.join(strange)}: not ours by this node's record, left alone")
     known = [role for role in asked if role["role"] in remembered.roles]
     return [
         with_kinds(role, {kind: _ours(role, kind, remembered) for kind in _LISTS})

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
 from hpcforge.cluster.model import Cluster
+from hpcforge.slurm import nodes
 
 MARK = "hpcforge: "  # our drains carry it, and only those are resumed
 # What slurmctld writes by itself when a node registers with less than slurm.conf says: the same judgement as ours.
@@ -39,7 +39,7 @@ class Shortfall:
 
 
 @dataclass(frozen=True)
-class Drain:
+class DrainOrder:
     """What Slurm is told about a node."""
 
     node: str
@@ -106,7 +106,7 @@ def shortfalls(worker: Declared, facts: Mapping[str, Any], gpus_ready: bool) -> 
 
 def drains(
     found: Iterable[Shortfall], slurm_nodes: Mapping[str, tuple[str, str]], keep: Container[str] = ()
-) -> tuple[Drain, ...]:
+) -> tuple[DrainOrder, ...]:
     """What Slurm must be told so that exactly the nodes that fall short are drained.
 
     `slurm_nodes`: state and reason by node, as `parse_slurm_nodes` gives them, of the nodes that were judged. A node
@@ -117,59 +117,18 @@ def drains(
         short.setdefault(one.node, []).append(one)
     orders = []
     for node, (state, reason) in slurm_nodes.items():
-        drained = "DRAIN" in state
+        drained = nodes.drained(state)
         if node in short and not drained:
             said = ", ".join(f"{one.what} {one.observed}, declared {one.declared}" for one in short[node])
-            orders.append(Drain(node, "drain", MARK + said))
+            orders.append(DrainOrder(node, "drain", MARK + said))
         elif node not in short and node not in keep and drained and reason.startswith((MARK, *_SLURM_OWN_REASONS)):
-            orders.append(Drain(node, "resume", reason))
+            orders.append(DrainOrder(node, "resume", reason))
     return tuple(orders)
-
-
-# All that scontrol knows is 800 bytes a node, and an answer may be 4 MiB: of these three fields 10,000 nodes fit.
-_FIELDS = (
-    '{ state = match($0, / State=[^ ]+/) ? substr($0, RSTART, RLENGTH) : ""; '
-    'reason = match($0, / Reason=.*/) ? substr($0, RSTART, RLENGTH) : ""; print $1 state reason }'
-)
-SLURM_NODES_COMMAND = (
-    "sh", "-c", 'all=$(scontrol --oneliner show node) && printf "%s\\n" "$all" | awk "$1"', "sh", _FIELDS,
-)  # fmt: skip
-_NAME = re.compile(r"NodeName=(\S+) ")
-_STATE = re.compile(r" State=(\S+)")
-_COMES_AND_GOES = ("DOWN", "INVALID_REG", "NOT_RESPONDING", "UNKNOWN")  # until a restarted daemon has registered
-_NOT_SCHEDULED = ("DRAIN", "DOWN", "INVALID_REG", "FAIL", "NOT_RESPONDING", "UNKNOWN", "FUTURE")
-
-
-def parse_slurm_nodes(output: str) -> dict[str, tuple[str, str]]:
-    """State (flags joined by +) and reason by node, from the output of `SLURM_NODES_COMMAND`; skips other lines."""
-    nodes = {}
-    for line in output.splitlines():
-        name, state = _NAME.match(line), _STATE.search(line)
-        if name and state:
-            nodes[name[1]] = (state[1], _reason(line))
-    return nodes
-
-
-def _reason(line: str) -> str:
-    """What somebody gave as the reason, without who and when: ` Reason=disk is bad [root@2026-11-20T10:00:00]`."""
-    reason = line.partition(" Reason=")[2].rstrip()
-    said, _, by = reason.rpartition(" [")
-    return said if by.endswith("]") and "@" in by and " " not in by else reason
-
-
-def not_scheduled(slurm_nodes: Mapping[str, tuple[str, str]]) -> dict[str, str]:
-    """The nodes that get no jobs as things are, with state and reason."""
-    return {
-        node: f"{state.lower()}: {reason}" if reason else state.lower()
-        for node, (state, reason) in slurm_nodes.items()
-        if any(flag in state for flag in _NOT_SCHEDULED)
-    }
 
 
 def unsettled(slurm_nodes: Mapping[str, tuple[str, str]]) -> bool:
     """True while a node's daemon has yet to register; a drained node does not count."""
-    states = [state for state, _ in slurm_nodes.values() if "DRAIN" not in state]
-    return any(flag in state for state in states for flag in _COMES_AND_GOES)
+    return any(nodes.registering(state) and not nodes.drained(state) for state, _ in slurm_nodes.values())
 
 
 def judged(workers: Sequence[Declared], slurm_nodes: Mapping[str, tuple[str, str]]) -> dict[str, tuple[str, str]]:

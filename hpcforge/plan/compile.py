@@ -17,14 +17,16 @@ from pydantic import BaseModel
 from hpcforge.cluster.machines import variables
 from hpcforge.cluster.model import Cluster, Node, SiteRole
 from hpcforge.cluster.variables import role_context
+from hpcforge.kinds.downloads import Download
 from hpcforge.kinds.files import File
 from hpcforge.kinds.resource import Resource
-from hpcforge.plan.desired import Check, Desired, Leaves, Need, Opaque, Reread, Restart, Tree, Unit, Wanted
+from hpcforge.plan.artifacts import Served, artifact, download, served
+from hpcforge.plan.desired import Artifact, Check, Desired, Leaves, Need, Opaque, Reread, Restart, Tree, Unit, Wanted
 from hpcforge.plan.render import Template, evaluate, render, speaks_of_node, spoken_of
 from hpcforge.plan.resources import TYPES, rendered
 from hpcforge.plan.role import Code, Role
-from hpcforge.plan.role_order import all_needs, in_order, role_error, the_scheduler
-from hpcforge.plan.role_spec import FileSpec, LeavesSpec, ResourceSpec, RestartSpec, TreeSpec, UnitSpec
+from hpcforge.plan.role_order import all_needs, in_order, role_error, the_depot, the_scheduler
+from hpcforge.plan.role_spec import ArtifactSpec, FileSpec, LeavesSpec, ResourceSpec, RestartSpec, TreeSpec, UnitSpec
 
 Context = dict[str, Any]
 S = TypeVar("S", bound=ResourceSpec)
@@ -59,7 +61,14 @@ def compile_desired(
     needs = all_needs(roles)
     ordered = in_order(roles, needs)
     placed = {role.name: _Placed(_nodes_of(role, cluster)) for role in ordered}
-    compilers = [_Compiler(role, needs[role.name], cluster, texts, secret_digests, placed) for role in ordered]
+
+    def compilers_with(depot: Served) -> list[_Compiler]:
+        common = (cluster, texts, secret_digests, placed, depot)
+        return [_Compiler(role, needs[role.name], *common) for role in ordered]
+
+    depot = the_depot(roles)
+    serves = served(cluster, depot, ((one.role, one.artifacts()) for one in compilers_with(Served())))
+    compilers = compilers_with(serves)
     first = tuple(Need(role.name) for role in ordered if role.spec.before_site_roles)
     nodes: dict[str, tuple[Wanted, ...]] = {}
     for node in cluster.nodes:
@@ -67,7 +76,14 @@ def compile_desired(
         needed = tuple(need for need in first if node.name in placed[need.role].known)
         nodes[node.name] = (*wanted, *_site_roles(cluster, node, needed, site_code or {}))
     names = (*(role.name for role in ordered), *(_site_name(site_role) for site_role in cluster.site_roles))
-    return Desired(names, nodes, texts.by_digest, the_scheduler(roles))
+    return Desired(
+        names,
+        nodes,
+        texts.by_digest,
+        the_scheduler(roles),
+        depot.name if depot else None,
+        serves.artifacts,
+    )
 
 
 def _nodes_of(role: Role, cluster: Cluster) -> tuple[str, ...]:
@@ -173,11 +189,19 @@ class _Compiler:
     texts: _Texts
     secret_digests: Mapping[str, str | None]
     placed: Mapping[str, _Placed]
+    served: Served
     alike: dict[int, _Alike[tuple[Any, ...]]] = field(default_factory=dict)  # by id of a spec
     same: dict[int, str] = field(default_factory=dict)  # the digest of a text that is the same on all nodes, likewise
 
     def runs_on(self, node: Node) -> bool:
         return node.name in self.placed[self.role.name].known
+
+    def artifacts(self) -> tuple[Artifact, ...]:
+        """What the depot has to serve for it, each once."""
+        specs = self.role.spec.artifacts
+        nodes = self.placed[self.role.name].nodes if specs else ()
+        found = (self._each(self.cluster.by_name[name], specs, _artifact) for name in nodes)
+        return tuple(dict.fromkeys(one for several in found for one in several))
 
     def wanted(self, node: Node) -> Wanted:
         here = tuple(role for role in self.needs if "@" not in role and node.name in self.placed[role].known)
@@ -194,7 +218,7 @@ class _Compiler:
     def _wanted(self, node: Node, here: Collection[str]) -> Wanted:
         spec = self.role.spec
         resources = tuple(one for kind in TYPES for one in self._each(node, spec.of(kind), self._resource(kind)))
-        paths = tuple(one.path for one in resources if isinstance(one, File))
+        paths = tuple(one.path for one in resources if isinstance(one, File | Download))
         return Wanted(
             role=self.role.name,
             needs=tuple(self._needs(here)),
@@ -241,7 +265,7 @@ class _Compiler:
 
     @cached_property
     def _context(self) -> Context:
-        return role_context(self.cluster, self.role.name)
+        return {**role_context(self.cluster, self.role.name), "artifacts": self.served.artifacts}
 
     @cached_property
     def _sets_clock(self) -> bool:
@@ -283,6 +307,8 @@ class _Compiler:
     def _resource(self, kind: str) -> Callable[[Any, Context], Resource]:
         if kind == File.kind:
             return self._file
+        if kind == Download.kind:
+            return lambda spec, context: download(spec, lambda text: render(text, context), self.served.address)
         return lambda spec, context: rendered(TYPES[kind], spec, lambda text: render(text, context))
 
     def _file(self, spec: Any, context: Context) -> File:
@@ -309,6 +335,10 @@ class _Compiler:
             context: Context = {**self._context, "node": node}
             inputs = {name: _plain(evaluate(text, context)) for name, text in self.role.spec.inputs.items()}
             return _opaque(self.role.code, inputs)
+
+
+def _artifact(spec: ArtifactSpec, context: Context) -> Artifact:
+    return artifact(spec, lambda text: render(text, context))
 
 
 def _tree(spec: TreeSpec, context: Context) -> Tree:

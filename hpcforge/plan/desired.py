@@ -64,6 +64,21 @@ class Restart:
 
 
 @dataclass(frozen=True, slots=True)
+class Artifact:
+    """A file from outside, pinned, that the operator host fetches for the depot."""
+
+    name: str  # FOLDER/FILE below the depot's folder, and its address there
+    source: str  # an address, or "pip"
+    sha256: str
+    size_bytes: int | None = None
+
+    @property
+    def folder(self) -> str:
+        """The first part of its name."""
+        return self.name.partition("/")[0]
+
+
+@dataclass(frozen=True, slots=True)
 class Check:
     """A command with an expected outcome. Run after the role's work until it passes, for `wait_s` at most.
 
@@ -143,6 +158,8 @@ class Desired:
     nodes: Mapping[str, tuple[Wanted, ...]]
     texts: Mapping[str, str]
     scheduler: str | None = None  # the role that brings Slurm's controller
+    depot: str | None = None  # the role that serves artifacts
+    artifacts: tuple[Artifact, ...] = ()  # all that it serves, by name
 
     @cached_property
     def digest(self) -> str:

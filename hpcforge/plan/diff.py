@@ -11,16 +11,7 @@ from hpcforge.cluster.model import Cluster
 from hpcforge.kinds import KINDS
 from hpcforge.kinds.files import File
 from hpcforge.kinds.resource import Said
-from hpcforge.plan.admission import (
-    Declared,
-    Shortfall,
-    declared,
-    drains,
-    judged,
-    not_scheduled,
-    parse_slurm_nodes,
-    shortfalls,
-)
+from hpcforge.plan.admission import Declared, Shortfall, declared, drains, judged, shortfalls
 from hpcforge.plan.clocks import ClockOff, clocks_off
 from hpcforge.plan.desired import Desired, Disruption, Unit, Wanted, by_kind
 from hpcforge.plan.felt import felt
@@ -43,6 +34,7 @@ from hpcforge.plan.plan import (
     UnitChange,
     worst,
 )
+from hpcforge.slurm.nodes import not_scheduled, parse_slurm_nodes
 from hpcforge.wire import Action
 
 SLURM_NODES = "slurm_nodes"  # the name under which the controller is asked for Slurm's view
@@ -119,11 +111,16 @@ def diff(
         rollout=cluster.rollout,
         basis={name: seen.basis for name, seen in reachable.items()},
         scheduler=desired.scheduler,
+        artifacts=desired.artifacts if any(_brings_artifacts(step, desired.depot) for step in changed) else (),
         clocks=clocks,
         felt=tuple(node.name for node in cluster.nodes if node.name in jobs_feel),
         obstacles=obstacles,
         via=cluster.access.via.name if cluster.access.via and cluster.access.via.is_node else None,
     )
+
+
+def _brings_artifacts(step: Step, depot: str | None) -> bool:
+    return step.role == depot and any(change.opaque for change in step.changes.values())
 
 
 def _texts(desired: Desired, steps: Iterable[Step]) -> dict[str, str]:

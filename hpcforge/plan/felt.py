@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from hpcforge.kinds.accounts import Account
-from hpcforge.plan.admission import Drain
+from hpcforge.plan.admission import DrainOrder
 from hpcforge.plan.desired import Desired, Wanted
 from hpcforge.plan.plan import Change, Removal, Step
 
@@ -22,7 +22,7 @@ def felt(
     run_as: str | None,
     steps: Iterable[Step],
     removals: Mapping[str, Sequence[Removal]],
-    drains: Iterable[Drain],
+    drains: Iterable[DrainOrder],
 ) -> frozenset[str]:
     """The nodes with a change that jobs can feel. `run_as` is the account of the tests' own jobs."""
     reach = _Reach(desired, frozenset(workers))

@@ -6,14 +6,18 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 
 from hpcforge.blueprint import hostlist
+from hpcforge.slurm import jobs
 
 SLURM_JOBS = "slurm_jobs"  # the name under which the controller is asked
-SLURM_JOBS_COMMAND = ("squeue", "--noheader", "--states=RUNNING,SUSPENDED,COMPLETING,CONFIGURING", "--format=%A|%N")
+_RUNNING: tuple[jobs.Column, ...] = ("number", "nodes")
+SLURM_JOBS_COMMAND = jobs.squeue(_RUNNING, "RUNNING,SUSPENDED,COMPLETING,CONFIGURING")
 SLURM_WAITING = "slurm_waiting"
+_PENDING: tuple[jobs.Column, ...] = ("number", "user", "count", "partitions", "asked_for")
 # A queue may be long, and an answer is 4 MiB: of jobs that name no node only those of several, and of all so many.
 SLURM_WAITING_COMMAND = (
     "sh", "-c",
-    'all=$(squeue --noheader --states=PENDING --format="%A|%u|%D|%P|%n") && printf "%s\\n" "$all" | awk -F"|" "$1"',
+    f'all=$(squeue --noheader --states=PENDING --format="{jobs.shown(_PENDING)}") && '
+    'printf "%s\\n" "$all" | awk -F"|" "$1"',
     "sh", '($3 > 1 || $5 != "") && length($0) < 1000 && ++count <= 4000',
 )  # fmt: skip
 _SHOWN = 3
@@ -33,17 +37,10 @@ class Waiting:
 def parse_jobs(output: str) -> dict[str, tuple[str, ...]]:
     """Ids of the jobs on each node that has some, from the output of `SLURM_JOBS_COMMAND`; skips other lines."""
     found: dict[str, list[str]] = {}
-    for line in output.splitlines():
-        job, bar, names = line.strip().partition("|")
-        if not (bar and job.isdigit() and names):
-            continue
-        try:
-            nodes = hostlist.expand(names)
-        except hostlist.HostlistError:
-            continue
-        for node in nodes:
-            found.setdefault(node, []).append(job)
-    return {node: tuple(jobs) for node, jobs in found.items()}
+    for job in jobs.read(output, _RUNNING):
+        for node in job.holds:
+            found.setdefault(node, []).append(job.number)
+    return {node: tuple(numbers) for node, numbers in found.items()}
 
 
 def parse_waiting(output: str) -> tuple[Waiting, ...]:
@@ -52,15 +49,14 @@ def parse_waiting(output: str) -> tuple[Waiting, ...]:
 
 
 def _waiting(output: str) -> Iterator[Waiting]:
-    for line in output.splitlines():
-        number, user, at_least, partitions, names = [*line.strip().split("|"), *[""] * 4][:5]
-        if not (number.isdigit() and at_least.isdigit()):
+    for job in jobs.read(output, _PENDING):
+        if not job.count.isdecimal():
             continue
         try:
-            nodes = tuple(hostlist.expand(names)) if names and names != "(null)" else ()
+            nodes = tuple(hostlist.expand(job.asked_for)) if job.asked_for not in ("", "(null)") else ()
         except hostlist.HostlistError:
             continue
-        yield Waiting(number, user, int(at_least), tuple(partitions.split(",")), nodes)
+        yield Waiting(job.number, job.user, int(job.count), tuple(job.partitions.split(",")), nodes)
 
 
 def asks_for(node: str, waiting: Collection[Waiting]) -> tuple[Waiting, ...]:
@@ -80,12 +76,12 @@ def too_large(waiting: Collection[Waiting], sizes: Mapping[str, int], leaving: i
 
 def asked_for(node: str, asking: Collection[Waiting]) -> str:
     """Why a node does not leave, and what would let it: `job 17 of ada asks for w02 ...`."""
-    jobs = [f"job {job.number} of {job.user}" for job in list(asking)[:_SHOWN]]
+    first_few = [f"job {job.number} of {job.user}" for job in list(asking)[:_SHOWN]]
     more = f" and {len(asking) - _SHOWN} more" if len(asking) > _SHOWN else ""
     first = next(iter(asking)).number
     ask, end = ("asks", "ends it") if len(asking) == 1 else ("ask", "ends them")
     return (
-        f"{', '.join(jobs)}{more} {ask} for {node} by name and {'has' if len(asking) == 1 else 'have'} not begun; "
+        f"{', '.join(first_few)}{more} {ask} for {node} by name and {'has' if len(asking) == 1 else 'have'} not begun; "
         f"when Slurm forgets {node} it {end}. To go on: scontrol update JobId={first} ReqNodeList= "
         f"(it runs elsewhere) or scancel {first}"
     )

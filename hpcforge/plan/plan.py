@@ -10,10 +10,11 @@ from typing import Any, Literal
 
 from hpcforge.cluster.model import Rollout
 from hpcforge.kinds.resource import Said
-from hpcforge.plan.admission import Declared, Drain, Shortfall
+from hpcforge.plan.admission import Declared, DrainOrder, Shortfall
 from hpcforge.plan.clocks import ClockOff
 from hpcforge.plan.desired import (
     DISRUPTIONS,
+    Artifact,
     Check,
     Disruption,
     Leaves,
@@ -195,7 +196,7 @@ class Plan:
     controller: str
     declared: tuple[Declared, ...]  # what each worker must show to be admitted
     shortfalls: tuple[Shortfall, ...]  # who does not, as far as is known now
-    drains: tuple[Drain, ...]  # what Slurm would be told
+    drains: tuple[DrainOrder, ...]  # what Slurm would be told
     texts: Mapping[str, str]  # file content by digest, of the files that change
     removals: Mapping[str, tuple[Removal, ...]] = field(default_factory=dict)  # by node
     leaving: tuple[Leaving, ...] = ()
@@ -204,6 +205,7 @@ class Plan:
     jobs: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # node -> running jobs, of workers that have some
     asked_for: Mapping[str, tuple[Waiting, ...]] = field(default_factory=dict)  # node that leaves -> jobs that name it
     too_large: tuple[Waiting, ...] = ()  # jobs that ask for more nodes than are left
+    artifacts: tuple[Artifact, ...] = ()  # what this host is to have fetched before nodes are changed
     rollout: Rollout = field(default_factory=Rollout)
     basis: Mapping[str, str] = field(default_factory=dict)  # node -> digest of what it answered
     desired: str = ""  # digest of what is wanted of all nodes

@@ -13,10 +13,16 @@ Needs = Mapping[str, tuple[str, ...]]  # role -> what it needs, in the words of 
 def all_needs(roles: Sequence[Role]) -> Needs:
     """What each role says that it needs, and on its node every role that restarts one of its units.
 
-    Raises `RoleError` where a role restarts a unit that no other role has.
+    One with artifacts needs what serves them. Raises `RoleError` where nothing does, or a role restarts a unit that no
+    other role has.
     """
+    depot = the_depot(roles)
     found = {role.name: role.spec.needs for role in roles}
     for role in roles:
+        if role.spec.artifacts and depot is None:
+            raise role_error(role, "has artifacts, but no role offers a service that `serves_artifacts`")
+        if role.spec.artifacts and depot is not None:
+            found[role.name] = tuple(dict.fromkeys((*found[role.name], f"{depot.name}@cluster")))
         for restart in role.spec.restarts:
             owners = [one for one in roles if one is not role and restart.name in {u.name for u in one.spec.units}]
             if not owners:
@@ -46,6 +52,14 @@ def the_scheduler(roles: Sequence[Role]) -> str | None:
     if len(found) > 1:
         raise role_error(found[1], f"brings the scheduler, and so does {found[0].name}")
     return found[0].name if found else None
+
+
+def the_depot(roles: Sequence[Role]) -> Role | None:
+    """The role that serves artifacts. Raises `RoleError` where two do."""
+    found = [role for role in roles if any(offer.serves_artifacts for offer in role.spec.services.values())]
+    if len(found) > 1:
+        raise role_error(found[1], f"serves artifacts, and so does {found[0].name}")
+    return found[0] if found else None
 
 
 def role_error(role: Role, message: str) -> RoleError:

@@ -17,6 +17,7 @@ from hpcforge.plan.desired import Disruption, OnRemove, Shape
 from hpcforge.plan.render import Expression, Template
 from hpcforge.plan.resources import TYPES, as_templates
 
+_DOWNLOADS = "downloads"  # a kind that role.yaml does not say by itself: it follows from `artifacts`
 _TRUE, _FALSE = Expression("true"), Expression("false")
 
 
@@ -111,6 +112,21 @@ class RestartSpec(ResourceSpec):
     )
 
 
+class ArtifactSpec(ResourceSpec):
+    """A file from outside, pinned: the operator host fetches it, the depot serves it, and with `to` the node has it."""
+
+    name: Template = Field(description="FOLDER/FILE, by which the depot serves it.")
+    source: Template = Field(
+        description="Its address (https, http, file), or `pip`: a wheel that pip finds by its file name."
+    )
+    sha256: Template = Field(description="SHA-256 of its content, 64 digits of 0-9 and a-f.")
+    size_bytes: Template | None = Field(None, description="Its size, bytes, where that is known.")
+    to: Template | None = Field(
+        None, description="Its path on the node. Default: none, and the role's own code takes it from the depot."
+    )
+    mode: Template = Field(Template("0644"), description="Octal; it is root's.")
+
+
 class TreeSpec(ResourceSpec):
     """A path that the role's own code makes, and nobody else."""
 
@@ -168,6 +184,7 @@ class RoleSpec(GoingSpec):
     restarts: tuple[Annotated[RestartSpec, Short("name")], ...] = Field(
         (), description="Units of other roles; those come after this one on the nodes where it is."
     )
+    artifacts: tuple[ArtifactSpec, ...] = Field((), description="Files from outside, pinned, through the depot.")
     services: Mapping[str, Offer] = Field({}, description="What blueprints may then say under `services`.")
     vars: Mapping[VariableName, Variable] = Field({}, description="What blueprints may then choose under `roles`.")
     checks: tuple[CheckSpec, ...] = Field((), description="Commands with an expected outcome, looked at in every plan.")
@@ -198,6 +215,8 @@ class RoleSpec(GoingSpec):
 
     def of(self, kind: str) -> tuple[ResourceSpec, ...]:
         """What it says of one kind of resource."""
+        if kind == _DOWNLOADS:
+            return tuple(one for one in self.artifacts if one.to is not None)
         return tuple(getattr(self, kind))
 
     @field_validator("disrupts")
@@ -214,6 +233,12 @@ class RoleSpec(GoingSpec):
             raise ValueError("a guarded role cannot ask for a reboot: the node would take itself for locked out")
         return self
 
+    @model_validator(mode="after")
+    def _no_downloads_under_guard(self) -> Self:
+        if self.guard and self.of(_DOWNLOADS):
+            raise ValueError("a guarded role cannot have artifacts on its nodes: they would not be taken back")
+        return self
+
 
 def _spec_of(kind: str) -> Any:
     """What `role.yaml` may say of one kind of resource; a text alone stands for the field that names one."""
@@ -225,5 +250,7 @@ def _spec_of(kind: str) -> Any:
 
 
 _PARTS = ("packages", *TYPES, "units", "opaque")
-_KINDS: dict[str, Any] = {kind: (GenericAlias(tuple, (_spec_of(kind), ...)), ()) for kind in TYPES}
+_KINDS: dict[str, Any] = {
+    kind: (GenericAlias(tuple, (_spec_of(kind), ...)), ()) for kind in TYPES if kind != _DOWNLOADS
+}
 ROLE_SPEC: type[RoleSpec] = create_model("RoleSpec", __base__=RoleSpec, **_KINDS)  # with the kinds of resources

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from hpcforge.facility.design import Design, PduLoad, RackDesign
+from hpcforge.cluster.design import Design
+from hpcforge.facility.design import PduLoad, RackDesign
 
 
 @dataclass(frozen=True)

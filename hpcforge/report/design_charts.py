@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from xml.etree import ElementTree as ET
 
-from hpcforge.facility.design import Design, FeedLoad, RackDesign
+from hpcforge.cluster.design import Design
+from hpcforge.facility.design import FeedLoad, RackDesign
 from hpcforge.report.design_alike import in_row_order
 from hpcforge.report.design_words import amps, names, power, share
 

@@ -7,7 +7,8 @@ import io
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, islice
 
-from hpcforge.facility.design import Design, PduLoad
+from hpcforge.cluster.design import Design
+from hpcforge.facility.design import PduLoad
 
 _FORMULA = ("=", "+", "-", "@")  # a spreadsheet would compute a text that begins so
 _BATCH = 4_096  # lines that are written at once

@@ -15,8 +15,9 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
+from hpcforge.cluster.design import Design
 from hpcforge.fabric.cabling import Cabled
-from hpcforge.facility.design import Design, Remark, Severity
+from hpcforge.facility.design import Remark, Severity
 from hpcforge.report import design_svg, fabric_html, fabric_svg, fabric_words
 from hpcforge.report import design_words as words
 from hpcforge.report.design_alike import Alike, alike, in_row_order

@@ -10,7 +10,8 @@ from functools import lru_cache
 from importlib.resources import files
 from xml.etree import ElementTree as ET
 
-from hpcforge.facility.design import Design, PduLoad, Position, RackDesign
+from hpcforge.cluster.design import Design
+from hpcforge.facility.design import PduLoad, Position, RackDesign
 from hpcforge.report.design_alike import Alike
 from hpcforge.report.design_words import fit, names, plain, power, text_width, whole
 from hpcforge.report.svg import put_text, px

@@ -6,7 +6,8 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 
 from hpcforge.blueprint.hostlist import fold
-from hpcforge.facility.design import Design, Part, RackDesign, Remark, Training, UpsDesign
+from hpcforge.cluster.design import Design
+from hpcforge.facility.design import Part, RackDesign, Remark, Training, UpsDesign
 from hpcforge.facility.units import kw
 from hpcforge.report.design_words import one_lost
 from hpcforge.report.fabric_text import fabrics

@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 
 from hpcforge.blueprint.hostlist import fold
-from hpcforge.facility.design import Design
+from hpcforge.cluster.design import Design
 from hpcforge.report.text import clean, plural
 
 UNKNOWN = "not known"

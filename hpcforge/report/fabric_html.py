@@ -16,7 +16,7 @@ from xml.etree import ElementTree as ET
 
 from hpcforge.fabric.cabling import UNKNOWN, Cabled
 from hpcforge.fabric.design import FabricDesign, Loss, SwitchPlace
-from hpcforge.fabric.ports import Port, PortMap, Ports, Run
+from hpcforge.fabric.ports import Port, PortMap, PortRun, Ports
 from hpcforge.report import fabric_svg
 from hpcforge.report.design_words import names, plain
 from hpcforge.report.fabric_words import CABLES, group_said
@@ -36,7 +36,7 @@ class SwitchRow:
     where: str
     used: str
     face: str  # inline SVG; "": not drawn
-    runs: tuple[Run, ...]
+    runs: tuple[PortRun, ...]
 
 
 @dataclass(frozen=True)
@@ -143,7 +143,7 @@ def script_policy() -> str:
     return f"'sha256-{base64.b64encode(digest).decode('ascii')}'"
 
 
-def run_said(run: Run) -> str:
+def run_said(run: PortRun) -> str:
     """`1 to 32: gpu[001-032] rail 1`."""
     ports = run.first if run.count == 1 else f"{run.first} to {run.last}"
     return clean(f"{ports}: {names(run.names)}{run.more}" if run.use else f"{ports}: free")

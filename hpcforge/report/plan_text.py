@@ -25,7 +25,7 @@ def plan_text(plan: Plan, *, new_files: bool = False) -> str:
     if plan.offline:
         lines += ["No node was looked at: this is what nodes that have nothing would get.", ""]
     if plan.first_contact:
-        lines += [f"first contact  {fold(plan.first_contact)}", "  + python3 (missing)", ""]
+        lines += [f"bootstrap  {fold(plan.first_contact)}", "  + python3 (missing)", ""]
     for one in plan.leaving:
         lines += [f"leaving  {one.node}", *_leaving(one, plan), ""]
     for nodes, body in _alike({node: _removals(found) for node, found in plan.removals.items()}).items():
@@ -150,7 +150,7 @@ def _body(change: Change, plan: Plan, new_files: bool) -> Iterator[str]:
         causes = ", ".join("due since an earlier run" if cause == "due" else cause for cause in change.reboot)
         yield f"  ! restart of the node, before its checks ({causes})"
     if change.reason == "to be noted":
-        yield "  ~ all of it is as wanted; the node's receipt takes note of it"
+        yield "  ~ all of it is as wanted; the node's record takes note of it"
 
 
 def _file(file: File, found: Said, texts: Mapping[str, str], new_files: bool) -> Iterator[str]:

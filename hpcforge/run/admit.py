@@ -9,19 +9,9 @@ from typing import Any
 
 from hpcforge.blueprint.hostlist import fold
 from hpcforge.engines.tasks import Command, Engine
-from hpcforge.plan.admission import (
-    SLURM_NODES_COMMAND,
-    Declared,
-    Drain,
-    Shortfall,
-    drains,
-    judged,
-    not_scheduled,
-    parse_slurm_nodes,
-    shortfalls,
-    unsettled,
-)
+from hpcforge.plan.admission import Declared, DrainOrder, Shortfall, drains, judged, shortfalls, unsettled
 from hpcforge.plan.plan import Plan
+from hpcforge.slurm.nodes import SLURM_NODES_COMMAND, down, drained, not_scheduled, parse_slurm_nodes
 
 _TIMEOUT_S = 30.0
 _POLL_S = 0.5
@@ -32,7 +22,7 @@ class Admission:
     """Who falls short, what Slurm was told, which nodes it does not schedule on, and what went wrong on the way."""
 
     shortfalls: tuple[Shortfall, ...]
-    ordered: tuple[Drain, ...]
+    ordered: tuple[DrainOrder, ...]
     not_scheduled: Mapping[str, str]  # node of Slurm's, also one that was not judged -> its state and reason
     error: str | None
 
@@ -57,11 +47,11 @@ def admit(
     except _SlurmError as error:
         return Admission(short, (), {}, str(error))
     # Others, which were not waited for, may be about to register.
-    known = judged(workers, states) | {n: one for n, one in states.items() if "DRAIN" in one[0] or "DOWN" in one[0]}
+    known = judged(workers, states) | {n: one for n, one in states.items() if drained(one[0]) or down(one[0])}
     return Admission(short, orders, not_scheduled(known), None)
 
 
-def _together(orders: Iterable[Drain]) -> dict[tuple[str, ...], list[str]]:
+def _together(orders: Iterable[DrainOrder]) -> dict[tuple[str, ...], list[str]]:
     """What Slurm is told -> of which nodes: a thousand with the same mistake are one command."""
     told: dict[tuple[str, ...], list[str]] = {}
     for one in orders:

@@ -11,6 +11,7 @@ from hpcforge.engines.tasks import Engine
 from hpcforge.plan.observed import Observed
 from hpcforge.plan.plan import Plan
 from hpcforge.run.admit import Admission, admit
+from hpcforge.run.artifacts import fetch
 from hpcforge.run.head import EngineHead, owner
 from hpcforge.run.lease import Lease
 from hpcforge.run.listener import Listener
@@ -20,7 +21,6 @@ from hpcforge.run.run import Run
 from hpcforge.run.testing import Verified, after, run_tests
 from hpcforge.run.verdict_store import store_verdicts
 from hpcforge.run.walk import walk
-from hpcforge.run.wheels import fetch
 from hpcforge.verify.jobs import StoppedError
 from hpcforge.verify.kept import VERDICTS_PATH, Recorded, load
 
@@ -55,7 +55,7 @@ def apply_plan(
 
     `head` is the controller's answer. Where no role brings a scheduler, nothing is admitted or verified.
     """
-    _fetch_artifacts(engine, plan, artifacts, cluster, listener)
+    _fetch_artifacts(engine, plan, artifacts, listener)
     recorded = _recorded(engine, cluster, plan, head, listener)
     listener.nodes([*plan.touched, *(one.node for one in plan.leaving)])
     with listener.phase("configure"):
@@ -121,15 +121,14 @@ def left_out(result: Result, admission: Admission) -> dict[str, str]:
     return out
 
 
-def _fetch_artifacts(engine: Engine, plan: Plan, artifacts: Path, cluster: Cluster, listener: Listener) -> None:
-    """Fetch pinned wheels if a node will be handed some. It can take minutes, in which the lease must stay alive."""
+def _fetch_artifacts(engine: Engine, plan: Plan, folder: Path, listener: Listener) -> None:
+    """Fetch what the depot will be handed. It can take minutes, in which the lease must stay alive."""
 
     def progress(text: str) -> None:
         listener.detail(text)
         if isinstance(engine, Lease):
             engine.stay_alive()
 
-    wanted = any(c.opaque and "wheels" in c.opaque.opaque.inputs for s in plan.steps for c in s.changes.values())
-    if wanted and cluster.pytorch is not None and cluster.pytorch.wheels:
-        with listener.phase("fetch wheels"):
-            fetch(cluster.pytorch.wheels, artifacts, progress)
+    if plan.artifacts:
+        with listener.phase("fetch artifacts"):
+            fetch(plan.artifacts, folder, progress)

@@ -9,7 +9,6 @@ from hpcforge import __version__
 from hpcforge.engines import Engines
 from hpcforge.engines.tasks import Engine
 from hpcforge.errors import UsageError
-from hpcforge.plan.admission import not_scheduled, parse_slurm_nodes
 from hpcforge.plan.diff import SLURM_NODES, Scope, diff
 from hpcforge.plan.observed import Observed
 from hpcforge.plan.plan import Plan
@@ -23,6 +22,7 @@ from hpcforge.run.site import Goal, Site, add_leaving, open_engines, revoking
 from hpcforge.run.succession import commit_warning, refuse_older
 from hpcforge.run.survey import Survey, survey
 from hpcforge.run.testing import planned
+from hpcforge.slurm.nodes import not_scheduled, parse_slurm_nodes
 from hpcforge.verify.kept import VERDICTS_PATH, Recorded, load
 
 
@@ -141,7 +141,7 @@ def remark(site: Site, found: Survey, say: Callable[[str], None]) -> Commit | No
         say(f"warning: {warning}")
     for name, seen in found.observed.items():
         if seen.receipt and seen.receipt.get("trouble"):
-            say(f"{name}: its receipt cannot be used: {seen.receipt['trouble']}; what it says is done again")
+            say(f"{name}: its record cannot be used: {seen.receipt['trouble']}; what it says is done again")
         for one in seen.reverted:
             say(f"{name}: an earlier change of {one['role']} was taken back by the node: nobody confirmed it")
     return commit

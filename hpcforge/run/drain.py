@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from hpcforge.engines.tasks import Command, Engine, Event
-from hpcforge.plan.admission import MARK, parse_slurm_nodes
+from hpcforge.plan.admission import MARK
 from hpcforge.plan.jobs import (
     SLURM_JOBS_COMMAND,
     SLURM_WAITING_COMMAND,
@@ -17,6 +17,7 @@ from hpcforge.plan.jobs import (
     parse_jobs,
     parse_waiting,
 )
+from hpcforge.slurm.nodes import drained, parse_slurm_nodes
 
 _TIMEOUT_S = 30.0
 _POLL_S = 2.0
@@ -87,7 +88,7 @@ class Drain:
         seen = parse_slurm_nodes(output).get(self.node)
         if seen is None:
             self.state, self.detail = "failed", "Slurm does not say how the node is"
-        elif "DRAIN" not in seen[0]:
+        elif not drained(seen[0]):
             reason = f"Reason={MARK}{self.why}"
             self._ask("tell", "scontrol", "update", f"NodeName={self.node}", "State=DRAIN", reason)
 

@@ -1,15 +1,31 @@
-"""One question to one node, and its one answer."""
+"""Questions to nodes, all side by side, and their answers."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from hpcforge.engines.tasks import Engine, Program
+from hpcforge.engines.tasks import Engine, Event, Program, Task
 from hpcforge.node.requests import verb_of
 
 _WAIT_S = 1.0
+
+
+def ask_all(engine: Engine, tasks: Sequence[Task]) -> Iterator[Event]:
+    """Start the tasks and yield what they say as it comes, until each has its result.
+
+    Nothing else may be under way: what other tasks say is dropped.
+    """
+    waiting = {task.id for task in tasks}
+    for task in tasks:
+        engine.start(task)
+    while waiting:
+        event = engine.next(_WAIT_S)
+        if event is not None and event.task in waiting:
+            if event.kind == "result":
+                waiting.discard(event.task)
+            yield event
 
 
 @dataclass(frozen=True)
@@ -22,19 +38,11 @@ class Answer:
 
 
 def exchange(engine: Engine, task: Program) -> Answer:
-    """Ask, and wait for the event that answers such a request.
-
-    Nothing else may be under way: what other tasks say is dropped.
-    """
-    engine.start(task)
+    """Ask one node, and wait for the event that answers such a request; as `ask_all`."""
     kind = verb_of(task.request).answer
     data: Mapping[str, Any] | None = None
-    warnings: list[str] = []
-    python = True
-    while True:
-        event = engine.next(_WAIT_S)
-        if event is None or event.task != task.id:
-            continue
+    error, warnings, python = "", list[str](), True
+    for event in ask_all(engine, [task]):
         if event.kind == kind:
             data = event.data
         elif event.kind == "warning":
@@ -42,5 +50,5 @@ def exchange(engine: Engine, task: Program) -> Answer:
         elif event.kind == "no_python":
             python = False
         elif event.kind == "result":
-            why = str(event.data.get("error") or ("no answer" if python else "it has no Python yet"))
-            return Answer(data, "" if data is not None else why, tuple(warnings))
+            error = str(event.data.get("error") or ("no answer" if python else "it has no Python yet"))
+    return Answer(data, "" if data is not None else error, tuple(warnings))

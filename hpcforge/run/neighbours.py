@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from hpcforge.cluster.model import Cluster
 from hpcforge.engines.tasks import Command, Engine
 from hpcforge.fabric.recognise import Heard
+from hpcforge.run.exchange import ask_all
 from hpcforge.verify.cabling import (
     IB_COMMAND,
     LLDP_COMMAND,
@@ -58,17 +59,13 @@ def _run(
 
     `parse` raises CablingError for a node and a text that the command does not write.
     """
-    waiting = {f"neighbours:{argv[0]}:{node}" for node in nodes}
-    for node in nodes:
-        engine.start(Command(f"neighbours:{argv[0]}:{node}", node, argv, user="root", timeout_s=_TIMEOUT_S))
+    asked = [Command(f"neighbours:{argv[0]}:{node}", node, argv, user="root", timeout_s=_TIMEOUT_S) for node in nodes]
     said: dict[str, str] = {}
     silent: dict[str, str] = {}
     unreachable: set[str] = set()
-    while waiting:
-        event = engine.next(_TIMEOUT_S)
-        if event is None or event.kind != "result" or event.task not in waiting:
+    for event in ask_all(engine, asked):
+        if event.kind != "result":
             continue
-        waiting.discard(event.task)
         data = event.data
         if data["ok"]:
             try:

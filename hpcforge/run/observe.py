@@ -11,7 +11,6 @@ from hpcforge.blueprint.hostlist import fold
 from hpcforge.cluster.model import Cluster
 from hpcforge.engines.tasks import Engine, Event, Program
 from hpcforge.node.requests import Request
-from hpcforge.plan.admission import SLURM_NODES_COMMAND, not_scheduled, parse_slurm_nodes
 from hpcforge.plan.clocks import Span
 from hpcforge.plan.desired import Desired
 from hpcforge.plan.diff import SLURM_NODES
@@ -19,7 +18,9 @@ from hpcforge.plan.jobs import SLURM_JOBS, SLURM_JOBS_COMMAND, SLURM_WAITING, SL
 from hpcforge.plan.observed import Observed
 from hpcforge.plan.roster import PATH as ROSTER_PATH
 from hpcforge.run import leftover
+from hpcforge.run.exchange import ask_all
 from hpcforge.run.requests import wanted
+from hpcforge.slurm.nodes import SLURM_NODES_COMMAND, not_scheduled, parse_slurm_nodes
 from hpcforge.verify.kept import VERDICTS_PATH
 
 UNREACHABLE = "unreachable: "  # how a reason begins where hpcforge could not get in
@@ -44,7 +45,7 @@ def wait_for_others(engine: Engine, busy: Mapping[str, Observed], timeout_s: flo
     A run that was killed leaves its last step at work on each node: it is not done a second time beside it. A guarded
     change that it has not confirmed is about to be taken back: that is waited for a few seconds; then look again.
     """
-    waiting = set()
+    waits = []
     unconfirmed: dict[str, dict[str, float]] = {}  # roles -> node -> seconds left
     for name, seen in busy.items():
         for guard in seen.armed:
@@ -53,30 +54,22 @@ def wait_for_others(engine: Engine, busy: Mapping[str, Observed], timeout_s: flo
         if not work:
             continue
         say(f"{name}: a step of run {work.get('number')} by {work.get('who')} is still at work there: waiting for it")
-        waiting.add(f"wait:{name}")
-        wait: Request = {"verb": "wait", "timeout_s": timeout_s}
-        engine.start(Program(f"wait:{name}", name, wait, timeout_s + _TIMEOUT_S))
+        request: Request = {"verb": "wait", "timeout_s": timeout_s}
+        waits.append(Program(f"wait:{name}", name, request, timeout_s + _TIMEOUT_S))
     for roles, left_s in unconfirmed.items():
         say(f"{fold(left_s)}: an unconfirmed change of {roles} is taken back in {max(left_s.values()):.0f} s: waiting")
     until = time.monotonic() + (_LOOK_AGAIN_S if unconfirmed else 0.0)
-    while waiting or time.monotonic() < until:
-        event = engine.next(1.0)
-        if event is not None and event.kind == "result":
-            waiting.discard(event.task)
+    for _ in ask_all(engine, waits):
+        pass
+    while time.monotonic() < until:
+        engine.next(1.0)  # by which the lease is kept
 
 
 def _ask(engine: Engine, requests: Mapping[str, Request]) -> dict[str, Observed]:
-    waiting = {f"observe:{name}" for name in requests}
     seen: dict[str, Observed] = {name: Observed(name) for name in requests}
-    for name, request in requests.items():
-        engine.start(Program(f"observe:{name}", name, request, _TIMEOUT_S))
-    while waiting:
-        event = engine.next(_TIMEOUT_S)
-        if event is None or event.task not in waiting:
-            continue
+    asked = [Program(f"observe:{name}", name, request, _TIMEOUT_S) for name, request in requests.items()]
+    for event in ask_all(engine, asked):
         seen[event.node] = _taken(seen[event.node], event)
-        if event.kind == "result":
-            waiting.discard(event.task)
     return seen
 
 

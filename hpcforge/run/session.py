@@ -43,7 +43,7 @@ class Wishes:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class Finished:
     """What was planned, what it came to, and the exit status of that."""
 
     plan: Plan
@@ -59,7 +59,7 @@ def apply_site(
     listener: Operator,
     stop: Callable[[], bool],
     exit_code: Callable[[Applied, bool], int],
-) -> Outcome:
+) -> Finished:
     """Look, ask, do and record; `stop` turns true when no more should be begun.
 
     `exit_code` has the exit status of what was done, and of a run that lost the lease to another (True).
@@ -99,7 +99,7 @@ class _Session:
         """What asks the nodes: the lease, once it is held, since it beats while it waits for them."""
         return self.lease or self.engines
 
-    def go(self, exit_code: Callable[[Applied, bool], int]) -> Outcome:
+    def go(self, exit_code: Callable[[Applied, bool], int]) -> Finished:
         """All of it."""
         found, plan, out = self._agree()
         if self.stop():
@@ -129,7 +129,7 @@ class _Session:
         )
         done = replace(done, moved=out)
         overtaken = self.lease is not None and self.lease.lost is not None and not self.stop()
-        outcome = Outcome(plan, done, exit_code(done, overtaken))
+        outcome = Finished(plan, done, exit_code(done, overtaken))
         left = [one.node for one in found.survey.leaving if _has_left(one.node, done)]
         roster = self._roster(found, done, left)
         # A run that was killed may have done everything but this; the next, with nothing else to do, makes up for it.
@@ -199,7 +199,9 @@ class _Session:
         reached = [name for name in found.survey.observed if name not in done.result.lost]
         return next_roster(found.survey.roster, self.site.cluster, last, reached, left)
 
-    def _record(self, outcome: Outcome, roster: Roster | None, left: Sequence[str], strangers: Collection[str]) -> None:
+    def _record(
+        self, outcome: Finished, roster: Roster | None, left: Sequence[str], strangers: Collection[str]
+    ) -> None:
         """A line in the history, and the roster, on the head and on this host."""
         one = past(
             self.run,

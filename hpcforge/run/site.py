@@ -77,7 +77,7 @@ def keep_revoked(site: Site, reached: Goal) -> None:
 
 def artifacts_path() -> Path:
     """Where the operator host keeps what it fetched for nodes."""
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "hpcforge" / "wheels"
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "hpcforge" / "artifacts"
 
 
 @contextmanager

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import ClassVar, Self
 
 from hpcforge.engines.tasks import Ansible, Bootstrap, Deploy, Program, Task
+from hpcforge.kinds import KINDS
 from hpcforge.kinds.files import File
 from hpcforge.node import requests
 from hpcforge.plan import desired
@@ -64,7 +65,7 @@ class Stage:
 class FirstContact(Stage):
     """Python 3, where it is missing."""
 
-    name = "first contact"
+    name = "bootstrap"
 
 
 class Files(Stage):
@@ -74,13 +75,19 @@ class Files(Stage):
     brings_files = True
 
 
+class Downloads(Files):
+    """What comes from another node of the cluster."""
+
+    name = "downloads"
+
+
 class Finish(Stage):
     """Units and checks."""
 
     name = "units and checks"
 
 
-class Opaque(Stage):
+class OpaqueStage(Stage):
     """A role's own code, or that it was run."""
 
     @property
@@ -215,15 +222,24 @@ def _prepare(plan: Plan, node: str, changes: Mapping[str, Change], secrets: Mapp
 
 
 def _now(change: Change) -> list[ResourceChange]:
-    """What is put before units and checks; a guarded role's files come with those."""
-    return [one for one in change.resources if not (change.guard and isinstance(one.resource, File))]
+    """What is put before units and checks; a guarded role's files come with those, and what is late before those."""
+    return [
+        one
+        for one in change.resources
+        if not (change.guard and isinstance(one.resource, File)) and not KINDS[one.resource.kind].late
+    ]
+
+
+def _late(change: Change) -> list[ResourceChange]:
+    """What can be put only once other nodes are done."""
+    return [one for one in change.resources if KINDS[one.resource.kind].late]
 
 
 def _batches(changes: Mapping[str, Change], node: str) -> Iterator[list[str]]:
     """Roles that can be finished in one go: a role that waits for other nodes, or has opaque work, starts anew."""
     batch: list[str] = []
     for role, change in changes.items():
-        alone = change.opaque or change.guard or change.reboot or change.shape == "together"
+        alone = change.opaque or change.guard or change.reboot or change.shape == "together" or _late(change)
         if batch and (alone or _cross_node(change, node)):
             yield batch
             batch = []
@@ -240,7 +256,7 @@ def _cross_node(change: Change, node: str) -> tuple[tuple[str, str], ...]:
 
 
 def _in_prepare(cause: str) -> bool:
-    return cause not in ("units", "opaque", "due")
+    return cause not in ("units", "opaque", "due") and not (cause in KINDS and KINDS[cause].late)
 
 
 def _done_before(causes: Collection[str]) -> bool:
@@ -279,6 +295,8 @@ def _finish(
     roles = tuple(batch)
     after = tuple(pair for role in roles for pair in _cross_node(changes[role], node))
     first = changes[roles[0]]
+    if _late(first):
+        yield _late_stage(plan, node, roles[0], after, first)
     if first.guard:
         yield from _guarded(plan, node, roles[0], after, changes, secrets, run)
         return
@@ -290,6 +308,18 @@ def _finish(
         yield dataclasses.replace(stage, barrier=barrier)
         return
     yield from _opaque(node, roles[0], first.opaque.opaque, after, changes, reboot)
+
+
+def _late_stage(plan: Plan, node: str, role: str, after: tuple[tuple[str, str], ...], change: Change) -> Stage:
+    """What comes from other nodes, put as all the rest is, but not before these are done."""
+    late = _late(change)
+    work: requests.Work = {
+        **put(role, late, plan.texts, {}),
+        "owns": owns(change.owns),
+        "reboot": any(one.resource.kind in change.reboot for one in late),
+    }
+    request: requests.Prepare = {"verb": "converge", "phase": "prepare", "work": [work], "restarts": []}
+    return Downloads((role,), after, Program(f"late:{role}:{node}", node, request, _PREPARE_TIMEOUT_S), ())
 
 
 def _reboot(node: str, roles: Collection[str], after: tuple[tuple[str, str], ...]) -> Stage:
@@ -312,11 +342,13 @@ def _opaque(
         yield _finish_stage(node, roles, after, changes, act=True, checks=False)
     kind = Deploy if opaque.engine == "pyinfra" else Ansible
     task = kind(f"opaque:{role}:{node}", node, Path(opaque.source), dict(opaque.inputs), _OPAQUE_TIMEOUT_S)
-    yield Opaque(roles, after, task, ())
+    yield OpaqueStage(roles, after, task, ())
     reboots = "opaque" in changes[role].reboot
     record: requests.Record = {"verb": "record", "role": role, "digest": opaque.digest, "reboot": reboots}
     last = not changes[role].checks and not reboot
-    yield Opaque(roles, (), Program(f"record:{role}:{node}", node, record, _FINISH_TIMEOUT_S), roles if last else ())
+    yield OpaqueStage(
+        roles, (), Program(f"record:{role}:{node}", node, record, _FINISH_TIMEOUT_S), roles if last else ()
+    )
     if reboot:
         yield _reboot(node, reboot, ())
     if not last:

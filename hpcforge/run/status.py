@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 
 from hpcforge.cluster.model import Cluster
 from hpcforge.engines.tasks import Engine
-from hpcforge.plan.admission import parse_slurm_nodes
 from hpcforge.plan.desired import Desired
 from hpcforge.plan.diff import SLURM_NODES
 from hpcforge.plan.observed import Observed
@@ -15,6 +14,7 @@ from hpcforge.plan.roster import Enrolled, Roster, leaving
 from hpcforge.run.history import History, Past, last_changed, read_log
 from hpcforge.run.lease import Holder, ended, look
 from hpcforge.run.observe import observe
+from hpcforge.slurm.nodes import parse_slurm_nodes
 from hpcforge.verify.kept import VERDICTS_PATH, Recorded, load
 
 
@@ -79,7 +79,7 @@ def status(engine: Engine, cluster: Cluster, last: int) -> Status:
 
 def _node(seen: Observed, slurm: tuple[str, str] | None, changed: Past | None) -> NodeStatus:
     receipt = seen.receipt or {}
-    troubles = [f"its receipt cannot be used: {receipt['trouble']}"] if receipt.get("trouble") else []
+    troubles = [f"its record cannot be used: {receipt['trouble']}"] if receipt.get("trouble") else []
     if seen.at_work:
         troubles.append(f"a step of run {seen.at_work.get('number')} by {seen.at_work.get('who')} is at work")
     troubles += [
@@ -97,11 +97,11 @@ def _node(seen: Observed, slurm: tuple[str, str] | None, changed: Past | None) -
 def _notes(head: str, away: str | None, history: History, roster: Roster, recorded: Recorded) -> list[str]:
     notes = []
     if away is not None:
-        notes.append(f"{head} gives no answer ({away}): last run, history and roster are as this host last saw them")
+        notes.append(f"{head} gives no answer ({away}): last run, history and node list are as this host last saw them")
     if history.unreadable:
         notes.append(f"lines of the history that cannot be read: {history.unreadable}")
     if roster.problem:
-        notes.append(f"the roster cannot be used: {roster.problem}; nodes that left the blueprint are not noticed")
+        notes.append(f"the node list cannot be used: {roster.problem}; nodes that left the blueprint are not noticed")
     if recorded.problem:
         notes.append(f"the last verdicts cannot be read: {recorded.problem}")
     return notes

@@ -27,7 +27,7 @@ def refuse_older(ours: str, roster: Roster) -> None:
     if roster.run is not None and _version(roster.run.hpcforge) > _version(ours):
         raise OlderError(f"this is hpcforge {ours}, and {_called(roster.run)} is of hpcforge {roster.run.hpcforge}")
     if roster.newer:
-        raise OlderError(f"this is hpcforge {ours}, and the roster on the head was {roster.problem}")
+        raise OlderError(f"this is hpcforge {ours}, and the node list on the head was {roster.problem}")
 
 
 def distrusted(ours: str, number: int | None, receipts: Mapping[str, Mapping[str, Any] | None]) -> dict[str, str]:
@@ -42,12 +42,12 @@ def distrusted(ours: str, number: int | None, receipts: Mapping[str, Mapping[str
         version, run = receipt.get("hpcforge"), receipt.get("run") or 0
         if version and _version(version) > _version(ours):
             found[node] = (
-                f"its receipt is of hpcforge {version}, and this is {ours}: install that version or a newer one"
+                f"its record is of hpcforge {version}, and this is {ours}: install that version or a newer one"
             )
         elif run > (_NO_RUN if number is None else number + _AHEAD):
             last = "no cluster has had so many" if number is None else f"the last one of this cluster is {number}"
             found[node] = (
-                f"its receipt tells of run {run}, and {last}: nodes that believed it would refuse every run until "
+                f"its record tells of run {run}, and {last}: nodes that believed it would refuse every run until "
                 f"then; look at that node, and move {_RECEIPT} away there"
             )
     return found

@@ -9,7 +9,6 @@ from dataclasses import dataclass, field, replace
 from hpcforge import __version__
 from hpcforge.cluster.model import Cluster
 from hpcforge.engines.tasks import Engine
-from hpcforge.plan.admission import parse_slurm_nodes
 from hpcforge.plan.desired import Desired
 from hpcforge.plan.diff import SLURM_NODES, surplus
 from hpcforge.plan.observed import Observed
@@ -21,6 +20,7 @@ from hpcforge.run.history import Copy
 from hpcforge.run.host_certificates import fingerprint
 from hpcforge.run.observe import observe, observe_leaving
 from hpcforge.run.succession import distrusted
+from hpcforge.slurm.nodes import parse_slurm_nodes
 from hpcforge.verify.owner import OwnedJob
 
 
@@ -68,7 +68,7 @@ def survey(
     head = seen[controller] = replace(seen[controller], answers=answers)
     roster = parse_roster(head.reads.get(ROSTER_PATH), cluster.name)
     if roster.problem:
-        why = f"the roster on {controller} cannot be used: {roster.problem}"
+        why = f"the node list on {controller} cannot be used: {roster.problem}"
         roster, instead = Copy.of(cluster.name).in_place_of(roster, cluster.name)
         say(f"{why}; {instead}")
     number = roster.run.number if roster.run else None
@@ -102,6 +102,6 @@ def survey(
 def _not_entered(name: str, one: Enrolled, controller: str) -> str:
     keys = ", ".join(fingerprint(base64.b64decode(key.split()[1])) for key in one.host_keys) or "none"
     return (
-        f"only the roster on {controller} says which machine it is: at {one.address}, with host key {keys}; "
+        f"only the node list on {controller} says which machine it is: at {one.address}, with host key {keys}; "
         f"nobody logs in there until that is confirmed: hpcforge trust BLUEPRINT {name}"
     )

@@ -22,6 +22,7 @@ from hpcforge.engines.private import private_folder
 from hpcforge.engines.tasks import HostKey, Target
 from hpcforge.errors import UsageError
 from hpcforge.plan.roster import Enrolled
+from hpcforge.run.exchange import ask_all
 from hpcforge.run.history import Copy, read_log
 from hpcforge.run.site import Site, jump_host, open_engines, target
 
@@ -52,13 +53,10 @@ def ask_for_keys(targets: Sequence[Target], via: Target | None, work_dir: Path) 
 def _ask(targets: Sequence[Target], via: Target | None, work_dir: Path) -> Shown:
     shown = Shown({}, {})
     with Engines(targets, work_dir, work_dir, via) as engines:
-        for target in targets:
-            engines.start(HostKey(target.name, target.name))
-        for _ in targets:
-            event = engines.next()
-            if event is not None and event.data["ok"]:
+        for event in ask_all(engines, [HostKey(target.name, target.name) for target in targets]):
+            if event.data["ok"]:
                 shown.keys[event.node] = event.data["stdout"]
-            elif event is not None:
+            else:
                 shown.refused[event.node] = event.data["error"]
     return shown
 
@@ -119,10 +117,10 @@ def enrolled(site: Site, node: str) -> Enrolled:
     with open_engines(site) as engines:
         _, roster, away = read_log(engines, head, site.cluster.name, 0)
     if away is not None or roster.problem:
-        raise UsageError(f"the roster on {head} cannot be read: {away or roster.problem}", "see `hpcforge status`")
+        raise UsageError(f"the node list on {head} cannot be read: {away or roster.problem}", "see `hpcforge status`")
     one = roster.nodes.get(node)
     if one is None:
-        raise UsageError(f"the roster on {head} has no {node}", f"it has {fold(tuple(roster.nodes)) or 'no nodes'}")
+        raise UsageError(f"the node list on {head} has no {node}", f"it has {fold(tuple(roster.nodes)) or 'no nodes'}")
     return one
 
 

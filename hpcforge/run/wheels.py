@@ -1,12 +1,11 @@
-"""Pinned wheels, fetched once by the operator host and kept for all clusters.
+"""Artifacts that are wheels, by pip.
 
 pip does the fetching, with the operator's own configuration (index, proxy, find-links), by exact version and SHA-256,
-and for the nodes' Python and platform rather than the operator's. What is kept under its name is whole and was hashed.
+and for the nodes' Python and platform rather than the operator's.
 """
 
 from __future__ import annotations
 
-import hashlib
 import os
 import re
 import subprocess
@@ -17,16 +16,12 @@ from itertools import product
 from pathlib import Path
 from typing import NamedTuple
 
-from hpcforge.cluster.model import Wheel
-from hpcforge.errors import ExpectedError
+from hpcforge.plan.desired import Artifact
+from hpcforge.run.fetched import FetchError, accept
 
 # Builds for CPUs are called 2.13.0+cpu and are on no general index.
 _VENDOR_INDEX = "https://download.pytorch.org/whl/cpu"
 _ERROR_LINES = 6
-
-
-class FetchError(ExpectedError):
-    """Wheels that nodes need could not be had; `hint` says what to do."""
 
 
 class _Name(NamedTuple):
@@ -39,30 +34,25 @@ class _Name(NamedTuple):
     platforms: str
 
 
-def fetch(wheels: Sequence[Wheel], artifacts: Path, progress: Callable[[str], None]) -> None:
-    """Bring every wheel into `artifacts`; those that are there with the right SHA-256 are not fetched again.
+def fetch_wheels(wheels: Sequence[Artifact], folder: Path, progress: Callable[[str], None]) -> None:
+    """Bring wheels into `folder`, under their SHA-256.
 
     Raises:
         FetchError: pip could not get one, or what it got is not what is pinned.
     """
-    try:
-        artifacts.mkdir(parents=True, exist_ok=True)
-        missing = [wheel for wheel in wheels if _sha256(artifacts / wheel.file) != wheel.sha256]
-        if not missing:
-            return
-        # Inside, so that moving to the final name is a rename.
-        with tempfile.TemporaryDirectory(prefix=".arriving-", dir=artifacts) as folder:
-            _download(missing, Path(folder), progress)
-            for wheel in missing:
-                _accept(wheel, Path(folder) / "wheels" / wheel.file, artifacts / wheel.file)
-    except OSError as error:
-        raise FetchError(
-            f"{artifacts}: {error.strerror}", "free some space, or set XDG_CACHE_HOME to another folder"
-        ) from error
+    # Inside, so that moving to the final name is a rename.
+    with tempfile.TemporaryDirectory(prefix=".arriving-", dir=folder) as arriving:
+        _download(wheels, Path(arriving), progress)
+        for wheel in wheels:
+            accept(wheel, Path(arriving) / "wheels" / _file(wheel), folder)
 
 
-def _download(wheels: Sequence[Wheel], folder: Path, progress: Callable[[str], None]) -> None:
-    names = [_parse(wheel.file) for wheel in wheels]
+def _file(wheel: Artifact) -> str:
+    return wheel.name.rpartition("/")[2]
+
+
+def _download(wheels: Sequence[Artifact], folder: Path, progress: Callable[[str], None]) -> None:
+    names = [_parse(_file(wheel)) for wheel in wheels]
     requirements = folder / "requirements.txt"
     pins = zip(names, wheels, strict=True)
     requirements.write_text(
@@ -80,7 +70,7 @@ def _download(wheels: Sequence[Wheel], folder: Path, progress: Callable[[str], N
         progress(f"not all wheels are where pip looks; trying {_VENDOR_INDEX} too")
     if not again or _run_pip([*command, "--extra-index-url", _VENDOR_INDEX], folder, progress) is not None:
         raise FetchError(
-            f"pip could not fetch {', '.join(wheel.file for wheel in wheels)}:\n{first}",
+            f"pip could not fetch {', '.join(_file(wheel) for wheel in wheels)}:\n{first}",
             "let pip reach an index that has them (pip config set global.index-url ...), or put the folder that holds "
             "these files into pip's find-links (PIP_FIND_LINKS)",
         )
@@ -110,18 +100,10 @@ def _run_pip(command: Sequence[str], folder: Path, progress: Callable[[str], Non
     return None if rc == 0 else "\n".join(errors[-_ERROR_LINES:])
 
 
-def _accept(wheel: Wheel, arrived: Path, final: Path) -> None:
-    found = _sha256(arrived)
-    if found != wheel.sha256:
-        said = "pip brought a file of another name" if found is None else f"its SHA-256 is {found}"
-        raise FetchError(f"{wheel.file} is not the wheel that is pinned: {said}", "look at what pip's index serves")
-    arrived.replace(final)
-
-
 def _parse(file: str) -> _Name:
     parts = file.removesuffix(".whl").split("-")
     if not file.endswith(".whl") or len(parts) not in (5, 6):
-        raise FetchError(f"{file!r} is not a wheel's file name", "correct the catalog")
+        raise FetchError(f"{file!r} is not a wheel's file name", "correct its name")
     return _Name(parts[0], parts[1], *parts[-3:])
 
 
@@ -139,15 +121,6 @@ def _for_nodes(names: Sequence[_Name]) -> list[str]:
     options = ["--implementation", "cp", "--python-version", max(versions, key=int)] if versions else []
     options += [word for abi in sorted({abi for _, abi, _ in tags}) for word in ("--abi", abi)]
     return options + [word for platform in sorted({tag[2] for tag in tags}) for word in ("--platform", platform)]
-
-
-def _sha256(path: Path) -> str | None:
-    """SHA-256 of a file, None where there is none."""
-    try:
-        with path.open("rb") as file:
-            return hashlib.file_digest(file, "sha256").hexdigest()
-    except FileNotFoundError:
-        return None
 
 
 def _size(folder: Path) -> int:

@@ -9,14 +9,17 @@ from dataclasses import dataclass
 
 from hpcforge.blueprint.hostlist import fold
 from hpcforge.errors import ExpectedError
+from hpcforge.slurm.jobs import Column, read, squeue
+from hpcforge.slurm.nodes import SINFO_FORMAT, parse_sinfo, responding, usable
 from hpcforge.verify.head import Completed, Head
 from hpcforge.verify.owner import BEAT_S, POLL_S, SILENT_S, stamped
 from hpcforge.verify.submit import SCRIPT, Launch, sbatch
 from hpcforge.verify.transcript import clean
 
 QUERY_S = 30.0  # slurmctld answers at once or is in trouble
+_STATE: tuple[Column, ...] = ("id", "state", "reason")
+_HOLDER: tuple[Column, ...] = ("id", "user", "name", "nodes")
 WAITING = frozenset({"PENDING", "CONFIGURING", "REQUEUED", "RESIZING"})
-_UNUSABLE = ("down", "drain", "fail", "error", "inval", "unknown", "maint", "reboot", "future", "power")
 
 
 class RefusedError(ExpectedError):
@@ -93,14 +96,11 @@ def _submitted(answer: Completed) -> str:
 def states(head: Head, job_ids: Iterable[str]) -> dict[str, JobState]:
     """The states of several jobs, by one query. Those that squeue does not know are GONE."""
     ids = list(job_ids)
-    answer = head.run(
-        ["squeue", "--noheader", "--states=all", f"--jobs={','.join(ids)}", "--format=%i|%T|%r"], timeout_s=QUERY_S
-    )
+    answer = head.run(squeue(_STATE, "all", f"--jobs={','.join(ids)}"), timeout_s=QUERY_S)
     if answer.rc != 0 and "Invalid job id" not in answer.stderr:
         unknown = JobState("PENDING", f"squeue does not answer: {clean(answer.stderr)}")
         return dict.fromkeys(ids, unknown)
-    rows = (line.strip().split("|", 2) for line in answer.stdout.splitlines())
-    seen = {row[0]: JobState(clean(row[1], 30), clean(row[2])) for row in rows if len(row) == 3}
+    seen = {job.id: JobState(clean(job.state, 30), clean(job.reason)) for job in read(answer.stdout, _STATE)}
     return {job_id: seen.get(job_id, GONE) for job_id in ids}
 
 
@@ -134,25 +134,21 @@ def unusable(head: Head, names: Iterable[str]) -> dict[str, str]:
     if not wanted:
         return {}
     answer = head.run(
-        ["sinfo", "--noheader", "--Node", f"--nodes={fold(wanted)}", "--format=%N|%T|%E"], timeout_s=QUERY_S
+        ["sinfo", "--noheader", "--Node", f"--nodes={fold(wanted)}", f"--format={SINFO_FORMAT}"], timeout_s=QUERY_S
     )
     found = {}
-    for line in answer.stdout.splitlines():
-        row = line.strip().split("|", 2)
-        if len(row) == 3 and row[0] in wanted and (row[1].endswith("*") or row[1].startswith(_UNUSABLE)):
-            state = "not responding" if row[1].endswith("*") else row[1]
-            found[row[0]] = clean(state if row[2] == "none" else f"{state}: {row[2]}")
+    for node, (state, reason) in parse_sinfo(answer.stdout).items():
+        if node in wanted and not usable(state):
+            said = state if responding(state) else "not responding"
+            found[node] = clean(f"{said}: {reason}" if reason else said)
     return found
 
 
 def occupants(head: Head, names: Iterable[str], without: str) -> dict[str, str]:
     """Jobs that hold some of these nodes, by number: "ada's train on w[1-2]". The job `without` is not counted."""
-    answer = head.run(
-        ["squeue", "--noheader", "--states=RUNNING,COMPLETING", f"--nodelist={fold(names)}", "--format=%i|%u|%j|%N"],
-        timeout_s=QUERY_S,
-    )
-    rows = (line.strip().split("|", 3) for line in answer.stdout.splitlines())
-    return {row[0]: clean(f"{row[1]}'s {row[2]} on {row[3]}") for row in rows if len(row) == 4 and row[0] != without}
+    asked = squeue(_HOLDER, "RUNNING,COMPLETING", f"--nodelist={fold(names)}")
+    held = read(head.run(asked, timeout_s=QUERY_S).stdout, _HOLDER)
+    return {job.id: clean(f"{job.user}'s {job.name} on {job.nodes}") for job in held if job.id != without}
 
 
 def describe(causes: Mapping[str, str], limit: int = 3) -> str:

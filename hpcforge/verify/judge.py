@@ -31,7 +31,6 @@ from hpcforge.verify.transcript import Said, Transcript, clean, finite, read
 from hpcforge.verify.verdicts import Status, Verdict
 
 TIMED_OUT = 124  # of timeout(1)
-NO_SUCH_PROGRAM = (126, 127)  # of a shell
 _ENDED_BY_LAUNCHER = -signal.SIGTERM  # torchrun ends the neighbours of a rank that failed
 _ENDED_WELL = Completed(0, "", "")
 _WAITED_IN_VAIN = ("timed out", "timeout", "time out")

@@ -13,6 +13,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from hpcforge.slurm.jobs import Column, read, shown
+
 BEAT_S = 10.0
 POLL_S = 5  # how often the job looks
 SILENT_S = 40  # of silence, after which an owner is dead: less than a test of another run waits for its nodes
@@ -20,10 +22,11 @@ SILENT_S = 40  # of silence, after which an owner is dead: less than a test of a
 # The stamp goes to the end of the last argument, which is or ends with the comment.
 _STAMP = "$(cut -c-8 /proc/sys/kernel/random/boot_id).$(cut -d. -f1 /proc/uptime)"
 _STAMPED = f'stamp=" alive={_STAMP}"; exec "$@$stamp"'
+_COLUMNS: tuple[Column, ...] = ("number", "state", "nodes", "comment")
 _LISTED = (
     f'echo "{_STAMP}"; '
     'exec squeue --noheader --user="$1" --states=PENDING,CONFIGURING,RUNNING,SUSPENDED,COMPLETING '
-    '--format="%A|%T|%N|%k"'
+    f'--format="{shown(_COLUMNS)}"'
 )
 _NOT_IN_NAMES = re.compile(r"[^\w.@-]", re.ASCII)
 _COMMENT = re.compile(
@@ -80,19 +83,18 @@ def parse_owned(output: str) -> tuple[OwnedJob, ...]:
 
     A job with any other comment is that user's own. What was heard before the head's boot was heard that long ago.
     """
-    first, *lines = output.splitlines() or [""]
+    first, _, lines = output.partition("\n")
     now = _MOMENT.fullmatch(first)
     if now is None:
         return ()
     found = []
-    for line in lines:
-        number, state, nodes, comment = [*line.strip().split("|", 3), "", "", ""][:4]
-        said = _COMMENT.fullmatch(comment)
-        if said is None or not _NUMBER.fullmatch(number) or not _NODES.fullmatch(nodes):
+    for job in read(lines, _COLUMNS):
+        said = _COMMENT.fullmatch(job.comment)
+        if said is None or not _NUMBER.fullmatch(job.number) or not _NODES.fullmatch(job.nodes):
             continue
         run_id, who, where, pid, started, boot, alive_s = said.groups()
         owner = Owner(run_id, who, {"where": where, "pid": int(pid), "started": int(started)})
         up_s = float(now[2])
         silent_s = max(0.0, up_s - float(alive_s)) if boot == now[1] else up_s
-        found.append(OwnedJob(number, state == "COMPLETING", nodes, owner, silent_s))
+        found.append(OwnedJob(job.number, job.state == "COMPLETING", job.nodes, owner, silent_s))
     return tuple(found)

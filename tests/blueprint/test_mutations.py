@@ -72,7 +72,7 @@ def test_any_part_replaced(whole: Any, at: tuple[Any, ...], tmp_path: Path) -> N
     for mutant in [*(replaced(whole, at, value) for value in INSTEAD), *([without(whole, at)] if at else [])]:
         path.write_text(json.dumps(mutant, indent=1))
         try:
-            load(path)
+            load(path, judged=True)
         except InvalidInput as error:
             text = render_all(error.diagnostics)
             assert text.startswith(str(path)) and ": error: " in text

@@ -93,7 +93,7 @@ def test_validate_imports_nothing_that_is_for_nodes(valid: bool) -> None:
 
 def test_a_plan_without_nodes_imports_no_engine() -> None:
     out, modules = _imported("plan", "--offline", REHEARSAL)
-    assert "first contact" in out or "nodes to change" in out
+    assert "bootstrap" in out or "nodes to change" in out
     assert not _tops(modules) & {"rich", *_ELSEWHERE}
 
 

@@ -157,4 +157,4 @@ def test_the_log_and_the_status(engines: Engines, nodes: Nodes) -> None:
     found = status(engines, cluster, 10)
     assert found.last == one
     assert found.notes[0] == "lines of the history that cannot be read: 1"
-    assert found.notes[1].startswith("the roster cannot be used: damaged")
+    assert found.notes[1].startswith("the node list cannot be used: damaged")

@@ -20,12 +20,12 @@ import pytest
 
 from hpcforge.catalog import load_catalog
 from hpcforge.cluster import load
+from hpcforge.cluster.design import to_json
 from hpcforge.cluster.designed import designed
-from hpcforge.fabric.bill import bill, transceivers
+from hpcforge.fabric.bom import bom, transceivers
 from hpcforge.fabric.cabling import cabled
 from hpcforge.fabric.ports import Ports
 from hpcforge.fabric.rules import markdown
-from hpcforge.facility.design import to_json
 from hpcforge.report import fabric_svg
 from hpcforge.report.fabric_html import run_said
 from hpcforge.report.fabric_picture import picture
@@ -151,7 +151,7 @@ def test_transceivers_are_one_a_cage_at_a_switch_and_one_a_link_at_a_machine() -
     assert transceivers(one, cables) == {"optics-mm-400g": 4 + 4 + 4 + 4}
     twin = hand.two_rails(per_cage=2)
     assert transceivers(cabled(twin, hand.SPOTS, hand.RULES, cables), cables) == {"optics-mm-400g": 4 + 2 + 2 + 2}
-    lines = list(bill([one, one], cables))
+    lines = list(bom([one, one], cables))
     assert {(line.kind, line.count) for line in lines if line.kind == "transceiver"} == {("transceiver", 32)}
     assert sum(line.count for line in lines if line.kind == "cable") == 16
 

@@ -5,22 +5,22 @@ from __future__ import annotations
 from pathlib import Path
 
 from hpcforge.cluster import Loaded, load
+from hpcforge.cluster.design import Design
 from hpcforge.cluster.designed import designed
-from hpcforge.facility.design import Design
-from hpcforge.facility.training import Run
+from hpcforge.facility.training import TrainingRun
 from tests.shipped import anywhere
 
 ROOT = Path(__file__).parents[2]
 CASES = Path(__file__).parent / "cases"
 SHIPPED = ("two-node-lab", "air-cooled-16", "dgx-h100-unit")
-RUN = Run(parameters=70e9, tokens=2e12, utilisation=0.4, price_per_kwh=0.2)
+RUN = TrainingRun(parameters=70e9, tokens=2e12, utilisation=0.4, price_per_kwh=0.2)
 
 
 def shipped(name: str) -> Path:
     return ROOT / "blueprints" / f"{name}.yaml"
 
 
-def design_of(path: Path, *runs: Run) -> Design:
+def design_of(path: Path, *runs: TrainingRun) -> Design:
     return designed(load(path, judged=False), path.name, runs)
 
 

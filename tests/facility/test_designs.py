@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from hpcforge.facility.design import Design, json_schema, to_json
+from hpcforge.cluster.design import Design, json_schema, to_json
 from hpcforge.report import design_html, design_text
 
 from .designs import CASES, ROOT, RUN, SHIPPED, altered, design_of, shipped

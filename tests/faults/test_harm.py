@@ -34,11 +34,11 @@ def test_a_machine_that_the_head_invents_is_not_entered_until_a_person_says_so(s
     put(site, "n01", "roster.json", sealed(evil))
     done = site.run("plan")
     assert done.returncode == 5
-    assert "only the roster on n01 says which machine it is: at " in done.stdout
+    assert "only the node list on n01 says which machine it is: at " in done.stdout
     assert "SHA256:" in done.stdout
     assert "hpcforge trust BLUEPRINT n09" in done.stdout
     done = site.apply(code=5)
-    assert "n09: leaving FAILED: only the roster on n01" in done.stderr
+    assert "n09: leaving FAILED: only the node list on n01" in done.stderr
     assert " left " not in done.stdout
     site.inside("n02", "test -e /etc/faults/client.conf")
     assert "n09" not in (site.folder / "state/hpcforge/faults/roster.json").read_text()
@@ -63,7 +63,7 @@ def test_one_receipt_neither_stops_nor_numbers_the_others(site: Site) -> None:
         put(site, "n02", "receipt.json", sealed({**json.loads(receipt), **change}))
         line = site.revise("ground", "ground.conf.j2")
         done = site.apply(code=4)
-        assert "n02 is unreachable and left out: its receipt " in done.stdout + done.stderr
+        assert "n02 is unreachable and left out: its record " in done.stdout + done.stderr
         assert line in site.inside("n01", "cat /etc/faults/ground.conf")
         seen = json.loads(site.inside("n01", f"cat {KEPT}/receipt.json"))["run"]["number"]
         assert number < seen < number + 10

@@ -83,7 +83,7 @@ def test_damage_is_said_and_costs_no_correctness(site: Site) -> None:
     assert any("roster cannot be used: damaged" in note for note in found["notes"])
     line = site.revise("ground", "ground.conf.j2")
     done = site.apply()
-    assert "the roster on n01 cannot be used: damaged" in done.stderr
+    assert "the node list on n01 cannot be used: damaged" in done.stderr
     assert "this host's copy is used" in done.stderr
     assert line in site.inside("n02", "cat /etc/faults/ground.conf")
     found = status(site)

@@ -49,7 +49,7 @@ def test_what_a_roles_code_made_goes_with_the_role(site: Site) -> None:
 @pytest.mark.parametrize(
     ("says", "stays", "there"),
     [
-        ("", "work of site_motd: what its code made there is not in the receipt", "/etc/site-made\n"),
+        ("", "work of site_motd: what its code made there is not in the record", "/etc/site-made\n"),
         ("removes: [/etc/site-made]\n", "", ""),
         ("leaves: [{path: /etc/site-made, why: ours}]\n", "/etc/site-made: ours", "/etc/site-made\n"),
     ],

@@ -6,7 +6,7 @@ import pytest
 
 from hpcforge.node import checks, commands
 from hpcforge.node.events import NodeError
-from hpcforge.plan.admission import SLURM_NODES_COMMAND, parse_slurm_nodes
+from hpcforge.slurm.nodes import SLURM_NODES_COMMAND, parse_slurm_nodes
 
 
 def test_outcomes(wanted):

@@ -3,7 +3,8 @@ from pathlib import Path
 import pytest
 
 from hpcforge.cluster import load
-from hpcforge.plan.admission import Declared, drains, parse_slurm_nodes, shortfalls
+from hpcforge.plan.admission import Declared, drains, shortfalls
+from hpcforge.slurm.nodes import parse_slurm_nodes
 
 BLUEPRINTS = Path(__file__).parents[2] / "blueprints"
 WORKER = Declared("w02", memory_mib=4096, needed_memory_mib=3072, cpus=2, gpus=2, gpu_model="fake", gpu_kind="fake")

@@ -23,7 +23,7 @@ from hpcforge.plan.resources import TYPES
 from hpcforge.plan.role import RoleError, load_roles
 from hpcforge.report.plan_text import plan_text
 
-BY_TYPE = [kind for kind in TYPES if kind != "files"]  # which has a schema by hand
+BY_TYPE = [kind for kind in TYPES if kind not in ("files", "downloads")]  # which have schemas by hand
 Compiled = Callable[..., Desired]
 
 

@@ -81,7 +81,7 @@ def test_what_only_has_to_be_noted_is_pending_and_harmless(cluster: Cluster, des
     plan = diff(cluster, desired, {"w1": seen(unowned=["client"])})
     assert plan.pending
     assert plan.disruption("w1") == "none"
-    assert "all of it is as wanted; the node's receipt takes note of it" in plan_text(plan)
+    assert "all of it is as wanted; the node's record takes note of it" in plan_text(plan)
 
 
 def test_forced_roles_run_again(cluster: Cluster, desired: Desired) -> None:

@@ -9,6 +9,7 @@ from typing import Literal
 
 from hpcforge.blueprint.hardware import CableModel
 from hpcforge.blueprint.site import Cabling as CablingRules
+from hpcforge.cluster.design import Design
 from hpcforge.fabric.cabling import Cabled, cabled
 from hpcforge.fabric.floor import Spot, Standing
 from hpcforge.fabric.graph import Cables, Device, Fabric, Move
@@ -16,7 +17,6 @@ from hpcforge.fabric.summary import fabric_design
 from hpcforge.facility.design import (
     BomLine,
     Cooling,
-    Design,
     FeedLoad,
     Hardware,
     Part,

@@ -58,7 +58,7 @@ def status(**more: object) -> Status:
             NodeStatus("head", None, None, LAST, 12),
             NodeStatus("w1", None, "idle", LAST, 12),
             NodeStatus("w2", "no route to w2 (10.0.0.3)", "down*: Not\x1b[2J responding", FIRST, None),
-            NodeStatus("w3", None, "idle", LAST, 12, ("its receipt cannot be used: damaged",)),
+            NodeStatus("w3", None, "idle", LAST, 12, ("its record cannot be used: damaged",)),
             NodeStatus("w4", None, "idle", LAST, 12),
         ),
         "leaving": {"w9": Enrolled("10.0.0.9", (), "w[1-9]", ("worker",), 1)},

@@ -23,7 +23,6 @@ OTHER_WORDS = {
     "names": {"node/remains.py", "node/remove.py", "plan/diff.py", "report/design_html.py", "run/walk.py"},  # JSON
     "lldp": {"verify/cabling.py"},  # what lldpctl answers
     "base": {"lab/base.py"},  # a folder of trees
-    "depot": {"cluster/checks.py"},  # a service
 }
 
 

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from hpcforge.cluster.model import Wheel
-from hpcforge.run.wheels import FetchError, fetch
+from hpcforge.plan.desired import Artifact
+from hpcforge.run.artifacts import fetch
+from hpcforge.run.fetched import FetchError
 
 
 @pytest.fixture
@@ -25,14 +26,14 @@ def shelf(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
-def make_wheel(shelf: Path, name: str, version: str, tag: str) -> Wheel:
+def make_wheel(shelf: Path, name: str, version: str, tag: str) -> Artifact:
     file = shelf / f"{name}-{version}-{tag}.whl"
     info = f"{name}-{version}.dist-info"
     with zipfile.ZipFile(file, "w") as archive:
         archive.writestr(f"{info}/METADATA", f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n")
         archive.writestr(f"{info}/WHEEL", f"Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: {tag}\n")
         archive.writestr(f"{info}/RECORD", "")
-    return Wheel(file.name, hashlib.sha256(file.read_bytes()).hexdigest())
+    return Artifact(f"wheels/{file.name}", "pip", hashlib.sha256(file.read_bytes()).hexdigest())
 
 
 def test_wheels_for_the_nodes_python_are_fetched_once_unless_damaged(shelf: Path, tmp_path: Path) -> None:
@@ -42,15 +43,15 @@ def test_wheels_for_the_nodes_python_are_fetched_once_unless_damaged(shelf: Path
         make_wheel(shelf, "torch_needs", "1.0", "py3-none-any"),
         make_wheel(shelf, "speedups", "3", "cp39-cp39-manylinux2014_aarch64.manylinux_2_17_aarch64"),
     )
-    artifacts, said = tmp_path / "cache" / "wheels", list[str]()
+    artifacts, said = tmp_path / "cache" / "artifacts", list[str]()
     fetch(wheels, artifacts, said.append)
-    assert sorted(path.name for path in artifacts.iterdir()) == sorted(wheel.file for wheel in wheels)
-    (artifacts / wheels[1].file).write_bytes(b"half")
+    assert sorted(path.name for path in artifacts.iterdir()) == sorted(wheel.sha256 for wheel in wheels)
+    (artifacts / wheels[1].sha256).write_bytes(b"half")
     for path in shelf.iterdir():
-        if path.name != wheels[1].file:
+        if path.name != Path(wheels[1].name).name:
             path.unlink()  # what is whole is not asked for again
     fetch(wheels, artifacts, said.append)
-    assert hashlib.sha256((artifacts / wheels[1].file).read_bytes()).hexdigest() == wheels[1].sha256
+    assert hashlib.sha256((artifacts / wheels[1].sha256).read_bytes()).hexdigest() == wheels[1].sha256
 
 
 def test_a_pip_that_lies_around_is_not_run(shelf: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -66,7 +67,7 @@ def test_another_content_than_pinned_is_refused(shelf: Path, tmp_path: Path) -> 
     wheel = make_wheel(shelf, "torch_needs", "1.0", "py3-none-any")
     said: list[str] = []
     with pytest.raises(FetchError, match="THESE PACKAGES DO NOT MATCH THE HASHES") as failure:
-        fetch((Wheel(wheel.file, "0" * 64),), tmp_path / "cache", said.append)
+        fetch((Artifact(wheel.name, "pip", "0" * 64),), tmp_path / "cache", said.append)
     assert failure.value.hint
     assert list((tmp_path / "cache").iterdir()) == []
     assert not any("download.pytorch.org" in line for line in said)
@@ -76,11 +77,11 @@ def test_another_content_than_pinned_is_refused(shelf: Path, tmp_path: Path) -> 
 def test_what_is_nowhere_is_named(tmp_path: Path) -> None:
     said: list[str] = []
     with pytest.raises(FetchError, match=r"missing-1\.0-py3-none-any\.whl"):
-        fetch((Wheel("missing-1.0-py3-none-any.whl", "0" * 64),), tmp_path, said.append)
+        fetch((Artifact("wheels/missing-1.0-py3-none-any.whl", "pip", "0" * 64),), tmp_path, said.append)
     assert any("download.pytorch.org" in line for line in said)
 
 
 def test_a_full_or_closed_folder_is_said(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(FetchError, match="file/wheels"):
-        fetch((), tmp_path / "file" / "wheels", lambda _: None)
+    with pytest.raises(FetchError, match="file/artifacts"):
+        fetch((), tmp_path / "file" / "artifacts", lambda _: None)

@@ -588,7 +588,7 @@ def test_a_machine_that_only_the_head_knows_is_not_entered() -> None:
     _, ended = printed.apply()
     why = ended.failed()["w9"][0][1]
     assert why.startswith(
-        f"only the roster on head says which machine it is: at 10.6.6.6, with host key {FINGERPRINT}; "
+        f"only the node list on head says which machine it is: at 10.6.6.6, with host key {FINGERPRINT}; "
     )
     assert why.endswith("hpcforge trust BLUEPRINT w9")
     assert f"leaving  w9\n  ! {why}\n" in printed.text[0]
@@ -617,7 +617,7 @@ def test_what_one_receipt_says_is_for_that_node_alone(receipt: Mapping[str, Any]
     printed = Printed(answer)
     plan, ended = printed.apply()  # of run 8: the others' number and one
     others_are_done(ended)
-    assert "its receipt " in plan.unreachable[ODD]
+    assert "its record " in plan.unreachable[ODD]
     assert ODD in ended.lost
 
 

@@ -28,7 +28,7 @@ def test_an_older_one_is_refused_by_the_roster(ours: str) -> None:
 def test_a_node_with_the_receipt_of_a_newer_one_is_left_out_alone() -> None:
     receipts = {"w1": {"hpcforge": "0.2.0", "run": 7}, "w2": {"hpcforge": "9999", "run": 7}, "w3": None}
     assert distrusted("0.2.0", None, receipts) == {
-        "w2": "its receipt is of hpcforge 9999, and this is 0.2.0: install that version or a newer one"
+        "w2": "its record is of hpcforge 9999, and this is 0.2.0: install that version or a newer one"
     }
 
 
@@ -36,7 +36,7 @@ def test_a_run_number_that_no_run_of_this_cluster_has_had_is_not_spread() -> Non
     receipts = {"w1": {"run": 41}, "w2": {"run": 900_000_000}, "w3": {"run": 1041}, "w4": {"run": 1042}}
     found = distrusted("0.2.0", 41, receipts)
     assert list(found) == ["w2", "w4"]
-    assert found["w2"].startswith("its receipt tells of run 900000000, and the last one of this cluster is 41")
+    assert found["w2"].startswith("its record tells of run 900000000, and the last one of this cluster is 41")
     assert list(distrusted("0.2.0", None, receipts)) == ["w2"]  # without a roster only what is out of all reason
     believed = [receipt for node, receipt in receipts.items() if node not in found]
     assert Run(0, "ab", "ada@near", "c", "0.2.0").numbered(believed, Roster("c", last())).number == 1042

@@ -1,4 +1,4 @@
-"""`hpcforge trust`: a machine that only the head's roster knows is confirmed by a person."""
+"""`hpcforge trust`: a machine that only the head's node list knows is confirmed by a person."""
 
 from __future__ import annotations
 

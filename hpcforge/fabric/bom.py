@@ -11,7 +11,7 @@ from hpcforge.fabric.labels import ENDS
 from hpcforge.facility.design import BomLine
 
 
-def bill(fabrics: Sequence[Cabled], cables: Mapping[str, CableModel]) -> Iterator[BomLine]:
+def bom(fabrics: Sequence[Cabled], cables: Mapping[str, CableModel]) -> Iterator[BomLine]:
     """Yield a line for each model and length of cable, and one for the transceivers of each model."""
     lots: Counter[tuple[str, float, int]] = Counter()
     for one in fabrics:

@@ -1,0 +1,110 @@
+"""Nodes as scontrol and sinfo tell of them, and which of their states mean that Slurm starts no job there.
+
+States are those of NODE STATE CODES in sinfo(1). scontrol writes a base state and flags, `IDLE+DRAIN+NOT_RESPONDING`;
+sinfo one word, and a character for what else there is, `drained*`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from hpcforge.slurm.rows import rows
+
+# All that scontrol knows is 800 bytes a node, and an answer may be 4 MiB: of these three fields 10,000 nodes fit.
+_FIELDS = (
+    '{ state = match($0, / State=[^ ]+/) ? substr($0, RSTART, RLENGTH) : ""; '
+    'reason = match($0, / Reason=.*/) ? substr($0, RSTART, RLENGTH) : ""; print $1 state reason }'
+)
+SLURM_NODES_COMMAND = (
+    "sh", "-c", 'all=$(scontrol --oneliner show node) && printf "%s\\n" "$all" | awk "$1"', "sh", _FIELDS,
+)  # fmt: skip
+SINFO_FORMAT = "%N|%T|%E"
+_NAME = re.compile(r"NodeName=(\S+) ")
+_STATE = re.compile(r" State=(\S+)")
+
+_DRAINED = ("DRAIN", "DRAINED", "DRAINING")  # by somebody, who is waited for
+_NOT_REGISTERED = ("DOWN", "INVAL", "INVALID_REG", "NOT_RESPONDING", "UNKNOWN")  # a daemon that restarts comes so
+_KEPT_BACK = (  # by Slurm itself, or for those whom a reservation is for
+    "ERROR", "FAIL", "FAILING", "FUTURE", "MAINT", "MAINTENANCE",
+    "POWER_DOWN", "POWERED_DOWN", "POWERING_DOWN", "POWERING_UP", "REBOOT", "REBOOT_ISSUED",
+)  # fmt: skip
+_UNUSABLE = frozenset((*_DRAINED, *_NOT_REGISTERED, *_KEPT_BACK))
+# What sinfo appends. `@` (a restart was asked for) and `-` (planned for a job) leave the node in use.
+_MARKS = {
+    "*": "NOT_RESPONDING",
+    "~": "POWERED_DOWN",
+    "#": "POWERING_UP",
+    "!": "POWER_DOWN",
+    "%": "POWERING_DOWN",
+    "$": "MAINT",
+    "^": "REBOOT_ISSUED",
+    "@": "REBOOT_REQUESTED",
+    "-": "PLANNED",
+}
+
+
+def _words(state: str) -> set[str]:
+    """The base state and flags of either spelling, in capitals."""
+    found = set()
+    for word in state.upper().split("+"):
+        base = word.rstrip("".join(_MARKS))
+        found |= {base, *(_MARKS[mark] for mark in word[len(base) :])}
+    return found
+
+
+def usable(state: str) -> bool:
+    """Whether Slurm starts jobs on a node in this state."""
+    return _UNUSABLE.isdisjoint(_words(state))
+
+
+def drained(state: str) -> bool:
+    """Whether somebody, or Slurm itself, has drained the node: running jobs go on, no other begins."""
+    return not _words(state).isdisjoint(_DRAINED)
+
+
+def responding(state: str) -> bool:
+    """Whether slurmctld hears the node's daemon."""
+    return "NOT_RESPONDING" not in _words(state)
+
+
+def down(state: str) -> bool:
+    """Whether no job can run there at all."""
+    return "DOWN" in _words(state)
+
+
+def registering(state: str) -> bool:
+    """Whether the node's daemon has yet to register, as after its restart."""
+    return not _words(state).isdisjoint(_NOT_REGISTERED)
+
+
+def parse_slurm_nodes(output: str) -> dict[str, tuple[str, str]]:
+    """State (flags joined by +) and reason by node, from the output of `SLURM_NODES_COMMAND`; skips other lines."""
+    nodes = {}
+    for line in output.splitlines():
+        name, state = _NAME.match(line), _STATE.search(line)
+        if name and state:
+            nodes[name[1]] = (state[1], _reason(line))
+    return nodes
+
+
+def _reason(line: str) -> str:
+    """What somebody gave as the reason, without who and when: ` Reason=disk is bad [root@2026-11-20T10:00:00]`."""
+    reason = line.partition(" Reason=")[2].rstrip()
+    said, _, by = reason.rpartition(" [")
+    return said if by.endswith("]") and "@" in by and " " not in by else reason
+
+
+def parse_sinfo(output: str) -> dict[str, tuple[str, str]]:
+    """State and reason by node, from the output of `sinfo --Node` with `SINFO_FORMAT`; skips other lines."""
+    found = rows(output, ("node", "state", "reason"))
+    return {row["node"]: (row["state"], "" if row["reason"] == "none" else row["reason"]) for row in found}
+
+
+def not_scheduled(slurm_nodes: Mapping[str, tuple[str, str]]) -> dict[str, str]:
+    """The nodes that get no jobs as things are, with state and reason."""
+    return {
+        node: f"{state.lower()}: {reason}" if reason else state.lower()
+        for node, (state, reason) in slurm_nodes.items()
+        if not usable(state)
+    }
