@@ -1,10 +1,10 @@
 """Data from outside against a type: it fits, or it is said where it does not.
 
 Types are those that JSON can have: `str`, `bool`, `int`, `float`, `None`, `Any`, `Literal`, `list[X]`, `tuple[X, ...]`
-(a list in JSON), `dict[str, X]`, unions, TypedDicts, whose keys have to be there (but for `NotRequired`) and no others,
-and dataclasses, whose fields have to be there (but for those with a default). Numbers are finite and not beyond what
-JSON carries exactly; `Annotated` with a `Within` or `Line` asks for more. A type is compiled once, and values are only
-looked at. Standard library and Python 3.9 syntax, since it travels to the nodes.
+and `tuple[X, Y]` (lists in JSON), `dict[str, X]`, unions, TypedDicts, whose keys have to be there (but for
+`NotRequired`) and no others, and dataclasses, whose fields have to be there (but for those with a default). Numbers are
+finite and not beyond what JSON carries exactly; `Annotated` with a `Within` or `Line` asks for more. A type is compiled
+once, and values are only looked at. Standard library and Python 3.9 syntax, since it travels to the nodes.
 """
 
 from __future__ import annotations
@@ -57,6 +57,8 @@ def fits(kind: Any) -> Check:
         return _union(others, nullable=type(None) in arguments)
     if origin is Literal:
         return _one_of(arguments)
+    if origin is tuple and arguments[-1] is not ...:
+        return _row(tuple(map(fits, arguments)))
     if origin in (list, tuple):
         return _list(fits(arguments[0]))
     if origin is dict:
@@ -129,6 +131,19 @@ def _list(item: Check) -> Check:
         if not isinstance(value, list):
             raise MisfitError("not a list")
         for index, one in enumerate(value):
+            try:
+                item(one)
+            except MisfitError as error:
+                raise error.within(index) from None
+
+    return check
+
+
+def _row(items: tuple[Check, ...]) -> Check:
+    def check(value: Any) -> None:
+        if not isinstance(value, list) or len(value) != len(items):
+            raise MisfitError(f"not a list of {len(items)}")
+        for index, (item, one) in enumerate(zip(items, value)):
             try:
                 item(one)
             except MisfitError as error:

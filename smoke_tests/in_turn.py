@@ -1,8 +1,10 @@
-"""Several tests one after the other in the same ranks: torch is imported, and the ranks find each other, once.
+r"""Several tests one after the other in the same ranks: torch is imported, and the ranks find each other, once.
 
-    torchrun --standalone --nproc_per_node 2 smoke_tests/in_turn.py allreduce --sizes 4K --next train_ddp --steps 10
+    PYTHONPATH=smoke_tests/allreduce:smoke_tests/train_ddp torchrun --standalone --nproc_per_node 2 \
+        smoke_tests/in_turn.py allreduce --sizes 4K --next train_ddp --steps 10
 
-Each test is given its own options, as when it runs alone. The first that is not right is the last that runs.
+On a node all of them are in one folder. Each test is given its own options, as when it runs alone. The first that is
+not right is the last that runs.
 """
 
 from __future__ import annotations

@@ -9,10 +9,10 @@ from hpcforge.blueprint import hostlist, node_sets
 from hpcforge.blueprint import schema as s
 from hpcforge.blueprint.diagnostics import did_you_mean, quote
 from hpcforge.blueprint.reader import Loc
+from hpcforge.blueprint.smoke_tests import SmokeTestSpec
 from hpcforge.blueprint.validate import Draft, Finding
-from hpcforge.blueprint.values import limit_s
+from hpcforge.blueprint.values import limit_s, minutes
 
-TIME_LIMIT_S = 600  # a test of a few seconds gets this long to start and finish on slow nodes
 MARGIN_S = 60  # a job outlives its tests' limits by this, so that Slurm never ends one before we do
 
 Findings = Iterator[Finding]
@@ -24,12 +24,9 @@ def asked_min(time_limit_s: float) -> int:
     return ceil((time_limit_s + MARGIN_S) / 60)
 
 
-def tests_of(acceptance: s.Acceptance) -> Iterator[tuple[str, s.SmokeTest]]:
-    """The tests that are asked for, by name."""
-    for name in type(acceptance.tests).model_fields:
-        test = getattr(acceptance.tests, name)
-        if test is not None:
-            yield name, test
+def time_limit_s(spec: SmokeTestSpec) -> int:
+    """How long a test may take."""
+    return round(minutes(spec.time_limit) * 60)
 
 
 def sets_of(test: s.SmokeTest, known: node_sets.Known, partitions: Iterable[tuple[str, ...]]) -> Sets:
@@ -53,21 +50,22 @@ def acceptance_findings(
     if acceptance is None:
         return
     yield from _run_as(draft, acceptance)
-    given = dict(tests_of(acceptance))
+    given, folders = acceptance.tests.by_name(), acceptance.tests.folders
     if not given and draft.intact("acceptance", "tests"):
-        yield Finding(("acceptance", "tests"), "no test is named", "name allreduce, train_ddp or both", key=True)
+        yield Finding(("acceptance", "tests"), "no test is named", f"there are {', '.join(folders)}", key=True)
     if known is None:
         return
     if any(set(nodes) - set(workers) for nodes, _ in partitions.values()):
         partitions = {}  # a name that is wrong there may be why a test is in none
     for name, test in given.items():
         if draft.intact("acceptance", "tests", name):
-            yield from findings_of(name, test, known, frozenset(workers), partitions)
+            yield from findings_of(name, test, folders[name].spec, known, frozenset(workers), partitions)
 
 
 def findings_of(
     name: str,
     test: s.SmokeTest,
+    spec: SmokeTestSpec,
     known: node_sets.Known,
     workers: frozenset[str],
     partitions: Mapping[str, tuple[Sequence[str], str]],
@@ -78,7 +76,7 @@ def findings_of(
         if len(test.nodes) > 1:
             yield Finding(where, "`each partition` names all sets there are", "write it alone, or name the sets")
         for partition, (nodes, _) in partitions.items():
-            yield from _never_runs(where, tuple(nodes), {partition: partitions[partition]}, partition)
+            yield from _never_runs(where, tuple(nodes), {partition: partitions[partition]}, partition, spec)
         return
     for index, text in enumerate(test.nodes):
         loc: Loc = where if len(test.nodes) == 1 else (*where, index)
@@ -96,13 +94,21 @@ def findings_of(
         elif not names:
             yield Finding(loc, f"no worker is in {quote(text)}", "name nodes with the function worker")
         elif partitions:
-            yield from _never_runs(loc, names, partitions, name)
+            yield from _never_runs(loc, names, partitions, name, spec)
 
 
 def _never_runs(
-    loc: Loc, names: tuple[str, ...], partitions: Mapping[str, tuple[Sequence[str], str]], what: str
+    loc: Loc,
+    names: tuple[str, ...],
+    partitions: Mapping[str, tuple[Sequence[str], str]],
+    what: str,
+    spec: SmokeTestSpec,
 ) -> Findings:
-    """Yield that no partition has all the nodes, or none of those that have gives a job time enough."""
+    """Yield that nodes are too few, or that no partition has them all, or none that has gives a job time enough."""
+    if len(names) < spec.needs.nodes:
+        message = f"`{what}` can never run: it takes {spec.needs.nodes} nodes, and here are {len(names)}"
+        yield Finding(loc, message, "name more workers, or leave the test out")
+        return
     span = set(names)
     holding = {one: max_time for one, (nodes, max_time) in partitions.items() if span <= set(nodes)}
     if not holding:
@@ -115,7 +121,7 @@ def _never_runs(
             f"a set for each: nodes: each partition; or nodes: [{sets}]" if parts else "add a partition that has them",
         )
         return
-    needed = asked_min(TIME_LIMIT_S)
+    needed = asked_min(time_limit_s(spec))
     if all(limit_s(max_time) < needed * 60 for max_time in holding.values()):
         limits = ", ".join(f"{one} {max_time}" for one, max_time in holding.items())
         yield Finding(

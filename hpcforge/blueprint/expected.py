@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import types
 import unicodedata
+from collections.abc import Mapping
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 from pydantic import BaseModel
@@ -13,6 +14,7 @@ from hpcforge.blueprint.meant import whole
 from hpcforge.blueprint.reader import Loc
 from hpcforge.blueprint.section import Section
 
+_MAPPINGS = (dict, Mapping)
 _SHOWN = 6  # entries of a list that are written out
 
 
@@ -21,7 +23,7 @@ def rewritten(model: type[BaseModel], loc: Loc, value: Any) -> str | None:
     wanted, key = _bare(_annotation_at(model, loc)), str(loc[-1]) if loc else ""
     if get_origin(wanted) is tuple:
         return _as_list(value)
-    if get_origin(wanted) is dict:
+    if get_origin(wanted) in _MAPPINGS:
         inner = _bare(get_args(wanted)[1])
         entry = _required(inner, None) if _is_model(inner) else "..."
         return f"Write {quote(f'{key}: {{NAME: {entry}}}')}."
@@ -127,7 +129,7 @@ def _inner(annotation: Any, step: str | int) -> Any:
         name = aliases(annotation).get(str(step))
         return annotation.model_fields[name].annotation if name else None
     arguments = get_args(annotation)
-    if get_origin(annotation) is dict:
+    if get_origin(annotation) in _MAPPINGS:
         return arguments[1]
     return arguments[0] if get_origin(annotation) is tuple else None
 

@@ -13,7 +13,6 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 from hpcforge.blueprint import hostlist, node_sets
-from hpcforge.blueprint.acceptance_checks import tests_of
 from hpcforge.blueprint.edit import Edit, EditError, Remove, RenameKey, SetValue
 from hpcforge.blueprint.inventory import Inventory
 from hpcforge.blueprint.reader import Loc
@@ -198,7 +197,7 @@ def _references(blueprint: Blueprint) -> Iterator[tuple[Loc, tuple[str, ...]]]:
     """Every place outside `nodes` with node sets."""
     for name, partition in blueprint.slurm.partitions.items():
         yield ("slurm", "partitions", name, "nodes"), (partition.nodes,)
-    for test, chosen in tests_of(blueprint.acceptance) if blueprint.acceptance else ():
+    for test, chosen in blueprint.acceptance.tests.by_name().items() if blueprint.acceptance else ():
         if node_sets.EACH_PARTITION not in chosen.nodes:
             yield ("acceptance", "tests", test, "nodes"), chosen.nodes
     for index, role in enumerate(blueprint.software.site_roles):

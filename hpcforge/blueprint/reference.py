@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
+_TEXTS = ("expression", "template")  # formats of text that say more than its type
 _HEAD = """\
 # {title}: reference
 
@@ -66,7 +67,7 @@ def _kind(schema: dict[str, Any], field: dict[str, Any]) -> str:
         elif one.get("type") == "object":
             kinds.append("mapping")
         else:
-            kind = one.get("type", "")
+            kind = one["format"] if one.get("format") in _TEXTS else one.get("type", "")
             kinds.append(" or ".join(kind) if isinstance(kind, list) else str(kind))
     return " or ".join(dict.fromkeys(kinds))
 

@@ -6,7 +6,8 @@ hardware) is checked in `checks`, and what they amount to is a `hpcforge.cluster
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from collections.abc import Mapping
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BeforeValidator, Discriminator, Field, Tag, create_model
 
@@ -18,6 +19,7 @@ from hpcforge.blueprint.networks import Network
 from hpcforge.blueprint.section import Later, Section
 from hpcforge.blueprint.services import Services, services_model
 from hpcforge.blueprint.site import Site, Units
+from hpcforge.blueprint.smoke_tests import SmokeTestFolder, SmokeTestSpec
 from hpcforge.blueprint.variables import Roles, roles_model
 
 Function = Literal["head", "login", "storage", "worker"]  # as in hpcforge.cluster.model
@@ -194,10 +196,12 @@ class SmokeTest(Section):
 class SmokeTests(Section):
     """The tests that must pass."""
 
-    allreduce: SmokeTest | None = Field(None, description="All-reduce over all ranks: the sum is right, and how fast.")
-    train_ddp: SmokeTest | None = Field(
-        None, description="Data-parallel training of a small model: loss and gradients as in one process."
-    )
+    folders: ClassVar[Mapping[str, SmokeTestFolder]] = {}  # what it was made from
+
+    def by_name(self) -> dict[str, SmokeTest]:
+        """Those that the blueprint asks for."""
+        asked = {name: getattr(self, name) for name in type(self).model_fields}
+        return {name: test for name, test in asked.items() if test is not None}
 
 
 class Acceptance(Section):
@@ -239,8 +243,11 @@ _ROLES = "What roles let one choose: by role, then by variable as its role.yaml 
 _SERVICES = "Services: a node hosts it (`on`), or the site has one (`external`)."
 
 
+_ACCEPTANCE = "What must be shown before the cluster counts as working."
+
+
 class Blueprint(Section):
-    """What a cluster should be; `blueprint_model` knows the services and the roles' variables, too."""
+    """What a cluster should be; `blueprint_model` knows services, roles' variables and smoke tests, too."""
 
     schema_: Annotated[Literal[1], BeforeValidator(v.whole)] = Field(
         alias="schema", description="Version of the blueprint's schema."
@@ -286,7 +293,7 @@ class Blueprint(Section):
         Parts.model_construct(), description="GPUs, PDUs, racks and other parts to add."
     )
     rollout: Rollout | None = Field(None, description="How carefully nodes in service are changed.")
-    acceptance: Acceptance | None = Field(None, description="What must be shown before the cluster counts as working.")
+    acceptance: Acceptance | None = Field(None, description=_ACCEPTANCE)
 
     @property
     def wants_lab(self) -> bool:
@@ -294,18 +301,36 @@ class Blueprint(Section):
         return isinstance(self.inventory, Lab)
 
 
-def blueprint_model(declared: Declared) -> type[Blueprint]:
-    """A blueprint in which services and variables are those that roles declare."""
+def blueprint_model(declared: Declared, smoke_tests: Mapping[str, SmokeTestFolder]) -> type[Blueprint]:
+    """A blueprint in which services and variables are those that roles declare, and smoke tests have a folder."""
     services: Any = (services_model(declared.offers), Field(description=_SERVICES))
     model = roles_model(declared.variables, (role for role in declared.roles if role not in declared.variables))
     roles: Any = (model, Field(model.model_construct(), description=_ROLES))
-    doc = "What a cluster should be."
-    return create_model("Blueprint", __base__=Blueprint, __doc__=doc, services=services, roles=roles)
+    tested: Any = (acceptance_model(smoke_tests) | None, Field(None, description=_ACCEPTANCE))
+    fields = {"services": services, "roles": roles, "acceptance": tested}
+    return create_model("Blueprint", __base__=Blueprint, __doc__="What a cluster should be.", **fields)
 
 
-def json_schema(declared: Declared) -> dict[str, Any]:
+def acceptance_model(smoke_tests: Mapping[str, SmokeTestFolder]) -> type[Acceptance]:
+    """The section of a blueprint that follows from the smoke tests there are."""
+    fields: dict[str, Any] = {
+        name: (SmokeTest | None, Field(None, description=folder.spec.description))
+        for name, folder in smoke_tests.items()
+    }
+    tests: type[SmokeTests] = create_model("SmokeTests", __base__=SmokeTests, __doc__=SmokeTests.__doc__, **fields)
+    tests.folders = smoke_tests
+    field: Any = (tests, Field(description="The tests by name."))
+    return create_model("Acceptance", __base__=Acceptance, __doc__=Acceptance.__doc__, tests=field)
+
+
+def json_schema(declared: Declared, smoke_tests: Mapping[str, SmokeTestFolder]) -> dict[str, Any]:
     """Return the JSON Schema (2020-12) of a blueprint, for editors; every field has a description."""
-    return schema_of(blueprint_model(declared), "hpcforge blueprint")
+    return schema_of(blueprint_model(declared, smoke_tests), "hpcforge blueprint")
+
+
+def smoke_test_schema() -> dict[str, Any]:
+    """Return the JSON Schema (2020-12) of a smoke test's `test.yaml`."""
+    return schema_of(SmokeTestSpec, "hpcforge smoke test")
 
 
 def schema_of(section: type[Section], title: str) -> dict[str, Any]:

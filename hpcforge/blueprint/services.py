@@ -22,8 +22,8 @@ class Listed(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    list_of: TypeName
-    description: str
+    list_of: TypeName = Field(description="The type of each.")
+    description: str = Field(description="What they are.")
 
 
 class Offer(BaseModel):
@@ -31,13 +31,15 @@ class Offer(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    description: str
-    on: str = "The node that serves it."  # what `on` means
-    external: Listed | None = None
-    options: Mapping[ServiceName, Listed] = {}  # of a service of our own
-    several: bool = False  # it may run on more than one node
-    serves_artifacts: bool = False  # what roles call `artifacts`, over HTTP at its node's address, by their names
-    required: bool = False  # a blueprint has to say where it comes from
+    description: str = Field(description="What the service is.")
+    on: str = Field("The node that serves it.", description="What `on` means in a blueprint.")
+    external: Listed | None = Field(None, description="What may stand in for it outside the cluster. Default: nothing.")
+    options: Mapping[ServiceName, Listed] = Field({}, description="What else a blueprint may say where it runs here.")
+    several: bool = Field(False, description="It may run on more than one node.")
+    serves_artifacts: bool = Field(
+        False, description="It serves what roles call `artifacts`, over HTTP at its node's address, by their names."
+    )
+    required: bool = Field(False, description="A blueprint has to say where it comes from.")
 
 
 class Service(Section):

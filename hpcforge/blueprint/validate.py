@@ -216,6 +216,8 @@ _MESSAGES = {
     "string_type": "must be text",
     "int_type": "must be a whole number",
     "bool_type": "must be true or false",
+    "bool_parsing": "must be true or false",
+    "float_parsing": "must be a number",
     "tuple_type": "must be a list, [one, two]",
     "dict_type": "must be a mapping of keys to values",
     "model_type": "must be a mapping of keys to values",

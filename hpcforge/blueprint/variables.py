@@ -30,13 +30,13 @@ class Variable(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    type: TypeName | None = None
-    list_of: TypeName | None = None
-    one_of: tuple[_Word, ...] = ()
-    at_least: v.Number | None = None  # of each number
-    at_most: v.Number | None = None
-    default: Any = None
-    description: v.Sentence
+    type: TypeName | None = Field(None, description="Of what type it is.")
+    list_of: TypeName | None = Field(None, description="It is a list; of what type each is.")
+    one_of: tuple[_Word, ...] = Field((), description="It is one of these words.")
+    at_least: v.Number | None = Field(None, description="The least that a number, or each of a list, may be.")
+    at_most: v.Number | None = Field(None, description="The most.")
+    default: Any = Field(None, description="What it is where the blueprint is silent. None: it has to speak.")
+    description: v.Sentence = Field(description="What it is for, with its unit.")
 
     @model_validator(mode="after")
     def _fits_together(self) -> Self:

@@ -23,7 +23,7 @@ _EXIT_CODES = f"Exit status: {'; '.join(f'{code:d} {meaning}' for code, meaning 
 _UsageError: type[Any] = typer.BadParameter.__mro__[1]
 
 _VERBS = ("design", "inventory", "validate", "show", "explain", "pin", "rehearse", "plan", "apply", "verify", "status",
-          "nodes", "trust", "secrets", "schema")  # fmt: skip
+          "nodes", "trust", "secrets", "role", "schema")  # fmt: skip
 
 
 def run(arguments: list[str], began_s: float | None = None) -> int:

@@ -53,7 +53,7 @@ def roles(context: typer.Context, incomplete: str) -> list[str]:
     listed = tree.get("role_folders") if isinstance(tree, dict) else None
     own = [around / named for named in listed if isinstance(named, str)] if isinstance(listed, list) else []
     site = _at(tree, "software", "site_roles")
-    ansible = [Path(one["path"]).name for one in site or () if isinstance(one, dict) and one.get("path")]
+    ansible = [f"site_{Path(one['path']).name}" for one in site or () if isinstance(one, dict) and one.get("path")]
     files = (file for folder in (shipped.roles(), *own) for file in _found(folder, "*/role.yaml"))
     names = [*(file.parent.name for file in files), *ansible]
     return [name for name in names if name.startswith(incomplete)]

@@ -26,7 +26,7 @@ MEANING = {
     Exit.DONE: "done, or nothing to do",
     Exit.ERROR: "error",
     Exit.PENDING: "changes are pending, or were deferred",
-    Exit.INVALID: "blueprint, inventory or usage invalid",
+    Exit.INVALID: "blueprint, inventory, role or usage invalid",
     Exit.UNREACHABLE: "some nodes unreachable",
     Exit.FAILED: "some nodes failed, or are left out for what is in the way there",
     Exit.BUSY: "another run is at work",

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
 from typing import Any, Literal
 
 from hpcforge import shipped
@@ -10,24 +13,48 @@ from hpcforge.blueprint import inventory
 from hpcforge.blueprint import schema as blueprint
 from hpcforge.blueprint.declared import read_declared
 from hpcforge.blueprint.reference import reference
+from hpcforge.blueprint.smoke_tests import load_smoke_tests
 from hpcforge.cli.exit_codes import Exit
-from hpcforge.cluster import design
+from hpcforge.cluster import design, load
+from hpcforge.cluster.load import folders_of_roles
+from hpcforge.errors import UsageError
 from hpcforge.plan.role import load_roles
+from hpcforge.plan.role_spec import json_schema as role_schema
 from hpcforge.report import printing
 from hpcforge.report.disruption_table import disruption_table
+from hpcforge.report.role_reference import role_reference
 
 
-def _blueprint() -> dict[str, Any]:
-    return blueprint.json_schema(read_declared(shipped.roles()))
+def _blueprint(path: Path | None) -> dict[str, Any]:
+    """By the shipped roles, and by those of the folders that this blueprint names."""
+    roles = read_declared(*(folders_of_roles(path) if path else [shipped.roles()]))
+    return blueprint.json_schema(roles, load_smoke_tests(shipped.root() / "smoke_tests"))
 
 
-def schema(of: Literal["blueprint", "inventory", "design", "disruption"], markdown: bool) -> int:
+def schema(
+    of: Literal["blueprint", "inventory", "design", "smoke-test", "disruption", "role"],
+    path: Path | None,
+    markdown: bool,
+) -> int:
     """Do what the help of `hpcforge schema` says; the exit status."""
+    if path is not None and of != "blueprint":
+        raise UsageError(f"the schema of {of} is the same for all blueprints", f"hpcforge schema {of}")
     if of == "disruption":
         printing.result(disruption_table(load_roles(shipped.roles())))
         return Exit.DONE
-    made = {"blueprint": _blueprint, "inventory": inventory.json_schema, "design": design.json_schema}
+    if of == "role" and markdown:
+        rehearsal = load(shipped.root() / "blueprints" / "rehearsal.yaml").cluster
+        printing.result(role_reference(rehearsal, rehearsal.workers[0]))
+        return Exit.DONE
+    made: dict[str, Callable[[], dict[str, Any]]] = {
+        "blueprint": partial(_blueprint, path),
+        "inventory": inventory.json_schema,
+        "design": design.json_schema,
+        "smoke-test": blueprint.smoke_test_schema,
+        "role": role_schema,
+    }
     chosen = made[of]()
-    made_by = "hpcforge schema --markdown" if of == "blueprint" else f"hpcforge schema {of} --markdown"
+    words = ["hpcforge schema", *([of] if path or of != "blueprint" else []), *([str(path)] if path else [])]
+    made_by = f"{' '.join(words)} --markdown"
     printing.result(reference(chosen, made_by) if markdown else json.dumps(chosen, indent=2) + "\n")
     return Exit.DONE

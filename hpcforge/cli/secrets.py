@@ -1,54 +1,111 @@
-"""`hpcforge secrets`: make, list, show and replace what the cluster's nodes share and nobody else may know."""
+"""`hpcforge secrets`: make, set, list, show and replace what the cluster's nodes share and nobody else may know."""
 
 from __future__ import annotations
 
 import base64
+import getpass
 import hashlib
 import json
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 from hpcforge.cli.exit_codes import Exit
-from hpcforge.cluster import load
+from hpcforge.cluster import Loaded, load
 from hpcforge.errors import UsageError
+from hpcforge.plan.role import Role, declared_secrets
+from hpcforge.plan.secrets import uses
 from hpcforge.program import typed
 from hpcforge.report import printing
 from hpcforge.report.text import table
+from hpcforge.run.contents import keyed
 from hpcforge.run.host_certificates import AUTHORITY, REVOKED, authority_fingerprint
-from hpcforge.run.secrets import KINDS, default_identity_path, ensure_secrets, read_secrets, rotate_secret
+from hpcforge.run.secrets import (
+    LARGEST,
+    Kinds,
+    default_identity_path,
+    ensure_secrets,
+    kinds_of,
+    read_secrets,
+    rotate_secret,
+    set_secret,
+)
+from hpcforge.run.site import compile_site, load_site_roles
+
+
+@dataclass(frozen=True)
+class _Kept:
+    """The secrets of a blueprint: where they are, what opens them, and which there are to be."""
+
+    loaded: Loaded
+    key: Path
+    roles: tuple[Role, ...]
+
+    @property
+    def file(self) -> Path:
+        return self.loaded.secrets_path
+
+    @property
+    def kinds(self) -> Kinds:
+        return kinds_of(declared_secrets(self.roles))
+
+    def read(self) -> dict[str, bytes]:
+        return read_secrets(self.file, self.key)
+
+    def wanted_by(self) -> dict[str, list[str]]:
+        """The roles that put a secret into a file of some node, by the secret's name."""
+        found: dict[str, dict[str, None]] = {}
+        for use in uses(compile_site(self.roles, {}, self.loaded.cluster)):
+            found.setdefault(use.name, {})[use.role] = None
+        return {name: list(roles) for name, roles in found.items()}
 
 
 def init(blueprint: Path, identity: Path | None) -> int:
     """Do what the help of `hpcforge secrets init` says; the exit status."""
-    file, key = _files(blueprint, identity)
-    had_key = key.exists()
-    before = read_secrets(file, key)
-    made = [name for name in ensure_secrets(file, key) if name not in before]
-    printing.note(f"{file}: made {', '.join(made)}\n" if made else f"{file}: nothing is missing\n")
-    if not had_key:
-        printing.note(f"{key}: made; keep a copy of it in a safe place: without it {file} cannot be opened\n")
+    kept = _kept(blueprint, identity)
+    had_key, before = kept.key.exists(), kept.read()
+    made = [name for name in ensure_secrets(kept.file, kept.key, kept.kinds) if name not in before]
+    printing.note(f"{kept.file}: made {', '.join(made)}\n" if made else f"{kept.file}: nothing is missing\n")
+    _note_new_key(kept, had_key)
     return Exit.DONE
 
 
 def list_(blueprint: Path, identity: Path | None, as_json: bool) -> int:
     """Do what the help of `hpcforge secrets list` says; the exit status."""
-    file, key = _files(blueprint, identity)
-    known = read_secrets(file, key)
-    rows = [(name, len(value), fingerprint(name, value), _purpose(name)) for name, value in known.items()]
-    missing = [name for name in KINDS if name not in known]
+    kept = _kept(blueprint, identity)
+    known, kinds, wanted_by = kept.read(), kept.kinds, kept.wanted_by()
+    entries = [
+        {
+            "name": name,
+            "bytes": len(value),
+            "fingerprint": fingerprint(kinds, known, name, value),
+            "from": _origin(kinds, name),
+            "roles": wanted_by.get(name, []),
+            "purpose": _purpose(kinds, name),
+        }
+        for name, value in known.items()
+    ]
+    unmade = [name for name, kind in kinds.items() if kind.make and name not in known]
+    unset = [name for name, kind in kinds.items() if not kind.make and name not in known and name in wanted_by]
     if as_json:
-        entries = [dict(zip(("name", "bytes", "fingerprint", "purpose"), row, strict=True)) for row in rows]
+        missing = [*unmade, *unset]
         printing.result(json.dumps({"schema_version": 1, "secrets": entries, "missing": missing}, indent=2) + "\n")
         return Exit.DONE
-    printing.result(table(("name", "bytes", "fingerprint", "what for"), [[str(cell) for cell in row] for row in rows]))
-    if missing:
+    cells = [[", ".join(cell) if isinstance(cell, list) else str(cell) for cell in one.values()] for one in entries]
+    printing.result(table(("name", "bytes", "fingerprint", "from", "roles", "what for"), cells))
+    if unmade:
         again = typed("secrets", "init", blueprint, identity=identity)
-        printing.note(f"not made yet: {', '.join(missing)}\nNext: {again}\n")
+        printing.note(f"not made yet: {', '.join(unmade)}\nNext: {again}\n")
+    for name in unset:
+        again = typed("secrets", "set", blueprint, name, identity=identity)
+        printing.note(f"not set yet: {name}, which {', '.join(wanted_by[name])} wants\nNext: {again}\n")
     return Exit.DONE
 
 
 def show(blueprint: Path, name: str, identity: Path | None, reveal: bool) -> int:
     """Do what the help of `hpcforge secrets show` says; the exit status."""
-    file, key = _files(blueprint, identity)
+    file, key = load(blueprint, None, judged=False).secrets_path, identity or default_identity_path()
     known = read_secrets(file, key)
     if name not in known:
         raise UsageError(f"there is no secret {name!r} in {file}", f"there are: {', '.join(known) or 'none yet'}")
@@ -58,33 +115,75 @@ def show(blueprint: Path, name: str, identity: Path | None, reveal: bool) -> int
     return Exit.DONE
 
 
+def set_(blueprint: Path, name: str, identity: Path | None, as_json: bool) -> int:
+    """Do what the help of `hpcforge secrets set` says; the exit status."""
+    kept = _kept(blueprint, identity)
+    had_key = kept.key.exists()
+    value = _given(name)
+    changed = set_secret(kept.file, kept.key, kept.kinds, name, value)
+    if as_json:
+        print_ = fingerprint(kept.kinds, kept.read(), name, value)
+        done = {"schema_version": 1, "name": name, "changed": changed, "fingerprint": print_}
+        printing.result(json.dumps(done, indent=2) + "\n")
+    else:
+        printing.note(f"{kept.file}: {name} {'is set' if changed else 'is what it was'}\n")
+    _note_new_key(kept, had_key)
+    if changed:
+        printing.note(f"{kept.kinds[name].rotated}\nNext: {typed('plan', blueprint, identity=identity)}\n")
+    return Exit.DONE
+
+
 def rotate(blueprint: Path, name: str, identity: Path | None) -> int:
     """Do what the help of `hpcforge secrets rotate` says; the exit status."""
-    file, key = _files(blueprint, identity)
-    before = read_secrets(file, key).get(name)
-    after = rotate_secret(file, key, name)
-    old = fingerprint(name, before) if before is not None else "none"
-    printing.note(f"{file}: {name} {old} -> {fingerprint(name, after)}\n{KINDS[name].rotated}\n")
-    if KINDS[name].on_nodes:
+    kept = _kept(blueprint, identity)
+    before, kinds = kept.read(), kept.kinds
+    after = rotate_secret(kept.file, kept.key, kinds, name)
+    old = fingerprint(kinds, before, name, before[name]) if name in before else "none"
+    printing.note(f"{kept.file}: {name} {old} -> {fingerprint(kinds, before, name, after)}\n{kinds[name].rotated}\n")
+    if kinds[name].on_nodes:
         printing.note(f"Next: {typed('apply', blueprint, identity=identity)}\n")
     return Exit.DONE
 
 
-def fingerprint(name: str, value: bytes) -> str:
-    """What tells two values apart and gives neither away: all of these have 128 random bits and more."""
+def fingerprint(kinds: Kinds, known: Mapping[str, bytes], name: str, value: bytes) -> str:
+    """What tells two values apart and gives neither away: what is made here has 128 random bits and more."""
     if name == AUTHORITY:
         return authority_fingerprint(value)
-    return "sha256:" + hashlib.sha256(value).hexdigest()[:16]
+    if name in kinds and kinds[name].make:
+        return "sha256:" + hashlib.sha256(value).hexdigest()[:16]
+    return "hmac:" + keyed(known, value)[:16]  # a site's own may be short enough to be found by its digest
 
 
-def _files(blueprint: Path, identity: Path | None) -> tuple[Path, Path]:
-    return load(blueprint, None, judged=False).secrets_path, identity or default_identity_path()
+def _kept(blueprint: Path, identity: Path | None) -> _Kept:
+    loaded = load(blueprint, None, judged=False)
+    return _Kept(loaded, identity or default_identity_path(), load_site_roles(loaded))
 
 
-def _purpose(name: str) -> str:
+def _note_new_key(kept: _Kept, had_key: bool) -> None:
+    if not had_key and kept.key.exists():
+        printing.note(f"{kept.key}: made; keep a copy in a safe place: without it {kept.file} cannot be opened\n")
+
+
+def _given(name: str) -> bytes:
+    """Typed twice on a terminal, without being shown; else standard input, less one line break at its end."""
+    if not sys.stdin.isatty():
+        return sys.stdin.buffer.read(LARGEST + 2).removesuffix(b"\n")
+    first = getpass.getpass(f"{name}: ")
+    if getpass.getpass(f"{name}, once more: ") != first:
+        raise UsageError("these were not the same", "nothing was changed; type it again")
+    return first.encode()
+
+
+def _origin(kinds: Kinds, name: str) -> str:
+    if name not in kinds:
+        return "hpcforge" if name == REVOKED else "nobody now"
+    return "hpcforge" if kinds[name].make else "the site"
+
+
+def _purpose(kinds: Kinds, name: str) -> str:
     if name == REVOKED:
         return "host keys of machines that left or were replaced: ssh on nodes refuses them"
-    return KINDS[name].purpose if name in KINDS else "not made by this version of hpcforge"
+    return kinds[name].purpose if name in kinds else "no role of this blueprint declares it"
 
 
 def _printable(value: bytes) -> str:

@@ -6,9 +6,9 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 
-from hpcforge.blueprint.diagnostics import Diagnostic, InvalidInput, render_all, to_json, within_limits
+from hpcforge.blueprint.diagnostics import Diagnostic, InvalidInput, Source, render_all, to_json, within_limits
 from hpcforge.cli.exit_codes import Exit
-from hpcforge.cluster import load
+from hpcforge.cluster import Loaded, load
 from hpcforge.program import typed
 from hpcforge.report import printing
 
@@ -22,16 +22,36 @@ def validate(blueprint: Path, inventory: Path | None, as_json: bool) -> int:
             raise
         printing.result(_json(error.diagnostics))
         return Exit.INVALID
-    code = Exit.INVALID if any(entry.severity == "error" for entry in loaded.diagnostics) else Exit.DONE
+    found = (*loaded.diagnostics, *loaded.not_checked)
+    if not any(entry.severity == "error" for entry in found):
+        found = (*found, *_secrets(loaded))
+    code = Exit.INVALID if any(entry.severity == "error" for entry in found) else Exit.DONE
     if as_json:
-        printing.result(_json((*loaded.diagnostics, *loaded.not_checked)))
+        printing.result(_json(found))
         return code
-    printing.note(render_all((*loaded.diagnostics, *loaded.not_checked)), "diagnostics")
+    printing.note(render_all(found), "diagnostics")
     if code:
         return code
     again = typed("plan", blueprint, inventory=inventory)
     printing.note(f"{blueprint} is valid: {len(loaded.cluster.nodes)} nodes. Next: {again}\n")
     return Exit.DONE
+
+
+def _secrets(loaded: Loaded) -> tuple[Diagnostic, ...]:
+    """What roles want that the site has to provide and has not; their files are rendered only where one wants any."""
+    files = (path for folder in loaded.role_folders for path in folder.glob("*/role.yaml"))
+    if not any("provided:" in path.read_text("utf-8") for path in files):
+        return ()
+    from hpcforge.run.secrets import SecretsError, default_identity_path, read_secrets  # noqa: PLC0415 - takes a while
+    from hpcforge.run.site import compile_site, lacking_secrets, load_site_roles  # noqa: PLC0415
+
+    roles = load_site_roles(loaded)
+    desired = compile_site(roles, {}, loaded.cluster)
+    try:
+        secrets = read_secrets(loaded.secrets_path, default_identity_path())
+    except SecretsError as error:
+        return (Diagnostic("not-checked", f"whether secrets are set: {error}", Source(str(loaded.secrets_path))),)
+    return lacking_secrets(loaded, roles, desired, secrets)
 
 
 def _json(diagnostics: Sequence[Diagnostic]) -> str:

@@ -15,13 +15,13 @@ from pydantic_core import PydanticCustomError
 
 from hpcforge import shipped
 from hpcforge.blueprint import checks, reader, values
-from hpcforge.blueprint.acceptance_checks import findings_of, tests_of
 from hpcforge.blueprint.declared import Declared, read_declared
 from hpcforge.blueprint.diagnostics import Diagnostic, InvalidInput, did_you_mean, in_order, quote
 from hpcforge.blueprint.hardware import Parts
 from hpcforge.blueprint.inventory import Inventory, InventoryAccess
 from hpcforge.blueprint.role_folders import RoleFolders, role_folders
 from hpcforge.blueprint.schema import Blueprint, User, blueprint_model
+from hpcforge.blueprint.smoke_tests import load_smoke_tests
 from hpcforge.blueprint.validate import Draft, Finding, validate
 from hpcforge.blueprint.values import is_path
 from hpcforge.catalog import Catalog, load_catalog
@@ -30,7 +30,7 @@ from hpcforge.cluster.model import Cluster
 from hpcforge.cluster.networks import networks
 from hpcforge.cluster.remarks import diagnostic, remark
 from hpcforge.cluster.resolve import resolve
-from hpcforge.cluster.select import worker_words
+from hpcforge.cluster.smoke_tests import impossible_tests, programs
 from hpcforge.cluster.variables import missing_variables
 from hpcforge.fabric.cabling import Cabled
 from hpcforge.fabric.fabrics import Fabrics, fabrics
@@ -168,10 +168,20 @@ def load(
     return loaded
 
 
+def folders_of_roles(blueprint_path: Path) -> tuple[Path, ...]:
+    """The shipped folder of roles and those that a blueprint names. Raises InvalidInput with what is wrong there."""
+    document = reader.read_file(blueprint_path, reader.MAX_VALUES)
+    roles = role_folders(document, blueprint_path.absolute().parent, shipped.roles())
+    found = [*document.diagnostics, *(one.place(document.root, document.source) for one in roles.findings)]
+    if found:
+        raise InvalidInput(found)
+    return roles.folders
+
+
 @cache
 def _declared(*role_folders: Path) -> tuple[Declared, type[Blueprint]]:
     declared = read_declared(*role_folders)
-    return declared, blueprint_model(declared)
+    return declared, blueprint_model(declared, load_smoke_tests(shipped.root() / "smoke_tests"))
 
 
 def _read(path: Path, instead: Mapping[Path, str], max_values: int) -> reader.Document:
@@ -217,10 +227,11 @@ def _loaded(
         {name: (rack, item.u) for name, (rack, item) in layout.place_of.items()},
         addressed,
         connected.built,
+        programs(blueprint),
     )
     warnings += draft.place(_empty(blueprint, cluster))
-    warnings += draft.place(_impossible_tests(blueprint, cluster))
-    warnings += draft.place(missing_variables(blueprint.roles, declared, cluster))
+    warnings += draft.place(impossible_tests(blueprint, cluster))
+    warnings += draft.place(missing_variables(blueprint, declared, cluster))
     return Loaded(
         blueprint=blueprint,
         cluster=cluster,
@@ -250,14 +261,6 @@ def _empty(blueprint: Blueprint, cluster: Cluster) -> Iterator[Finding]:
         if service.on_set is not None:
             offer, on = blueprint.services.offers[name], cluster.services[name].on
             yield from checks.service_findings(name, offer, ("services", name, "on"), on)
-
-
-def _impossible_tests(blueprint: Blueprint, cluster: Cluster) -> Iterator[Finding]:
-    """Yield tests that can never run, now that it is known which node stands in which rack."""
-    known = worker_words(cluster.nodes, cluster.slurm.partitions)
-    partitions = {one.name: (one.nodes, one.max_time) for one in cluster.slurm.partitions}
-    for name, test in tests_of(blueprint.acceptance) if blueprint.acceptance else ():
-        yield from findings_of(name, test, known, frozenset(known.everything), partitions)
 
 
 def _said(inventory: Inventory | None) -> dict[str, str]:

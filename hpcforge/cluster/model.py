@@ -226,6 +226,48 @@ class User:
         return f"/home/{self.name}"
 
 
+Launcher = Literal["torchrun", "srun", "plain"]
+
+
+@dataclass(frozen=True)
+class Measure:
+    """A number that a smoke test reports."""
+
+    name: str
+    unit: str  # "1": it has none
+    better: Literal["higher", "lower"] | None = None
+    shown: Literal["number", "count", "size"] = "number"
+
+
+@dataclass(frozen=True)
+class Line:
+    """What a measure is held to: a number, or a part of the median of the nodes."""
+
+    measure: str
+    bound: Literal["at_least", "at_most", "at_least_of_median", "at_most_of_median"]
+    number: float
+
+
+@dataclass(frozen=True)
+class Program:
+    """What a smoke test runs, and what it must say: its folder, read."""
+
+    name: str = ""
+    text: str = field(default="", repr=False)
+    launcher: Launcher = "torchrun"
+    measures: tuple[Measure, ...] = ()
+    headline: str = ""
+    lines: tuple[Line, ...] = ()
+    pytorch: bool = True
+    gpus: Literal["any", "real"] | None = None
+    min_nodes: int = 1
+    packages: tuple[str, ...] = ()
+
+    def has_gpus(self, node: Node) -> bool:
+        """Whether a node has the GPUs that it needs."""
+        return self.gpus is None or (node.gpus is not None and not (self.gpus == "real" and node.gpus.fake))
+
+
 @dataclass(frozen=True)
 class SmokeTest:
     """One acceptance test and the nodes that it spans; of a test with several sets there is one for each."""
@@ -233,6 +275,7 @@ class SmokeTest:
     name: str
     nodes: tuple[str, ...]
     time_limit_s: int
+    program: Program = field(default=Program(), compare=False)
 
 
 @dataclass(frozen=True)
@@ -281,6 +324,12 @@ class Cluster:
     networks: tuple[Network, ...] = ()  # all of them, `network` first
     fabrics: tuple[FabricOf, ...] = ()
     variables: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # of roles, by role and name
+
+    @cached_property
+    def programs(self) -> tuple[Program, ...]:
+        """Of the smoke tests that can run here, each once."""
+        programs = [test.program for test in self.acceptance.tests] if self.acceptance else []
+        return tuple(dict.fromkeys(one for one in programs if self.pytorch or not one.pytorch))
 
     @cached_property
     def by_name(self) -> dict[str, Node]:

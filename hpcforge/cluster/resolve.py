@@ -8,7 +8,7 @@ from pathlib import Path
 
 from hpcforge.blueprint import hostlist
 from hpcforge.blueprint import schema as s
-from hpcforge.blueprint.acceptance_checks import TIME_LIMIT_S, sets_of, tests_of
+from hpcforge.blueprint.acceptance_checks import sets_of, time_limit_s
 from hpcforge.blueprint.inventory import Inventory, InventoryNode
 from hpcforge.blueprint.named import racks_of
 from hpcforge.blueprint.node_sets import Known, sure
@@ -37,13 +37,14 @@ def resolve(
     places: Mapping[str, tuple[str, int]] | None = None,
     addressed: Networks | None = None,
     fabrics: Sequence[Fabric] = (),
+    programs: Mapping[str, m.Program] | None = None,
 ) -> m.Cluster:
     """Return the cluster. Its parts must have passed `checks`: a KeyError from here is a hole in them.
 
     `keys` has each user's public key lines, `folder` is what the blueprint's paths are relative to, `private_key` is
     what the inventory's `access.key` stands for: files are read before, never here. `places` has the rack and lowest
     unit of every node that stands in one, `addressed` the networks (computed if it is None), `fabrics` those that can
-    be built.
+    be built, `programs` what each smoke test runs.
     """
     addressed = addressed or networks(blueprint, inventory)
     plugged: dict[str, tuple[str, ...]] = {}
@@ -71,7 +72,9 @@ def resolve(
         ),
         slurm=slurm,
         users=tuple(m.User(name, user.uid, user.admin, keys.get(name, ())) for name, user in blueprint.users.items()),
-        acceptance=_acceptance(blueprint.acceptance, worker_words(nodes, slurm.partitions, racks), slurm.partitions),
+        acceptance=_acceptance(
+            blueprint.acceptance, worker_words(nodes, slurm.partitions, racks), slurm.partitions, programs or {}
+        ),
         rollout=_rollout(blueprint.rollout, len(nodes)),
         networks=addressed.all,
         fabrics=tuple(_fabric(one, addressed) for one in fabrics),
@@ -244,14 +247,13 @@ def _topology(wanted: s.SlurmTopology, workers: Sequence[str], fabrics: Sequence
 
 
 def _acceptance(
-    acceptance: s.Acceptance | None, known: Known, partitions: Sequence[m.Partition]
+    acceptance: s.Acceptance | None, known: Known, partitions: Sequence[m.Partition], programs: Mapping[str, m.Program]
 ) -> m.Acceptance | None:
     if acceptance is None:
         return None
     of_partitions = [one.nodes for one in partitions]
-    tests = [
-        m.SmokeTest(name, nodes, TIME_LIMIT_S)
-        for name, test in tests_of(acceptance)
-        for nodes in sets_of(test, known, of_partitions)
-    ]
+    tests: list[m.SmokeTest] = []
+    for name, test in acceptance.tests.by_name().items():
+        limit_s = time_limit_s(acceptance.tests.folders[name].spec)
+        tests += (m.SmokeTest(name, nodes, limit_s, programs[name]) for nodes in sets_of(test, known, of_partitions))
     return m.Acceptance(acceptance.run_as, tuple(tests))

@@ -7,8 +7,8 @@ from types import SimpleNamespace
 from typing import Any
 
 from hpcforge.blueprint.declared import Declared
+from hpcforge.blueprint.schema import Blueprint
 from hpcforge.blueprint.validate import Finding
-from hpcforge.blueprint.variables import Roles
 from hpcforge.cluster.model import Cluster
 
 
@@ -17,14 +17,16 @@ def role_context(cluster: Cluster, role: str) -> dict[str, Any]:
     return {"cluster": cluster, "vars": SimpleNamespace(**cluster.variables.get(role, {}))}
 
 
-def missing_variables(said: Roles, declared: Declared, cluster: Cluster) -> Iterator[Finding]:
+def missing_variables(blueprint: Blueprint, declared: Declared, cluster: Cluster) -> Iterator[Finding]:
     """Yield those that have neither value nor default, of roles that run on a node of this cluster."""
-    for role, name, variable in said.missing():
+    said = "roles" in blueprint.model_fields_set  # else what brings the role is the place to show
+    for role, name, variable in blueprint.roles.missing():
         if _runs(role, declared.on[role], cluster):
             yield Finding(
-                ("roles", role, name),
+                ("roles", role, name) if said else ("role_folders",),
                 f"the role `{role}` runs here, and its variable `{name}` is missing",
                 f"write `roles: {{{role}: {{{name}: ...}}}}`. {variable.description}",
+                key=not said,
             )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, TypedDict
+from typing import Annotated, ClassVar, TypedDict
 
 from hpcforge.kinds.resource import Resource, Said
 from hpcforge.wire import Path, Word
@@ -17,10 +17,10 @@ class Account(Resource):
     does: ClassVar[str] = "account"
     goes: ClassVar[str] = "locks"
 
-    name: str
-    uid: int
-    home: str
-    shell: str = "/bin/bash"
+    name: Annotated[str, "Its name, and that of its group."]
+    uid: Annotated[int, "Its number, and that of its group."]
+    home: Annotated[str, "Its home directory, which is made."]
+    shell: Annotated[str, "What it logs in to."] = "/bin/bash"
 
     def line(self, found: Said) -> str:  # noqa: ARG002
         """With its number."""

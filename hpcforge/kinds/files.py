@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar, Optional
 
@@ -9,10 +10,15 @@ from hpcforge.kinds import directories
 from hpcforge.kinds.resource import Resource, Said
 from hpcforge.wire import Word
 
+HIDDEN = "(secret)"  # stands in a text for people where a secret belongs
+
 
 @dataclass(frozen=True)
 class File(Resource):
-    """A regular file. `digest` is the SHA-256 of its content; None: a secret that is not generated yet."""
+    """A regular file. `digest` is the SHA-256 of its content; of one that holds secrets an HMAC, or made of such.
+
+    None: a secret is not there yet.
+    """
 
     kind: ClassVar[str] = "files"
 
@@ -24,6 +30,30 @@ class File(Resource):
     secret: Optional[str]  # name of the secret that is its content; such content never enters a plan
     early: bool  # must be there before packages are installed
     verify: tuple[str, ...] = ()  # must succeed before it gets its name; the word "{file}" is the new content's path
+    fills: tuple[tuple[int, str], ...] = ()  # secrets that belong into its text: offsets in characters, and names
+    unfilled: Optional[str] = None  # SHA-256 of that text without them
+
+    @property
+    def holds(self) -> tuple[str, ...]:
+        """The secrets that are in it, each once."""
+        return (self.secret,) if self.secret else tuple(dict.fromkeys(name for _, name in self.fills))
+
+    @property
+    def text(self) -> str | None:
+        """SHA-256 of its text, without the secrets that belong there; None where all of it is a secret."""
+        return None if self.secret else self.unfilled or self.digest
+
+    def filled(self, text: str, value: Callable[[str], str]) -> str:
+        """Its text, with the value of each secret by name where that belongs."""
+        pieces, at = [], 0
+        for offset, name in self.fills:
+            pieces += [text[at:offset], value(name)]
+            at = offset
+        return "".join([*pieces, text[at:]])
+
+    def shown(self, text: str) -> str:
+        """Its text for people."""
+        return self.filled(text, lambda _: HIDDEN)
 
     def same_content(self, found: Said) -> bool:
         """Only mode or owner differ."""
@@ -55,7 +85,7 @@ class Found(directories.Found):
     """A file that is not as wanted, with what is in it.
 
     `text` is null for a secret, for what is not UTF-8 and for more than 256 KiB; `written`: digest of what we last
-    wrote.
+    wrote. Of a file that holds secrets, no more than `hpcforge.run.contents` lets through is kept of it.
     """
 
     digest: Word | None

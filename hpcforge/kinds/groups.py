@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 from hpcforge.kinds.resource import Resource, Said, Told
 from hpcforge.wire import Word
@@ -16,8 +16,8 @@ class Group(Resource):
     kind: ClassVar[str] = "groups"
     does: ClassVar[str] = "group"
 
-    name: str
-    gid: int
+    name: Annotated[str, "Its name."]
+    gid: Annotated[int, "Its number."]
 
     def line(self, found: Said) -> str:
         """With its number."""

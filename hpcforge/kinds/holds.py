@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 from hpcforge.kinds.resource import Resource, Said, Told
 from hpcforge.wire import Word
@@ -17,7 +17,7 @@ class Hold(Resource):
     does: ClassVar[str] = "holds"
     goes: ClassVar[str] = "lets go of"
 
-    name: str
+    name: Annotated[str, "The package."]
 
     def line(self, found: Said) -> str:  # noqa: ARG002
         """In words."""

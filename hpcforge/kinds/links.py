@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 from hpcforge.kinds.resource import Resource, Said, Told
 from hpcforge.wire import Path, Word
@@ -16,8 +16,8 @@ class Link(Resource):
     kind: ClassVar[str] = "links"
     does: ClassVar[str] = "links"
 
-    path: str
-    target: str
+    path: Annotated[str, "Where it is."]
+    target: Annotated[str, "What it points to."]
 
     def line(self, found: Said) -> str:
         """With where it leads, and led."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 from hpcforge.kinds.resource import Resource, Said, Told
 from hpcforge.wire import Word
@@ -16,7 +16,7 @@ class Membership(Resource):
     kind: ClassVar[str] = "memberships"
     does: ClassVar[str] = "member"
 
-    name: str  # ACCOUNT:GROUP
+    name: Annotated[str, "ACCOUNT:GROUP."]
 
     def line(self, found: Said) -> str:  # noqa: ARG002
         """In words."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 from hpcforge.kinds.resource import Resource, Said, Told
 from hpcforge.wire import Path
@@ -17,10 +17,10 @@ class Mount(Resource):
     does: ClassVar[str] = "mounts"
     goes: ClassVar[str] = "unmounts"
 
-    path: str
-    what: str  # a device, an export (server:/path), "tmpfs"
-    type: str
-    options: str = "defaults"
+    path: Annotated[str, "Where it is mounted."]
+    what: Annotated[str, "A device, an export (`server:/path`) or `tmpfs`."]
+    type: Annotated[str, "Of the file system, as in `nfs4`."]
+    options: Annotated[str, "As mount(8) has them."] = "defaults"
 
     def line(self, found: Said) -> str:
         """With what is mounted."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 from hpcforge.kinds.resource import Resource, Said, Told
 from hpcforge.wire import Word
@@ -16,10 +16,10 @@ class Pin(Resource):
     kind: ClassVar[str] = "pins"
     does: ClassVar[str] = "pin"
 
-    name: str  # of its file below /etc/apt/preferences.d
-    packages: tuple[str, ...]  # names or patterns
-    pin: str  # `version 23.11.*`, `release n=bookworm-backports`, `origin packages.example.org`
-    priority: int
+    name: Annotated[str, "Of its file below /etc/apt/preferences.d."]
+    packages: Annotated[tuple[str, ...], "Names or patterns."]
+    pin: Annotated[str, "`version 23.11.*`, `release n=bookworm-backports` or `origin packages.example.org`."]
+    priority: Annotated[int, "As apt_preferences(5) has it."]
 
     def line(self, found: Said) -> str:
         """As apt has it."""

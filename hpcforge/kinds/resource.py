@@ -22,7 +22,7 @@ class Told(TypedDict, total=False):
 
 @dataclass(frozen=True)
 class Resource:
-    """One thing that a node is to have. The words are those of plans."""
+    """One thing that a node is to have. The words are those of plans; a field's annotation says what it means."""
 
     kind: ClassVar[str]  # its name in the table
     does: ClassVar[str] = "writes"

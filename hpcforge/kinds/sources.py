@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 from hpcforge.kinds.resource import Resource, Said, Told
 from hpcforge.wire import Word
@@ -16,12 +16,12 @@ class Source(Resource):
     kind: ClassVar[str] = "sources"
     does: ClassVar[str] = "package source"
 
-    name: str  # of its file below /etc/apt/sources.list.d, without .sources
-    uris: tuple[str, ...]
-    suites: tuple[str, ...]  # one that ends in / has no components
-    signed_by: str  # the public key in ASCII armour, or the absolute path of a keyring that is there before packages
-    components: tuple[str, ...] = ()
-    architectures: tuple[str, ...] = ()  # none: the node's
+    name: Annotated[str, "Of its file below /etc/apt/sources.list.d, without .sources."]
+    uris: Annotated[tuple[str, ...], "Where it is."]
+    suites: Annotated[tuple[str, ...], "Which of its suites; one that ends in / has no components."]
+    signed_by: Annotated[str, "The public key in ASCII armour, or the path of a keyring that is there before packages."]
+    components: Annotated[tuple[str, ...], "Which of its components."] = ()
+    architectures: Annotated[tuple[str, ...], "For which machines; none: those of the node."] = ()
 
     def line(self, found: Said) -> str:
         """With its address."""

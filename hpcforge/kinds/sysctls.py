@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 from hpcforge.kinds.resource import Resource, Said, Told
 from hpcforge.wire import Word
@@ -17,8 +17,8 @@ class Sysctl(Resource):
     does: ClassVar[str] = "sets"
     goes: ClassVar[str] = "puts back"
 
-    name: str  # net.ipv4.ip_forward
-    value: str
+    name: Annotated[str, "As in `net.ipv4.ip_forward`."]
+    value: Annotated[str, "What it is set to."]
 
     def line(self, found: Said) -> str:
         """With the value that it has."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 from hpcforge.kinds.resource import Resource, Said, Told
 from hpcforge.wire import Word
@@ -16,11 +16,11 @@ class Timer(Resource):
     kind: ClassVar[str] = "timers"
     does: ClassVar[str] = "runs at times"
 
-    name: str  # of its units, without .timer
-    command: tuple[str, ...]  # an absolute path and its arguments, no shell
-    calendar: str  # as systemd.time(7) has it: "daily", "Mon *-*-* 04:00"
-    user: str = "root"
-    delay_s: int = 0  # each node waits a part of this, so that not all begin at once
+    name: Annotated[str, "Of its units, without .timer."]
+    command: Annotated[tuple[str, ...], "An absolute path and its arguments; no shell reads them."]
+    calendar: Annotated[str, "When, as systemd.time(7) has it: `daily`, `Mon *-*-* 04:00`."]
+    user: Annotated[str, "Who runs it."] = "root"
+    delay_s: Annotated[int, "Each node waits a part of this, seconds, so that not all begin at once."] = 0
 
     def line(self, found: Said) -> str:
         """With when and what."""

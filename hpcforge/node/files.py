@@ -354,7 +354,7 @@ def _verifier(wanted: File, parent: str, name: str) -> Callable[[], None] | None
     def verify() -> None:
         outcome = commands.run(argv, _VERIFY_S, merge=True)
         if outcome.rc != 0:
-            said = "" if wanted.secret else readable(outcome.stdout, 500)
+            said = "" if wanted.secret or wanted.fills else readable(outcome.stdout, 500)
             why = said or (f"no answer within {_VERIFY_S} s" if outcome.timed_out else f"exit status {outcome.rc}")
             command = " ".join(wanted.verify)
             raise NodeError(f"{wanted.path} stays as it was, for `{command}` says no to the new content: {why}")

@@ -153,6 +153,8 @@ def _compare(role: Wanted, kind: Kind, remembered: Receipt, report: Report) -> l
         if difference and "digest" in difference:  # by it, somebody else's change is told from our own
             last = ownership.last_written(remembered, role["role"], kind.name, item.named, difference["digest"])
             difference = {**difference, "written": last}
+            if not getattr(item, "fills", ()) and ownership.held_secret(remembered, kind.name, item.named):
+                difference["text"] = None
         elif difference:
             difference = {**difference, **ownership.put_last(remembered, role["role"], kind.name, item)}
         if difference:

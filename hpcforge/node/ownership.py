@@ -51,7 +51,7 @@ def intend(receipt: Receipt, work: Sequence[Work], lacking: Collection[str] = ()
                 if had is None:
                     had = acts(kind).own(name, change, paths)
                 if change:
-                    had = _renewed(had, digest_of(change))
+                    had = _renewed(had, change)
                 if had is not None:
                     entry[kind][name] = had
         for path in _names(role, "trees"):
@@ -115,6 +115,12 @@ def last_written(receipt: Receipt, role: str, kind: str, name: str, found: str |
     known = receipt.roles.get(role, {}).get(kind, {}).get(name) or {}
     cut_off = "was" in known and known["was"] == found
     return found if cut_off else known.get("digest")
+
+
+def held_secret(receipt: Receipt, kind: str, name: str) -> bool:
+    """Whether we ever put something secret there, so that its old content is told to nobody."""
+    had = known(receipt, kind, name)
+    return isinstance(had, dict) and bool(had.get("secret"))
 
 
 def surplus(receipt: Receipt, wanted: Sequence[Wanted]) -> Json:
@@ -200,11 +206,14 @@ def _with_each(receipt: Receipt, change: Callable[[str, str, Known], Known]) -> 
     return receipt._replace(roles=roles)
 
 
-def _renewed(had: Known, digest: str) -> Known:
-    """With the digest of what is put now, and the one until then."""
-    if not isinstance(had, dict) or had.get("digest") == digest:
+def _renewed(had: Known, change: Resource) -> Known:
+    """With the digest of what is put now, and the one until then; `secret`: what is no longer to be told of it."""
+    digest = digest_of(change)
+    if not isinstance(had, dict):
         return had
-    return {**had, "digest": digest, "was": had.get("digest")}
+    if getattr(change, "secret", None) or getattr(change, "fills", ()):
+        had = {**had, "secret": True}
+    return had if had.get("digest") == digest else {**had, "digest": digest, "was": had.get("digest")}
 
 
 def _without_was(had: Known) -> Known:

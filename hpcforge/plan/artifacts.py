@@ -13,7 +13,6 @@ from hpcforge.kinds.downloads import Download
 from hpcforge.plan.desired import Artifact
 from hpcforge.plan.render import Template
 from hpcforge.plan.role import Role
-from hpcforge.plan.role_order import role_error
 from hpcforge.plan.role_spec import ArtifactSpec
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9_-]*/[A-Za-z0-9_][A-Za-z0-9_.+-]*")
@@ -52,7 +51,7 @@ def served(cluster: Cluster, depot: Role | None, by_role: Iterable[tuple[Role, I
         for one in artifacts:
             first, same = found.setdefault(one.name, (role, one))
             if same != one:
-                raise role_error(role, f"artifact {one.name} is another file than that of role {first.name}")
+                raise role.wrong(f"artifact {one.name} is another file than that of role {first.name}", ("artifacts",))
     if not found or depot is None:  # a role that has some needs a depot, see `hpcforge.plan.role_order`
         return Served()
     service = service_of(depot)

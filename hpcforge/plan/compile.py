@@ -22,16 +22,25 @@ from hpcforge.kinds.files import File
 from hpcforge.kinds.resource import Resource
 from hpcforge.plan.artifacts import Served, artifact, download, served
 from hpcforge.plan.desired import Artifact, Check, Desired, Leaves, Need, Opaque, Reread, Restart, Tree, Unit, Wanted
-from hpcforge.plan.render import Template, evaluate, render, speaks_of_node, spoken_of
+from hpcforge.plan.render import Template, evaluate, hint_of, line_of, render, render_filled, speaks_of_node, spoken_of
 from hpcforge.plan.resources import TYPES, rendered
-from hpcforge.plan.role import Code, Role
-from hpcforge.plan.role_order import all_needs, in_order, role_error, the_depot, the_scheduler
+from hpcforge.plan.role import Code, Role, declared_secrets
+from hpcforge.plan.role_order import all_needs, in_order, the_depot, the_scheduler
 from hpcforge.plan.role_spec import ArtifactSpec, FileSpec, LeavesSpec, ResourceSpec, RestartSpec, TreeSpec, UnitSpec
+from hpcforge.plan.secrets import Secret, check_mode, check_text, check_usable, usable
 
 Context = dict[str, Any]
 S = TypeVar("S", bound=ResourceSpec)
 T = TypeVar("T")
 _WRONG = (TemplateError, TypeError, ValueError)  # what rendering raises where a role does not fit the cluster
+
+
+@dataclass(frozen=True)
+class _Text:
+    """A text by its SHA-256, and the secrets that belong into it: offsets in characters, and names."""
+
+    digest: str
+    fills: tuple[tuple[int, str], ...]
 
 
 @dataclass
@@ -54,17 +63,18 @@ def compile_desired(
 ) -> Desired:
     """Render what every node should have.
 
-    `secret_digests` are SHA-256 by secret name, None for one that is yet to be generated; `site_code` is the code of
+    `secret_digests` are HMACs by secret name, None for one that is not there yet; `site_code` is the code of
     each of the cluster's `site_roles` by name. Raises `RoleError` where a role cannot be rendered for this cluster.
     """
     texts = _Texts()
-    needs = all_needs(roles)
+    needs, secrets = all_needs(roles), declared_secrets(roles)
     ordered = in_order(roles, needs)
     placed = {role.name: _Placed(_nodes_of(role, cluster)) for role in ordered}
+    may_use = {role.name: usable(role.name, role.spec.needs, secrets) for role in ordered}
 
     def compilers_with(depot: Served) -> list[_Compiler]:
         common = (cluster, texts, secret_digests, placed, depot)
-        return [_Compiler(role, needs[role.name], *common) for role in ordered]
+        return [_Compiler(role, needs[role.name], may_use[role.name], *common) for role in ordered]
 
     depot = the_depot(roles)
     serves = served(cluster, depot, ((one.role, one.artifacts()) for one in compilers_with(Served())))
@@ -160,12 +170,12 @@ def _opaque(code: Code, inputs: Mapping[str, Any]) -> Opaque:
 
 
 @contextmanager
-def _explained(role: Role, place: str) -> Iterator[None]:
-    """Turn what goes wrong inside into a `RoleError` that names role and place."""
+def _explained(role: Role, key: str) -> Iterator[None]:
+    """Turn what goes wrong inside into a `RoleError` that has its place in role.yaml."""
     try:
         yield
     except _WRONG as error:
-        raise role_error(role, f"{place}: {error}") from error
+        raise role.wrong(f"{key}: {error}", (key,), hint_of(error)) from error
 
 
 @dataclass(frozen=True)
@@ -185,13 +195,14 @@ class _Compiler:
 
     role: Role
     needs: tuple[str, ...]
+    secrets: Mapping[str, Secret]  # those that it may put into files
     cluster: Cluster
     texts: _Texts
     secret_digests: Mapping[str, str | None]
     placed: Mapping[str, _Placed]
     served: Served
     alike: dict[int, _Alike[tuple[Any, ...]]] = field(default_factory=dict)  # by id of a spec
-    same: dict[int, str] = field(default_factory=dict)  # the digest of a text that is the same on all nodes, likewise
+    same: dict[int, _Text] = field(default_factory=dict)  # a text that is the same on all nodes, likewise
 
     def runs_on(self, node: Node) -> bool:
         return node.name in self.placed[self.role.name].known
@@ -276,8 +287,8 @@ class _Compiler:
         for text in self.needs:
             role, at, scope = text.partition("@")
             if at and scope != "cluster":
-                raise role_error(
-                    self.role, f"needs {text!r}: after @ comes 'cluster' (every node where that role runs)"
+                raise self.role.wrong(
+                    f"needs {text!r}: after @ comes 'cluster' (every node where that role runs)", ("needs",)
                 )
             if at and self.placed[role].nodes:
                 yield Need(role, self.placed[role].nodes)
@@ -293,9 +304,14 @@ class _Compiler:
             try:
                 made += alike.get(node, partial(self._made, spec, make))
             except _WRONG as error:
-                place = getattr(spec, "path", getattr(spec, "name", ""))
-                raise role_error(self.role, f"{place}: {error}") from error
+                name = getattr(spec, "path", getattr(spec, "name", ""))
+                raise self.role.wrong(f"{name}: {error}", self._loc(spec), hint_of(error)) from error
         return tuple(made)
+
+    def _loc(self, spec: ResourceSpec) -> tuple[str | int, ...]:
+        """Where a resource stands in role.yaml."""
+        lists = {key: value for key, value in self.role.spec if isinstance(value, tuple)}
+        return next((key, place) for key, all_ in lists.items() for place, one in enumerate(all_) if one is spec)
 
     def _made(self, spec: S, make: Callable[[S, Context], T], node: Node) -> tuple[T, ...]:
         context: Context = {**self._context, "node": node}
@@ -313,20 +329,47 @@ class _Compiler:
 
     def _file(self, spec: Any, context: Context) -> File:
         path = render(spec.path, context)
-        secret = None if spec.secret is None else render(spec.secret, context)
-        digest = self._text(spec, context) if secret is None else self.secret_digests.get(secret)
         owner, group = render(spec.owner, context), render(spec.group, context)
-        return File(path, spec.mode, owner, group, digest, secret, spec.early, spec.verify)
+        if spec.secret is not None:
+            secret = render(spec.secret, context)
+            check_usable(secret, self.secrets)
+            digest = self.secret_digests.get(secret)
+            file = File(path, spec.mode, owner, group, digest, secret, spec.early, spec.verify)
+        else:
+            text = self._text(spec, context)
+            file = File(path, spec.mode, owner, group, text.digest, None, spec.early, spec.verify)
+            if text.fills:
+                file = dataclasses.replace(file, digest=self._digest(text), fills=text.fills, unfilled=text.digest)
+        check_mode(file)
+        return file
 
-    def _text(self, spec: FileSpec, context: Context) -> str:
-        """The digest of what is in a file. What is the same on all nodes is rendered once."""
+    def _text(self, spec: FileSpec, context: Context) -> _Text:
+        """What is in a file. What is the same on all nodes is rendered once."""
         text = spec.content if spec.source is None else self.role.texts[spec.source]
         assert text is not None
         known = None if speaks_of_node(text) or spec.for_each is not None else self.same.get(id(spec))
         if known is None:
-            known = self.texts.add(render(text, context) if isinstance(text, Template) else text)
-            self.same[id(spec)] = known
+            check = partial(check_text, secrets=self.secrets)
+            whole, fills = self._rendered(spec, text, context, check) if isinstance(text, Template) else (text, ())
+            known = self.same[id(spec)] = _Text(self.texts.add(whole), fills)
         return known
+
+    def _digest(self, text: _Text) -> str | None:
+        """SHA-256 over a text, where secrets belong in it, and which versions of them; None where one is missing."""
+        versions = [self.secret_digests.get(name) for _, name in text.fills]
+        if None in versions:
+            return None
+        return hashlib.sha256(json.dumps([text.digest, text.fills, versions]).encode()).hexdigest()
+
+    def _rendered(
+        self, spec: FileSpec, text: Template, context: Context, check: Callable[..., None]
+    ) -> tuple[str, Any]:
+        try:
+            return render_filled(text, context, check)
+        except _WRONG as error:
+            if spec.source is None:
+                raise
+            raise self.role.wrong_text(spec.source, str(error), line_of(error), hint_of(error)) from error
 
     def _opaque(self, node: Node) -> Opaque | None:
         if self.role.code is None:

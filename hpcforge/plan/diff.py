@@ -126,7 +126,7 @@ def _brings_artifacts(step: Step, depot: str | None) -> bool:
 def _texts(desired: Desired, steps: Iterable[Step]) -> dict[str, str]:
     """Of all texts those that are written."""
     files = (file for step in steps for change in step.changes.values() for file, _ in change.of(File))
-    digests = {file.digest for file in files}
+    digests = {file.text for file in files}
     return {digest: text for digest, text in desired.texts.items() if digest in digests}
 
 
@@ -226,9 +226,9 @@ class _Changed:
     def only_in(self, lines: str, change: ResourceChange) -> bool:
         """True where it is known that a file changes in nothing but lines which match an expression."""
         file, old = change.resource, change.found.get("text")
-        new = self.texts.get(file.digest or "") if isinstance(file, File) else None
+        new = self.texts.get(file.text or "") if isinstance(file, File) and not file.holds else None
         if old is None or new is None:
-            return False
+            return False  # in which line a secret stands in the old text is not known
         others = ([line for line in text.splitlines() if not re.fullmatch(lines, line)] for text in (old, new))
         return next(others) == next(others)
 

@@ -2,21 +2,29 @@
 
 Expressions and templates come from `roles/`; a blueprint's values are only ever what they are evaluated *over*, so a
 value that looks like a template stays text.
+
+A template may name a secret, `{{ secret('NAME') }}`. What comes of it is the text without its value, and the place
+where that belongs. While it is rendered a mark stands there, of a character that the rendered text does not have
+otherwise: so no value can pass for one. It is rendered without marks, too: where the two differ in more than these, a
+filter has looked at them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, MutableMapping
-from functools import lru_cache
-from typing import Any
+import traceback
+from collections.abc import Callable, Iterable, Mapping, MutableMapping
+from functools import lru_cache, partial
+from typing import Any, NoReturn
 
 import jinja2
-from jinja2 import Environment, StrictUndefined, TemplateSyntaxError, meta, nodes
+from jinja2 import Environment, StrictUndefined, TemplateRuntimeError, TemplateSyntaxError, UndefinedError, meta, nodes
 from jinja2.environment import TemplateExpression
 from jinja2.parser import Parser
+from jinja2.utils import missing
 from pydantic import GetCoreSchemaHandler
 from pydantic_core import core_schema
 
+from hpcforge.blueprint.diagnostics import did_you_mean
 from hpcforge.blueprint.hostlist import fold
 from hpcforge.blueprint.values import refusal
 from hpcforge.plan.address_runs import address_runs
@@ -31,9 +39,51 @@ class _Environment(Environment):
         return {**self.globals, **(d or {})}  # jinja's own is a ChainMap, copied at every rendering: half of its time
 
 
+class _UnknownNameError(UndefinedError):
+    """A name that there is not; `hint` says what there is."""
+
+    def __init__(self, of: object, name: object, message: str) -> None:
+        super().__init__(message)
+        self.hint = _known(of, name)
+
+
+def _known(of: object, name: object) -> str | None:
+    if of is missing:
+        return "a role knows `cluster`, `node`, `vars` and, under `for_each`, `item`"
+    known = [str(one) for one in of] if isinstance(of, Mapping) else [one for one in dir(of) if not one.startswith("_")]
+    return did_you_mean(str(name), known) or f"there are: {', '.join(known)}"
+
+
+class _Undefined(StrictUndefined):
+    """An undefined name whose error says what there is instead."""
+
+    __slots__ = ()
+
+    def __init__(
+        self,
+        hint: str | None = None,
+        obj: object = missing,
+        name: str | None = None,
+        exc: type[TemplateRuntimeError] = UndefinedError,
+    ) -> None:
+        told: Any = partial(_UnknownNameError, obj, name) if exc is UndefinedError and not hint else exc
+        super().__init__(hint, obj, name, told)
+
+
+def hint_of(error: Exception) -> str | None:
+    """What to do about an error of `render` or `evaluate`, where that is known."""
+    return getattr(error, "hint", None)
+
+
+def line_of(error: Exception) -> int | None:
+    """The line of a template in which an error of `render` came up."""
+    frames = traceback.extract_tb(error.__traceback__)
+    return next((frame.lineno for frame in reversed(frames) if frame.filename == "<template>"), None)
+
+
 def _environment() -> Environment:
     environment = _Environment(  # renders configuration files, not HTML
-        undefined=StrictUndefined, keep_trailing_newline=True, trim_blocks=True, lstrip_blocks=True
+        undefined=_Undefined, keep_trailing_newline=True, trim_blocks=True, lstrip_blocks=True
     )
     environment.filters["fold"] = _fold_names
     environment.filters["address_runs"] = address_runs
@@ -41,6 +91,8 @@ def _environment() -> Environment:
 
 
 _ENVIRONMENT = _environment()
+_MARKS = "\ue000\ue001\ue002\ue003\ue004\ue005\ue006\ue007"  # for private use: one that the text does not have is taken
+_AS_IT_IS = "a secret can only be put as it is: {{ secret('NAME') }}, without filters, joins or comparisons"
 
 
 class _Jinja(str):
@@ -56,6 +108,11 @@ class _Jinja(str):
     def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler) -> core_schema.CoreSchema:
         """Text that has a syntax tree."""
         return core_schema.no_info_after_validator_function(cls._parsed, core_schema.str_schema())
+
+    @classmethod
+    def __get_pydantic_json_schema__(cls, schema: core_schema.CoreSchema, handler: Any) -> dict[str, Any]:
+        """Say which of the two it is."""
+        return {**handler(schema), "format": cls.__name__.lower()}
 
     @classmethod
     def _parsed(cls, text: str) -> _Jinja:
@@ -180,3 +237,62 @@ def render(source: str, context: dict[str, Any]) -> str:
 def evaluate(source: str, context: dict[str, Any]) -> Any:
     """Evaluate an expression. An unknown name gives `StrictUndefined`, which raises as soon as it is used."""
     return True if source == "true" else _expression(source)(**context)
+
+
+class _Mark:
+    """Stands for a secret while a template is rendered: it can be put, and nothing else."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+
+    def _refuse(self, *_: object) -> NoReturn:
+        raise TemplateRuntimeError(_AS_IT_IS)
+
+    __str__ = __repr__ = __len__ = __bool__ = __iter__ = __eq__ = __hash__ = __getitem__ = __contains__ = _refuse
+    __add__ = __radd__ = __mod__ = __rmod__ = __mul__ = __lt__ = __gt__ = __le__ = __ge__ = __format__ = _refuse
+
+
+def _put(value: Any) -> Any:
+    return value._text if isinstance(value, _Mark) else value
+
+
+_WITH_SECRETS = _ENVIRONMENT.overlay(finalize=_put)
+
+
+@lru_cache(maxsize=256)
+def _template_with_secrets(source: str) -> jinja2.Template:
+    return _WITH_SECRETS.from_string(str(source))
+
+
+def render_filled(
+    source: str, context: dict[str, Any], check: Callable[[str], None]
+) -> tuple[str, tuple[tuple[int, str], ...]]:
+    """A rendered text without the values of secrets, and where they belong: offsets in characters, and names.
+
+    `check` is called with each name, and raises what is wrong with it. Raises `jinja2.TemplateError`.
+    """
+    if "secret" not in source:
+        return render(source, context), ()
+
+    def with_marks(character: str) -> str:
+        def secret(name: str) -> _Mark:
+            check(name)
+            return _Mark(f"{character}{name}{character}" if character else "")
+
+        return _template_with_secrets(source).render({**context, "secret": secret})
+
+    without = with_marks("")
+    mark = next((one for one in _MARKS if one not in without), None)
+    if mark is None:
+        raise TemplateRuntimeError("the text has every character that could stand for a secret")
+    parts = with_marks(mark).split(mark)
+    texts, names = parts[0::2], parts[1::2]
+    if len(texts) != len(names) + 1 or "".join(texts) != without:
+        raise TemplateRuntimeError(_AS_IT_IS)
+    for name in names:
+        check(name)  # a filter over a block may have made another of it
+    fills, at = [], 0
+    for text, name in zip(texts, names, strict=False):
+        at += len(text)
+        fills.append((at, name))
+    return without, tuple(fills)

@@ -9,7 +9,7 @@ from importlib import import_module
 from types import GenericAlias, UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 
-from pydantic import PlainSerializer, PlainValidator, TypeAdapter, ValidationError, WithJsonSchema
+from pydantic import Field, PlainSerializer, PlainValidator, TypeAdapter, ValidationError, WithJsonSchema
 
 from hpcforge.kinds import KINDS
 from hpcforge.kinds.resource import Resource
@@ -49,9 +49,12 @@ AnyResource = Annotated[
 
 def as_templates(of: type[Resource]) -> dict[str, Any]:
     """The fields of a kind as role.yaml may give them: every scalar as the template that it is rendered from."""
-    hints = get_type_hints(of)
-    defaults = {one.name: ... if one.default is MISSING else _as_text(one.default) for one in fields(of)}
-    return {name: (_template_of(hints[name]), default) for name, default in defaults.items()}
+    hints, said = get_type_hints(of), get_type_hints(of, include_extras=True)
+    made = {}
+    for one in fields(of):
+        default = ... if one.default is MISSING else _as_text(one.default)
+        made[one.name] = (_template_of(hints[one.name]), Field(default, description=said[one.name].__metadata__[0]))
+    return made
 
 
 def rendered(of: type[Resource], spec: object, render: Callable[[str], str]) -> Resource:

@@ -3,30 +3,43 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Literal, TypeVar
 
-import yaml
 from jinja2 import TemplateSyntaxError
-from pydantic import ValidationError
 
+from hpcforge.blueprint.diagnostics import Diagnostic, Mark, Source, in_order, render_all
+from hpcforge.blueprint.reader import Document, Loc, mark_of, read_file
+from hpcforge.blueprint.validate import validate
 from hpcforge.errors import ExpectedError
 from hpcforge.plan.render import Template, speaks_of_node
 from hpcforge.plan.role_spec import ROLE_SPEC, FileSpec, GoingSpec, LeavesSpec, RoleSpec, TreeSpec
+from hpcforge.plan.secrets import OURS, Secret
 
 G = TypeVar("G", bound=GoingSpec)
 _RENDERED = ".j2"  # a file whose name ends so is a template
 
 
 class RoleError(ExpectedError):
-    """A role's own files are wrong: where, and what."""
+    """A role's own files are wrong; `diagnostics` says where, and what."""
 
-    hint = "this is a fault in a role, not in the blueprint"
+    kind = "invalid"
 
-    def __init__(self, path: Path, message: str) -> None:
-        super().__init__(f"{path}: {message}")
+    def __init__(self, diagnostics: Iterable[Diagnostic]) -> None:
+        self.diagnostics = tuple(diagnostics)
+        first = self.diagnostics[0]
+        super().__init__(f"{first.source.name}: {'; '.join(one.message for one in self.diagnostics)}")
+
+    @classmethod
+    def of_file(cls, path: Path, message: str, hint: str | None = None) -> RoleError:
+        """About a file, or a folder, as a whole."""
+        return cls([Diagnostic("error", message, Source(str(path)), hint=hint)])
+
+    def shown(self) -> str:
+        """Every diagnostic, with its place."""
+        return render_all(self.diagnostics)
 
 
 @dataclass(frozen=True)
@@ -51,11 +64,20 @@ class Role:
     spec: RoleSpec  # of each file without `content` and `secret` the `source` is filled in
     texts: Mapping[str, str]  # by `source` of a file; a `Template` where it is rendered
     code: Code | None
+    document: Document  # role.yaml, with the place of everything in it
 
     @property
     def name(self) -> str:
         """The name of its folder."""
         return self.folder.name
+
+    def wrong(self, message: str, loc: Loc = (), hint: str | None = None) -> RoleError:
+        """The error about something in its role.yaml."""
+        return RoleError([_placed(self.document, message, loc, hint)])
+
+    def wrong_text(self, source: str, message: str, line: int | None, hint: str | None = None) -> RoleError:
+        """The error about a line of one of its texts."""
+        return RoleError([_in_text(self.folder / source, self.texts[source], message, line, hint)])
 
 
 def load_roles(*folders: Path) -> tuple[Role, ...]:
@@ -63,64 +85,129 @@ def load_roles(*folders: Path) -> tuple[Role, ...]:
     return tuple(load_role(path.parent) for folder in folders for path in sorted(folder.glob("*/role.yaml")))
 
 
+def declared_secrets(roles: Iterable[Role]) -> dict[str, Secret]:
+    """What roles declare under `secrets`, by name. Raises `RoleError` where two declare the same, or one of ours."""
+    found: dict[str, Secret] = {}
+    for role in roles:
+        for name, spec in role.spec.secrets.items():
+            if name in OURS:
+                raise role.wrong(f"secrets.{name}: hpcforge has one of that name itself", ("secrets", name))
+            if name in found:
+                raise role.wrong(
+                    f"secrets.{name}: role {found[name].role} declares it, too; need that role instead",
+                    ("secrets", name),
+                )
+            found[name] = Secret(name, role.name, spec)
+    return found
+
+
 def load_role(folder: Path) -> Role:
-    """Read one role's folder. Raises `RoleError`."""
-    path = folder / "role.yaml"
-    spec = _read_spec(path, ROLE_SPEC)
-    files = tuple(_with_source(path, file) for file in spec.files)
-    texts = {file.source: _text(path, file.source) for file in files if file.source is not None}
-    for file in files:
-        _check_scope(path, file, file.content if file.source is None else texts[file.source])
-    return Role(folder, spec.model_copy(update={"files": files}), texts, _load_code(folder))
+    """Read one role's folder. Raises `RoleError` with all that is wrong in role.yaml, or else in its texts."""
+    document, spec = _read_spec(folder / "role.yaml", ROLE_SPEC)
+    found = list(_files(folder, spec.files, document))
+    if wrong := [one for one in found if isinstance(one, Diagnostic)]:
+        raise RoleError(wrong)
+    files = [one for one in found if isinstance(one, tuple)]
+    texts = {file.source: text for file, text in files if file.source is not None and text is not None}
+    spec = spec.model_copy(update={"files": tuple(file for file, _ in files)})
+    return Role(folder, spec, texts, _load_code(folder), document)
 
 
-def _with_source(role_yaml: Path, file: FileSpec) -> FileSpec:
+def _files(
+    folder: Path, specs: Iterable[FileSpec], document: Document
+) -> Iterator[tuple[FileSpec, str | None] | Diagnostic]:
+    """Each file with its `source` and what is in it, or what is wrong with it."""
+    for place, spec in enumerate(specs):
+        try:
+            file = _with_source(folder, spec)
+            text = file.content if file.source is None else _text(folder, file.source)
+            yield _checked_scope(file, text), text
+        except _WrongFileError as error:
+            yield _placed(document, error.message, ("files", place), error.hint)
+        except RoleError as error:
+            yield from error.diagnostics
+
+
+class _WrongFileError(Exception):
+    """What is wrong with an entry of `files`."""
+
+    def __init__(self, message: str, hint: str | None = None) -> None:
+        super().__init__(message)
+        self.message, self.hint = message, hint
+
+
+def _with_source(folder: Path, file: FileSpec) -> FileSpec:
     """Where the text of a file lies: at the path that it will have, if nothing else is said."""
     if file.content is not None or file.secret is not None or file.source is not None:
         return file
     if "{" in file.path or not file.path.startswith("/"):
-        raise RoleError(role_yaml, f"{file.path}: say by `source` where its text lies, since its path is not fixed")
-    names = [name for name in (f"files{file.path}{_RENDERED}", f"files{file.path}") if _at(role_yaml, name).is_file()]
+        raise _WrongFileError(
+            f"{file.path}: where its text lies does not follow from its path",
+            "say it by `source: files/...`; or give `content` or `secret`",
+        )
+    names = [name for name in (f"files{file.path}{_RENDERED}", f"files{file.path}") if _at(folder, name).is_file()]
     if len(names) != 1:
         lies = "lies in both" if names else "lies in neither of"
-        raise RoleError(role_yaml, f"{file.path}: its text {lies} files{file.path} and files{file.path}{_RENDERED}")
+        raise _WrongFileError(
+            f"{file.path}: its text {lies} files{file.path} and files{file.path}{_RENDERED}",
+            "remove one of them" if names else "write one of them: the second is rendered",
+        )
     return file.model_copy(update={"source": names[0]})
 
 
-def _text(role_yaml: Path, source: str) -> str:
-    file = _at(role_yaml, source)
+def _text(folder: Path, source: str) -> str:
+    path = _at(folder, source)
     try:
-        text = file.read_text("utf-8")
+        text = path.read_text("utf-8")
     except OSError as error:
-        raise RoleError(role_yaml, f"cannot read {file}: {error.strerror}") from error
+        raise _WrongFileError(f"cannot read {path}: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise _WrongFileError(f"cannot read {path}: it is not UTF-8") from error
     if not source.endswith(_RENDERED):
         return text
+    template = Template(text)
     try:
-        template = Template(text)
         template.tree()
     except TemplateSyntaxError as error:
-        raise RoleError(file, f"line {error.lineno}: {error.message}") from error
+        raise RoleError([_in_text(path, text, error.message or "", error.lineno)]) from error
     return template
 
 
-def _at(role_yaml: Path, source: str) -> Path:
-    own = role_yaml.parent / source
+def _at(folder: Path, source: str) -> Path:
+    own = folder / source
     # smoke_tests/ lies beside roles/: the programs run alone from there, and are installed by a role
-    return own if own.exists() else role_yaml.parents[2] / source
+    return own if own.exists() else folder.parent.parent / source
 
 
-def _check_scope(role_yaml: Path, file: FileSpec, text: str | None) -> None:
+def _checked_scope(file: FileSpec, text: str | None) -> FileSpec:
     if file.scope == "cluster" and (speaks_of_node(text) or (text is not None and speaks_of_node(file.for_each))):
-        message = f"{file.path}: it is one for the whole cluster, and speaks of `node`"
-        raise RoleError(role_yaml, f"{message}; if each node has its own, say `scope: node`")
+        raise _WrongFileError(
+            f"{file.path}: its text speaks of `node`, and is to be the same on all nodes",
+            "say `scope: node`, if each is to have its own; in a loop over nodes use the loop's name",
+        )
+    return file
+
+
+def _placed(document: Document, message: str, loc: Loc, hint: str | None) -> Diagnostic:
+    return Diagnostic("error", message, document.source, mark_of(document.root, loc) if loc else None, hint)
+
+
+def _in_text(path: Path, text: str, message: str, line: int | None, hint: str | None = None) -> Diagnostic:
+    """About a line of a text; which characters of it are meant, Jinja does not say."""
+    source = Source(str(path), tuple(text.split("\n")))
+    if line is None or line > len(source.lines):
+        return Diagnostic("error", message, source, hint=hint)
+    shown = source.lines[line - 1]
+    mark = Mark(line, 1 + len(shown) - len(shown.lstrip()), max(1, len(shown.strip())))
+    return Diagnostic("error", message, source, mark, hint)
 
 
 def site_role_code(folder: Path) -> Code:
     """The code of a site's own Ansible role, which may have a `role.yaml` beside. Raises `RoleError` if it is none."""
     if not (folder / "tasks" / "main.yml").is_file():
-        raise RoleError(folder, "not an Ansible role: it has no tasks/main.yml")
+        raise RoleError.of_file(folder, "not an Ansible role: it has no tasks/main.yml")
     path = folder / "role.yaml"
-    going = _read_spec(path, GoingSpec) if path.is_file() else GoingSpec.model_validate({})
+    going = _read_spec(path, GoingSpec)[1] if path.is_file() else GoingSpec.model_validate({})
     return Code("ansible", folder, _digest_folder(folder), going.removes, going.leaves)
 
 
@@ -131,16 +218,12 @@ def _load_code(folder: Path) -> Code | None:
     return Code("ansible", folder, _digest_folder(folder)) if (folder / "tasks" / "main.yml").is_file() else None
 
 
-def _read_spec(path: Path, kind: type[G]) -> G:
-    try:
-        # every scalar stays text until pydantic types it: else YAML reads the key `on` as true
-        data: Any = yaml.load(path.read_text("utf-8"), Loader=yaml.CBaseLoader)  # noqa: S506 - makes text only
-        return kind.model_validate(data)
-    except yaml.YAMLError as error:
-        raise RoleError(path, str(error)) from error
-    except ValidationError as error:
-        wrong = (f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in error.errors())
-        raise RoleError(path, "; ".join(wrong)) from error
+def _read_spec(path: Path, kind: type[G]) -> tuple[Document, G]:
+    document = read_file(path)
+    draft, diagnostics = validate(kind, document)
+    if not isinstance(draft.model, kind) or diagnostics:
+        raise RoleError(in_order(document.source, diagnostics))
+    return document, draft.model
 
 
 def _digest_folder(folder: Path) -> str:

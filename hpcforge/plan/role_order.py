@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from graphlib import CycleError, TopologicalSorter
 
-from hpcforge.plan.role import Role, RoleError
+from hpcforge.blueprint.diagnostics import did_you_mean
+from hpcforge.plan.role import Role
 
 Needs = Mapping[str, tuple[str, ...]]  # role -> what it needs, in the words of role.yaml
 
@@ -20,13 +21,13 @@ def all_needs(roles: Sequence[Role]) -> Needs:
     found = {role.name: role.spec.needs for role in roles}
     for role in roles:
         if role.spec.artifacts and depot is None:
-            raise role_error(role, "has artifacts, but no role offers a service that `serves_artifacts`")
+            raise role.wrong("has artifacts, but no role offers a service that `serves_artifacts`", ("artifacts",))
         if role.spec.artifacts and depot is not None:
             found[role.name] = tuple(dict.fromkeys((*found[role.name], f"{depot.name}@cluster")))
         for restart in role.spec.restarts:
             owners = [one for one in roles if one is not role and restart.name in {u.name for u in one.spec.units}]
             if not owners:
-                raise role_error(role, f"restarts {restart.name!r}, but no other role has such a unit")
+                raise role.wrong(f"restarts {restart.name!r}, but no other role has such a unit", ("restarts",))
             for owner in owners:
                 found[owner.name] = tuple(dict.fromkeys((*found[owner.name], role.name)))
     return found
@@ -39,18 +40,20 @@ def in_order(roles: Sequence[Role], needs: Needs) -> list[Role]:
     for name, needed in graph.items():
         for need in needed:
             if need not in by_name:
-                raise role_error(by_name[name], f"needs {need!r}, but there is no such role")
+                raise by_name[name].wrong(
+                    f"needs {need!r}, but there is no such role", ("needs",), did_you_mean(need, by_name)
+                )
     try:
         return [by_name[name] for name in TopologicalSorter(graph).static_order()]
     except CycleError as error:
-        raise role_error(by_name[error.args[1][0]], f"needs itself: {' -> '.join(error.args[1])}") from error
+        raise by_name[error.args[1][0]].wrong(f"needs itself: {' -> '.join(error.args[1])}", ("needs",)) from error
 
 
 def the_scheduler(roles: Sequence[Role]) -> str | None:
     """The role that brings Slurm's controller. Raises `RoleError` where two do."""
     found = [role for role in roles if role.spec.scheduler]
     if len(found) > 1:
-        raise role_error(found[1], f"brings the scheduler, and so does {found[0].name}")
+        raise found[1].wrong(f"brings the scheduler, and so does {found[0].name}", ("scheduler",))
     return found[0].name if found else None
 
 
@@ -58,10 +61,5 @@ def the_depot(roles: Sequence[Role]) -> Role | None:
     """The role that serves artifacts. Raises `RoleError` where two do."""
     found = [role for role in roles if any(offer.serves_artifacts for offer in role.spec.services.values())]
     if len(found) > 1:
-        raise role_error(found[1], f"serves artifacts, and so does {found[0].name}")
+        raise found[1].wrong(f"serves artifacts, and so does {found[0].name}", ("services",))
     return found[0] if found else None
-
-
-def role_error(role: Role, message: str) -> RoleError:
-    """What is wrong with a role's `role.yaml`."""
-    return RoleError(role.folder / "role.yaml", message)

@@ -9,13 +9,15 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, create_model, field_validator, model_validator
 
+from hpcforge.blueprint.diagnostics import did_you_mean, quote
 from hpcforge.blueprint.services import Offer
-from hpcforge.blueprint.values import Short
+from hpcforge.blueprint.values import Short, refusal
 from hpcforge.blueprint.variables import Variable, VariableName
 from hpcforge.kinds import KINDS
 from hpcforge.plan.desired import Disruption, OnRemove, Shape
 from hpcforge.plan.render import Expression, Template
 from hpcforge.plan.resources import TYPES, as_templates
+from hpcforge.plan.secrets import SecretName, SecretSpec
 
 _DOWNLOADS = "downloads"  # a kind that role.yaml does not say by itself: it follows from `artifacts`
 _TRUE, _FALSE = Expression("true"), Expression("false")
@@ -69,7 +71,7 @@ class FileSpec(ResourceSpec):
     @model_validator(mode="after")
     def _one_origin(self) -> Self:
         if sum(one is not None for one in (self.content, self.source, self.secret)) > 1:
-            raise ValueError(f"{self.path}: give at most one of content, source and secret")
+            raise refusal(f"{self.path}: give at most one of content, source and secret")
         return self
 
 
@@ -86,7 +88,7 @@ class RereadSpec(_Spec):
             if lines is not None:
                 re.compile(lines)
         except re.error as error:
-            raise ValueError(f"{lines!r} is no regular expression: {error}") from error
+            raise refusal(f"{quote(lines or '')} is no regular expression: {error}") from error
         return lines
 
 
@@ -187,6 +189,9 @@ class RoleSpec(GoingSpec):
     artifacts: tuple[ArtifactSpec, ...] = Field((), description="Files from outside, pinned, through the depot.")
     services: Mapping[str, Offer] = Field({}, description="What blueprints may then say under `services`.")
     vars: Mapping[VariableName, Variable] = Field({}, description="What blueprints may then choose under `roles`.")
+    secrets: Mapping[SecretName, SecretSpec] = Field(
+        {}, description="What its files, and those of roles that need it, may hold: `{{ secret('NAME') }}`."
+    )
     checks: tuple[CheckSpec, ...] = Field((), description="Commands with an expected outcome, looked at in every plan.")
     inputs: Mapping[str, Expression] = Field(
         {}, description="What `deploy.py` or `tasks/main.yml` is told: an expression by name."
@@ -224,19 +229,19 @@ class RoleSpec(GoingSpec):
     def _of_parts(cls, disrupts: Mapping[str, Disruption]) -> Mapping[str, Disruption]:
         for part in disrupts:
             if part not in _PARTS:
-                raise ValueError(f"{part!r} is none of {', '.join(_PARTS)}")
+                raise refusal(f"{part!r} is none of {', '.join(_PARTS)}", did_you_mean(part, _PARTS))
         return disrupts
 
     @model_validator(mode="after")
     def _no_reboot_under_guard(self) -> Self:
         if self.guard and "reboot" in self.disrupts.values():
-            raise ValueError("a guarded role cannot ask for a reboot: the node would take itself for locked out")
+            raise refusal("a guarded role cannot ask for a reboot: the node would take itself for locked out")
         return self
 
     @model_validator(mode="after")
     def _no_downloads_under_guard(self) -> Self:
         if self.guard and self.of(_DOWNLOADS):
-            raise ValueError("a guarded role cannot have artifacts on its nodes: they would not be taken back")
+            raise refusal("a guarded role cannot have artifacts on its nodes: they would not be taken back")
         return self
 
 
@@ -249,8 +254,20 @@ def _spec_of(kind: str) -> Any:
     return Annotated[made, Short(KINDS[kind].key)]
 
 
+def _meaning(kind: str) -> str:
+    of = FileSpec if kind == "files" else TYPES[kind]
+    return (of.__doc__ or "").partition("\n")[0]
+
+
+def json_schema() -> dict[str, Any]:
+    """What role.yaml may say, for editors and for the reference."""
+    return {**ROLE_SPEC.model_json_schema(), "title": "role.yaml"}
+
+
 _PARTS = ("packages", *TYPES, "units", "opaque")
 _KINDS: dict[str, Any] = {
-    kind: (GenericAlias(tuple, (_spec_of(kind), ...)), ()) for kind in TYPES if kind != _DOWNLOADS
+    kind: (GenericAlias(tuple, (_spec_of(kind), ...)), Field((), description=_meaning(kind)))
+    for kind in TYPES
+    if kind != _DOWNLOADS
 }
 ROLE_SPEC: type[RoleSpec] = create_model("RoleSpec", __base__=RoleSpec, **_KINDS)  # with the kinds of resources

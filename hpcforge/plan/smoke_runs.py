@@ -88,7 +88,8 @@ def smoke_runs(
         due = [node for node in usable if node not in known.nodes]
         if not due and (known.served or not usable):
             continue
-        nodes, changed = _touched(cluster, usable, due, busy, with_service=not known.served)
+        at_least = test.program.min_nodes
+        nodes, changed = _touched(cluster, usable, due, busy, at_least, with_service=not known.served)
         if nodes:
             runs.setdefault((nodes, test.nodes, "changed", changed), []).append(test.name)
         done = {*changed}
@@ -107,23 +108,31 @@ def _held(nodes: Iterable[str], busy: Mapping[str, str]) -> dict[str, str]:
 
 
 def _touched(
-    cluster: Cluster, usable: Sequence[str], due: Sequence[str], busy: Container[str], *, with_service: bool
+    cluster: Cluster,
+    usable: Sequence[str],
+    due: Sequence[str],
+    busy: Container[str],
+    at_least: int,
+    *,
+    with_service: bool,
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Nodes to test for those that are due, in the set's order, and the due ones among them.
 
     One unchanged partner of each kind of node that changed; where a service changed that jobs need, a node of each
-    kind. Nobody is tested alone while the set has others: without an idle partner it waits.
+    kind. Nobody is tested alone while the set has others, nor fewer than the test takes: without idle partners it
+    waits.
     """
     changed, unchanged = [node for node in due if node not in busy], {*usable} - {*due}
     idle = [node for node in usable if node not in busy and node in unchanged]
     chosen = [*changed, *_one_each(cluster, idle, {_kind(cluster, node) for node in changed})]
     if with_service:
         chosen += _one_each(cluster, idle, {_kind(cluster, n) for n in usable} - {_kind(cluster, n) for n in chosen})
-    if len(chosen) == 1 and len(usable) > 1:
-        others = [node for node in idle if node not in chosen]
-        kind = _kind(cluster, chosen[0])
-        chosen += sorted(others, key=lambda node: _kind(cluster, node) != kind)[:1]
-        if len(chosen) == 1:
+    needed = max(at_least, min(2, len(usable)))
+    if chosen and len(chosen) < needed:
+        taken, kind = {*chosen}, _kind(cluster, chosen[0])
+        others = [node for node in idle if node not in taken]
+        chosen += sorted(others, key=lambda node: _kind(cluster, node) != kind)[: needed - len(chosen)]
+        if len(chosen) < needed:
             return (), ()
     taken = {*chosen}
     return tuple(node for node in usable if node in taken), tuple(changed)

@@ -294,7 +294,7 @@ class _There:
     def _written(self, old: Resource) -> Mapping[str, Any]:
         if not isinstance(old, File):
             return {}
-        return {"text": None if old.secret else self.texts[str(old.digest)], "written": old.digest}
+        return {"text": None if old.holds else self.texts[str(old.digest)], "written": old.digest}
 
 
 def _surplus(had: Sequence[Wanted], wanted: Sequence[Wanted]) -> Iterator[tuple[str, Mapping[str, Any]]]:

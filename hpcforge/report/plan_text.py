@@ -155,21 +155,23 @@ def _body(change: Change, plan: Plan, new_files: bool) -> Iterator[str]:
 
 def _file(file: File, found: Said, texts: Mapping[str, str], new_files: bool) -> Iterator[str]:
     owned = f"{file.mode} {file.owner}:{file.group}"
+    holds = "  (secret)" if file.secret else f"  (holds {', '.join(file.holds)})" if file.holds else ""
     if not found["exists"]:
-        yield f"  + file {file.path}  {owned}{'  (secret)' if file.secret else ''}"
-        if not (new_files and file.secret is None):
+        yield f"  + file {file.path}  {owned}{holds}"
+        if not new_files:
             return
     elif file.same_content(found):
         yield f"  ~ file {file.path}  {found['mode']} {found['owner']}:{found['group']} -> {owned}"
         return
     else:
-        yield f"  ~ file {file.path}  {owned}{'  (secret)' if file.secret else ''}"
-    if file.secret is None and file.digest is not None:
+        yield f"  ~ file {file.path}  {owned}{holds}"
+    yield from (f"      secret {name} changed" for name in found.get("secrets", ()))
+    if file.text is not None:
         text = found.get("text")
         if found["exists"] and text is None:
-            yield "      (what is there is not text, or too long to show)"
+            yield "      (what is there is not text, too long to show, or held a secret)"
             return
-        old, new = (text or "").splitlines(), texts[file.digest].splitlines()
+        old, new = (text or "").splitlines(), file.shown(texts[file.text]).splitlines()
         for line in difflib.unified_diff(old, new, "on the node", "wanted", lineterm="", n=2):
             yield f"      {line}"
 

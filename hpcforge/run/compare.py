@@ -65,6 +65,7 @@ def compare(
             say,
             _known(site),
             whole=choice.whole,
+            secrets=goal.secrets,
         )
         refuse_older(__version__, found.roster)
         return found

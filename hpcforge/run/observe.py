@@ -10,27 +10,49 @@ from typing import Any
 from hpcforge.blueprint.hostlist import fold
 from hpcforge.cluster.model import Cluster
 from hpcforge.engines.tasks import Engine, Event, Program
+from hpcforge.kinds.files import File
 from hpcforge.node.requests import Request
 from hpcforge.plan.clocks import Span
-from hpcforge.plan.desired import Desired
+from hpcforge.plan.desired import Desired, Wanted
 from hpcforge.plan.diff import SLURM_NODES
 from hpcforge.plan.jobs import SLURM_JOBS, SLURM_JOBS_COMMAND, SLURM_WAITING, SLURM_WAITING_COMMAND
 from hpcforge.plan.observed import Observed
 from hpcforge.plan.roster import PATH as ROSTER_PATH
 from hpcforge.run import leftover
+from hpcforge.run.contents import Contents
 from hpcforge.run.exchange import ask_all
 from hpcforge.run.requests import wanted
 from hpcforge.slurm.nodes import SLURM_NODES_COMMAND, not_scheduled, parse_slurm_nodes
 from hpcforge.verify.kept import VERDICTS_PATH
 
 UNREACHABLE = "unreachable: "  # how a reason begins where hpcforge could not get in
+NO_SECRETS: Mapping[str, bytes] = {}
 _TIMEOUT_S = 120.0
 _LOOK_AGAIN_S = 5.0  # after so long it is looked again whether a change is still about to be taken back
 
 
-def observe(engine: Engine, cluster: Cluster, desired: Desired, nodes: Sequence[str]) -> dict[str, Observed]:
-    """Every node's answer, in the order of `nodes`; one that gives none is reported as unreachable, not left out."""
-    return _ask(engine, {name: _request(cluster, desired, name) for name in nodes})
+def observe(
+    engine: Engine, cluster: Cluster, desired: Desired, nodes: Sequence[str], secrets: Mapping[str, bytes] = NO_SECRETS
+) -> dict[str, Observed]:
+    """Every node's answer, in the order of `nodes`; one that gives none is reported as unreachable, not left out.
+
+    `secrets` are those that its files are to hold: no answer has anything of them.
+    """
+    contents = Contents(desired.texts, secrets)
+    seen = _ask(engine, {name: _request(cluster, desired, name, contents) for name in nodes})
+    return {name: _hiding(one, desired.nodes[name], contents) for name, one in seen.items()}
+
+
+def _hiding(seen: Observed, roles: Sequence[Wanted], contents: Contents) -> Observed:
+    """The same, with what was said of files as plans may have it."""
+    differs = dict(seen.differs)
+    for role in roles:
+        said = differs.get(role.role, {})
+        if said.get(File.kind):
+            by_path = {file.path: file for file in role.of(File)}
+            files = [contents.heard(by_path.get(one["path"]), one) for one in said[File.kind]]
+            differs[role.role] = {**said, File.kind: files}
+    return dataclasses.replace(seen, differs=differs)
 
 
 def observe_leaving(engine: Engine, nodes: Collection[str]) -> dict[str, Observed]:
@@ -87,7 +109,7 @@ def find_usable(engine: Engine, cluster: Cluster) -> tuple[dict[str, str], Obser
     return out | lost, head
 
 
-def _request(cluster: Cluster, desired: Desired, name: str) -> Request:
+def _request(cluster: Cluster, desired: Desired, name: str, contents: Contents) -> Request:
     controller = name == cluster.slurm.controller
     asks = {
         SLURM_NODES: list(SLURM_NODES_COMMAND),
@@ -97,7 +119,7 @@ def _request(cluster: Cluster, desired: Desired, name: str) -> Request:
     }
     return {
         "verb": "observe",
-        "wanted": [wanted(one) for one in desired.nodes[name]],
+        "wanted": [wanted(one, contents) for one in desired.nodes[name]],
         "reads": [VERDICTS_PATH, ROSTER_PATH] if controller else [],
         "asks": asks if controller else {},
     }

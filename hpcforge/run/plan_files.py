@@ -11,13 +11,12 @@ from hpcforge.errors import UsageError
 from hpcforge.plan.desired import Desired
 from hpcforge.plan.plan import Plan
 from hpcforge.plan.plan_file import dump_plan, load_plan
-
-_KEY = "plan_key"  # among the secrets
+from hpcforge.plan.secrets import PLAN_KEY
 
 
 def write_plan(path: Path, plan: Plan, desired: Desired, secrets: Mapping[str, bytes]) -> None:
     """Write a plan, sealed with the cluster's own key."""
-    write_atomically(path, dump_plan(replace(plan, desired=desired.digest), secrets[_KEY]))
+    write_atomically(path, dump_plan(replace(plan, desired=desired.digest), secrets[PLAN_KEY]))
 
 
 def read_plan(path: Path, desired: Desired, secrets: Mapping[str, bytes], again: str) -> Plan:
@@ -26,7 +25,7 @@ def read_plan(path: Path, desired: Desired, secrets: Mapping[str, bytes], again:
     Raises:
         PlanFileError, UsageError: it must not be applied.
     """
-    plan = load_plan(path.read_bytes(), secrets[_KEY])
+    plan = load_plan(path.read_bytes(), secrets[PLAN_KEY])
     if plan.desired != desired.digest:
         raise UsageError(
             f"{path} was made for another state of the blueprint, its secrets or hpcforge's roles",

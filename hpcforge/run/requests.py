@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import base64
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from hpcforge.kinds.files import File
 from hpcforge.node import requests
@@ -12,10 +11,11 @@ from hpcforge.node.requests import with_kinds
 from hpcforge.plan import desired
 from hpcforge.plan.desired import by_kind
 from hpcforge.plan.plan import Change, Owns, Removal, ResourceChange, UnitChange
+from hpcforge.run.contents import Contents
 
 
-def wanted(one: desired.Wanted) -> requests.Wanted:
-    """A role as it is to be: what of it a node can look at."""
+def wanted(one: desired.Wanted, contents: Contents) -> requests.Wanted:
+    """A role as it is to be: what of it a node can look at, files with the digest of what is to be in them there."""
     said: requests.Wanted = {
         "role": one.role,
         "packages": list(one.packages),
@@ -26,7 +26,9 @@ def wanted(one: desired.Wanted) -> requests.Wanted:
         "trees": [{"path": tree.path} for tree in one.trees],
         "leaves": _leaves(one.leaves),
     }
-    return with_kinds(said, by_kind(one.resources, map(dataclasses.asdict, one.resources)))
+    sent = (contents.sent(each) if isinstance(each, File) else {} for each in one.resources)
+    items = ({**dataclasses.asdict(each), **more} for each, more in zip(one.resources, sent, strict=True))
+    return with_kinds(said, by_kind(one.resources, items))
 
 
 def check(one: desired.Check) -> requests.Check:
@@ -55,13 +57,13 @@ def less(one: Removal, guard: requests.Guard | None = None) -> requests.Less:
     return with_kinds(said, owns(one.owns))
 
 
-def put(
-    role: str, changes: Sequence[ResourceChange], texts: Mapping[str, str], secrets: Mapping[str, bytes]
-) -> requests.Work:
+def put(role: str, changes: Sequence[ResourceChange], contents: Contents) -> requests.Work:
     """Resources of a role that are to be put, files with what is to be in them."""
-    items = ({**dataclasses.asdict(one.resource), **_content(one, texts, secrets)} for one in changes)
+    resources = [one.resource for one in changes]
+    content = (contents.put(one.resource, one.found) if isinstance(one.resource, File) else {} for one in changes)
+    items = ({**dataclasses.asdict(one), **more} for one, more in zip(resources, content, strict=True))
     said: requests.Work = {"role": role}
-    return with_kinds(said, by_kind([one.resource for one in changes], items))
+    return with_kinds(said, by_kind(resources, items))
 
 
 def units(change: Change, *, act: bool, restarted: bool) -> list[requests.Unit]:
@@ -75,17 +77,6 @@ def units(change: Change, *, act: bool, restarted: bool) -> list[requests.Unit]:
 
 def _leaves(several: Sequence[desired.Leaves]) -> list[requests.Leaves]:
     return [{"path": one.path, "why": one.why} for one in several]
-
-
-def _content(change: ResourceChange, texts: Mapping[str, str], secrets: Mapping[str, bytes]) -> dict[str, str | None]:
-    """What goes with a file; null where it is there already."""
-    file = change.resource
-    if not isinstance(file, File):
-        return {}
-    if file.same_content(change.found):
-        return {"content_base64": None}
-    content = texts[str(file.digest)].encode() if file.secret is None else secrets[file.secret]
-    return {"content_base64": base64.b64encode(content).decode()}
 
 
 def _unit(unit: UnitChange) -> requests.Unit:

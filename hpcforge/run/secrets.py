@@ -1,15 +1,15 @@
-"""The cluster's secrets: generated once, kept in an age-encrypted file beside the blueprint.
+"""The cluster's secrets: generated once or set by the site, kept in an age-encrypted file beside the blueprint.
 
-The file holds a JSON object of name to base64. It is encrypted to the operator's own age identity, a key file of mode
-0600 which is made on first use. Values live in memory and travel on standard input of the node program, nowhere else.
-What is derived from them for single nodes (certificates) is never stored, see `hpcforge.run.host_certificates`.
+Which there are is declared by roles (`hpcforge.plan.secrets`), beside those that hpcforge itself needs. The file holds
+a JSON object of name to base64. It is encrypted to the operator's own age identity, a key file of mode 0600 which is
+made on first use. Values live in memory and travel on standard input of the node program, nowhere else. What is derived
+from them for single nodes (certificates) is never stored, see `hpcforge.run.host_certificates`.
 """
 
 from __future__ import annotations
 
 import base64
 import fcntl
-import hashlib
 import json
 import os
 import secrets as random_source
@@ -25,28 +25,23 @@ from pyrage import x25519
 
 from hpcforge.atomic import write_atomically
 from hpcforge.errors import ExpectedError
+from hpcforge.plan.secrets import LETTERS, PLAN_KEY, Secret, SecretSpec
 from hpcforge.run.host_certificates import AUTHORITY, REVOKED, new_authority, with_revoked
 
 
 @dataclass(frozen=True)
 class Kind:
-    """A secret that hpcforge makes. `rotated` says, for people, what a new value means for the cluster."""
+    """A secret that there is to be. `rotated` says, for people, what a new value means for the cluster."""
 
     purpose: str
-    make: Callable[[], bytes]
+    make: Callable[[], bytes] | None  # None: the site provides it
     rotated: str
     on_nodes: bool = True  # an apply brings a new value to the nodes; False: it never leaves the operator host
 
 
-# Passwords of a database or of monitoring are not here: nothing that hpcforge installs uses one yet.
-KINDS: Mapping[str, Kind] = {
-    # munge 0.5.15 reads keys of 32 to 1024 bytes (MUNGE_MAXIMUM_SECRET_KEY_LEN in its src/libcommon/munge_defs.h).
-    "munge_key": Kind(
-        "by which Slurm's daemons and commands know each other",
-        lambda: random_source.token_bytes(1024),
-        "munge restarts on all nodes together: jobs go on, Slurm's commands fail for some seconds",
-    ),
-    "plan_key": Kind(
+Kinds = Mapping[str, Kind]
+KINDS: Kinds = {  # those of hpcforge itself
+    PLAN_KEY: Kind(
         "seals plan files, so that an edited one is refused",
         lambda: random_source.token_bytes(32),
         "plan files made before are refused: make new ones",
@@ -58,6 +53,24 @@ KINDS: Mapping[str, Kind] = {
         "every node gets a new host certificate; until all have theirs, ssh between nodes may ask",
     ),
 }
+
+
+LARGEST = 64 * 1024  # bytes of a secret that a site provides
+
+
+def kinds_of(declared: Mapping[str, Secret]) -> Kinds:
+    """All that there are to be: what roles declare, and our own."""
+    return {**{name: _kind(one.spec) for name, one in declared.items()}, **KINDS}
+
+
+def _kind(spec: SecretSpec) -> Kind:
+    def make() -> bytes:
+        if spec.length is None:
+            return random_source.token_bytes(spec.bytes)
+        letters = LETTERS[spec.alphabet]
+        return "".join(random_source.choice(letters) for _ in range(spec.length)).encode()
+
+    return Kind(spec.description, None if spec.provided else make, spec.rotated)
 
 
 class SecretsError(ExpectedError):
@@ -91,33 +104,57 @@ def read_secrets(file: Path, identity_file: Path) -> dict[str, bytes]:
         ) from None
 
 
-def ensure_secrets(file: Path, identity_file: Path) -> dict[str, bytes]:
+def ensure_secrets(file: Path, identity_file: Path, kinds: Kinds) -> dict[str, bytes]:
     """The secrets, with the ones that are missing generated and written. Raises `SecretsError`."""
     known = read_secrets(file, identity_file)
-    if known.keys() >= KINDS.keys():
+    makers = {name: kind.make for name, kind in kinds.items() if kind.make}
+    if known.keys() >= makers.keys():
         return known
     with _changing(file):
         known = read_secrets(file, identity_file)  # another run may have made them meanwhile
-        missing = {name: kind.make() for name, kind in KINDS.items() if name not in known}
+        missing = {name: make() for name, make in makers.items() if name not in known}
         if missing:
             _write_secrets(file, identity_file, known | missing)
         return known | missing
 
 
-def rotate_secret(file: Path, identity_file: Path, name: str) -> bytes:
+def rotate_secret(file: Path, identity_file: Path, kinds: Kinds, name: str) -> bytes:
     """Replace one secret by a new one, which is given back. Raises `SecretsError`."""
     with _changing(file):
         known = read_secrets(file, identity_file)
-        if name not in known or name not in KINDS:
+        makers = {one: kind.make for one, kind in kinds.items() if kind.make}
+        if name in kinds and name not in makers:
+            raise SecretsError(f"{name} is provided by the site, not made", "give it a new value: hpcforge secrets set")
+        if name not in known or name not in makers:
             raise SecretsError(
                 f"there is no secret {name!r} to rotate in {file}",
-                f"those that hpcforge makes: {', '.join(KINDS)}" if known else "make them first: hpcforge secrets init",
+                f"those that hpcforge makes: {', '.join(makers)}"
+                if known
+                else "make them first: hpcforge secrets init",
             )
-        value = KINDS[name].make()
+        value = makers[name]()
         if name == AUTHORITY:
             known.pop(REVOKED, None)  # nobody has a certificate of the new one's but the nodes
         _write_secrets(file, identity_file, known | {name: value})
         return value
+
+
+def set_secret(file: Path, identity_file: Path, kinds: Kinds, name: str, value: bytes) -> bool:
+    """Keep a value that the site provides; False where it is the one there is. Raises `SecretsError`."""
+    provided = [one for one, kind in kinds.items() if kind.make is None]
+    if name in kinds and name not in provided:
+        raise SecretsError(f"{name} is made by hpcforge", "for a new one: hpcforge secrets rotate")
+    if name not in provided:
+        wanted = f"what roles want: {', '.join(provided)}" if provided else "no role wants one"
+        raise SecretsError(f"there is no secret {name!r} for a site to provide", wanted)
+    if not value or len(value) > LARGEST:
+        raise SecretsError(f"{name}: {len(value)} bytes", f"a secret has 1 to {LARGEST} bytes; nothing was changed")
+    with _changing(file):
+        known = read_secrets(file, identity_file)
+        if known.get(name) == value:
+            return False
+        _write_secrets(file, identity_file, known | {name: value})
+        return True
 
 
 def store_revoked(file: Path, identity_file: Path, keys: Iterable[str]) -> None:
@@ -127,12 +164,6 @@ def store_revoked(file: Path, identity_file: Path, keys: Iterable[str]) -> None:
         more = with_revoked(known, keys)
         if more != known:
             _write_secrets(file, identity_file, more)
-
-
-def digests(secrets: Mapping[str, bytes]) -> dict[str, str | None]:
-    """SHA-256 by name, of derived ones too; None for one that is not generated yet."""
-    unknown: dict[str, str | None] = dict.fromkeys(KINDS)
-    return unknown | {name: hashlib.sha256(value).hexdigest() for name, value in secrets.items()}
 
 
 @contextmanager

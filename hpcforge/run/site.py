@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from hpcforge.blueprint.diagnostics import Diagnostic, InvalidInput, Source
 from hpcforge.cluster import Loaded
 from hpcforge.cluster.model import Cluster, Node
 from hpcforge.engines import Engines
@@ -15,10 +16,13 @@ from hpcforge.engines.private import private_folder
 from hpcforge.engines.tasks import Target
 from hpcforge.plan.compile import compile_desired
 from hpcforge.plan.desired import Desired
-from hpcforge.plan.role import load_roles, site_role_code
+from hpcforge.plan.role import Role, declared_secrets, load_roles, site_role_code
 from hpcforge.plan.roster import Enrolled
+from hpcforge.plan.secrets import uses
+from hpcforge.program import typed
+from hpcforge.run.contents import digests, unfit
 from hpcforge.run.host_certificates import AUTHORITY, REVOKED, current_step, with_derived, with_revoked
-from hpcforge.run.secrets import digests, ensure_secrets, read_secrets, store_revoked
+from hpcforge.run.secrets import ensure_secrets, kinds_of, read_secrets, store_revoked
 
 
 @dataclass(frozen=True)
@@ -37,26 +41,60 @@ class Site:
 class Goal:
     """What every node should have, by the shipped roles and the site's own, and the secrets that are part of it."""
 
-    secrets: Mapping[str, bytes]  # as `site_secrets` gives them
+    secrets: Mapping[str, bytes] = field(repr=False)  # those that are kept, and what is derived from them for nodes
     desired: Desired
 
 
-def site_secrets(site: Site, *, make: bool) -> dict[str, bytes]:
-    """The site's secrets and what is derived from them for its nodes; `make`: those that are missing are generated."""
-    take = ensure_secrets if make else read_secrets
-    return with_derived(take(site.loaded.secrets_path, site.identity), site.cluster, site.step)
+def load_site_roles(loaded: Loaded) -> tuple[Role, ...]:
+    """The shipped roles and the site's own. Raises `RoleError`."""
+    return load_roles(*loaded.role_folders)
 
 
-def compile_site(site: Site, secrets: Mapping[str, bytes]) -> Desired:
-    """What every node should have, by the shipped roles and the site's own; `secrets` as `site_secrets` gives them."""
-    code = {role.name: site_role_code(role.path) for role in site.cluster.site_roles}
-    return compile_desired(site.cluster, load_roles(*site.loaded.role_folders), digests(secrets), code)
+def compile_site(roles: Sequence[Role], secrets: Mapping[str, bytes], cluster: Cluster) -> Desired:
+    """What every node should have. `secrets` are those that are kept, and what is derived from them for nodes."""
+    code = {role.name: site_role_code(role.path) for role in cluster.site_roles}
+    return compile_desired(cluster, roles, digests(secrets), code)
 
 
 def goal(site: Site, *, make: bool) -> Goal:
-    """What every node should have; `make`: secrets that are missing are generated."""
-    secrets = site_secrets(site, make=make)
-    return Goal(secrets, compile_site(site, secrets))
+    """What every node should have; `make`: secrets that hpcforge makes and that are missing are made.
+
+    Raises:
+        InvalidInput: a secret that the site has to provide is missing, or does not fit where it is to stand.
+    """
+    roles = load_site_roles(site.loaded)
+
+    def reached(kept: Mapping[str, bytes]) -> Goal:
+        secrets = with_derived(kept, site.cluster, site.step)
+        return Goal(secrets, compile_site(roles, secrets, site.cluster))
+
+    kept = read_secrets(site.loaded.secrets_path, site.identity)
+    found = reached(kept)
+    lacking = lacking_secrets(site.loaded, roles, found.desired, kept)
+    if lacking:  # before any is made: what cannot be applied leaves nothing behind
+        raise InvalidInput(lacking)
+    if not make:
+        return found
+    made = ensure_secrets(site.loaded.secrets_path, site.identity, kinds_of(declared_secrets(roles)))
+    return found if made == kept else reached(made)
+
+
+def lacking_secrets(
+    loaded: Loaded, roles: Iterable[Role], desired: Desired, secrets: Mapping[str, bytes]
+) -> tuple[Diagnostic, ...]:
+    """A diagnostic for each secret that the site has to provide for what is wanted and that is missing, or not fit."""
+    path, declared = loaded.blueprint_path, declared_secrets(roles)
+    provided = {name for name, one in declared.items() if one.spec.provided}
+    wrong = unfit([use for use in uses(desired) if use.name in provided or use.name in secrets], secrets)
+    return tuple(
+        Diagnostic(
+            "error",
+            f"secret {use.name} {why}: role {use.role} wants it in {use.path}",
+            Source(str(path)),
+            hint=typed("secrets", "set" if use.name in provided else "rotate", path, use.name),
+        )
+        for use, why in wrong
+    )
 
 
 def revoking(site: Site, before: Goal, keys: Iterable[str]) -> Goal:
@@ -65,7 +103,7 @@ def revoking(site: Site, before: Goal, keys: Iterable[str]) -> Goal:
     if AUTHORITY not in secrets or secrets == before.secrets:
         return before
     secrets = with_derived(secrets, site.cluster, site.step)
-    return Goal(secrets, compile_site(site, secrets))
+    return Goal(secrets, compile_site(load_site_roles(site.loaded), secrets, site.cluster))
 
 
 def keep_revoked(site: Site, reached: Goal) -> None:

@@ -14,6 +14,7 @@ from hpcforge.kinds.files import File
 from hpcforge.node import requests
 from hpcforge.plan import desired
 from hpcforge.plan.plan import Change, Leaving, Plan, Removal, ResourceChange
+from hpcforge.run.contents import Contents
 from hpcforge.run.requests import check, less, owns, put, units
 from hpcforge.run.run import Run
 
@@ -202,7 +203,7 @@ def _prepare(plan: Plan, node: str, changes: Mapping[str, Change], secrets: Mapp
     """Everything that precedes units, of all roles at once; the files of guarded roles come with their units."""
     work: list[requests.Work] = [
         {
-            **put(role, _now(change), plan.texts, secrets),
+            **put(role, _now(change), Contents(plan.texts, secrets)),
             "packages": list(change.packages),
             "removes": [one.name for one in change.removes],
             "owns": owns(change.owns),
@@ -314,7 +315,7 @@ def _late_stage(plan: Plan, node: str, role: str, after: tuple[tuple[str, str], 
     """What comes from other nodes, put as all the rest is, but not before these are done."""
     late = _late(change)
     work: requests.Work = {
-        **put(role, late, plan.texts, {}),
+        **put(role, late, Contents(plan.texts, {})),
         "owns": owns(change.owns),
         "reboot": any(one.resource.kind in change.reboot for one in late),
     }
@@ -369,7 +370,11 @@ def _guarded(
     change = changes[role]
     files = [one for one in change.resources if isinstance(one.resource, File)]
     if files:
-        work: requests.Work = {**put(role, files, plan.texts, secrets), "owns": owns(change.owns), "guard": guard}
+        work: requests.Work = {
+            **put(role, files, Contents(plan.texts, secrets)),
+            "owns": owns(change.owns),
+            "guard": guard,
+        }
         request: requests.Prepare = {"verb": "converge", "phase": "prepare", "work": [work], "restarts": []}
         task = Program(f"guarded:{role}:{node}", node, request, _FINISH_TIMEOUT_S)
         yield Files((role,), after, task, ())

@@ -18,7 +18,7 @@ from hpcforge.plan.roster import Enrolled, Known, Roster, leaving, parse_roster,
 from hpcforge.run import leftover
 from hpcforge.run.history import Copy
 from hpcforge.run.host_certificates import fingerprint
-from hpcforge.run.observe import observe, observe_leaving
+from hpcforge.run.observe import NO_SECRETS, observe, observe_leaving
 from hpcforge.run.succession import distrusted
 from hpcforge.slurm.nodes import parse_slurm_nodes
 from hpcforge.verify.owner import OwnedJob
@@ -52,17 +52,18 @@ def survey(
     inventory: Mapping[str, Known],
     *,
     whole: bool,
+    secrets: Mapping[str, bytes] = NO_SECRETS,
 ) -> Survey:
     """Ask the nodes, and the head in any case. `reach` is called with nodes that leave, so that they can be asked, too.
 
     Nodes that leave are looked for only where the `whole` cluster is meant, and asked only where this host's copy of
-    the roster or the `inventory` says the same of them as the head does.
+    the roster or the `inventory` says the same of them as the head does. `secrets` are as `observe` wants them.
     """
     controller = cluster.slurm.controller
     asked = nodes if controller in nodes else (*nodes, controller)
     if controller not in nodes:
         desired = replace(desired, nodes={**desired.nodes, controller: ()})
-    seen = observe(engine, cluster, desired, asked)
+    seen = observe(engine, cluster, desired, asked, secrets)
     tests = leftover.told(seen[controller].answers)
     answers = leftover.without_left(seen[controller].answers, tuple(filter(leftover.dead, tests)))
     head = seen[controller] = replace(seen[controller], answers=answers)

@@ -11,8 +11,8 @@ When one rank fails, the others fail too, a moment later and often louder. So wi
 7. a node on which no rank started;
 8. a rank that failed in a collective.
 
-A test passes only if everything ended well *and* rank 0 reported results from all ranks: a missing measurement is a
-failure.
+A test passes only if everything ended well *and* rank 0 reported results from all ranks, with every measure that the
+test declares (a missing one is a failure), *and* these hold the lines that it draws.
 
 Where tests share a step, ranks end with the first that is not right. So how the step ended is told of the first test
 without a result, or else of the last; those before it are judged by what they reported, those after it did not run.
@@ -22,75 +22,56 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Callable
-from dataclasses import dataclass, replace
 
 from hpcforge.blueprint.hostlist import fold
+from hpcforge.verify.blame import TIMED_OUT, Blame, blamed, head_lost, last_line, last_words, node_failed, text_of
 from hpcforge.verify.head import Completed
+from hpcforge.verify.measured import headline, missed, numbers, unreported
 from hpcforge.verify.submit import Launch, Turn
+from hpcforge.verify.tasks import judge_tasks
 from hpcforge.verify.transcript import Said, Transcript, clean, finite, read
 from hpcforge.verify.verdicts import Status, Verdict
 
-TIMED_OUT = 124  # of timeout(1)
 _ENDED_BY_LAUNCHER = -signal.SIGTERM  # torchrun ends the neighbours of a rank that failed
 _ENDED_WELL = Completed(0, "", "")
 _WAITED_IN_VAIN = ("timed out", "timeout", "time out")
 
 
-@dataclass(frozen=True)
-class Blame:
-    """What went wrong, and where, as far as can be told."""
-
-    status: Status
-    detail: str
-    rank: int | None = None
-    node: str | None = None
-
-
 def judge(job: Launch, ran: Completed) -> tuple[Verdict, ...]:
     """The verdicts on a step that was run: on its first test at least, in order, up to the first that is not right."""
+    if job.launcher != "torchrun":
+        return (judge_tasks(job, ran),)
     verdicts = []
     for number, turn in enumerate(job.turns, start=1):
         seen = read(ran, turn.test)
         ended_here = seen.result is None or number == len(job.turns)
         verdicts.append(_verdict(job, turn, seen, ran if ended_here else _ENDED_WELL))
-        if ended_here or not verdicts[-1].passed:
+        if ended_here or verdicts[-1].status not in ("passed", "missed"):  # the ranks went on after one that missed
             break
     return tuple(verdicts)
 
 
 def _verdict(job: Launch, turn: Turn, seen: Transcript, ran: Completed) -> Verdict:
+    of = numbers(turn.program, seen.measurements)
     verdict = Verdict(
         test=turn.test,
         status="passed",
         nodes=tuple(node.name for node in job.nodes),
         ranks=job.ranks,
         measurements=seen.measurements,
+        headline=headline(turn.program, of),
         torch_build=_build(seen),
-        backend=_text(seen, "backend"),
-        device=_text(seen, "device"),
+        backend=text_of(seen, "backend"),
+        device=text_of(seen, "device"),
         seconds=_seconds(seen),
     )
-    blame = _missing(job, seen) if ran.rc == 0 else _blame(job, seen, ran)
-    if blame is None:
-        return verdict
-    return replace(
-        verdict,
-        status=blame.status,
-        detail=blame.detail,
-        rank=blame.rank,
-        node=blame.node,
-        next_command=next_command(job, blame),
-    )
+    blame = _missing(job, turn, seen) if ran.rc == 0 else _blame(job, seen, ran)
+    if blame is None and (detail := missed(turn.program, of)):
+        blame = Blame("missed", detail.text, None, detail.node)
+    return blamed(job, verdict, blame)
 
 
-def next_command(job: Launch, blame: Blame) -> str:
-    """What to type on the head to learn more."""
-    if blame.node is None:
-        return f"sinfo --Node --long --nodes={job.nodelist}"
-    return f"scontrol show node {blame.node}"
-
-
-def _missing(job: Launch, seen: Transcript) -> Blame | None:
+def _missing(job: Launch, turn: Turn, seen: Transcript) -> Blame | None:
     """What a step that ended well did not report."""
     if seen.result is None or not seen.measurements:
         return Blame("failed", "ended without an error but reported no result: nothing was measured")
@@ -100,15 +81,16 @@ def _missing(job: Launch, seen: Transcript) -> Blame | None:
     silent = sorted(set(range(job.ranks)) - set(seen.started))
     if silent:
         return Blame("failed", f"rank {silent[0]} never reported", silent[0], _host(job, seen, silent[0]))
-    return None
+    without = unreported(turn.program, numbers(turn.program, seen.measurements), ())
+    return Blame("failed", without.text) if without else None
 
 
 def _blame(job: Launch, seen: Transcript, ran: Completed) -> Blame:
     witnesses: tuple[Callable[[Launch, Transcript, Completed], Blame | None], ...] = (
-        _head_lost,
+        lambda _job, seen, ran: head_lost(seen, ran),
         _wrong,
         _failed_alone,
-        _node_failed,
+        lambda _job, seen, _ran: node_failed(seen),
         _overdue,
         _ended_by_signal,
         _silent,
@@ -120,13 +102,7 @@ def _blame(job: Launch, seen: Transcript, ran: Completed) -> Blame:
         blame = witness(job, seen, ran)
         if blame:
             return blame
-    return Blame("failed", _last_words(seen, ran))
-
-
-def _head_lost(_job: Launch, seen: Transcript, ran: Completed) -> Blame | None:
-    if ran.rc is not None or seen.hosts:
-        return None
-    return Blame("failed", f"lost contact with the head: {clean(ran.stderr) or 'no answer'}")
+    return Blame("failed", last_words(seen, ran))
 
 
 def _wrong(job: Launch, seen: Transcript, _ran: Completed) -> Blame | None:
@@ -145,13 +121,6 @@ def _wrong(job: Launch, seen: Transcript, _ran: Completed) -> Blame | None:
 
 def _failed_alone(_job: Launch, seen: Transcript, _ran: Completed) -> Blame | None:
     return _say([said for said in seen.failed if said.own])
-
-
-def _node_failed(_job: Launch, seen: Transcript, _ran: Completed) -> Blame | None:
-    if not seen.failed_nodes:
-        return None
-    node = seen.failed_nodes[0]
-    return Blame("failed", next(line for line in seen.slurm_errors if node in line), None, node)
 
 
 def _overdue(_job: Launch, seen: Transcript, _ran: Completed) -> Blame | None:
@@ -195,7 +164,7 @@ def _never_started(job: Launch, seen: Transcript, _ran: Completed) -> Blame | No
         return None
     node = next((name for name in seen.task_exits if name in without), without[0])
     tasks = {host: task for task, host in seen.hosts.items()}
-    words = _last_line(seen.stderr.get(tasks[node], ())) if node in tasks else ""
+    words = last_line(seen.stderr.get(tasks[node], ())) if node in tasks else ""
     code = f"exit code {seen.task_exits[node]}" if node in seen.task_exits else ""
     heard = "; ".join(text for text in (words, code) if text) or "nothing was heard from it"
     return Blame("failed", f"no rank started: {heard}", None, node)
@@ -242,31 +211,15 @@ def _exit_text(code: int) -> str:
     return f"killed by {name}"
 
 
-def _last_line(lines: tuple[str, ...]) -> str:
-    return clean(next((line for line in reversed(lines) if line.strip(" =-")), ""))
-
-
-def _last_words(seen: Transcript, ran: Completed) -> str:
-    if seen.slurm_errors:
-        return f"srun ended with exit code {ran.rc}: {seen.slurm_errors[0]}"
-    lines = tuple(ran.stderr.splitlines())
-    return f"srun ended with exit code {ran.rc}: {_last_line(lines) or 'without a word'}"
-
-
 def _seconds(seen: Transcript) -> float:
     """What the test took by itself, as rank 0 reports it; 0 if it reports no such thing."""
     value = seen.result.get("seconds") if seen.result else None
     return float(value) if finite(value) and value >= 0 else 0.0
 
 
-def _text(seen: Transcript, key: str) -> str | None:
-    value = seen.result.get(key) if seen.result else None
-    return clean(value, 60) if isinstance(value, str) else None
-
-
 def _build(seen: Transcript) -> str | None:
     """Which PyTorch ran, by what it said of itself."""
-    version, path = _text(seen, "torch"), _text(seen, "torch_path")
+    version, path = text_of(seen, "torch"), text_of(seen, "torch_path")
     if version is None or path is None:
         return None
     if path.startswith("/opt/hpcforge/"):

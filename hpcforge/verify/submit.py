@@ -3,26 +3,27 @@
 Tests of the same nodes share both, and the ranks, in which they run one after the other (decision 16).
 
 No file system is shared, so a job's output on a node would be lost to the head. Therefore `sbatch` submits a script
-that does nothing but hold the allocation while its owner lives, and `srun`, started on the head, runs torchrun in it
-and brings standard output back. All of it is pure: it depends on the cluster alone.
+that does nothing but hold the allocation while its owner lives, and `srun`, started on the head, runs torchrun, or a
+test's program itself, in it and brings standard output back. All of it is pure: it depends on the cluster alone.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import accumulate
 
 from hpcforge.blueprint.acceptance_checks import asked_min
 from hpcforge.blueprint.hostlist import fold
 from hpcforge.blueprint.values import limit_s
-from hpcforge.cluster.model import Cluster, Node, Partition, SmokeTest
+from hpcforge.cluster.model import Cluster, Launcher, Node, Partition, Program, SmokeTest
 from hpcforge.errors import ExpectedError
 from hpcforge.verify.owner import POLL_S, SILENT_S, Owner
 
 JOB_NAME = "hpcforge-"  # how the names of test jobs begin; only those of the account of the tests are believed
 SMOKE_TESTS = "/opt/hpcforge/smoke_tests"
 PATH = "/usr/local/bin:/usr/bin:/bin"
+PYTHON = "/usr/bin/python3"  # of tests that need no PyTorch
 GRACE_S = 60  # once one node's torchrun has ended, the others have this long to say what they saw
 MEMORY_MIB = {False: 2048, True: 16384}  # a rank's share, without and with real GPUs; torch alone needs about 300
 
@@ -34,11 +35,12 @@ class Turn:
     test: str
     time_limit_s: int
     arguments: tuple[str, ...] = ()  # more arguments for its program
+    program: Program = field(default_factory=Program)
 
 
 @dataclass(frozen=True)
 class Launch:
-    """Smoke tests one after the other in the same ranks, on the nodes that are left of them."""
+    """Smoke tests on the nodes that are left of them: one after the other in the same ranks, or one by itself."""
 
     turns: tuple[Turn, ...]
     nodes: tuple[Node, ...]  # node rank 0 first
@@ -53,8 +55,13 @@ class Launch:
     libuv: bool = True  # False: this build of torch lacks what its own launcher asks for
 
     @property
+    def launcher(self) -> Launcher:
+        """What starts the processes; the same for all tests of a launch."""
+        return self.turns[0].program.launcher
+
+    @property
     def ranks(self) -> int:
-        """Ranks in all."""
+        """Ranks in all: processes, that is."""
         return len(self.nodes) * self.ranks_per_node
 
     @property
@@ -106,35 +113,50 @@ def launch(
 ) -> Launch:
     """How tests of the same nodes are run on the named ones, which are some or all of theirs.
 
-    The first tests, that is: as many as one job of the partition has time for, and at least one.
+    The first tests, that is: as many as one job of the partition has time for, and at least one; all of the launcher
+    torchrun, or a single one of another.
     Every node gets as many ranks as the node with the fewest GPUs has GPUs (at least one), and a like share of memory
     within what Slurm has to give. Of a `part` of a node set, one rank a node is enough where GPUs are fake or there are
     none: a second one would use the same cores. `arguments` are further ones of test programs, by test.
     Raises NotLaunchableError.
     """
     nodes = tuple(cluster.by_name[name] for name in names)
-    if cluster.pytorch is None or cluster.acceptance is None:
-        raise NotLaunchableError("smoke tests need software.frameworks.pytorch and an acceptance section")
+    first = tests[0].program
+    _check_needs(cluster, tests[0], nodes)
     gpus = min(node.gpus.count if node.gpus else 0 for node in nodes)
     real = gpus > 0 and not any(node.gpus and node.gpus.fake for node in nodes)
-    ranks = max(1, gpus) if real or not part else 1
+    ranks = max(1, gpus) if first.launcher != "plain" and (real or not part) else 1
     memory = min(cluster.job_memory_mib(node) for node in nodes)
-    packaged = cluster.pytorch.build == "distribution"
+    torch = cluster.pytorch if first.pytorch else None
+    packaged = torch is not None and torch.build == "distribution"
+    old = torch is not None and torch.version.startswith("1.")
     partition = partition_for(cluster, names, tests[0].time_limit_s)
-    turns = [Turn(test.name, test.time_limit_s, tuple((arguments or {}).get(test.name, ()))) for test in tests]
+    turns = [
+        Turn(test.name, test.time_limit_s, tuple((arguments or {}).get(test.name, ())), test.program) for test in tests
+    ]
     return Launch(
         turns=_in_time(turns, partition),
         nodes=nodes,
-        user=cluster.acceptance.run_as,
+        user=cluster.acceptance.run_as if cluster.acceptance else "",
         partition=partition.name,
-        python=cluster.pytorch.python,
+        python=torch.python if torch else PYTHON,
         ranks_per_node=ranks,
         gpus_per_node=gpus,
         cpus_per_node=max(1, min(cluster.job_cpus(node) for node in nodes)),
         memory_mib=max(1, min(memory, ranks * MEMORY_MIB[real])),
-        launcher_options=_QUIRKS if packaged and cluster.pytorch.version.startswith("1.") else (),
-        libuv=not packaged or cluster.pytorch.version.startswith("1."),
+        launcher_options=_QUIRKS if packaged and old else (),
+        libuv=not packaged or old,
     )
+
+
+def _check_needs(cluster: Cluster, test: SmokeTest, nodes: Sequence[Node]) -> None:
+    """Raises NotLaunchableError if something that a test needs is not there."""
+    if cluster.acceptance is None:
+        raise NotLaunchableError("smoke tests need an acceptance section")
+    if test.program.pytorch and cluster.pytorch is None:
+        raise NotLaunchableError(f"{test.name} needs PyTorch: name a version under software.frameworks.pytorch")
+    if len(nodes) < test.program.min_nodes:
+        raise NotLaunchableError(f"{test.name} takes {test.program.min_nodes} nodes, and {len(nodes)} are usable")
 
 
 def _in_time(turns: Sequence[Turn], partition: Partition) -> tuple[Turn, ...]:
@@ -184,8 +206,10 @@ def srun(job: Launch, job_id: str) -> list[str]:
     """The command that runs the tests inside the allocation and brings their output back, each line with its task.
 
     It is ended on the head after the time limits of all its tests, with exit code 124. A task that ends does not end
-    the others at once: they are the witnesses of which rank failed first.
+    the others at once: they are the witnesses of which rank failed first, or know nothing of it.
     """
+    together = job.launcher == "torchrun"
+    tasks = job.ranks_per_node if job.launcher == "srun" else 1
     return [
         "timeout",
         "--kill-after=15",
@@ -194,26 +218,26 @@ def srun(job: Launch, job_id: str) -> list[str]:
         f"--jobid={job_id}",
         "--overlap",
         f"--nodes={len(job.nodes)}",
-        f"--ntasks={len(job.nodes)}",
-        "--ntasks-per-node=1",
+        f"--ntasks={len(job.nodes) * tasks}",
+        f"--ntasks-per-node={tasks}",
         *_shares(job),
         "--cpu-bind=none",  # the ranks share what the node's one task has
         "--mpi=none",
         "--kill-on-bad-exit=0",
-        f"--wait={GRACE_S}",
+        f"--wait={GRACE_S if together else 0}",  # 0: no other limit than the test's own
         "--chdir=/",
         "--label",
         "--input=none",
         "--export=" + ",".join(f"{name}={value}" for name, value in _environment(job).items()),
         "/bin/sh",
         "-c",
-        _ON_NODE,
-        "hpcforge",
-        str(len(job.nodes)),
-        *(node.name for node in job.nodes),
-        *torchrun(job, job_id),
-        *program(job),
+        *(_ranks(job, job_id) if together else [_BY_ITSELF, "hpcforge", job.python, *program(job)]),
     ]
+
+
+def _ranks(job: Launch, job_id: str) -> list[str]:
+    nodes = [str(len(job.nodes)), *(node.name for node in job.nodes)]
+    return [_ON_NODE, "hpcforge", *nodes, *torchrun(job, job_id), *program(job)]
 
 
 def torchrun(job: Launch, job_id: str) -> list[str]:
@@ -238,6 +262,9 @@ def torchrun(job: Launch, job_id: str) -> list[str]:
 
 def program(job: Launch) -> list[str]:
     """What every rank runs, whatever launches it."""
+    if job.launcher != "torchrun":
+        (turn,) = job.turns
+        return [f"{SMOKE_TESTS}/{turn.test}.py", "--json", *turn.arguments]
     timeout_s = max(10, min(turn.time_limit_s for turn in job.turns) // 2)  # ranks still report who is waiting, and why
     words = [f"{SMOKE_TESTS}/in_turn.py"]
     for number, turn in enumerate(job.turns):
@@ -277,17 +304,25 @@ exec "$@"
 """
 
 
+# Says where it is before the program has a word.
+_BY_ITSELF = """\
+echo "{\\"event\\": \\"node\\", \\"host\\": \\"$SLURMD_NODENAME\\"}"
+exec "$@"
+"""
+
+
 def _shares(job: Launch) -> list[str]:
     gpus = [f"--gres=gpu:{job.gpus_per_node}"] if job.gpus_per_node else []
     return [*gpus, f"--mem={job.memory_mib}M"]
 
 
 def _environment(job: Launch) -> dict[str, str]:
+    sharing = 1 if job.launcher == "plain" else max(job.ranks_per_node, job.gpus_per_node)
     return {
         "PATH": PATH,
         "HOME": "/nonexistent",  # torch looks there for caches and writes none; nobody but root could make it
         "LANG": "C.UTF-8",
-        "OMP_NUM_THREADS": str(max(1, job.cpus_per_node // max(job.ranks_per_node, job.gpus_per_node))),
+        "OMP_NUM_THREADS": str(max(1, job.cpus_per_node // sharing)),
         # Only what root installed is imported: nothing from a home, nothing from wherever the program was started.
         # Python before 3.11 knows no safe path; there it is that of the program, and /, where Slurm starts it.
         "PYTHONNOUSERSITE": "1",

@@ -18,7 +18,8 @@ from hpcforge.verify.head import Completed
 _LABELLED = re.compile(r"^ *([0-9]{1,9}): ?(.*)$")  # srun --label pads the task number
 _SLURM = re.compile(r"^(?:srun|slurmstepd|slurmd)(?:-\S+)?: (?:error|fatal): (.*)$")
 _NODE_FAILED = re.compile(r"Node failure on ([\w.-]+)|task launch for \S+ failed on node ([\w.-]+)", re.IGNORECASE)
-_TASK_EXIT = re.compile(r"^(\S+): tasks? [\d,-]+: Exited with exit code ([0-9]{1,9})$")  # "w[1-2]: tasks 0-1: ..."
+_TASK_END = re.compile(r"^(\S+): tasks? [\d,-]+: (\S.*)$")  # "w[1-2]: tasks 0-1: Exited with exit code 1"
+_EXIT_CODE = re.compile(r"^Exited with exit code ([0-9]{1,9})$")
 _REPORTED = re.compile(r"^\s+(rank|exitcode)\s*: (-?[0-9]{1,9})\b")
 _MAX_EVENT = 1 << 20
 _MAX_RANK = 10**9
@@ -39,7 +40,7 @@ class Said:
 class Transcript:
     """A step's output as far as it concerns one test, sorted by what it is about.
 
-    Tasks are torchruns, one a node, by Slurm's number.
+    Tasks are torchruns, one a node, or the test's own processes; by Slurm's number.
     """
 
     started: Mapping[int, str] = field(default_factory=dict)  # rank -> host
@@ -52,7 +53,9 @@ class Transcript:
     exits: Mapping[int, int] = field(default_factory=dict)  # rank -> exit code, negative for a signal
     stderr: Mapping[int, tuple[str, ...]] = field(default_factory=dict)  # task -> lines
     slurm_errors: tuple[str, ...] = ()
-    task_exits: Mapping[str, int] = field(default_factory=dict)  # host -> exit code of its torchrun, first to end first
+    task_exits: Mapping[str, int] = field(default_factory=dict)  # host -> exit code of its task, first to end first
+    task_ends: Mapping[str, str] = field(default_factory=dict)  # the same in words, and those that a signal ended
+    done: frozenset[int] = frozenset()  # tasks that gave a result
     failed_nodes: tuple[str, ...] = ()
 
 
@@ -68,10 +71,18 @@ def finite(value: object) -> TypeGuard[float]:
     return isinstance(value, (int, float)) and abs(value) < _LARGEST
 
 
-def read(ran: Completed, test: str) -> Transcript:
-    """Sort a step's output, without the events of its other tests."""
+def read(ran: Completed, test: str, apart: frozenset[str] | None = None) -> Transcript:
+    """Sort a step's output, without the events of its other tests.
+
+    `apart` are the nodes where processes report each for itself: theirs is what their task says, at its place.
+    """
     events = [(task, event) for task, event in _events(ran.stdout) if event.get("test", test) == test]
+    hosts = {task: clean(e["host"], 64) for task, e in events if e["event"] == "node" and "host" in e}
+    if apart is not None:
+        hosts = _where(events, apart)
+        events = [(task, _placed(event, task, hosts[task])) for task, event in events if task in hosts]
     stderr, slurm_errors = _split_stderr(ran.stderr)
+    task_ends = _task_ends(slurm_errors)
     return Transcript(
         started={e["rank"]: e["host"] for _, e in events if e["event"] == "started" and _names_rank(e)},
         failed=tuple(_failure(e) for _, e in events if e["event"] == "failed" and _names_rank(e)),
@@ -79,11 +90,13 @@ def read(ran: Completed, test: str) -> Transcript:
         wrong=tuple(_mistake(e) for _, e in events if e["event"] == "wrong" and _names_rank(e)),
         measurements=tuple(_measurement(e) for _, e in events if e["event"] == "measurement"),
         result=next((e for _, e in reversed(events) if e["event"] == "result"), None),
-        hosts={task: clean(e["host"], 64) for task, e in events if e["event"] == "node" and "host" in e},
+        hosts=hosts,
         exits=_exits(line for lines in stderr.values() for line in lines),
         stderr={task: tuple(lines) for task, lines in stderr.items()},
         slurm_errors=tuple(slurm_errors),
-        task_exits=_task_exits(slurm_errors),
+        task_exits={host: int(code[1]) for host, end in task_ends.items() if (code := _EXIT_CODE.match(end))},
+        task_ends=task_ends,
+        done=frozenset(task for task, e in events if e["event"] == "result"),
         failed_nodes=tuple(a or b for line in slurm_errors for a, b in _NODE_FAILED.findall(line)),
     )
 
@@ -108,6 +121,20 @@ def _events(stdout: str) -> Iterator[tuple[int, dict[str, Any]]]:
             continue
         if isinstance(event, dict) and isinstance(event.get("event"), str):
             yield task, event
+
+
+def _where(events: Iterable[tuple[int, Mapping[str, Any]]], nodes: frozenset[str]) -> dict[int, str]:
+    """Where tasks run: a task's first event is of what starts it, whatever its program says later."""
+    first: dict[int, Mapping[str, Any]] = {}
+    for task, event in events:
+        first.setdefault(task, event)
+    said = {task: event.get("host") for task, event in first.items() if event["event"] == "node"}
+    return {task: host for task, host in said.items() if isinstance(host, str) and host in nodes}
+
+
+def _placed(event: Mapping[str, Any], task: int, host: str) -> dict[str, Any]:
+    place = {"host": host, "task" if event["event"] == "measurement" else "rank": task}
+    return {**place, **{key: value for key, value in event.items() if key not in ("host", "task", "rank")}}
 
 
 def _names_rank(event: Mapping[str, Any]) -> bool:
@@ -157,16 +184,16 @@ def _split_stderr(text: str) -> tuple[dict[int, list[str]], list[str]]:
     return tasks, slurm
 
 
-def _task_exits(slurm_errors: Iterable[str]) -> dict[str, int]:
-    exits: dict[str, int] = {}
-    for found in filter(None, map(_TASK_EXIT.match, slurm_errors)):
+def _task_ends(slurm_errors: Iterable[str]) -> dict[str, str]:
+    ends: dict[str, str] = {}
+    for found in filter(None, map(_TASK_END.match, slurm_errors)):
         try:
             hosts = expand(found[1])
         except HostlistError:
             continue
         for host in hosts:
-            exits.setdefault(host, int(found[2]))
-    return exits
+            ends.setdefault(host, found[2])
+    return ends
 
 
 def _exits(lines: Iterable[str]) -> dict[int, int]:

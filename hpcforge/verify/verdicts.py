@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Literal
 
 from hpcforge.blueprint import values as v
 from hpcforge.blueprint.hostlist import fold
+from hpcforge.cluster.model import Launcher
 
 Status = Literal[
     "passed",
     "wrong",  # some rank computed a wrong result
+    "missed",  # it ran well, and a number missed the line that the test holds it to
     "failed",  # a rank, a node or the launch broke, or a measurement is missing
     "timed_out",  # it ran past its limit, or a rank stopped answering
     "pending",  # Slurm did not start it in time
@@ -27,11 +29,13 @@ class Verdict:
     status: Status
     nodes: tuple[v.NodeName, ...]  # that the test ran on, or was to run on
     left_out: Mapping[v.NodeName, str] = field(default_factory=dict)  # nodes of the test that it did not span, and why
-    ranks: int = 0
+    launcher: Launcher = "torchrun"
+    ranks: int = 0  # processes
     rank: int | None = None  # the rank to blame, where one can be told
     node: str | None = None  # the node to blame, where one can be told
     detail: str = ""  # one line
-    measurements: tuple[Mapping[str, float | int | str], ...] = ()  # as the test reports them
+    measurements: tuple[Mapping[str, float | int | str], ...] = ()  # as the test reports them; of each node its `host`
+    headline: str = ""  # what one would quote of them
     backend: str | None = None  # "gloo" or "nccl"
     device: str | None = None  # "cpu", or the GPU's name
     torch_build: str | None = None  # "2.13.0+cpu from wheel": the one that really ran
@@ -50,51 +54,37 @@ def summary_line(verdict: Verdict) -> str:
     status = verdict.status.replace("_", " ")
     parts = [verdict.test, status, _middle(verdict)]
     if verdict.passed:
-        parts += [headline(verdict), f"({_build(verdict)})"]
+        parts += [verdict.headline, _build(verdict)]
     if verdict.left_out:
         parts.append("left out: " + ", ".join(f"{nodes} ({why})" for why, nodes in _by_reason(verdict.left_out)))
     return "  ".join(part for part in parts if part)
 
 
-def headline(verdict: Verdict) -> str:
-    """The number one would quote: bus bandwidth of the largest message, or samples a second; "" if there is none."""
-    if not verdict.measurements:
-        return ""
-    last = verdict.measurements[-1]
-    if "busbw_gb_per_s" in last:
-        return f"busbw {_number(last['busbw_gb_per_s'])} GB/s at {size_label(int(last['size_bytes']))}"
-    if "samples_per_s" in last:
-        loss = f"loss {_number(last['loss_first'])} -> {_number(last['loss_last'])}" if "loss_first" in last else ""
-        return f"{float(last['samples_per_s']):,.0f} samples/s" + (f", {loss}" if loss else "")
-    return ""
-
-
-def size_label(size_bytes: int) -> str:
-    """A size as people write it, e.g. `16 MiB`."""
-    for power, unit in ((30, "GiB"), (20, "MiB"), (10, "KiB")):
-        if size_bytes >= 1 << power and size_bytes % (1 << power) == 0:
-            return f"{size_bytes >> power} {unit}"
-    return f"{size_bytes} B"
+def spread(launcher: Launcher, processes: int, nodelist: str) -> str:
+    """How many processes ran where, e.g. `6 ranks on w[01-03]`."""
+    if launcher == "plain":
+        return f"each of {nodelist}"
+    return f"{processes} {'ranks' if launcher == 'torchrun' else 'tasks'} on {nodelist}"
 
 
 def _middle(verdict: Verdict) -> str:
     where = fold(verdict.nodes) if verdict.nodes else "no node"
     if verdict.passed:
-        return f"{verdict.ranks} ranks on {where}"
+        return spread(verdict.launcher, verdict.ranks, where)
     if verdict.rank is not None:
         return f"rank {verdict.rank} on {verdict.node or 'an unknown node'}: {verdict.detail}"
     return f"{verdict.node or where}: {verdict.detail}"
 
 
 def _build(verdict: Verdict) -> str:
-    device = "CPU" if verdict.device == "cpu" else str(verdict.device)
-    return f"{verdict.backend}, {device}; torch {verdict.torch_build}"
+    """On what it ran, as far as it says so."""
+    device = "CPU" if verdict.device == "cpu" else verdict.device
+    where = ", ".join(part for part in (verdict.backend, device) if part)
+    torch = f"torch {verdict.torch_build}" if verdict.torch_build else ""
+    said = "; ".join(part for part in (where, torch) if part)
+    return f"({said})" if said else ""
 
 
 def _by_reason(left_out: Mapping[str, str]) -> list[tuple[str, str]]:
     reasons = dict.fromkeys(left_out.values())
     return [(why, fold(name for name, other in left_out.items() if other == why)) for why in reasons]
-
-
-def _number(value: Any) -> str:
-    return f"{float(value):.3g}"

@@ -1,4 +1,4 @@
-"""Run a cluster's acceptance tests through Slurm, those of the same nodes in one launch, and judge them."""
+"""Run a cluster's acceptance tests through Slurm, torchrun's of the same nodes in one launch, and judge them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from hpcforge.verify import jobs
 from hpcforge.verify.head import Head
 from hpcforge.verify.judge import judge
 from hpcforge.verify.submit import JOB_NAME, Launch, NotLaunchableError, launch, srun
-from hpcforge.verify.verdicts import Verdict
+from hpcforge.verify.verdicts import Verdict, spread
 
 PENDING_S = 60.0  # how long a job may wait before that is the verdict
 PENDING_AGAIN_S = 5.0  # the same for launches after one that stayed pending: most likely for the same reason
@@ -46,14 +46,19 @@ def verify(
     if tests is None:
         tests = cluster.acceptance.tests if cluster.acceptance else ()
     verdicts: dict[SmokeTest, Verdict] = {}
-    for nodes in dict.fromkeys(test.nodes for test in tests):
-        waiting = [test for test in dict.fromkeys(tests) if test.nodes == nodes]
+    for launched in dict.fromkeys(map(_launched_as, tests)):
+        waiting = [test for test in dict.fromkeys(tests) if _launched_as(test) == launched]
         while waiting:  # a launch ends with the first test that is not right: those after it are launched anew
             patience_s = PENDING_AGAIN_S if any(one.status == "pending" for one in verdicts.values()) else pending_s
             reached = _run(cluster, head, waiting, nodes_left_out, progress, patience_s, extra_args or {}, part)
             verdicts |= zip(waiting, reached, strict=False)
             waiting = waiting[len(reached) :]
     return tuple(verdicts[test] for test in tests)
+
+
+def _launched_as(test: SmokeTest) -> tuple[tuple[str, ...], str]:
+    """What tests of one launch have alike: their nodes, and that torchrun starts them."""
+    return test.nodes, "" if test.program.launcher == "torchrun" else test.name
 
 
 def _run(
@@ -105,7 +110,7 @@ def _submitted(head: Head, job: Launch, progress: Callable[[str], None], pending
         if state.state != "RUNNING":
             detail = f"job {job_id} ended before the test began: {state.state}, {state.reason}"
             return _unstarted(job, "failed", detail, f"scontrol show job {job_id}")
-        progress(f"{job.ranks} ranks on {job.nodelist}")
+        progress(spread(job.launcher, job.ranks, job.nodelist))
         limit_s = job.time_limit_s + CUT_OFF_S
         ran = head.run(srun(job, job_id), user=job.user, timeout_s=limit_s, meanwhile=hold.stay)
     return list(judge(job, ran))
@@ -137,6 +142,15 @@ def _unstarted(
     """The same verdict on every test of a launch."""
     nodes = tuple(one.name for one in job.nodes)
     return [
-        Verdict(turn.test, status, nodes, ranks=job.ranks, node=node, detail=detail, next_command=command)
+        Verdict(
+            turn.test,
+            status,
+            nodes,
+            launcher=job.launcher,
+            ranks=job.ranks,
+            node=node,
+            detail=detail,
+            next_command=command,
+        )
         for turn in job.turns
     ]

@@ -10,17 +10,23 @@ import pytest
 from hpcforge.blueprint import inventory, schema
 from hpcforge.blueprint.declared import read_declared
 from hpcforge.blueprint.reference import reference
+from hpcforge.blueprint.smoke_tests import load_smoke_tests
 from hpcforge.cluster import model
 
 ROOT = Path(__file__).parents[2]
-SCHEMA = schema.json_schema(read_declared(ROOT / "roles"))
+SCHEMA = schema.json_schema(read_declared(ROOT / "roles"), load_smoke_tests(ROOT / "smoke_tests"))
 INVENTORY = inventory.json_schema()
-PUBLISHED = {"blueprints/blueprint.schema.json": SCHEMA, "inventory/inventory.schema.json": INVENTORY}
+SMOKE_TEST = schema.smoke_test_schema()
+PUBLISHED = {
+    "blueprints/blueprint.schema.json": SCHEMA,
+    "inventory/inventory.schema.json": INVENTORY,
+    "smoke_tests/test.schema.json": SMOKE_TEST,
+}
 REFERENCES = {
     "docs/blueprint.md": (SCHEMA, "hpcforge schema --markdown"),
     "docs/inventory.md": (INVENTORY, "hpcforge schema inventory --markdown"),
 }
-FILES = pytest.mark.parametrize("of", [SCHEMA, INVENTORY], ids=["blueprint", "inventory"])
+FILES = pytest.mark.parametrize("of", [SCHEMA, INVENTORY, SMOKE_TEST], ids=["blueprint", "inventory", "smoke-test"])
 
 
 @pytest.mark.parametrize("name", PUBLISHED)
@@ -31,7 +37,7 @@ def test_published_schema_is_current(name: str, golden: Callable[[Path, str], No
 @FILES
 def test_every_field_has_a_description(of: dict[str, Any]) -> None:
     fields = list(properties(of))
-    assert len(fields) > (60 if of is SCHEMA else 20)
+    assert len(fields) > {id(SCHEMA): 60, id(INVENTORY): 20, id(SMOKE_TEST): 15}[id(of)]
     assert [path for path, field in fields if not field.get("description", "").endswith(".")] == []
 
 
@@ -65,6 +71,12 @@ def test_the_reference_is_current(name: str) -> None:
     of, made_by = REFERENCES[name]
     text = (ROOT / name).read_text(encoding="utf-8")
     assert text == reference(of, made_by), f"write it anew: {made_by} > {name}"
+
+
+def test_the_reference_of_smoke_tests_ends_its_page() -> None:
+    _, mark, text = (ROOT / "docs" / "smoke-tests.md").read_text(encoding="utf-8").partition("# hpcforge smoke test")
+    made_by = "hpcforge schema smoke-test --markdown"
+    assert mark + text == reference(SMOKE_TEST, made_by), f"write it anew: {made_by}"
 
 
 def test_bounds_are_in_words_that_json_schema_knows() -> None:

@@ -32,6 +32,27 @@ def test_help_says_what_it_is_for(words: tuple[str, ...], capsys: pytest.Capture
         assert "Example: hpcforge " in " ".join(out.split())
 
 
+def test_the_schema_of_a_blueprint_knows_the_roles_that_it_names(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "ours" / "motd").mkdir(parents=True)
+    (tmp_path / "ours" / "motd" / "role.yaml").write_text(
+        "description: A text.\nvars:\n  text: {type: text, description: What it says.}\non: 'true'\n"
+    )
+    path = tmp_path / "site.yaml"
+    path.write_text("role_folders: [ours]\n")
+    assert run(["schema", "blueprint", str(path), "--markdown"]) == 0
+    out = capsys.readouterr().out
+    assert "| `roles.motd.text` | string |  | What it says. Required where the role runs. |\n" in out
+    assert f"Made by `hpcforge schema blueprint {path} --markdown`" in out
+    path.write_text("role_folders: [ouers]\n")
+    assert run(["schema", "blueprint", str(path)]) == 3
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert f"{path}:1:16: error: there is no folder `ouers` there" in captured.err
+    assert run(["schema", "inventory", str(path)]) == 3
+
+
 def test_five_mistakes_are_five_errors(capsys: pytest.CaptureFixture[str]) -> None:
     case = REPOSITORY / "tests" / "blueprint" / "cases" / "five_mistakes.yaml"
     assert run(["validate", str(case)]) == 3

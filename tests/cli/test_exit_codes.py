@@ -18,8 +18,11 @@ ELSEWHERE = {
     "MisfitError",  # an answer of a node: caught where it comes in
     "StoppedError",  # the run is told to end: caught by the verb, which says so
     "_SlurmError",
+    "_UnknownNameError",  # of Jinja's: caught where a role is rendered
+    "_WrongFileError",  # caught where a role is read
     "_LateError",
     "_FloodError",
+    "_CutOffError",  # a download that ended early: caught where it is tried again
 }
 
 

@@ -114,6 +114,79 @@ def test_rotate_says_what_it_means_and_what_is_next(here: Here) -> None:
     assert "munge_key, plan_key, ssh_host_ca" in unknown.stderr
 
 
+ROLE = """
+description: Wants a licence.
+on: "true"
+secrets:
+  licence: {description: what the vendor gave, provided: true}
+  db_password: {description: of the database, length: 32}
+files:
+  - {path: /etc/app.conf, content: "{{ secret('licence') }} {{ secret('db_password') }}", mode: "0600"}
+"""
+
+
+@pytest.fixture
+def here_with_role(here: Here, tmp_path: Path) -> Here:
+    """With a role of the site's own."""
+    (tmp_path / "blueprints/roles/app").mkdir(parents=True)
+    (tmp_path / "blueprints/roles/app/role.yaml").write_text(ROLE)
+    here.blueprint.write_text(f"{here.blueprint.read_text()}\nrole_folders: [roles]\n")
+    return here
+
+
+def test_a_missing_one_is_said_by_every_verb_that_needs_it(here_with_role: Here) -> None:
+    here = here_with_role
+    command = f"secrets set {here.blueprint} licence"
+    for verb, *more in (["validate"], ["plan", "--offline"]):
+        argv = [sys.executable, "-m", "hpcforge", verb, str(here.blueprint), *more]
+        done = subprocess.run(argv, env=here.environment, capture_output=True, text=True, check=False)
+        assert done.returncode == 3
+        assert "secret licence is not set: role app wants it in /etc/app.conf" in done.stderr
+        assert command in done.stderr
+    assert not here.file.exists()
+    listed = here.cli("list")
+    assert f"not set yet: licence, which app wants\nNext: {sys.executable} -m hpcforge {command}" in listed.stderr
+    missing = json.loads(here.cli("list", "--json").stdout)["missing"]
+    assert sorted(missing) == ["db_password", "licence", "munge_key", "plan_key", "ssh_host_ca"]
+    for given, said in (("two\nlines\n", "is not text in one line"), ("rosebud\n", "")):
+        argv = here.argv("set", "licence")
+        done = subprocess.run(argv, env=here.environment, input=given, capture_output=True, text=True, check=False)
+        assert done.returncode == 0
+        assert given.split("\n")[0] not in done.stderr + done.stdout
+        argv = [sys.executable, "-m", "hpcforge", "validate", str(here.blueprint)]
+        done = subprocess.run(argv, env=here.environment, capture_output=True, text=True, check=False)
+        assert (done.returncode, said in done.stderr) == (3 if said else 0, True)
+    assert here.values()["licence"] == b"rosebud"
+    here.cli("init")
+    shown = json.loads(here.cli("list", "--json").stdout)
+    rows = {one["name"]: one for one in shown["secrets"]}
+    assert (rows["licence"]["from"], rows["licence"]["roles"]) == ("the site", ["app"])
+    assert rows["licence"]["fingerprint"].startswith("hmac:")
+    assert rows["db_password"]["from"] == "hpcforge"
+
+
+def test_set_asks_twice_on_a_terminal_and_shows_nothing(here_with_role: Here) -> None:
+    here = here_with_role
+    for typed, code in ((b"rosebud\nrosebut\n", 3), (b"rosebud\nrosebud\n", 0)):
+        ours, theirs = pty.openpty()
+        argv = here.argv("set", "licence")
+        run = subprocess.Popen(argv, env=here.environment, stdin=theirs, stdout=theirs, stderr=theirs,
+                               start_new_session=True)  # fmt: skip
+        os.close(theirs)
+        seen = b""
+        lines = typed.splitlines(keepends=True)
+        try:
+            while chunk := os.read(ours, 4096):
+                seen += chunk
+                if lines and seen.count(b": ") > 2 - len(lines) and seen.endswith(b": "):
+                    os.write(ours, lines.pop(0))
+        except OSError:  # the other end is closed
+            assert run.wait(60) == code
+        os.close(ours)
+        assert b"rosebu" not in seen
+    assert here.values()["licence"] == b"rosebud"
+
+
 def test_another_key_opens_nothing_and_changes_nothing(here: Here, tmp_path: Path) -> None:
     here.cli("init")
     before = here.file.read_bytes()

@@ -98,7 +98,7 @@ def test_a_role_knows_its_own_variables_only(roles: Path) -> None:
 
 
 def test_schema_and_reference_follow(roles: Path) -> None:
-    schema = json_schema(read_declared(shipped.roles(), roles))
+    schema = json_schema(read_declared(shipped.roles(), roles), {})
     [chosen] = [part for name, part in schema["$defs"].items() if "every" in part.get("properties", {})]
     assert chosen["additionalProperties"] is False
     assert list(chosen["properties"]) == ["text", "shown", "every", "hosts", "items"]

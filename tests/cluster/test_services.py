@@ -91,7 +91,7 @@ def test_without_the_role_the_service_is_unknown(tmp_path: Path) -> None:
 
 
 def test_the_schema_for_editors_follows(roles: Path) -> None:
-    logs = json_schema(read_declared(shipped.roles(), roles))["$defs"]["Logs"]
+    logs = json_schema(read_declared(shipped.roles(), roles), {})["$defs"]["Logs"]
     assert logs["properties"]["external"]["description"] == "The site's own log servers."
     assert list(logs["properties"]) == ["on", "also", "external"]
 

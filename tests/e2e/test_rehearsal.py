@@ -9,6 +9,7 @@ import dataclasses
 import json
 import os
 import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -18,6 +19,7 @@ from pathlib import Path
 import pytest
 
 from hpcforge.cli.site import open_site
+from hpcforge.cluster.model import Measure, Program, SmokeTest
 from hpcforge.run.head import EngineHead, owner
 from hpcforge.run.run import begin
 from hpcforge.run.site import open_engines
@@ -303,6 +305,62 @@ def test_a_job_whose_owner_is_gone_ends_by_itself(site: Site) -> None:
     assert site.ssh("head", JOBS).endswith(" tests RUNNING\n")
     site.becomes("head", "squeue -h", "")  # within a minute, of the four that it has asked Slurm for
     assert time.monotonic() - killed > 20, "its tests had ended by then, not its owner's silence"
+
+
+def test_a_test_that_is_added_is_brought_to_the_workers_and_each_of_them_reports(site: Site) -> None:
+    text = site.blueprint.read_text()
+    site.blueprint.write_text(
+        text.replace("    allreduce: {nodes: all}\n", "    allreduce: {nodes: all}\n    memory_copy: {nodes: all}\n")
+    )
+    assert site.cli("apply", "BLUEPRINT", "--yes", "--verify", "none").returncode == 0
+    done = site.cli("verify", "BLUEPRINT", "--test", "memory_copy", "--json")
+    (verdict,) = json.loads(done.stdout)["verdicts"]
+    by_node = {one["host"]: one["copy_gb_per_s"] for one in verdict["measurements"]}
+    assert sorted(by_node) == ["w01", "w02", "w03"]
+    # Nodes that share a host's cores do not share them alike: by how much is for the line to say, and is then said.
+    slowest = min(by_node, key=lambda node: by_node[node])
+    held = by_node[slowest] >= 0.8 * sorted(by_node.values())[1]
+    assert (done.returncode, verdict["status"]) == ((0, "passed") if held else (7, "missed"))
+    assert f"on {slowest}" in verdict["headline"]
+    assert held or slowest in verdict["detail"]
+
+
+TASK = """
+import json, os, sys, time
+number = int(os.environ["SLURM_PROCID"])
+if "--fail" in sys.argv and number == 3:
+    sys.exit("no luck")
+if "--hang" in sys.argv and number == 3:
+    time.sleep(600)
+print(json.dumps({"event": "measurement", "tasks": int(os.environ["SLURM_NTASKS"]), "host": "w01"}))
+print(json.dumps({"event": "result"}))
+"""
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "node", "detail"),
+    [
+        ((), "passed", None, ""),
+        (("--fail",), "failed", "w02", "no luck; Exited with exit code 1"),
+        (("--hang",), "timed_out", "w02", "not done after 20 s"),
+    ],
+)
+def test_tasks_of_slurm_report_each_for_itself(
+    site: Site, arguments: tuple[str, ...], status: str, node: str | None, detail: str
+) -> None:
+    opened = open_site(site.blueprint, None, site.lab, None)
+    assert opened.cluster.acceptance is not None
+    program = Program("task", TASK, "srun", (Measure("tasks", "1", "higher"),), "{tasks:worst} tasks", pytorch=False)
+    for worker in ("w01", "w02", "w03"):
+        site.ssh(worker, f"echo {shlex.quote(TASK)} | sudo tee /opt/hpcforge/smoke_tests/task.py > /dev/null")
+    test = SmokeTest("task", ("w01", "w02", "w03"), 20, program)
+    with open_engines(opened) as engine:
+        head = EngineHead(engine, "head", owner(begin(opened.cluster.name, "0")))
+        (verdict,) = verify(opened.cluster, head, {}, print, tests=[test], extra_args={"task": arguments})
+    assert (verdict.status, verdict.node, verdict.detail) == (status, node, detail)
+    assert verdict.headline == "6 tasks"
+    assert verdict.ranks == 6
+    site.becomes("head", "squeue -h", "")
 
 
 def test_down_leaves_nothing(site: Site) -> None:

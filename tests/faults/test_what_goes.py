@@ -26,6 +26,57 @@ TASKS = """\
 """
 
 
+BANNER = """\
+description: What people read, from a file and from tasks of Ansible.
+on: '"worker" in node.functions'
+needs: [ground]
+vars:
+  text: {type: text, description: What they read.}
+files:
+  - {path: /etc/banner, content: "{{ vars.text }}\\n"}
+inputs: {banner_text: vars.text}
+checks:
+  - {name: the tasks have written it as well, command: [cmp, /etc/banner, /etc/banner-too]}
+"""
+BANNER_TASKS = """\
+- name: Write
+  ansible.builtin.copy: {content: "{{ banner_text }}\\n", dest: /etc/banner-too, mode: "0644"}
+"""
+
+
+def test_a_role_of_a_folder_that_the_blueprint_names_comes_and_goes(site: Site) -> None:
+    """Its variable is data to Jinja, to Ansible and to the shell; with the folder it goes, but for what code made."""
+    site.fresh()
+    tasks = site.folder / "ours/banner/tasks/main.yml"
+    tasks.parent.mkdir(parents=True)
+    tasks.write_text(BANNER_TASKS)
+    (tasks.parents[1] / "role.yaml").write_text(BANNER)
+    without = site.blueprint.read_text()
+    says = without + "role_folders: [ours]\n"
+    site.blueprint.write_text(says)
+    refused = site.run("plan")
+    assert refused.returncode == 3
+    assert "the role `banner` runs here, and its variable `text` is missing" in refused.stderr
+    text = "{{ 1+1 }} {% x %} $(id) `id`"
+    site.blueprint.write_text(f"{says}roles: {{banner: {{text: '{text}'}}}}\n")
+    site.apply()
+    assert site.inside("n02", "cat /etc/banner /etc/banner-too") == f"{text}\n" * 2
+    assert site.inside("n01", "ls /etc/banner /etc/banner-too 2>/dev/null || true") == ""
+    assert site.run("plan").returncode == 0
+    (site.folder / "ours").rename(site.folder / "elsewhere")
+    assert "there is no folder `ours` there" in site.run("plan").stderr
+    site.blueprint.write_text(without)
+    planned = site.run("plan")
+    assert planned.returncode == 2
+    assert "no longer wanted  n02\n  - banner: file /etc/banner\n" in planned.stdout
+    stays = "work of banner: what its code made there is not in the record"
+    assert f"  = stays: {stays}" in planned.stdout
+    done = site.apply()
+    assert f"stays on n02:\n  {stays}" in done.stdout
+    assert site.inside("n02", "ls /etc/banner /etc/banner-too 2>/dev/null || true") == "/etc/banner-too\n"
+    assert site.run("plan").returncode == 0
+
+
 def test_what_a_roles_code_made_goes_with_the_role(site: Site) -> None:
     site.fresh()
     folder = site.roles / "maker"

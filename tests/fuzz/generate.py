@@ -16,6 +16,7 @@ from hpcforge.blueprint.declared import read_declared
 from hpcforge.blueprint.edit import quoted
 from hpcforge.blueprint.reader import plain, read_file
 from hpcforge.blueprint.schema import json_schema
+from hpcforge.blueprint.smoke_tests import load_smoke_tests
 from hpcforge.catalog import load_catalog
 
 from .pool import Input
@@ -343,7 +344,7 @@ class _Drawn:
 
 @cache
 def _schema() -> dict[str, Any]:
-    return json_schema(read_declared(shipped.root() / "roles"))
+    return json_schema(read_declared(shipped.root() / "roles"), load_smoke_tests(shipped.root() / "smoke_tests"))
 
 
 @cache

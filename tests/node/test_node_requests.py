@@ -42,6 +42,8 @@ ITEMS: dict[str, Json] = {
         "secret": None,
         "early": False,
         "verify": [],
+        "fills": [[3, "a secret"]],
+        "unfilled": "ab",
         "content_base64": None,
     },
     "links": {"path": "/srv/l", "target": "a"},

@@ -71,6 +71,7 @@ CLIENT = """
 description: Uses what is served.
 on: "'worker' in node.functions"
 needs: [server@cluster]
+secrets: {munge_key: {description: known to all, bytes: 32}}
 packages:
   - clientd
   - {name: never, when: "cluster.name == 'other'"}

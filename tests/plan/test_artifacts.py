@@ -75,7 +75,7 @@ def test_it_is_fetched_when_the_depot_is_worked_on_and_downloaded_after_that(clu
     assert plan.artifacts == desired.artifacts
     assert f"+ download /opt/tool  0755 (SHA-256 {DIGEST[:12]})" in plan_text(plan)
     waits = {stage.name: stage.after for stage in stages(plan, "w1", {}, RUN)}
-    assert list(waits) == ["first contact", "downloads", "units and checks"]
+    assert list(waits) == ["bootstrap", "downloads", "units and checks"]
     assert waits["downloads"] == (("head", "depot"),)
     # somebody changed it on one node: the depot has it, and nothing is fetched
     found = {"path": "/opt/tool", "exists": True, "digest": "00", "written": DIGEST}

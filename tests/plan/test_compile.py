@@ -115,13 +115,13 @@ def test_a_value_that_looks_like_a_template_stays_text(cluster: Cluster, roles_f
     ("old", "new", "said"),
     [
         ("node.address", "node.adress", "has no attribute 'adress'"),
-        ("packages: [serverd]", "package: [serverd]", "Extra inputs"),
+        ("packages: [serverd]", "package: [serverd]", "unknown key `package`"),
         ("\non: ", "\nneeds: [nobody]\non: ", "no such role"),
         ("\non: ", "\nneeds: [client]\non: ", "needs itself"),
         ("- /etc/server.conf", "- {path: /etc/server.conf, source: gone.j2}", "cannot read"),
         ("- /etc/server.conf", "- {path: /etc/server.conf, source: gone.j2, content: x}", "at most one"),
         ("- /etc/server.conf", "- /etc/other.conf", "lies in neither of files/etc/other.conf and "),
-        ("- /etc/server.conf", '- "/etc/{{ node.name }}.conf"', "say by `source`"),
+        ("- /etc/server.conf", '- "/etc/{{ node.name }}.conf"', "say it by `source"),
         ("- /etc/server.conf", '- {path: /x, content: "{{ node.rack }}"}', "say `scope: node`"),
         ("- /etc/server.conf", '- {path: /x, for_each: node.functions, content: "{{ item }}"}', "say `scope: node`"),
         ("- /etc/server.conf", '- {path: /x, content: "{{ cluster.name }"}', "template: unexpected '}'"),
@@ -145,13 +145,13 @@ def test_a_wrong_role_is_named(cluster: Cluster, roles_folder: Path, old: str, n
     path.write_text(text.replace(old, new))
     with pytest.raises(RoleError, match=r"(server|client)/role\.yaml") as caught:
         compile_desired(cluster, load_roles(roles_folder), SECRETS)
-    assert said in str(caught.value)
+    assert said in caught.value.shown()
 
 
 def test_a_cluster_file_must_not_look_at_the_node(roles_folder: Path) -> None:
     text = "{% if cluster.name == 'other' %}\n{{ node.name }}\n{% endif %}\n"  # wherever it stands: nothing is rendered
     (roles_folder / "server/files/etc/server.conf.j2").write_text(text)
-    with pytest.raises(RoleError, match="is one for the whole cluster, and speaks of `node`"):
+    with pytest.raises(RoleError, match="speaks of `node`, and is to be the same on all nodes"):
         load_roles(roles_folder)
 
 
@@ -169,7 +169,7 @@ def test_a_file_is_rendered_where_its_name_says_so(cluster: Cluster, roles_folde
 def test_a_text_is_one_file(roles_folder: Path, word: str) -> None:
     path = roles_folder / "server/files/etc/server.conf.j2"
     path.write_text(f"# one\n{{% {word} %}}\n")
-    with pytest.raises(RoleError, match=r"server\.conf\.j2: line 2: a role's text is one file"):
+    with pytest.raises(RoleError, match=r"server\.conf\.j2: a role's text is one file"):
         load_roles(roles_folder)
 
 
@@ -213,5 +213,5 @@ def test_a_sites_ansible_role_says_it_beside_its_tasks(cluster: Cluster, roles_f
     assert [tree.path for tree in wanted().trees] == ["/opt/ntp"]
     assert [one.why for one in wanted().leaves] == ["the site's own"]
     (folder / "role.yaml").write_text("removes: [/opt/ntp]\npackages: [ntp]\n")
-    with pytest.raises(RoleError, match="packages: Extra inputs are not permitted"):
+    with pytest.raises(RoleError, match="unknown key `packages`"):
         wanted()

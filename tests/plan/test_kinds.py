@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, get_type_hints
 
 import pytest
-import yaml
 
 from hpcforge.cluster.model import Cluster
 from hpcforge.fits import fits
@@ -39,7 +39,9 @@ def spelled(of: type[Resource], text: str = "{{ node.name }}-x") -> dict[str, An
 def compiled(cluster: Cluster, tmp_path: Path) -> Compiled:
     def compiled(**role: Any) -> Desired:
         (tmp_path / "kinds/one").mkdir(parents=True)
-        text = yaml.safe_dump({"description": "One.", "on": "node.name == 'head'", **role})
+        text = json.dumps(
+            {"description": "One.", "on": "node.name == 'head'", **role}
+        )  # which YAML is, too, and has no aliases
         (tmp_path / "kinds/one/role.yaml").write_text(text)
         return compile_desired(cluster, load_roles(tmp_path / "kinds"), {})
 

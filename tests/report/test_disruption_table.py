@@ -71,8 +71,11 @@ def test_removing_a_node_drains_it_and_revokes_its_key_everywhere(found: dict[st
 
 
 def test_what_does_not_concern_nodes_touches_none(found: dict[str, Effect]) -> None:
-    for name in ("access.user: another login", "rollout.*: more caution", "acceptance.tests.*: fewer tests"):
+    for name in ("access.user: another login", "rollout.*: more caution"):
         assert (found[name].touched, found[name].does, found[name].disruption) == ((), (), "none")
+    fewer = found["acceptance.tests.*: fewer tests"]
+    assert fewer.does == ("`w[01-03]` smoke_tests: removes /opt/hpcforge/smoke_tests/train_ddp.py",)
+    assert fewer.disruption == "none"
 
 
 def test_scheduling_is_the_head_s_alone(found: dict[str, Effect]) -> None:

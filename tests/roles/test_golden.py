@@ -27,6 +27,7 @@ from hpcforge.node.requests import checked
 from hpcforge.plan.desired import Desired, Need, Wanted
 from hpcforge.plan.render import Template
 from hpcforge.plan.role import Role
+from hpcforge.run.contents import Contents
 from hpcforge.run.requests import wanted
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -44,6 +45,9 @@ def test_rendered_as_before(
     desired = compiled(cluster)
     folder = GOLDEN / blueprint.stem
     verbatim = dict(_verbatim(roles))
+    verbatim |= {
+        hashlib.sha256(one.text.encode()).hexdigest(): f"smoke_tests/{one.name}.py" for one in cluster.programs
+    }
     shown = {
         digest: f"<{verbatim[digest]}>\n" if digest in verbatim else text for digest, text in desired.texts.items()
     }
@@ -60,8 +64,10 @@ def test_rendered_as_before(
 
 
 def test_a_node_takes_what_it_is_asked(cluster: Cluster, compiled: Callable[[Cluster], Desired]) -> None:
-    for roles in compiled(cluster).nodes.values():
-        request = {"verb": "observe", "wanted": [wanted(one) for one in roles]}
+    desired = compiled(cluster)
+    contents = Contents(desired.texts, {})
+    for roles in desired.nodes.values():
+        request = {"verb": "observe", "wanted": [wanted(one, contents) for one in roles]}
         assert checked(json.loads(json.dumps(request)))["verb"] == "observe"
 
 

@@ -16,6 +16,8 @@ import pytest
 from hpcforge.verify.submit import RUN_WITHOUT_LIBUV
 
 SMOKE_TESTS = Path(__file__).parents[2] / "smoke_tests"
+PROGRAMS = {path.stem: path for pattern in ("*.py", "*/*.py") for path in SMOKE_TESTS.glob(pattern)}
+FOLDERS = ":".join(sorted({str(path.parent) for path in PROGRAMS.values()}))  # on a node it is one
 needs_torch = pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="torch is not installed here")
 
 
@@ -23,9 +25,10 @@ def torchrun(test: str, *arguments: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node=2"]
     command.append("--monitor_interval=2")  # both ranks have ended by then: one that is late would be sent SIGTERM
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONWARNINGS": "ignore:Failed to initialize NumPy"}
+    environment["PYTHONPATH"] = FOLDERS
     environment.pop("SLURMD_NODENAME", None)
     return subprocess.run(
-        [*command, str(SMOKE_TESTS / f"{test}.py"), *arguments],
+        [*command, str(PROGRAMS[test]), *arguments],
         env=environment,
         capture_output=True,
         text=True,
@@ -44,7 +47,8 @@ def events(ran: subprocess.CompletedProcess[str]) -> dict[str, list[dict[str, An
 
 def python(code: str) -> str:
     command = [sys.executable, "-W", "ignore:Failed to initialize NumPy", "-c", code]
-    return subprocess.run(command, cwd=SMOKE_TESTS, capture_output=True, text=True, check=True, timeout=60).stdout
+    environment = {**os.environ, "PYTHONPATH": FOLDERS}
+    return subprocess.run(command, env=environment, capture_output=True, text=True, check=True, timeout=60).stdout
 
 
 # What Debian 13's torch does: it is built without libuv, and every store that asks for it is refused.
@@ -67,10 +71,10 @@ def test_a_torch_without_libuv_is_launched_and_joined(tmp_path: Path) -> None:
     (tmp_path / "sitecustomize.py").write_text(WITHOUT_LIBUV)
     words = ["--nnodes=1", "--nproc_per_node=2", "--rdzv_backend=static", "--node_rank=0", "--rdzv_id=1"]
     words += ["--master_addr=127.0.0.1", f"--master_port={29000 + os.getpid() % 1000}"]
-    environment = {**os.environ, "OMP_NUM_THREADS": "1", "USE_LIBUV": "0", "PYTHONPATH": str(tmp_path)}
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "USE_LIBUV": "0", "PYTHONPATH": f"{tmp_path}:{FOLDERS}"}
     environment["PYTHONWARNINGS"] = "ignore:Failed to initialize NumPy"
     environment.pop("SLURMD_NODENAME", None)
-    test = [str(SMOKE_TESTS / "allreduce.py"), "--json", "--sizes", "4K", "--repeats", "1"]
+    test = [str(PROGRAMS["allreduce"]), "--json", "--sizes", "4K", "--repeats", "1"]
 
     def run(*launcher: str) -> subprocess.CompletedProcess[str]:
         command = [sys.executable, *launcher, *words, *test]
@@ -80,7 +84,7 @@ def test_a_torch_without_libuv_is_launched_and_joined(tmp_path: Path) -> None:
     assert events(run("-c", RUN_WITHOUT_LIBUV))["result"][0]["world_size"] == 2
 
 
-@pytest.mark.parametrize("path", sorted(SMOKE_TESTS.glob("*.py")), ids=lambda path: path.name)
+@pytest.mark.parametrize("path", sorted(PROGRAMS.values()), ids=lambda path: path.name)
 def test_python_3_9_can_read_it(path: Path) -> None:
     assert ast.parse(path.read_text(), feature_version=(3, 9)).body
 
@@ -182,7 +186,8 @@ def test_a_rank_that_ends_is_told_from_one_that_waited(kind: str, own: list[int]
 @needs_torch
 def test_outside_of_torchrun_it_says_how_to_start_it() -> None:
     environment = {key: value for key, value in os.environ.items() if key != "RANK"}
-    command = [sys.executable, str(SMOKE_TESTS / "allreduce.py")]
+    environment["PYTHONPATH"] = FOLDERS
+    command = [sys.executable, str(PROGRAMS["allreduce"])]
     ran = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=60)
     assert ran.returncode == 2
     assert "torchrun --standalone" in ran.stderr

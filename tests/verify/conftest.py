@@ -5,6 +5,8 @@ from dataclasses import replace
 
 import pytest
 
+from hpcforge import shipped
+from hpcforge.blueprint.smoke_tests import load_smoke_tests
 from hpcforge.cluster.model import (
     Acceptance,
     Access,
@@ -14,15 +16,23 @@ from hpcforge.cluster.model import (
     Node,
     OperatingSystem,
     Partition,
+    Program,
     PyTorch,
     Service,
     Slurm,
     SmokeTest,
     User,
 )
+from hpcforge.cluster.smoke_tests import program
 
 Build = Callable[..., Cluster]
 FAKE_GPUS = Gpus("fake", 2)
+
+
+def shipped_program(name: str) -> Program:
+    """What the folder of a shipped smoke test says."""
+    folder = load_smoke_tests(shipped.root() / "smoke_tests")[name]
+    return program(name, folder.spec, folder.program.read_text())
 
 
 def _node(name: str, octet: int, function: str, gpus: Gpus | None, cores: int, memory_mib: int) -> Node:
@@ -55,7 +65,9 @@ def build() -> Build:
         time_limit_s: int = 120,
     ) -> Cluster:
         names = tuple(f"w{number}" for number in range(1, workers + 1))
-        tests = tuple(SmokeTest(test, names, time_limit_s) for test in ("allreduce", "train_ddp"))  # type: ignore[arg-type]
+        tests = tuple(
+            SmokeTest(name, names, time_limit_s, shipped_program(name)) for name in ("allreduce", "train_ddp")
+        )
         return Cluster(
             name="test",
             domain="test.example.org",

@@ -49,7 +49,8 @@ def step(text: str) -> Completed:
 
 def result(**changed: object) -> str:
     events = [{"event": "started", "rank": rank, "host": f"w{rank // 2 + 1}"} for rank in range(4)]
-    events.append({"event": "measurement", "size_bytes": 4096, "busbw_gb_per_s": 1.5})
+    measured = {"size_bytes": 4096, "busbw_gb_per_s": 1.5, "samples_per_s": 9.0, "loss_first": 0.4, "loss_last": 0.1}
+    events.append({"event": "measurement", **measured})  # of either test
     events.append({"event": "result", "world_size": 4, "backend": "gloo", "device": "cpu", **changed})
     return "".join(f"0: {json.dumps(event)}\n" for event in events)
 

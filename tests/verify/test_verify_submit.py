@@ -151,7 +151,7 @@ def test_nobody_can_make_the_home_of_the_tests(build: Build) -> None:
 def test_ranks_import_their_own_and_nothing_of_other_users(build: Build, planted: tuple[dict[str, str], Path]) -> None:
     home, here = planted
     ours = Path(__file__).parents[2] / "smoke_tests"
-    packages = sysconfig.get_path("purelib")  # torch is in the venv here
+    packages = f"{ours / 'allreduce'}:{sysconfig.get_path('purelib')}"  # torch is in the venv here
     command = [PYTHON, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node=2", str(ours / "in_turn.py")]
     ran = subprocess.run(
         [*command, "allreduce", "--json", "--sizes", "4K", "--repeats", "1"],

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
+
+from hpcforge.cli import completion
 
 
 def register(app: typer.Typer) -> None:
@@ -16,17 +19,25 @@ def register(app: typer.Typer) -> None:
 
 def schema(
     of: Annotated[
-        Literal["blueprint", "inventory", "design", "disruption"],
+        Literal["blueprint", "inventory", "design", "smoke-test", "disruption", "role"],
         typer.Argument(
-            help="Blueprints, inventories, design --json, or what a change of a blueprint's field disrupts."
+            help="Blueprints, inventories, design --json, smoke tests, role.yaml, or what changing a field disrupts."
         ),
     ] = "blueprint",
+    blueprint: Annotated[
+        Path | None,
+        typer.Argument(
+            help="For `blueprint`: one that names folders of roles, which may then be spoken of, too.",
+            show_default=False,
+            autocompletion=completion.blueprints,
+        ),
+    ] = None,
     markdown: Annotated[bool, typer.Option("--markdown", help="A reference for people instead.")] = False,
 ) -> int:
-    """Print the JSON Schema of blueprints, of inventories, or of `design --json`; a description stands on every field.
+    """Print the JSON Schema of blueprints, inventories, `design --json`, smoke tests or role.yaml, each described.
 
     `disruption` is a table for people: a row a field of the blueprint, and what changing it disrupts.
     """
     from hpcforge.cli import schema as work
 
-    return work.schema(of, markdown)
+    return work.schema(of, blueprint, markdown)

@@ -1,4 +1,4 @@
-"""`hpcforge secrets`: make, list, show and replace what the cluster's nodes share and nobody else may know."""
+"""`hpcforge secrets`: make, set, list, show and replace what the cluster's nodes share and nobody else may know."""
 
 from __future__ import annotations
 
@@ -26,8 +26,12 @@ def init(blueprint: options.Blueprint, identity: options.Identity = None) -> int
 
 
 @secrets.command("list", epilog="Example: hpcforge secrets list blueprints/rehearsal.yaml")
-def list_(blueprint: options.Blueprint, identity: options.Identity = None, as_json: options.Json = False) -> int:
-    """Show names, sizes and fingerprints; never a value."""
+def list_(
+    blueprint: options.Blueprint,
+    identity: options.Identity = None,
+    as_json: options.Json = False,
+) -> int:
+    """Show names, sizes, fingerprints, who wants them and what is missing; never a value."""
     from hpcforge.cli import secrets as work
 
     return work.list_(blueprint, identity, as_json)
@@ -46,8 +50,25 @@ def show(
     return work.show(blueprint, name, identity, reveal)
 
 
+@secrets.command("set", epilog="Example: pass show site/licence | hpcforge secrets set site.yaml licence")
+def set_(
+    blueprint: options.Blueprint,
+    name: Name,
+    identity: options.Identity = None,
+    as_json: options.Json = False,
+) -> int:
+    """Set a secret that the site provides, from standard input or a prompt. Nodes get it with the next apply."""
+    from hpcforge.cli import secrets as work
+
+    return work.set_(blueprint, name, identity, as_json)
+
+
 @secrets.command(epilog="Example: hpcforge secrets rotate blueprints/rehearsal.yaml munge_key")
-def rotate(blueprint: options.Blueprint, name: Name, identity: options.Identity = None) -> int:
+def rotate(
+    blueprint: options.Blueprint,
+    name: Name,
+    identity: options.Identity = None,
+) -> int:
     """Replace a secret by a new one. Nodes get it with the next apply."""
     from hpcforge.cli import secrets as work
 

@@ -15,7 +15,11 @@ def register(app: typer.Typer) -> None:
     )(validate)
 
 
-def validate(blueprint: options.Blueprint, inventory: options.Inventory = None, as_json: options.Json = False) -> int:
+def validate(
+    blueprint: options.Blueprint,
+    inventory: options.Inventory = None,
+    as_json: options.Json = False,
+) -> int:
     """Check a blueprint and its inventory: every error at once, with place and hint. Looks at no node."""
     from hpcforge.cli import validate as work
 

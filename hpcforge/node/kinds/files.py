@@ -1,6 +1,7 @@
 """Regular files, see `hpcforge.node.files` and `hpcforge.node.originals`.
 
-The receipt has `{"digest": SHA-256 of what we last wrote, "before": BEFORE, "made": [directories made for it]}`.
+The receipt has `{"digest": SHA-256 of what we last wrote, "before": BEFORE, "made": [directories made for it]}`, and
+`"secret": true` where there was ever a secret in what we wrote.
 """
 
 from __future__ import annotations

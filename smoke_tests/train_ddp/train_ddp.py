@@ -1,6 +1,6 @@
 """Train a small model with DistributedDataParallel; asserts loss and gradients against a single-process reference.
 
-    torchrun --standalone --nproc_per_node 2 smoke_tests/train_ddp.py
+    PYTHONPATH=smoke_tests torchrun --standalone --nproc_per_node 2 smoke_tests/train_ddp/train_ddp.py
 
 Task: regression on what a fixed random network says of random inputs. Every batch is a function of (step, rank), so
 each rank can make every rank's batch. At each checked step, each rank takes its own parameters, computes loss and

@@ -1,6 +1,6 @@
 """All-reduce over all ranks of a job: asserts every element of the sum and reports bandwidth per message size.
 
-    torchrun --standalone --nproc_per_node 2 smoke_tests/allreduce.py
+    PYTHONPATH=smoke_tests torchrun --standalone --nproc_per_node 2 smoke_tests/allreduce/allreduce.py
 
 Contribution of rank r to element i, in float32: (r + 1) * (1 + i mod m). The sum over n ranks is
 n(n + 1)/2 * (1 + i mod m). Every rank contributes something distinct, and elements differ, so a lost, doubled or

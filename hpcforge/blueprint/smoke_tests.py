@@ -1,0 +1,206 @@
+"""Smoke tests as their folders describe them: `NAME/test.yaml`, and beside it the program, `NAME.py`.
+
+The section `acceptance.tests` of a blueprint follows from the folders there are.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import BeforeValidator, Field
+
+from hpcforge.blueprint import values as v
+from hpcforge.blueprint.diagnostics import Diagnostic, InvalidInput, Source, did_you_mean, quote
+from hpcforge.blueprint.reader import read_file
+from hpcforge.blueprint.section import Section
+from hpcforge.blueprint.validate import Draft, Finding, validate
+
+Launcher = Literal["torchrun", "srun", "plain"]
+Shown = Literal["number", "count", "size"]
+Bound = Literal["at_least", "at_most", "at_least_of_median", "at_most_of_median"]
+
+PLACEHOLDER = re.compile(r"\{([a-z][a-z0-9_]{0,39})(?::([a-z_]{1,20}))?\}")
+OF_NODES = ("median", "worst", "worst_node")  # of the numbers of several nodes
+
+_NAME = re.compile(r"[a-z][a-z0-9_]{0,30}")
+_TAKEN = frozenset({"ranks", "in_turn", "torch"}) | sys.stdlib_module_names  # programs share one folder on a node
+_SAID = frozenset({"event", "test", "host", "rank", "task"})  # what an event says besides its measures
+
+MeasureName = Annotated[
+    str,
+    v.Matches(
+        r"[a-z][a-z0-9_]{0,39}",
+        "the name of a measure: up to 40 lower-case letters, digits and _, a letter first",
+        "busbw_gb_per_s",
+        _SAID,
+    ),
+]
+_Unit = Annotated[str, v.Matches(r"[A-Za-z0-9%/^. -]{1,20}", "a unit: up to 20 letters, digits, / and %", "GB/s")]
+_Package = Annotated[str, v.Matches(r"[a-z0-9][a-z0-9.+-]{1,63}", "the name of a package", "fio")]
+_Part = Annotated[float, Field(ge=0.01, le=1), BeforeValidator(v.number)]
+_Times = Annotated[float, Field(ge=1, le=100), BeforeValidator(v.number)]
+
+
+def _lines(value: Any) -> Any:
+    return {} if value == "none" else value
+
+
+def _or_none(schema: dict[str, Any]) -> None:
+    either = {key: schema.pop(key) for key in list(schema) if key not in ("description", "default", "title")}
+    schema["anyOf"] = [{"const": "none"}, either]
+
+
+class Measure(Section):
+    """A number that the test reports."""
+
+    unit: _Unit = Field(description="Its unit, as in GB/s, ms or samples/s; 1: a number without one.")
+    better: Literal["higher", "lower"] | None = Field(None, description="Which way is better; default: neither.")
+    shown: Shown = Field(
+        "number",
+        description="How people read it: number: three digits that count; count: whole; size: bytes as KiB, MiB, GiB.",
+    )
+
+
+class Line(Section):
+    """What a measure is held to."""
+
+    at_least: v.Number | None = Field(None, description="No number is below this one.")
+    at_most: v.Number | None = Field(None, description="No number is above this one.")
+    at_least_of_median: _Part | None = Field(
+        None, description="No node is below this part of the median of all nodes, as in 0.8: that is a bad node."
+    )
+    at_most_of_median: _Times | None = Field(
+        None, description="No node is above so many times the median of all nodes, as in 1.25: that is a bad node."
+    )
+
+
+class Needs(Section):
+    """What must be there for the test to run."""
+
+    nodes: Annotated[int, Field(ge=1, le=10_000), BeforeValidator(v.whole)] = Field(
+        1, description="How many nodes it takes at the least."
+    )
+    gpus: Literal["any", "real"] | None = Field(
+        None, description="any: GPUs, or the stand-ins of a rehearsal; real: no stand-ins; default: none are needed."
+    )
+    pytorch: v.Truth = Field(False, description="PyTorch, of `software.frameworks`; with the launcher torchrun always.")
+    packages: tuple[_Package, ...] = Field((), description="Packages of the distribution, installed on every worker.")
+
+
+class SmokeTestSpec(Section):
+    """What `test.yaml` says of a smoke test; the program `NAME.py` is beside it."""
+
+    description: v.Sentence = Field(description="What it shows, one sentence with its full stop.")
+    launcher: Launcher = Field(
+        description="torchrun: ranks that use torch.distributed, one for each GPU and at least one a node; srun: as "
+        "many processes, each a task with Slurm's environment; plain: one process on each node, which knows no other."
+    )
+    needs: Needs = Field(Needs.model_construct(), description="What must be there.")
+    time_limit: v.Duration = Field("10min", description="How long it may take, as in 90s or 10min.")
+    measures: dict[MeasureName, Measure] = Field(
+        min_length=1, description="What it reports, by name; one that is not reported is a failure."
+    )
+    headline: v.Sentence = Field(
+        description="What one would quote, with measures in braces: busbw {busbw_gb_per_s} GB/s. Of several nodes that "
+        "is the median; {NAME:worst} and {NAME:worst_node} are the worst number and its node."
+    )
+    expectation: Annotated[dict[MeasureName, Line], BeforeValidator(_lines)] = Field(
+        {},
+        description="Lines that measures are held to, by measure; none: what the program itself asserts is all.",
+        json_schema_extra=_or_none,
+    )
+
+
+@dataclass(frozen=True)
+class SmokeTestFolder:
+    """A smoke test: where it is, and what it says of itself."""
+
+    path: Path
+    spec: SmokeTestSpec
+
+    @property
+    def program(self) -> Path:
+        """What runs."""
+        return self.path / f"{self.path.name}.py"
+
+
+def load_smoke_tests(folder: Path) -> dict[str, SmokeTestFolder]:
+    """The smoke tests of a folder, by name: what has a `test.yaml`. Raises InvalidInput with all that is wrong."""
+    found, wrong = {}, list[Diagnostic]()
+    for path in sorted(folder.glob("*/test.yaml")):
+        draft, said = validate(SmokeTestSpec, read_file(path))
+        said += [*draft.place(_findings(draft)), *_of_folder(path)]
+        wrong += said
+        if isinstance(draft.model, SmokeTestSpec) and not said:
+            found[path.parent.name] = SmokeTestFolder(path.parent, draft.model)
+    if wrong:
+        raise InvalidInput(wrong)
+    return found
+
+
+def _of_folder(path: Path) -> Iterator[Diagnostic]:
+    """What is wrong beside what the file says."""
+    name, source = path.parent.name, Source(str(path))
+    if not _NAME.fullmatch(name) or name in _TAKEN or hasattr(Section, name):
+        why = f"{quote(name)} cannot be a test's name"
+        hint = "lower-case letters, digits and _, a letter first; not a module of Python's, nor `ranks` or `in_turn`"
+        yield Diagnostic("error", why, source, None, f"rename the folder: {hint}")
+    elif not (path.parent / f"{name}.py").is_file():
+        yield Diagnostic(
+            "error", f"there is no `{name}.py` beside it", source, None, "the program has the folder's name"
+        )
+
+
+def _findings(draft: Draft) -> Iterator[Finding]:
+    """What the values of a file say wrongly together."""
+    measures: Mapping[str, Measure] | None = draft.sections["measures"]
+    if measures is None or not draft.intact("measures"):
+        return
+    apart = draft.sections["launcher"] in ("srun", "plain") or not draft.intact("launcher")
+    if draft.sections["headline"] is not None and draft.intact("headline"):
+        yield from _headline(draft.sections["headline"], measures, apart)
+    if draft.intact("expectation"):
+        for name, line in draft.sections["expectation"].items():
+            yield from _line(("expectation", name), name, line, measures, apart)
+
+
+def _headline(text: str, measures: Mapping[str, Measure], apart: bool) -> Iterator[Finding]:
+    rest = PLACEHOLDER.sub("", text)
+    if "{" in rest or "}" in rest:
+        yield Finding(
+            ("headline",), "a brace without a measure in it", "write {NAME}, {NAME:worst} or {NAME:worst_node}"
+        )
+    for name, of in PLACEHOLDER.findall(text):
+        if name not in measures:
+            yield Finding(("headline",), f"{quote(name)} is no measure of this test", did_you_mean(name, measures))
+        elif of and of not in OF_NODES:
+            yield Finding(("headline",), f"{quote(of)} is not accepted behind a measure", did_you_mean(of, OF_NODES))
+        elif of and not apart:
+            yield Finding(("headline",), f"{quote(of)} is for launchers by which each node reports", "srun or plain")
+        elif of.startswith("worst") and measures[name].better is None:
+            yield Finding(("headline",), f"which {quote(name)} is worst is not said", f"add `better` to measure {name}")
+
+
+def _line(
+    loc: tuple[str, ...], name: str, line: Line, measures: Mapping[str, Measure], apart: bool
+) -> Iterator[Finding]:
+    if name not in measures:
+        yield Finding(loc, f"{quote(name)} is no measure of this test", did_you_mean(name, measures), key=True)
+    given = bounds(line)
+    if not given:
+        yield Finding(loc, "no line is said", "at_least, at_most, at_least_of_median or at_most_of_median", key=True)
+    for bound in given:
+        if bound.endswith("_of_median") and not apart:
+            hint = "with torchrun one rank reports for all; use at_least or at_most, or the launcher srun or plain"
+            yield Finding((*loc, bound), "there is no median: the nodes do not report apart", hint, key=True)
+
+
+def bounds(line: Line) -> dict[Bound, float]:
+    """The lines that are given, by kind."""
+    every: tuple[Bound, ...] = ("at_least", "at_most", "at_least_of_median", "at_most_of_median")
+    return {bound: value for bound in every if (value := getattr(line, bound)) is not None}

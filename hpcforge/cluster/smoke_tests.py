@@ -1,0 +1,70 @@
+"""The smoke tests that a blueprint asks for: their programs, read, and what on its nodes keeps one from running."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from hpcforge.blueprint import hostlist
+from hpcforge.blueprint.acceptance_checks import findings_of
+from hpcforge.blueprint.diagnostics import Diagnostic, InvalidInput, Source
+from hpcforge.blueprint.schema import Blueprint
+from hpcforge.blueprint.smoke_tests import SmokeTestSpec, bounds
+from hpcforge.blueprint.validate import Finding
+from hpcforge.cluster.model import Cluster, Line, Measure, Program
+from hpcforge.cluster.select import worker_words
+
+
+def programs(blueprint: Blueprint) -> dict[str, Program]:
+    """What each smoke test that is asked for runs, by name. Raises InvalidInput for a program that cannot be read."""
+    if blueprint.acceptance is None:
+        return {}
+    found, wrong = {}, []
+    for name in blueprint.acceptance.tests.by_name():
+        folder = blueprint.acceptance.tests.folders[name]
+        try:
+            found[name] = program(name, folder.spec, folder.program.read_text(encoding="utf-8"))
+        except (OSError, UnicodeDecodeError) as error:
+            why = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
+            wrong.append(Diagnostic("error", f"the program cannot be read: {why}", Source(str(folder.program))))
+    if wrong:
+        raise InvalidInput(wrong)
+    return found
+
+
+def program(name: str, spec: SmokeTestSpec, text: str) -> Program:
+    """What a smoke test's folder says, and its program's text."""
+    return Program(
+        name=name,
+        text=text,
+        launcher=spec.launcher,
+        measures=tuple(Measure(each, one.unit, one.better, one.shown) for each, one in spec.measures.items()),
+        headline=spec.headline,
+        lines=tuple(
+            Line(measure, bound, number)
+            for measure, line in spec.expectation.items()
+            for bound, number in bounds(line).items()
+        ),
+        pytorch=spec.launcher == "torchrun" or spec.needs.pytorch,
+        gpus=spec.needs.gpus,
+        min_nodes=spec.needs.nodes,
+        packages=spec.needs.packages,
+    )
+
+
+def impossible_tests(blueprint: Blueprint, cluster: Cluster) -> Iterator[Finding]:
+    """Yield tests that can never run, now that it is known which node stands in which rack, and what it has."""
+    if blueprint.acceptance is None or cluster.acceptance is None:
+        return
+    known = worker_words(cluster.nodes, cluster.slurm.partitions)
+    partitions = {one.name: (one.nodes, one.max_time) for one in cluster.slurm.partitions}
+    tests = blueprint.acceptance.tests
+    for name, test in tests.by_name().items():
+        spec = tests.folders[name].spec
+        yield from findings_of(name, test, spec, known, frozenset(known.everything), partitions)
+    for one in cluster.acceptance.tests:
+        without = [node for node in one.nodes if not one.program.has_gpus(cluster.by_name[node])]
+        if without:
+            needed = "real GPUs" if one.program.gpus == "real" else "GPUs"
+            message = f"`{one.name}` can never run: it needs {needed}, and there are none on {hostlist.fold(without)}"
+            where = ("acceptance", "tests", one.name, "nodes")
+            yield Finding(where, message, "name other workers, or leave the test out")

@@ -1,0 +1,205 @@
+"""Is a role right? What can be told of its folder without a node: spelled, rendered for a cluster, well-mannered."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from hpcforge.blueprint.diagnostics import Diagnostic, Severity, Source
+from hpcforge.blueprint.reader import Loc, mark_of
+from hpcforge.cluster.model import Cluster, Service
+from hpcforge.kinds.files import File
+from hpcforge.plan.compile import compile_desired
+from hpcforge.plan.desired import Wanted
+from hpcforge.plan.role import Role, RoleError, load_role, site_role_code
+
+NAME = re.compile("[a-z][a-z0-9_]{0,40}")
+A_NAME = "lower-case letters, digits and _, a letter first"
+_MODE = re.compile("0?[0-7]{3}|[0-7]{4}")
+_UNIT = re.compile(r"\S+\.(?:service|timer|socket|path|target|mount|automount|slice)")
+_SHALLOW = 2  # parts of a path that is everybody's: /etc, /var; what lies deeper may be a role's own
+
+
+@dataclass(frozen=True)
+class Judged:
+    """A role's folder, and what is wrong with it; `nodes` of the cluster it would run on."""
+
+    folder: Path
+    diagnostics: tuple[Diagnostic, ...]
+    nodes: tuple[str, ...] = ()
+
+    @property
+    def right(self) -> bool:
+        """Whether it can be used."""
+        return all(one.severity != "error" for one in self.diagnostics)
+
+
+def role_folders(folder: Path) -> list[Path]:
+    """The folder itself, if it is a role, or else those in it that are."""
+    return [folder] if _is_role(folder) else sorted(one for one in folder.iterdir() if one.is_dir() and _is_role(one))
+
+
+def judge(folders: Sequence[Path], others: Sequence[Role], cluster: Cluster) -> list[Judged]:
+    """Judge roles for a cluster, among others that are right: each may need another, or one of these."""
+    read: dict[Path, Role | Judged] = {folder: _read(folder) for folder in folders}
+    known = {role.name: role for role in others}
+    known |= {role.name: role for role in read.values() if isinstance(role, Role)}
+    offers = {name: Service() for role in known.values() for name in role.spec.services}
+    usual = {role.name: _usual(role) | dict(cluster.variables.get(role.name, {})) for role in known.values()}
+    cluster = replace(cluster, services={**offers, **cluster.services}, variables=usual, site_roles=())
+    return [one if isinstance(one, Judged) else _judge(one, known, cluster) for one in read.values()]
+
+
+def _usual(role: Role) -> dict[str, Any]:
+    """Its variables that have a default, as templates get them."""
+    return {name: one.given(one.usual) for name, one in role.spec.vars.items() if not one.required}
+
+
+def _is_role(folder: Path) -> bool:
+    return (folder / "role.yaml").is_file() or (folder / "tasks" / "main.yml").is_file()
+
+
+def _read(folder: Path) -> Role | Judged:
+    """A role; one that is wrong, or a site's own Ansible role, for which there is nothing to render, is judged here."""
+    try:
+        if _is_for_site_roles(folder):
+            code = site_role_code(folder)
+            said = None if code.removes or code.leaves else _NOT_SAID
+            source = Source(str(folder))
+            return Judged(folder, (Diagnostic("warning", said, source, hint=_SAY_WHAT_GOES),) if said else ())
+        return load_role(folder)
+    except RoleError as error:
+        return Judged(folder, error.diagnostics)
+
+
+_NOT_SAID = "its own code makes what nobody takes away when the role goes"
+_SAY_WHAT_GOES = "say in role.yaml what `removes: [PATH]` goes, and what `leaves: [{path: PATH, why: ...}]` stays"
+
+
+def _is_for_site_roles(folder: Path) -> bool:
+    """An Ansible role for the blueprint's `software.site_roles`: nothing in it says where it runs."""
+    spec = folder / "role.yaml"
+    return (folder / "tasks" / "main.yml").is_file() and not (
+        spec.is_file() and re.search("^on[ \t]*:", spec.read_text("utf-8", "replace"), re.MULTILINE)
+    )
+
+
+def _judge(role: Role, known: Mapping[str, Role], cluster: Cluster) -> Judged:
+    diagnostics = list(_manners(role))
+    among = _with_needed(role, known)
+    if missing := [
+        f"{one.name}.{name}" for one in among for name in one.spec.vars if name not in cluster.variables[one.name]
+    ]:
+        message = f"{', '.join(missing)} has no default: nothing was rendered"
+        hint = "give a blueprint that chooses it: --blueprint FILE"
+        return Judged(role.folder, (*diagnostics, _said(role, message, ("vars",), hint, "not-checked")))
+    try:
+        desired = compile_desired(cluster, among, {})
+    except RoleError as error:
+        return Judged(role.folder, (*diagnostics, *error.diagnostics))
+    wanted = {node: one for node, roles in desired.nodes.items() for one in roles if one.role == role.name}
+    for one in wanted.values():
+        diagnostics += _rendered(role, one)
+    if not wanted:
+        hint = "give a blueprint in which it does: --blueprint FILE"
+        message = f"runs on no node of {cluster.name}: its expressions and templates were parsed, and not rendered"
+        diagnostics.append(_said(role, message, ("on",), hint, "not-checked"))
+    return Judged(role.folder, tuple(dict.fromkeys(diagnostics)), tuple(wanted))
+
+
+def _with_needed(role: Role, known: Mapping[str, Role]) -> list[Role]:
+    """A role and all that it cannot do without: no mistake of another is said of it."""
+    found: dict[str, Role] = {}
+    left = [role]
+    while left:
+        one = left.pop()
+        found[one.name] = one
+        restarted = {restart.name for restart in one.spec.restarts}
+        needed = {need.partition("@")[0] for need in one.spec.needs}
+        needed |= {other.name for other in known.values() if restarted & {unit.name for unit in other.spec.units}}
+        depots = (other for other in known.values() if any(o.serves_artifacts for o in other.spec.services.values()))
+        needed |= {depot.name for depot in depots if one.spec.artifacts}
+        left += [known[name] for name in sorted(needed) if name in known and name not in found]
+    return list(found.values())
+
+
+def _said(role: Role, message: str, loc: Loc, hint: str | None = None, severity: Severity = "error") -> Diagnostic:
+    mark = mark_of(role.document.root, loc) if loc else None
+    return Diagnostic(severity, message, role.document.source, mark, hint)
+
+
+def _manners(role: Role) -> Iterator[Diagnostic]:
+    """What cannot be, or what would surprise later, whatever the cluster."""
+    spec = role.spec
+    if not NAME.fullmatch(role.name):
+        yield _said(role, f"{role.name!r} is no name for a role", (), A_NAME)
+    if role.code is None:
+        for key in ("inputs", "removes"):
+            if getattr(spec, key):
+                hint = "write deploy.py or tasks/main.yml, or take this out"
+                yield _said(role, f"{key}, but no code that they are for", (key,), hint)
+    else:
+        yield from _code(role)
+    for place, file in enumerate(spec.files):
+        if not _MODE.fullmatch(file.mode):
+            yield _said(role, f"{file.mode!r} are no access rights", ("files", place), 'octal, for example "0644"')
+    for key in ("removes", "leaves"):
+        for place, tree in enumerate(getattr(spec, key)):
+            if key == "removes" and len(Path(tree.path).parts) <= _SHALLOW:
+                yield _said(role, f"{tree.path} is not this role's alone", (key, place), "a path deeper down")
+    yield from _unused(role)
+
+
+def _code(role: Role) -> Iterator[Diagnostic]:
+    """What is said of opaque code: that it is code, that something checks it, and what becomes of what it makes."""
+    assert role.code is not None
+    if not role.spec.checks:
+        hint = "without a check nobody sees when what it made is gone"
+        yield _said(role, "its own code, and no `checks` that tell whether it worked", (), hint)
+    if not role.spec.removes and not role.spec.leaves:
+        yield _said(role, _NOT_SAID, (), _SAY_WHAT_GOES, "warning")
+    path = role.code.source if role.code.engine == "pyinfra" else role.code.source / "tasks" / "main.yml"
+    source = Source.of(str(path), path.read_text("utf-8", "replace"))
+    try:
+        if role.code.engine == "pyinfra":
+            ast.parse(path.read_bytes())
+        elif not isinstance(yaml.safe_load(path.read_text("utf-8")), list):
+            yield Diagnostic("error", "not a list of tasks", source)
+    except (SyntaxError, ValueError, yaml.YAMLError) as error:
+        yield Diagnostic("error", " ".join(str(error).split()), source)
+
+
+def _unused(role: Role) -> Iterator[Diagnostic]:
+    if role.code is not None and role.code.engine == "ansible":
+        return  # its tasks have a folder files/ as well
+    for path in sorted((role.folder / "files").rglob("*")):
+        name = str(path.relative_to(role.folder))
+        if path.is_file() and name not in role.texts:
+            hint = f"write `files: [/{name.removeprefix('files/').removesuffix('.j2')}]`, or remove it"
+            yield Diagnostic("error", "nothing in role.yaml speaks of this file", Source(str(path)), hint=hint)
+
+
+def _rendered(role: Role, wanted: Wanted) -> Iterator[Diagnostic]:
+    """What can be told of names and paths only where they are rendered."""
+    paths = [
+        *(("files", file.path) for file in wanted.of(File)),
+        *(("removes", tree.path) for tree in wanted.trees),
+        *(("leaves", leaves.path) for leaves in wanted.leaves),
+    ]
+    for key, path in paths:
+        if not path.startswith("/") or ".." in Path(path).parts or "//" in path or path.endswith("/"):
+            yield _said(role, f"{path!r} is no path from / to a name", (key,), "for example /etc/motd")
+    seen: set[str] = set()
+    for file in wanted.of(File):
+        if file.path in seen:
+            yield _said(role, f"{file.path} is there twice on one node", ("files",), "say by `when` which of them is")
+        seen.add(file.path)
+    for unit in wanted.units:
+        if not _UNIT.fullmatch(unit.name):
+            yield _said(role, f"{unit.name!r} is no unit's name", ("units",), "for example chrony.service")

@@ -1,0 +1,121 @@
+"""The secrets that roles declare: what each is made of, and who may put it into files. Values never come here."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Annotated, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from hpcforge.kinds.files import File
+from hpcforge.plan.desired import Desired
+
+Alphabet = Literal["letters-and-digits", "hex"]
+LETTERS: Mapping[Alphabet, str] = {
+    "letters-and-digits": "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789",
+    "hex": "0123456789abcdef",
+}
+_LEAST_BITS = 128  # of chance in a generated secret: nobody guesses it, and a digest of it gives nothing away
+_LARGEST = 64 * 1024  # characters or bytes
+
+# What follows from hpcforge's host authority, by the word before a colon: roles put it into files, and all may read it.
+PUBLIC = ("ssh_known_hosts", "ssh_host_certificate")
+PLAN_KEY = "plan_key"
+# What stays on the operator host, and what is kept with it; no role can have a secret of such a name.
+OURS = (PLAN_KEY, "ssh_host_ca", "revoked_host_keys", *PUBLIC)
+
+SecretName = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,62}$")]
+
+
+class SecretSpec(BaseModel):
+    """A secret of a role: so many random bytes, a random text of a `length`, or one that the site provides."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    description: str = Field(description="What it is for.")
+    rotated: str = Field(
+        "the next apply brings it into the files that hold it", description="What a new value means for the cluster."
+    )
+    bytes: int | None = Field(None, le=_LARGEST, description="So many random bytes: for a whole file.")
+    length: int | None = Field(None, le=_LARGEST, description="A random text of so many characters.")
+    alphabet: Alphabet = Field("letters-and-digits", description="Those of a text that is made.")
+    provided: bool = Field(False, description="The site provides it: `hpcforge secrets set`.")
+
+    @property
+    def is_text(self) -> bool:
+        """It may stand inside a text."""
+        return self.bytes is None
+
+    @model_validator(mode="after")
+    def _of_one_kind(self) -> Self:
+        if [self.bytes is not None, self.length is not None, self.provided].count(True) != 1:
+            raise ValueError("give exactly one of bytes, length and provided: true")
+        if "alphabet" in self.model_fields_set and self.length is None:
+            raise ValueError("an alphabet is for a secret with a length")
+        each = 8.0 if self.length is None else math.log2(len(LETTERS[self.alphabet]))
+        least = math.ceil(_LEAST_BITS / each)
+        size = self.length if self.bytes is None else self.bytes
+        if size is not None and size < least:
+            raise ValueError(f"{size} is too short to be beyond guessing: at least {least}")
+        return self
+
+
+@dataclass(frozen=True)
+class Secret:
+    """A secret that a role declares."""
+
+    name: str
+    role: str
+    spec: SecretSpec
+
+
+def usable(role: str, needs: Iterable[str], secrets: Mapping[str, Secret]) -> dict[str, Secret]:
+    """Of all secrets by name those that a role may put into files: its own, and those of roles that it needs."""
+    sources = {role, *(need.partition("@")[0] for need in needs)}
+    return {name: one for name, one in secrets.items() if one.role in sources}
+
+
+def is_public(name: str) -> bool:
+    """Whether it is kept with secrets, and is none: what follows from the host authority's public key."""
+    return name.partition(":")[0] in PUBLIC
+
+
+def check_usable(name: str, secrets: Mapping[str, Secret]) -> None:
+    """Raises ValueError for a name that is none of the `secrets` which a role may use."""
+    if name not in secrets and not is_public(name):
+        known = f"it may use: {', '.join(secrets)}" if secrets else "they declare none"
+        raise ValueError(f"secret {name!r} is declared neither by this role nor by one that it needs; {known}")
+
+
+def check_text(name: str, secrets: Mapping[str, Secret]) -> None:
+    """Raises ValueError for one that a role may not put inside a text."""
+    check_usable(name, secrets)
+    if is_public(name) or not secrets[name].spec.is_text:
+        raise ValueError(f"secret {name!r} is no text of one line: it can only be all of a file (`secret: {name}`)")
+
+
+def check_mode(file: File) -> None:
+    """Raises ValueError for a file that holds secrets and that everybody may read."""
+    if int(file.mode, 8) & 0o007 and not all(map(is_public, file.holds)):
+        raise ValueError(f"it holds {', '.join(file.holds)}, and mode {file.mode} is for everybody: 0600 or 0640, say")
+
+
+@dataclass(frozen=True)
+class Use:
+    """A secret in a file of a role, on some node. `inside`: it stands in a line of a text."""
+
+    name: str
+    role: str
+    path: str
+    inside: bool
+
+
+def uses(desired: Desired) -> tuple[Use, ...]:
+    """Which roles put which secrets into which files, each once, in the order of roles."""
+    found: dict[Use, None] = {}
+    for wanted in {id(one): one for roles in desired.nodes.values() for one in roles}.values():
+        for file in wanted.of(File):
+            found.update((Use(name, wanted.role, file.path, not file.secret), None) for name in file.holds)
+    return tuple(sorted(found, key=lambda use: desired.roles.index(use.role)))

@@ -1,0 +1,61 @@
+"""The reference of roles: what role.yaml may say, and what expressions, templates and Ansible tasks know."""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, get_args, get_type_hints
+
+from hpcforge.blueprint.reference import reference
+from hpcforge.cluster.machines import variables
+from hpcforge.cluster.model import Cluster, Node
+from hpcforge.plan.role_spec import json_schema
+
+_MADE_BY = "hpcforge schema role --markdown"
+_PAGE = Path(__file__).with_name("templates") / "roles.md"
+_FIELD = re.compile(r"    (\w+): [^#\n]*?(?:  # (.*))?")
+
+
+def role_reference(cluster: Cluster, node: Node) -> str:
+    """Markdown; the values of variables are those of a node of this cluster."""
+    table = reference(json_schema(), _MADE_BY)
+    told = "".join(f"| `{name}` | `{value}` |\n" for name, value in variables(cluster, node).items())
+    models = "\n".join(_models())
+    table = table[table.index("| key |") :]
+    page = _PAGE.read_text("utf-8")
+    return page.format(made_by=_MADE_BY, models=models, node=node.name, variables=told, table=table)
+
+
+def _models() -> Iterator[str]:
+    """A table for each type that is reached from a cluster, in the order in which it is met."""
+    met: list[type[Any]] = [Cluster]
+    for model in met:
+        names = {Cluster: " (`cluster`)", Node: " (`node`)"}
+        rows = "".join(f"| `{name}` | {kind} | {meaning} |\n" for name, kind, meaning in _rows(model))
+        doc = inspect.cleandoc(model.__doc__ or "").partition("\n\n")[0].replace("\n", " ")
+        yield f"### {model.__name__}{names.get(model, '')}\n\n{doc}\n\n| name | type | meaning |\n|---|---|---|\n{rows}"
+        for hint in get_type_hints(model).values():
+            met += [one for one in dict.fromkeys(_dataclasses(hint)) if one not in met]
+
+
+def _dataclasses(hint: Any) -> Iterator[type[Any]]:
+    if isinstance(hint, type) and dataclasses.is_dataclass(hint):
+        yield hint
+    for argument in get_args(hint):
+        yield from _dataclasses(argument)
+
+
+def _rows(model: type[Any]) -> Iterator[tuple[str, str, str]]:
+    """Fields with the comments beside them, then properties with their docstrings."""
+    lines = map(_FIELD.fullmatch, inspect.getsource(model).split("\n"))
+    comments = {found[1]: found[2] or "" for found in lines if found}
+    for field in dataclasses.fields(model):
+        yield field.name, f"`{field.type}`".replace("|", "\\|"), comments.get(field.name, "").replace("|", "\\|")
+    for name, value in vars(model).items():
+        code = value.fget if isinstance(value, property) else getattr(value, "func", None)
+        if code is not None:
+            kind = inspect.signature(code).return_annotation
+            yield name, f"`{kind}`".replace("|", "\\|"), inspect.cleandoc(value.__doc__ or "").partition("\n")[0]

@@ -1,0 +1,97 @@
+"""A smoke test is a folder: what blueprints may ask for follows, and its mistakes are shown as a blueprint's."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from hpcforge.blueprint.declared import read_declared
+from hpcforge.blueprint.diagnostics import InvalidInput
+from hpcforge.blueprint.schema import json_schema
+from hpcforge.blueprint.smoke_tests import load_smoke_tests
+
+DISK = """\
+description: "Writes a file."
+launcher: plain
+needs: {packages: [fio], nodes: 2}
+time_limit: 90s
+measures:
+  sync_ms: {unit: ms, better: lower}
+  size_bytes: {unit: B, shown: size}
+headline: "{sync_ms} ms for {size_bytes}, at most {sync_ms:worst} ms on {sync_ms:worst_node}"
+expectation:
+  sync_ms: {at_most: 50, at_most_of_median: 1.5}
+"""
+
+
+@pytest.fixture
+def tests(tmp_path: Path) -> Path:
+    folder = tmp_path / "smoke_tests" / "disk"
+    folder.mkdir(parents=True)
+    (folder / "test.yaml").write_text(DISK)
+    (folder / "disk.py").write_text("pass\n")
+    (tmp_path / "smoke_tests" / "no_test_of_ours").mkdir()
+    return folder.parent
+
+
+def test_what_a_blueprint_may_ask_for_follows(tests: Path) -> None:
+    found = load_smoke_tests(tests)
+    assert [*found] == ["disk"]
+    assert (found["disk"].spec.needs.packages, found["disk"].program) == (("fio",), tests / "disk" / "disk.py")
+    section = json_schema(read_declared(), found)["$defs"]["SmokeTests"]["properties"]
+    assert section["disk"]["description"] == "Writes a file."
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "where", "said", "hint"),
+    [
+        ("launcher:", "lanucher:", ":2:1:", "unknown key `lanucher`", "did you mean `launcher`?"),
+        ("plain", "ssh", ":2:11:", "`ssh` is not accepted here", "known: torchrun, srun, plain"),
+        ("unit: ms", "unti: ms", ":6:13:", "unknown key `unti`", "did you mean `unit`?"),
+        ("{sync_ms} ms", "{sync_s} ms", ":8:11:", "`sync_s` is no measure of this test", "did you mean `sync_ms`?"),
+        ("{sync_ms} ms", "{sync_ms!r} ms", ":8:11:", "a brace without a measure in it", "write {NAME}, "),
+        (":worst}", ":best}", ":8:11:", "`best` is not accepted behind a measure", "known: median, worst, worst_node"),
+        ("  sync_ms: {at", "  sync: {at", ":10:3:", "`sync` is no measure of this test", "did you mean `sync_ms`?"),
+        ("{at_most: 50, at_most_of_median: 1.5}", "{}", ":10:3:", "no line is said", "at_least, at_most"),
+        ("at_most: 50", "at_most: fast", ":10:22:", "`fast` is not a number", "digits and a point"),
+        ("1.5", "0.5", ":10:45:", "`at_most_of_median` must be at least 1", ""),
+        ("plain", "torchrun", ":10:26:", "there is no median: the nodes do not report apart", "with torchrun"),
+        (", better: lower", "", ":8:11:", "which `sync_ms` is worst is not said", "add `better` to measure sync_ms"),
+        ("90s", "ninety", ":4:13:", "`ninety` is not a time such as", ""),
+        ("sync_ms: {unit", "host: {unit", ":6:3:", "`host` is a reserved name", "choose another"),
+        ("[fio]", '["fio; rm -rf /"]', ":3:20:", "is not the name of a package", ""),
+    ],
+)  # fmt: skip
+def test_mistakes_are_shown_as_those_of_a_blueprint(
+    tests: Path, old: str, new: str, where: str, said: str, hint: str
+) -> None:
+    path = tests / "disk" / "test.yaml"
+    path.write_text(DISK.replace(old, new, 1))
+    with pytest.raises(InvalidInput) as raised:
+        load_smoke_tests(tests)
+    shown = raised.value.shown()
+    assert f"{path}{where} error: " in shown
+    assert said in shown
+    assert hint in shown
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("json", "cannot be a test's name"),
+        ("Disk-2", "cannot be a test's name"),
+        ("other", "there is no `other.py` beside it"),
+    ],
+)
+def test_a_folder_that_cannot_be_a_test_is_named(tests: Path, name: str, said: str) -> None:
+    (tests / "disk").rename(tests / name)
+    with pytest.raises(InvalidInput) as raised:
+        load_smoke_tests(tests)
+    assert said in raised.value.shown()
+
+
+def test_none_is_no_line(tests: Path) -> None:
+    path = tests / "disk" / "test.yaml"
+    path.write_text(DISK.partition("expectation:")[0] + "expectation: none\n")
+    assert load_smoke_tests(tests)["disk"].spec.expectation == {}
