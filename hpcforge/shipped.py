@@ -16,3 +16,8 @@ def root() -> Path:
 def roles() -> Path:
     """The folder of the shipped roles."""
     return root() / "roles"
+
+
+def smoke_tests() -> Path:
+    """The folder of the shipped smoke tests."""
+    return root() / "smoke_tests"

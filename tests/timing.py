@@ -15,6 +15,8 @@ from pathlib import Path
 import pytest
 import yaml
 
+from tests.machine import slowness
+
 PARTS = Path(__file__).with_name("parts.yaml")
 OVER = 1.5  # a part fails that is over its share by half: machines differ, and are seldom quiet
 _SLOWEST = 50
@@ -64,9 +66,15 @@ def minutes(spent: Sequence[Spent], parts: Sequence[Part], elapsed_s: float) -> 
     return {name: elapsed_s / 60 * own_s / whole_s if whole_s else 0.0 for name, own_s in seconds.items()}
 
 
-def complaints(took_min: Mapping[str, float], all_min: float, parts: Sequence[Part]) -> list[str]:
-    """A line for each part, and for all together, that is over its share by half or more."""
-    shares = {"all tests": all_min, **{part.name: part.share_min for part in parts}}
+def complaints(
+    took_min: Mapping[str, float], all_min: float, parts: Sequence[Part], slower: float = 1.0
+) -> list[str]:
+    """A line for each part, and for all together, that is over its share by half or more.
+
+    A machine that is so many times slower than the one that shares are for has so many times longer.
+    """
+    whole = {"all tests": all_min, **{part.name: part.share_min for part in parts}}
+    shares = {name: round(share_min * slower, 1) for name, share_min in whole.items()}
     told = {"all tests": sum(took_min.values()), **took_min}
     return [
         f"{name}: {told[name]:.1f} min, over {share} min by half or more: make it quicker, or a target of its own"
@@ -109,7 +117,7 @@ class Timing:
 
     def _complaints(self) -> list[str]:
         all_min, parts = read_parts()
-        return complaints(minutes(self._spent, parts, time.monotonic() - self._began_s), all_min, parts)
+        return complaints(minutes(self._spent, parts, time.monotonic() - self._began_s), all_min, parts, slowness())
 
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
@@ -125,13 +133,14 @@ class Timing:
         terminalreporter.section(f"slowest {_SLOWEST}: seconds, and how busy all cores were meanwhile")
         for one in sorted(self._spent, key=lambda one: -one.wall_s)[:_SLOWEST]:
             say(f"{one.wall_s:7.1f} s  {one.busy:4.0%}  {'computes' if one.busy >= 0.5 else 'waits':8}  {one.test}")
-        terminalreporter.section("parts")
+        slower = slowness()
+        terminalreporter.section("parts" + f", on a machine {slower:.1f} times slower" * (slower > 1))
         all_min, parts = read_parts()
         took_min = minutes(self._spent, parts, time.monotonic() - self._began_s)
         for part in parts:
             say(f"{took_min[part.name]:6.1f} of {part.share_min} min  {part.name}")
         say(f"{sum(took_min.values()):6.1f} of {all_min} min  all tests")
-        for line in complaints(took_min, all_min, parts):
+        for line in complaints(took_min, all_min, parts, slower):
             say(f"FAILED {line}", red=True)
 
 

@@ -28,7 +28,7 @@ from hpcforge.report.role_reference import role_reference
 def _blueprint(path: Path | None) -> dict[str, Any]:
     """By the shipped roles, and by those of the folders that this blueprint names."""
     roles = read_declared(*(folders_of_roles(path) if path else [shipped.roles()]))
-    return blueprint.json_schema(roles, load_smoke_tests(shipped.root() / "smoke_tests"))
+    return blueprint.json_schema(roles, load_smoke_tests(shipped.smoke_tests()))
 
 
 def schema(

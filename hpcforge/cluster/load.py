@@ -181,7 +181,7 @@ def folders_of_roles(blueprint_path: Path) -> tuple[Path, ...]:
 @cache
 def _declared(*role_folders: Path) -> tuple[Declared, type[Blueprint]]:
     declared = read_declared(*role_folders)
-    return declared, blueprint_model(declared, load_smoke_tests(shipped.root() / "smoke_tests"))
+    return declared, blueprint_model(declared, load_smoke_tests(shipped.smoke_tests()))
 
 
 def _read(path: Path, instead: Mapping[Path, str], max_values: int) -> reader.Document:

@@ -184,7 +184,10 @@ class _Work:
     def of_inventory(self, addresses: Mapping[str, Mapping[str, str]]) -> Iterator[Finding]:
         """Yield pinned addresses that cannot be; of two nodes pinned to one, the later."""
         owner: dict[tuple[str, str], str] = {}
+        nodes = frozenset(self.nodes)
         for node, machine in self.machines.items():
+            if node not in nodes:
+                continue  # a machine that this blueprint has no use for, which is said of it as a whole
             for name, address in self._said(machine).items():
                 pinned = name in machine.addresses
                 loc: Loc = ("nodes", node, "addresses", name) if pinned else ("nodes", node, "bmc", "address")

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import math
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 
@@ -134,7 +135,10 @@ def load(text: str | None) -> Recorded:
                 if not 0 <= time_s <= _LAST_S:
                     return Recorded(problem=f"damaged: its time is {time_s:g}")
             for verdict in (one.verdict, one.last):
-                summary_line(verdict)  # measurements are free in form: those that cannot be told are found here
+                summary_line(verdict)  # what cannot be told is found here
+                for name, value in (one for measured in verdict.measurements for one in measured.items()):
+                    if not isinstance(value, str) and not math.isfinite(value):
+                        return Recorded(problem=f"damaged: {name} is {value}")
         return Recorded(kept)
     except ValidationError as error:
         first = error.errors()[0]

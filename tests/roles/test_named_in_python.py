@@ -23,6 +23,7 @@ OTHER_WORDS = {
     "names": {"node/remains.py", "node/remove.py", "plan/diff.py", "report/design_html.py", "run/walk.py"},  # JSON
     "lldp": {"verify/cabling.py"},  # what lldpctl answers
     "base": {"lab/base.py"},  # a folder of trees
+    "smoke_tests": {"shipped.py"},  # a folder of what is shipped
 }
 
 

@@ -1,0 +1,29 @@
+"""How fast this machine is: limits in seconds are for one machine, and tests run on others, too."""
+
+from __future__ import annotations
+
+import time
+from functools import cache
+
+_RUNS = 5
+_REFERENCE_S = 0.016  # of the work below, on a machine on which `hpcforge validate blueprints/rehearsal.yaml` takes 0.4 CPU s
+
+
+def _work() -> int:
+    """What reading files is made of: short texts, dictionaries, calls."""
+    found: dict[str, tuple[str, int]] = {}
+    for number in range(30_000):
+        name = f"node{number:05d}"
+        found[name] = (name.upper(), len(found))
+    return sum(at for name, (upper, at) in sorted(found.items()) if upper.endswith("7") and name.isalnum())
+
+
+@cache
+def slowness() -> float:
+    """How many times longer this machine takes for the same work than the one that limits are for; 1.0 if it is faster."""
+    took_s = []
+    for _ in range(_RUNS):
+        began_s = time.process_time()
+        _work()
+        took_s.append(time.process_time() - began_s)
+    return max(1.0, min(took_s) / _REFERENCE_S)
