@@ -66,9 +66,7 @@ def minutes(spent: Sequence[Spent], parts: Sequence[Part], elapsed_s: float) -> 
     return {name: elapsed_s / 60 * own_s / whole_s if whole_s else 0.0 for name, own_s in seconds.items()}
 
 
-def complaints(
-    took_min: Mapping[str, float], all_min: float, parts: Sequence[Part], slower: float = 1.0
-) -> list[str]:
+def complaints(took_min: Mapping[str, float], all_min: float, parts: Sequence[Part], slower: float = 1.0) -> list[str]:
     """A line for each part, and for all together, that is over its share by half or more.
 
     A machine that is so many times slower than the one that shares are for has so many times longer.

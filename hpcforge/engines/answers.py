@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from hpcforge.engines.lines import CUT, LAST_EVENTS, MAX_LINE_BYTES, complaint, parse_event
-from hpcforge.fits import MisfitError, fits
+from hpcforge.fits import fits
+from hpcforge.forms import MisfitError
 from hpcforge.node import wire
 
 Json = dict[str, Any]

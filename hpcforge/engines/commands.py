@@ -11,7 +11,8 @@ from hpcforge.engines.lines import last_line
 from hpcforge.engines.tasks import Bootstrap, Command, Program, Target
 from hpcforge.node import bundle
 from hpcforge.node.contact import bootstrap_script
-from hpcforge.node.requests import LASTING, Request, within
+from hpcforge.node.requests import Request, within
+from hpcforge.node.verbs import LASTING
 
 KILL_AFTER_S = 5  # from SIGTERM to SIGKILL when time is up
 _BY_SIGNAL = "ended by a signal"

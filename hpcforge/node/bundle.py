@@ -17,14 +17,14 @@ from typing import Any
 
 from hpcforge.kinds import KINDS
 from hpcforge.node.contact import FIRST_CONTACT
-from hpcforge.node.requests import VERBS
+from hpcforge.node.verbs import VERBS
 
 MODULES = (
-    "hpcforge.wire",
-    "hpcforge.fits",
+    "hpcforge.forms",
     "hpcforge.node.start",
     "hpcforge.node.main",
-    "hpcforge.node.requests",
+    "hpcforge.node.verbs",
+    "hpcforge.node.forms",
     "hpcforge.node.events",
     "hpcforge.node.commands",
     "hpcforge.node.facts",
@@ -58,15 +58,13 @@ MODULES = (
     "hpcforge.node.records",
     "hpcforge.node.lease",
     "hpcforge.kinds",
-    "hpcforge.kinds.resource",
-    *(f"hpcforge.kinds.{kind}" for kind in KINDS),
     "hpcforge.node.kinds",
     *(f"hpcforge.node.kinds.{kind}" for kind in KINDS),
 )
 
 _ROOT = Path(__file__).parent.parent.parent
 _PACKAGE = "hpcforge.node."
-_ACTS, _KINDS = "hpcforge.node.kinds", "hpcforge.kinds"
+_ACTS, _FORMS = "hpcforge.node.kinds", "hpcforge.node.forms"
 _IMPORT = re.compile(r"^ *from (hpcforge\.\S+) import (\([^)]*\)|[^\n#]*)", re.MULTILINE)
 
 # Without line breaks, so that any login shell passes it on.
@@ -81,7 +79,7 @@ LOADER = (
 @cache
 def sources() -> Mapping[str, str]:
     """Sources of the modules that travel, by their full name."""
-    return {name: _file(name).read_text("utf-8") for name in MODULES}
+    return {name: _forms() if name == _FORMS else _file(name).read_text("utf-8") for name in MODULES}
 
 
 @cache
@@ -99,13 +97,19 @@ def needed(verb: str) -> Mapping[str, str]:
     return {name: text for name, text in sources().items() if name in found}
 
 
+def _forms() -> str:
+    from hpcforge.node.forms import DEFAULTS, FORMS  # noqa: PLC0415 - to make them takes time
+
+    return f"import json\n\nFORMS, DEFAULTS = json.loads({json.dumps([FORMS, DEFAULTS])!r})\n"
+
+
 def _file(module: str) -> Path:
     path = _ROOT / module.replace(".", "/")
     return path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
 
 
 def _imports(name: str) -> set[str]:
-    found = {f"{package}.{kind}" for package in (_ACTS, _KINDS) for kind in KINDS} if name == _ACTS else set()
+    found = {f"{_ACTS}.{kind}" for kind in KINDS} if name == _ACTS else set()
     for module, several in _IMPORT.findall(sources()[name]):
         found |= {module, *(f"{module}.{word}" for word in re.findall(r"\w+", several))}
     # What main imports for another verb is not wanted; the rest of what may be asked for lies in its table.

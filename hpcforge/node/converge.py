@@ -12,6 +12,7 @@ from hpcforge.node.kinds import acts, resources
 from hpcforge.node.receipt import Receipt
 
 if TYPE_CHECKING:
+    from hpcforge.kinds.files import File
     from hpcforge.kinds.resource import Resource
     from hpcforge.node.requests import Finish, Guard, Prepare, Record, Work
 
@@ -74,9 +75,9 @@ def _refuse_obstructed(work: Sequence[Work], remembered: Receipt, report: Report
     for role in work:
         for kind in TABLE:
             for item in resources(role, kind):
-                why = acts(kind.name).obstacle(item, ownership.known(remembered, kind.name, item.named))
+                why = acts(kind.name).obstacle(item, ownership.known(remembered, kind.name, getattr(item, kind.key)))
                 if why:
-                    report.failed(role["role"], kind.one, item.named, why)
+                    report.failed(role["role"], kind.one, getattr(item, kind.key), why)
 
 
 def _put(work: Sequence[Work], report: Report, *, early: bool) -> list[tuple[Kind, str]]:
@@ -105,17 +106,17 @@ def _put_each(role: Work, kind: Kind, items: Sequence[Resource], report: Report)
         try:
             detail = acts(kind.name).put(item)
         except Exception as error:
-            report.failed(role["role"], kind.one, item.named, error)
+            report.failed(role["role"], kind.one, getattr(item, kind.key), error)
             return
         if detail:
-            yield item.named
-            report.changed(role["role"], kind.one, item.named, detail)
+            yield getattr(item, kind.key)
+            report.changed(role["role"], kind.one, getattr(item, kind.key), detail)
 
 
-def _arm(work: Sequence[Work], files: Mapping[str, Sequence[Resource]], report: Report) -> None:
+def _arm(work: Sequence[Work], files: Mapping[str, Sequence[File]], report: Report) -> None:
     """Arm the guards of roles whose files (by role) are about to change."""
     for role in work:
-        paths = [file.named for file in files[role["role"]]]
+        paths = [file.path for file in files[role["role"]]]
         asked = role.get("guard")
         if asked and paths and report.goes_on(role):
             try:

@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 Json = dict[str, Any]
 
 TEXT_LIMIT = 4000  # characters of an error or detail; whole logs stay on the node
-_UNPRINTABLE = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]|[^\n\t\x20-\x7e\xa0-\ud7ff\ue000-\U0010ffff]")
+# Compiled when it is first needed: that takes longer than to import this module, and most requests have no need of it.
+_UNPRINTABLE = r"\x1b\[[0-9;?]*[ -/]*[@-~]|[^\n\t\x20-\x7e\xa0-\ud7ff\ue000-\U0010ffff]"
 
 
 class NodeError(Exception):
@@ -29,7 +30,7 @@ class BusyError(NodeError):
 def readable(data: bytes | str, limit: int = TEXT_LIMIT) -> str:
     """Output of a program as text for people: UTF-8, no escapes or control characters, the last `limit` characters."""
     text = data.decode("utf-8", "replace") if isinstance(data, bytes) else data
-    text = _UNPRINTABLE.sub("", text.replace("\r\n", "\n").replace("\r", "\n")).strip()
+    text = re.sub(_UNPRINTABLE, "", text.replace("\r\n", "\n").replace("\r", "\n")).strip()
     return text if len(text) <= limit else "[...] " + text[-limit:]
 
 

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from hpcforge.node import commands, names, paths
 from hpcforge.node.events import Json, NodeError, readable
+from hpcforge.node.kinds import resource
 from hpcforge.node.paths import UnsafeError
 
 if TYPE_CHECKING:
@@ -131,9 +132,9 @@ def put_file(wanted: File, content: bytes | None) -> str | None:
 
 def put_text(path: str, text: str) -> str | None:
     """Make a file of root's that all may read so; what was changed, or None."""
-    from hpcforge.kinds.files import File  # noqa: PLC0415 - only what a request needs is compiled
-
-    return put_file(File(path, "0644", "root", "root", None, None, False), text.encode())
+    rights = {"mode": "0644", "owner": "root", "group": "root"}
+    wanted = {"path": path, **rights, "digest": None, "secret": None, "early": False}
+    return put_file(resource("files", wanted), text.encode())
 
 
 def put_directory(wanted: Directory) -> str | None:

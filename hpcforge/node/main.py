@@ -8,7 +8,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
-from hpcforge.node import commands, requests
+from hpcforge.node import commands, verbs
 from hpcforge.node.events import BusyError, Json, NodeError, Report, standard_output
 
 if TYPE_CHECKING:
@@ -23,13 +23,13 @@ def main(data: object) -> None:
     os.environ.clear()
     os.environ.update(commands.ENVIRONMENT, SUDO_USER=user)
     try:
-        request = requests.checked(data)
+        request = verbs.checked(data)
     except NodeError as error:
         report = Report(standard_output())
         report.failed(None, "node", "request", error)
         report.done([], True, _facts(report))
         return
-    apart = requests.verb_of(request).lasting and request.get("task") and os.geteuid() == 0
+    apart = verbs.verb_of(request).lasting and request.get("task") and os.geteuid() == 0
     if not apart and request["verb"] != "attach":
         if "limit_s" in request:
             commands.bound(request["limit_s"])
@@ -59,7 +59,7 @@ def answer(
 def _dispatch(request: Request, report: Report) -> Json | None:
     if os.geteuid() != 0:
         raise NodeError("the node program has to run as root")
-    verb = requests.verb_of(request)
+    verb = verbs.verb_of(request)
     work = getattr(importlib.import_module(f"hpcforge.node.{verb.module}"), verb.function)
     if verb.lasting:
         report.finish_what_runs()

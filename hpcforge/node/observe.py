@@ -135,7 +135,7 @@ def _obstacles(role: Wanted, difference: Json, remembered: Receipt, surplus: Jso
     for kind in TABLE:
         differs = {one[kind.key] for one in difference.get(kind.name, ())}
         for item in resources(role, kind):
-            name = item.named
+            name = getattr(item, kind.key)
             if name in differs and not any(f"{name}/".startswith(f"{path}/") for path in going):
                 why = acts(kind.name).obstacle(item, ownership.known(remembered, kind.name, name))
                 found += [{"kind": kind.one, "name": name, "why": why}] if why else []
@@ -145,15 +145,16 @@ def _obstacles(role: Wanted, difference: Json, remembered: Receipt, surplus: Jso
 def _compare(role: Wanted, kind: Kind, remembered: Receipt, report: Report) -> list[Json]:
     differences = []
     for item in resources(role, kind):
+        name = getattr(item, kind.key)
         try:
             difference = acts(kind.name).compare(item)
         except Exception as error:  # one odd path must not hide what differs elsewhere
-            report.failed(role["role"], kind.one, item.named, error)
+            report.failed(role["role"], kind.one, name, error)
             continue
         if difference and "digest" in difference:  # by it, somebody else's change is told from our own
-            last = ownership.last_written(remembered, role["role"], kind.name, item.named, difference["digest"])
+            last = ownership.last_written(remembered, role["role"], kind.name, name, difference["digest"])
             difference = {**difference, "written": last}
-            if not getattr(item, "fills", ()) and ownership.held_secret(remembered, kind.name, item.named):
+            if not getattr(item, "fills", ()) and ownership.held_secret(remembered, kind.name, name):
                 difference["text"] = None
         elif difference:
             difference = {**difference, **ownership.put_last(remembered, role["role"], kind.name, item)}

@@ -16,7 +16,7 @@ from hpcforge.node import files, remains, units
 from hpcforge.node.events import Json, NodeError
 from hpcforge.node.kinds import Known, acts, made, resources
 from hpcforge.node.receipt import Receipt
-from hpcforge.node.requests import of_kind
+from hpcforge.node.verbs import of_kind
 
 if TYPE_CHECKING:
     from hpcforge.kinds.resource import Resource
@@ -42,7 +42,7 @@ def intend(receipt: Receipt, work: Sequence[Work], lacking: Collection[str] = ()
         ]
         others = [other for name, other in roles.items() if name != role["role"]]
         for kind in _IN_TURN:
-            changes = {item.named: item for item in resources(role, KINDS[kind])}
+            changes = {getattr(item, KEYS[kind]): item for item in resources(role, KINDS[kind])}
             for name in _names(role, kind):
                 had, change = (
                     entry[kind].get(name, _first(other[kind].get(name) for other in others)),
@@ -103,7 +103,7 @@ def known(receipt: Receipt, kind: str, name: str) -> Known | None:
 
 def put_last(receipt: Receipt, role: str, kind: str, wanted: Resource) -> Json:
     """`put`: whether what is wanted is what we last put there, so that it was somebody else who changed it."""
-    had = receipt.roles.get(role, {}).get(kind, {}).get(wanted.named)
+    had = receipt.roles.get(role, {}).get(kind, {}).get(getattr(wanted, KEYS[kind]))
     return {"put": "was" not in had and had.get("digest") == digest_of(wanted)} if isinstance(had, dict) else {}
 
 
@@ -149,18 +149,15 @@ def surplus(receipt: Receipt, wanted: Sequence[Wanted]) -> Json:
 
 
 def unowned(receipt: Receipt, wanted: Sequence[Wanted]) -> list[str]:
-    """Wanted roles of which something is not in the receipt yet."""
-    return [
-        role["role"]
-        for role in wanted
-        if role["role"] not in receipt.roles
-        or list(role.get("leaves", ())) != receipt.roles[role["role"]]["leaves"]
-        or any(
-            item[key] not in receipt.roles[role["role"]][kind]
-            for kind, key in KEYS.items()
-            for item in of_kind(role, kind)
-        )
-    ]
+    """Wanted roles of which something is not in the receipt yet; one that has nothing to own is not among them."""
+    return [role["role"] for role in wanted if _is_unowned(role, receipt.roles.get(role["role"]))]
+
+
+def _is_unowned(role: Wanted, entry: Json | None) -> bool:
+    names = [(kind, item[key]) for kind, key in KEYS.items() for item in of_kind(role, kind)]
+    if entry is None:
+        return bool(names or role.get("packages") or role.get("leaves") or role.get("opaque"))
+    return list(role.get("leaves", ())) != entry["leaves"] or any(name not in entry[kind] for kind, name in names)
 
 
 def forget(receipt: Receipt, work: Sequence[Less]) -> Receipt:

@@ -18,7 +18,7 @@ from hpcforge.node import guard, lock, originals, ownership, packages, paths, re
 from hpcforge.node.events import Json, NodeError, Report
 from hpcforge.node.kinds import UNKNOWN, acts
 from hpcforge.node.receipt import Receipt
-from hpcforge.node.requests import of_kind, with_kinds
+from hpcforge.node.verbs import of_kind, with_kinds
 
 if TYPE_CHECKING:
     from hpcforge.node.requests import Less, Remove

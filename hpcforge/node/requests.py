@@ -1,24 +1,21 @@
 """What a node program is asked, as types: it is written and read by them, and held to them before anything is done.
 
-They travel, since the node holds a request to its own (`checked`). What types cannot say is in the docstring of
-`hpcforge.node`. What is answered is in `hpcforge.node.wire`.
+They do not travel: a node holds a request to what `bundle` makes of them (`hpcforge.node.verbs`). What types cannot say
+is in the docstring of `hpcforge.node`. What is answered is in `hpcforge.node.wire`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, Optional, TypedDict, TypeVar, Union, cast
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Optional, TypedDict, Union, cast
 
-from hpcforge.fits import MisfitError, fits
 from hpcforge.kinds import KINDS, sent
-from hpcforge.node.events import NodeError
 from hpcforge.wire import Action, Count, Later, Line, NotRequired, Path, RunNumber, SpanS, TimeS, Word
 
 Command = list[str]
 Disruption = Literal["none", "restart", "drain", "reboot", "destroys-data"]
 OnRemove = Literal["keep", "stop", "purge"]
-R = TypeVar("R")
 
 
 class Run(TypedDict):
@@ -342,69 +339,26 @@ Log = Union[WriteLog, ReadLog, KeepVerdicts]
 Request = Union[Observe, Converge, Record, Confirm, Revert, Reboot, Attach, Wait, Stop, Lease, Log]
 
 
-class Verb(NamedTuple):
-    """A request, the event that answers it, and the module and function that do."""
-
-    request: Any
-    answer: str
-    module: str
-    function: str
-    lasting: bool = False  # it changes the node: it finishes what runs when told to stop, and outlives its connection
-
-
-# By verb, and by `phase` or `do` where it has one. Modules are imported when asked for: each is compiled every time.
-VERBS: Mapping[tuple[str, str], Verb] = {
-    ("observe", ""): Verb(Observe, "observed", "observe", "observe"),
-    ("converge", "prepare"): Verb(Prepare, "done", "converge", "prepare", lasting=True),
-    ("converge", "finish"): Verb(Finish, "done", "converge", "finish", lasting=True),
-    ("converge", "remove"): Verb(Remove, "remains", "remove", "remove", lasting=True),
-    ("record", ""): Verb(Record, "done", "converge", "record", lasting=True),
-    ("confirm", ""): Verb(Confirm, "done", "guard", "confirm"),
-    ("revert", ""): Verb(Revert, "done", "guard", "revert"),
-    ("reboot", ""): Verb(Reboot, "done", "reboot", "reboot"),
-    ("attach", ""): Verb(Attach, "done", "apart", "attach"),  # which writes to standard output by itself
-    ("wait", ""): Verb(Wait, "done", "others", "wait"),
-    ("stop", ""): Verb(Stop, "done", "others", "stop"),
-    ("lease", "take"): Verb(HoldLease, "lease", "lease", "lease"),
-    ("lease", "drop"): Verb(HoldLease, "lease", "lease", "lease"),
-    ("lease", "look"): Verb(LookLease, "lease", "lease", "lease"),
-    ("log", "write"): Verb(WriteLog, "log", "records", "log"),
-    ("log", "read"): Verb(ReadLog, "log", "records", "log"),
-    ("log", "verdicts"): Verb(KeepVerdicts, "log", "records", "log"),
+# By verb, and by `phase` or `do` where it has one: the keys of `hpcforge.node.verbs.VERBS`.
+TYPES: Mapping[tuple[str, str], Any] = {
+    ("observe", ""): Observe,
+    ("converge", "prepare"): Prepare,
+    ("converge", "finish"): Finish,
+    ("converge", "remove"): Remove,
+    ("record", ""): Record,
+    ("confirm", ""): Confirm,
+    ("revert", ""): Revert,
+    ("reboot", ""): Reboot,
+    ("attach", ""): Attach,
+    ("wait", ""): Wait,
+    ("stop", ""): Stop,
+    ("lease", "take"): HoldLease,
+    ("lease", "drop"): HoldLease,
+    ("lease", "look"): LookLease,
+    ("log", "write"): WriteLog,
+    ("log", "read"): ReadLog,
+    ("log", "verdicts"): KeepVerdicts,
 }
-
-
-LASTING = frozenset(verb for (verb, _), row in VERBS.items() if row.lasting)
-
-
-def verb_of(request: Mapping[str, Any]) -> Verb:
-    """The row of a request. Raises NodeError where there is none."""
-    verb, step = request.get("verb"), request.get("phase", request.get("do", ""))
-    found = VERBS.get((str(verb), str(step)))
-    if found is None:
-        raise NodeError(f"unknown request: verb {verb!r}" + (f", {step!r}" if step else ""))
-    return found
-
-
-def checked(data: Any) -> Request:
-    """A request that came, once it fits its type. Raises NodeError, which says where it does not."""
-    if not isinstance(data, dict):
-        raise NodeError("unknown request: not an object")
-    try:
-        fits(verb_of(data).request)(data)
-    except MisfitError as error:
-        raise NodeError(f"nothing was done, for the request is not of its form: {error}") from None
-    return cast(Request, data)
-
-
-def of_kind(role: Mapping[str, Any], kind: str) -> Sequence[Any]:
-    """What a role's request says under the name of a kind: resources, or names of such."""
-    return cast(Sequence[Any], role.get(kind, ()))
-
-
-def with_kinds(role: R, items: Mapping[str, Any]) -> R:
-    """What is said of a role, with this, too: what there is under the names of kinds."""
-    return cast(R, {**cast(Mapping[str, Any], role), **items})
 
 
 def of_run(request: Request, run: Run, task: Optional[str]) -> Request:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from hpcforge.engines.tasks import Engine, Event, Program, Task
-from hpcforge.node.requests import verb_of
+from hpcforge.node.verbs import verb_of
 
 _WAIT_S = 1.0
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from hpcforge.kinds.files import File
 from hpcforge.node import requests
-from hpcforge.node.requests import with_kinds
+from hpcforge.node.verbs import with_kinds
 from hpcforge.plan import desired
 from hpcforge.plan.desired import by_kind
 from hpcforge.plan.plan import Change, Owns, Removal, ResourceChange, UnitChange

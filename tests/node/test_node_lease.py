@@ -11,7 +11,7 @@ import pytest
 
 from hpcforge.node import lease as module
 from hpcforge.node.events import NodeError, Report
-from hpcforge.node.requests import checked
+from hpcforge.node.verbs import checked
 
 
 @pytest.fixture

@@ -128,7 +128,24 @@ def test_unowned_roles_are_those_that_are_not_in_the_receipt_in_full(tmp_path, k
     more = {"role": "one", "files": [*one["files"], wanted.file(tmp_path / "b")]}
     owned = ownership.intend(EMPTY, [one])
     assert ownership.unowned(owned, [one]) == []
-    assert ownership.unowned(owned, [more, {"role": "two"}]) == ["one", "two"]
+    assert ownership.unowned(owned, [more, {"role": "two", "packages": ["less"]}]) == ["one", "two"]
+
+
+@pytest.mark.parametrize(
+    "what",
+    [
+        {"packages": ["less"]},
+        {"units": [{"name": "one.service"}]},
+        {"trees": [{"path": "/opt/one"}]},
+        {"leaves": [{"path": "/var/one", "why": "its state"}]},
+        {"opaque": {"digest": "d"}},
+        {"holds": [{"name": "less"}]},
+    ],
+)
+def test_a_role_that_has_nothing_to_own_is_not_unowned(what):
+    """As users without any: it is in no request, so that no receipt would ever have it."""
+    bare = {"packages": [], "units": [], "trees": [], "leaves": [], "opaque": None, "checks": []}
+    assert ownership.unowned(EMPTY, [{"role": "one", **bare}, {"role": "two", **bare, **what}]) == ["two"]
 
 
 def test_what_was_removed_is_forgotten_with_its_role(tmp_path, kept, wanted):

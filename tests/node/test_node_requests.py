@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import copy
 import json
 import os
@@ -15,7 +14,7 @@ from typing import Any
 import pytest
 
 from hpcforge.kinds import KINDS
-from hpcforge.node import bundle, requests, wire
+from hpcforge.node import bundle, requests, verbs, wire
 from hpcforge.node.events import NodeError
 from hpcforge.wire import NotRequired
 
@@ -136,46 +135,46 @@ def misfits(request: Json) -> Iterator[tuple[tuple[Any, ...], Json]]:
 
 
 def test_every_verb_is_tried() -> None:
-    assert set(SAID) == set(requests.VERBS)
+    assert set(SAID) == set(verbs.VERBS) == set(requests.TYPES)
     assert set(ITEMS) == set(KINDS)
 
 
-@pytest.mark.parametrize("row", requests.VERBS, ids="-".join)
+@pytest.mark.parametrize("row", verbs.VERBS, ids="-".join)
 def test_what_fits_is_taken_as_it_is(row: tuple[str, str]) -> None:
     request = whole(row)
-    assert requests.checked(json.loads(json.dumps(request))) == request
-    assert requests.VERBS[row].answer in wire.EVENTS
+    assert verbs.checked(json.loads(json.dumps(request))) == request
+    assert verbs.VERBS[row].answer in wire.EVENTS
 
 
-@pytest.mark.parametrize("row", requests.VERBS, ids="-".join)
+@pytest.mark.parametrize("row", verbs.VERBS, ids="-".join)
 def test_one_that_does_not_fit_is_refused(row: tuple[str, str]) -> None:
     tried = 0
     for place, request in misfits(whole(row)):
         with pytest.raises(NodeError, match=r"nothing was done|unknown request"):
-            requests.checked(request)
+            verbs.checked(request)
             pytest.fail(f"{place} went through")
         tried += 1
     assert tried > 1
 
 
-@pytest.mark.parametrize("row", requests.VERBS, ids="-".join)
+@pytest.mark.parametrize("row", verbs.VERBS, ids="-".join)
 def test_what_has_to_be_said_may_not_be_missing(row: tuple[str, str]) -> None:
     request = whole(row)
-    for key in requests.VERBS[row].request.__required_keys__ & set(SAID[row]) - {"do"}:
-        hint = typing.get_type_hints(requests.VERBS[row].request, include_extras=True)[key]
+    for key in requests.TYPES[row].__required_keys__ & set(SAID[row]) - {"do"}:
+        hint = typing.get_type_hints(requests.TYPES[row], include_extras=True)[key]
         if getattr(hint, "__metadata__", ())[-1:] != NotRequired[int].__metadata__:  # type: ignore[attr-defined]
             with pytest.raises(NodeError, match=f"{key}: missing"):
-                requests.checked({name: value for name, value in request.items() if name != key})
+                verbs.checked({name: value for name, value in request.items() if name != key})
 
 
 def test_what_is_no_request_at_all_is_refused() -> None:
     for odd in (None, 7, "observe", [], {}, {"verb": ["observe"]}, {"verb": "converge", "phase": {}}):
         with pytest.raises(NodeError, match="unknown request"):
-            requests.checked(odd)
+            verbs.checked(odd)
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="the node program runs as root")
-@pytest.mark.parametrize("row", requests.VERBS, ids="-".join)
+@pytest.mark.parametrize("row", verbs.VERBS, ids="-".join)
 def test_the_program_answers_one_refusal_and_changes_nothing(row: tuple[str, str], tmp_path: Path) -> None:
     file = {**ITEMS["files"], "path": str(tmp_path / "made"), "content_base64": "bmV3Cg=="}
     request = whole(row)
@@ -196,12 +195,3 @@ def test_the_program_answers_one_refusal_and_changes_nothing(row: tuple[str, str
     assert (done["event"], done["changed"]) == ("done", 0)
     assert not list(tmp_path.iterdir())
     assert not Path("/run/hpcforge/t.jsonl").exists()
-
-
-@pytest.mark.parametrize("name", ["hpcforge.node.requests", *(f"hpcforge.kinds.{kind}" for kind in KINDS)])
-def test_types_can_be_evaluated_by_python_3_9(name: str) -> None:
-    """`X | Y` between types came with 3.10; what nodes answer is not evaluated there."""
-    for at in ast.parse(bundle.sources()[name]).body:
-        if isinstance(at, ast.ClassDef) and at.name != "Found":
-            hints = [each.annotation for each in at.body if isinstance(each, ast.AnnAssign)]
-            assert not [each for hint in hints for each in ast.walk(hint) if isinstance(each, ast.BinOp)], at.name

@@ -23,7 +23,7 @@ from hpcforge.blueprint.hostlist import fold
 from hpcforge.cluster.model import Cluster
 from hpcforge.kinds import KINDS
 from hpcforge.kinds.files import File
-from hpcforge.node.requests import checked
+from hpcforge.node.verbs import checked
 from hpcforge.plan.desired import Desired, Need, Wanted
 from hpcforge.plan.render import Template
 from hpcforge.plan.role import Role

@@ -37,7 +37,7 @@ from hpcforge.engines.tasks import Command, Event, Program, Task, result
 from hpcforge.kinds import KINDS
 from hpcforge.kinds.files import File
 from hpcforge.node import wire
-from hpcforge.node.requests import checked
+from hpcforge.node.verbs import checked
 from hpcforge.plan.desired import Check, Desired, Need, Unit, Wanted
 from hpcforge.plan.diff import SLURM_NODES, diff
 from hpcforge.plan.plan import Plan

@@ -14,7 +14,7 @@ from test_walk import FACTS, RUN, plan, unit
 
 from hpcforge.cluster.model import Rollout
 from hpcforge.engines.tasks import Command, Event, Program, Task, result
-from hpcforge.node.requests import checked
+from hpcforge.node.verbs import checked
 from hpcforge.plan.admission import Declared
 from hpcforge.plan.desired import Check, Opaque
 from hpcforge.plan.plan import Change, Need, OpaqueChange, Owns, Plan

@@ -14,7 +14,7 @@ from hpcforge.cluster.model import Rollout
 from hpcforge.engines.tasks import Event, Program, Task, result
 from hpcforge.kinds.directories import Directory
 from hpcforge.kinds.files import File
-from hpcforge.node.requests import checked
+from hpcforge.node.verbs import checked
 from hpcforge.plan.admission import Declared
 from hpcforge.plan.clocks import ClockOff
 from hpcforge.plan.desired import Need, Opaque

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Mapping, Sequence
+from types import SimpleNamespace
 from typing import Any, NamedTuple, Optional, Protocol, cast, runtime_checkable
 
-from hpcforge.kinds import Kind, sent
+from hpcforge.kinds import Kind
 from hpcforge.node.events import Json, Report
-from hpcforge.node.requests import of_kind
+from hpcforge.node.forms import DEFAULTS
+from hpcforge.node.verbs import of_kind
 
 BLOCK = 4096  # bytes
 UNKNOWN = "unknown"  # in a receipt: what was there before us, where it was as wanted when it was first seen
@@ -25,7 +27,7 @@ class Need(NamedTuple):
 
 
 class Acts(Protocol):
-    """What the module of a kind has. `wanted` is a resource of its class; `name` is what its kind's key names."""
+    """What the module of a kind has. `wanted` has the fields of its class; `name` is what its kind's key names."""
 
     def compare(self, wanted: Any) -> Optional[Json]:
         """What there is, when it is not what is wanted: its name, `exists`, and more. It changes nothing."""
@@ -67,8 +69,13 @@ def acts(kind: str) -> Acts:
 
 
 def resources(role: Mapping[str, Any], kind: Kind) -> list[Any]:
-    """Those of a kind that a role's request has, each of the class of its kind."""
-    return [sent(kind.name).of(item) for item in of_kind(role, kind.name)]
+    """Those of a kind that a role's request has, each as `resource` makes it."""
+    return [resource(kind.name, item) for item in of_kind(role, kind.name)]
+
+
+def resource(kind: str, plain: Mapping[str, Any]) -> Any:
+    """One that came, with the fields of its kind's class: the class itself would cost a node time."""
+    return SimpleNamespace(**{**DEFAULTS[kind], **plain})
 
 
 def made(known: Known) -> list[str]:

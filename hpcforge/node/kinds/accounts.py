@@ -12,11 +12,14 @@ import grp
 import os
 import pwd
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from hpcforge.kinds.accounts import Account
 from hpcforge.node import unix
 from hpcforge.node.events import Json, NodeError, Report
 from hpcforge.node.kinds import Need
+
+if TYPE_CHECKING:
+    from hpcforge.kinds.accounts import Account
 
 _HOME = "the account is locked, and never deleted"
 OPEN = "it was there before hpcforge, and is not locked"

@@ -7,11 +7,14 @@ of a removal those go that are empty and that nobody else has, see `hpcforge.nod
 from __future__ import annotations
 
 import os
+from typing import TYPE_CHECKING
 
-from hpcforge.kinds.directories import Directory
 from hpcforge.node import files
 from hpcforge.node.events import Report
 from hpcforge.node.kinds import BLOCK, Need
+
+if TYPE_CHECKING:
+    from hpcforge.kinds.directories import Directory
 
 compare = files.compare_directory
 put = files.put_directory

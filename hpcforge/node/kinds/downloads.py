@@ -10,12 +10,15 @@ import hashlib
 import http.client
 import os
 import re
+from typing import TYPE_CHECKING, cast
 
-from hpcforge.kinds.directories import Directory
-from hpcforge.kinds.downloads import Download
 from hpcforge.node import files, originals, paths, receipt
 from hpcforge.node.events import Json, NodeError, Report, readable
-from hpcforge.node.kinds import BLOCK, UNKNOWN, Need
+from hpcforge.node.kinds import BLOCK, UNKNOWN, Need, resource
+
+if TYPE_CHECKING:
+    from hpcforge.kinds.directories import Directory
+    from hpcforge.kinds.downloads import Download
 
 _URL = re.compile(r"http://([0-9A-Za-z.-]+|\[[0-9a-f:]+\])(?::([0-9]{1,5}))?(/[!-~]*)")
 _SILENCE_S = 30
@@ -103,7 +106,7 @@ def room(wanted: Download) -> list[Need]:
 
 def _roots(wanted: Download) -> Directory:
     """With the rights that it is to have."""
-    return Directory(wanted.path, wanted.mode)
+    return cast("Directory", resource("directories", {"path": wanted.path, "mode": wanted.mode}))
 
 
 def _fetch(wanted: Download, fd: int) -> None:

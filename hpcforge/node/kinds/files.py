@@ -9,11 +9,14 @@ from __future__ import annotations
 import base64
 import hashlib
 import os
+from typing import TYPE_CHECKING
 
-from hpcforge.kinds.files import File, Sent
 from hpcforge.node import files, originals, paths, receipt
 from hpcforge.node.events import Json, NodeError, Report
 from hpcforge.node.kinds import BLOCK, UNKNOWN, Need
+
+if TYPE_CHECKING:
+    from hpcforge.kinds.files import File, Sent
 
 compare = files.compare_file
 

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import grp
 import pwd
+from typing import TYPE_CHECKING
 
-from hpcforge.kinds.groups import Group
 from hpcforge.node import unix
 from hpcforge.node.events import Json, Report
 from hpcforge.node.kinds import Need
+
+if TYPE_CHECKING:
+    from hpcforge.kinds.groups import Group
 
 
 def compare(wanted: Group) -> Json | None:

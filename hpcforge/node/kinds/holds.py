@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from hpcforge.kinds.holds import Hold
+from typing import TYPE_CHECKING
+
 from hpcforge.node import commands, dpkg
 from hpcforge.node.events import Json, NodeError, Report
 from hpcforge.node.kinds import Need
+
+if TYPE_CHECKING:
+    from hpcforge.kinds.holds import Hold
 
 _TIMEOUT_S = 60
 

@@ -6,11 +6,14 @@ The receipt has `{"before": what was there, "made": [directories made for it]}`.
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from hpcforge.kinds.links import Link
 from hpcforge.node import files, originals, paths
 from hpcforge.node.events import Json, NodeError, Report
 from hpcforge.node.kinds import BLOCK, UNKNOWN, Need
+
+if TYPE_CHECKING:
+    from hpcforge.kinds.links import Link
 
 
 def compare(wanted: Link) -> Json | None:

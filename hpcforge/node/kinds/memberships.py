@@ -5,11 +5,14 @@ from __future__ import annotations
 import grp
 import pwd
 import re
+from typing import TYPE_CHECKING
 
-from hpcforge.kinds.memberships import Membership
 from hpcforge.node import unix
 from hpcforge.node.events import Json, NodeError, Report
 from hpcforge.node.kinds import Need
+
+if TYPE_CHECKING:
+    from hpcforge.kinds.memberships import Membership
 
 _NAME = re.compile(r"([a-zA-Z0-9_][\w.@-]*):([a-zA-Z0-9_][\w.@-]*)")
 

@@ -5,11 +5,14 @@ from __future__ import annotations
 import os
 import re
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from hpcforge.kinds.mounts import Mount
 from hpcforge.node import files, paths, unit_files
 from hpcforge.node.events import Json, NodeError, Report
 from hpcforge.node.kinds import BLOCK, Known, Need
+
+if TYPE_CHECKING:
+    from hpcforge.kinds.mounts import Mount
 
 _WORD = re.compile(r"[^\s%]+")
 

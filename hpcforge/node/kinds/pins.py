@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import re
+from typing import TYPE_CHECKING
 
-from hpcforge.kinds.pins import Pin
 from hpcforge.node import files, texts
 from hpcforge.node.events import Json, Report
 from hpcforge.node.kinds import BLOCK, Need
+
+if TYPE_CHECKING:
+    from hpcforge.kinds.pins import Pin
 
 FOLDER = "/etc/apt/preferences.d"
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")  # with a dot in it apt might pass it over

@@ -7,11 +7,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-from hpcforge.kinds.sources import Source
 from hpcforge.node import files, texts
 from hpcforge.node.events import Json, Report
 from hpcforge.node.kinds import BLOCK, Need
+
+if TYPE_CHECKING:
+    from hpcforge.kinds.sources import Source
 
 FOLDER = "/etc/apt/sources.list.d"
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")  # other names apt passes over

@@ -8,11 +8,14 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from hpcforge.kinds.sysctls import Sysctl
 from hpcforge.node import files, originals
 from hpcforge.node.events import Json, NodeError, Report
 from hpcforge.node.kinds import BLOCK, Need
+
+if TYPE_CHECKING:
+    from hpcforge.kinds.sysctls import Sysctl
 
 FOLDER = "/etc/sysctl.d"
 LIVE = Path("/proc/sys")

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import re
+from typing import TYPE_CHECKING
 
-from hpcforge.kinds.timers import Timer
 from hpcforge.node import commands, unit_files
 from hpcforge.node.events import Json, Report, readable
 from hpcforge.node.kinds import BLOCK, Known, Need
+
+if TYPE_CHECKING:
+    from hpcforge.kinds.timers import Timer
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
 _USER = re.compile(r"[a-z_][a-z0-9_-]*\$?")
