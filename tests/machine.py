@@ -6,7 +6,7 @@ import time
 from functools import cache
 
 _RUNS = 5
-_REFERENCE_S = 0.016  # of the work below, on a machine on which `hpcforge validate blueprints/rehearsal.yaml` takes 0.4 CPU s
+_REFERENCE_S = 0.016  # of the work below, where `hpcforge validate blueprints/rehearsal.yaml` takes 0.4 CPU s
 
 
 def _work() -> int:
@@ -20,7 +20,7 @@ def _work() -> int:
 
 @cache
 def slowness() -> float:
-    """How many times longer this machine takes for the same work than the one that limits are for; 1.0 if it is faster."""
+    """How many times longer than the machine that limits are for this one takes for the same work; 1.0 if less."""
     took_s = []
     for _ in range(_RUNS):
         began_s = time.process_time()

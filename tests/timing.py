@@ -75,7 +75,7 @@ def complaints(took_min: Mapping[str, float], all_min: float, parts: Sequence[Pa
     shares = {name: round(share_min * slower, 1) for name, share_min in whole.items()}
     told = {"all tests": sum(took_min.values()), **took_min}
     return [
-        f"{name}: {told[name]:.1f} min, over {share} min by half or more: make it quicker, or a target of its own"
+        f"{name}: {told[name]:.1f} min, over {share:g} min by half or more: make it quicker, or a target of its own"
         for name, share in shares.items()
         if told[name] >= OVER * share
     ]

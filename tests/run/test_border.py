@@ -541,7 +541,11 @@ def test_odd_records_of_the_head_are_counted_not_believed(record: str) -> None:
 
 @pytest.mark.parametrize(
     "measured",
-    [{"busbw_gb_per_s": float("nan")}, {"size_bytes": -float("inf")}, {"busbw_gb_per_s": 1, "size_bytes": float("inf")}],
+    [
+        {"busbw_gb_per_s": float("nan")},
+        {"size_bytes": -float("inf")},
+        {"busbw_gb_per_s": 1, "size_bytes": float("inf")},
+    ],
 )
 @pytest.mark.parametrize("time_s", [1.7e9, 1e300, float("nan"), -1.0])
 def test_odd_verdicts_are_said_to_be_damaged(measured: dict[str, Any], time_s: float) -> None:
