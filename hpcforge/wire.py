@@ -1,7 +1,4 @@
-"""Types of what goes over the wire, beyond what Python's own say. Standard library and Python 3.9 syntax.
-
-What a node evaluates of them is written for Python 3.9, too: `Optional[X]` and not `X | None`.
-"""
+"""Types of what goes over the wire, beyond what Python's own say. Standard library."""
 
 from __future__ import annotations
 

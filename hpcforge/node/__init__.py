@@ -1,6 +1,6 @@
 """The program that runs on a node: it compares what is wanted with what is there, or makes it so.
 
-Standard library only, Python 3.9 syntax; of the rest of hpcforge it imports `kinds`, `wire` and `fits`, which travel
+Standard library only, Python 3.9 syntax; of the rest of hpcforge it imports the table `kinds` and `forms`, which travel
 with it: the operator host runs `bundle.first_command`, sends one JSON document on its standard input
 (`bundle.payload`), and reads JSON lines from its standard output. The program runs as root and nothing is installed on
 the node for it.

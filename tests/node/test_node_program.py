@@ -43,6 +43,26 @@ def test_every_module_travels():
     assert set(bundle.MODULES) == {*there, *of_kinds, *BESIDE}
 
 
+class Unannotated(ast.NodeTransformer):
+    """The same functions with nothing said of what they take and return."""
+
+    def visit_arg(self, at: ast.arg) -> ast.arg:
+        at.annotation = None
+        return at
+
+    def visit_FunctionDef(self, at: ast.FunctionDef) -> ast.AST:
+        at.returns = None
+        return self.generic_visit(at)
+
+
+@pytest.mark.parametrize("name", bundle.MODULES)
+def test_what_travels_is_the_source_without_annotations_of_functions(name):
+    source = bundle.sources()[name]
+    travels = bundle.bare(source)
+    assert ast.dump(ast.parse(travels)) == ast.dump(Unannotated().visit(ast.parse(source)))
+    assert travels.count("\n") == source.count("\n")
+
+
 def is_for_types(at: ast.stmt) -> bool:
     """What only the type checker reads may name what does not travel."""
     return isinstance(at, ast.If) and isinstance(at.test, ast.Name) and at.test.id == "TYPE_CHECKING"
