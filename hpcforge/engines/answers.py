@@ -9,27 +9,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from hpcforge.engines.fits import MisfitError, fits
 from hpcforge.engines.lines import CUT, LAST_EVENTS, MAX_LINE_BYTES, complaint, parse_event
+from hpcforge.fits import fits
+from hpcforge.forms import MisfitError
 from hpcforge.node import wire
 
 Json = dict[str, Any]
-
-EVENTS: dict[str, Any] = {
-    "observed": wire.Observed,
-    "lease": wire.Lease,
-    "log": wire.Log,
-    "changed": wire.Changed,
-    "progress": wire.Progress,
-    "warning": wire.Warned,
-    "remains": wire.Remains,
-    "failed": wire.Failed,
-    "skipped": wire.Skipped,
-    "role_done": wire.RoleDone,
-    "done": wire.Done,
-    "no_python": wire.NoPython,
-    "no_root": wire.NoRoot,
-}
 
 
 @dataclass
@@ -50,7 +35,7 @@ class Hearing:
             return None
         kind, data = event
         try:
-            fits(EVENTS[kind])(data)
+            fits(wire.EVENTS[kind])(data)
         except MisfitError as error:
             self._say(f"it gave an answer that is none ({kind}: {error})")
             return None

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 from hpcforge.engines.lines import last_line
 from hpcforge.engines.tasks import Bootstrap, Command, Program, Target
 from hpcforge.node import bundle
 from hpcforge.node.contact import bootstrap_script
-from hpcforge.node.main import LASTING
+from hpcforge.node.requests import Request, within
+from hpcforge.node.verbs import LASTING
 
 KILL_AFTER_S = 5  # from SIGTERM to SIGKILL when time is up
 _BY_SIGNAL = "ended by a signal"
@@ -54,13 +55,13 @@ def order(task: Program | Bootstrap | Command, target: Target) -> Exec:
         return Exec(task.id, task.node, command, task.stdin, "lines", task.timeout_s, listen_s)
     if isinstance(task, Bootstrap):
         return Exec(task.id, task.node, "sh", bootstrap_script(), "events", task.timeout_s, task.timeout_s)
-    lasting = task.request.get("verb") in LASTING  # what outlives its connection is told to stop instead
-    command, stdin = node_program(target, task.request if lasting else {**task.request, "limit_s": task.timeout_s})
+    lasting = task.request["verb"] in LASTING  # what outlives its connection is told to stop instead
+    command, stdin = node_program(target, task.request if lasting else within(task.request, task.timeout_s))
     named, again_s = task.request.get("task"), task.reattach_s
     return Exec(task.id, task.node, command, stdin, "events", task.timeout_s, task.timeout_s, named, again_s)
 
 
-def node_program(target: Target, request: Mapping[str, Any]) -> tuple[str, str]:
+def node_program(target: Target, request: Request) -> tuple[str, str]:
     """The command that starts the node program with a request, and what it reads."""
     return bundle.first_command(target.become == "sudo"), bundle.payload(request)
 

@@ -20,6 +20,7 @@ from hpcforge.engines.lines import parse_event
 from hpcforge.engines.links import Link
 from hpcforge.engines.ssh import Ended, execute
 from hpcforge.engines.tasks import HANDSHAKE_S, EngineError
+from hpcforge.node.requests import Attach, Stop
 
 Json = dict[str, Any]
 
@@ -58,8 +59,8 @@ class Following:
                 if not self._goes_on(error):
                     raise
                 self._reach_again(error)
-                request = {"verb": "attach", "task": self.task["task"], "after": self.heard}
-                command, stdin = node_program(self.link.target, request)
+                attach: Attach = {"verb": "attach", "task": self.task["task"], "after": self.heard}
+                command, stdin = node_program(self.link.target, attach)
                 self.attaching, self.unknown = True, False
                 continue
             if not self.unknown:
@@ -118,8 +119,8 @@ class Following:
             return "it may still be at work there"
         answers: list[str] = []
         try:
-            request = {"verb": "stop", "task": self.task["task"], "timeout_s": STOP_S}
-            ended = self._execute(*node_program(self.link.target, request), STOP_S + HANDSHAKE_S, answers.append)
+            stop: Stop = {"verb": "stop", "task": self.task["task"], "timeout_s": STOP_S}
+            ended = self._execute(*node_program(self.link.target, stop), STOP_S + HANDSHAKE_S, answers.append)
         except UnreachableError:
             return "it cannot be reached any more, and may still be at work"
         events = [event for event in map(parse_event, answers) if event]

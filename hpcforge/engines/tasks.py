@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from hpcforge.errors import ExpectedError
+
+if TYPE_CHECKING:
+    from hpcforge.node.requests import Request
 
 CONNECT_S = 5.0
 HANDSHAKE_S = 15.0  # banner, key exchange, login, each; a loaded node is slow here, a hung one never answers
@@ -32,7 +35,7 @@ class Target:
 
 @dataclass(frozen=True)
 class Program:
-    """The node program with one request (see `hpcforge.node`), as root; its answers are the events.
+    """The node program with one request (see `hpcforge.node.requests`), as root; its answers are the events.
 
     `aside`: it does not wait for the node's other tasks, as a heartbeat must not; over a connection of its own.
     `fresh`: over a new connection, so that its success shows that one can be made.
@@ -42,7 +45,7 @@ class Program:
 
     id: str
     node: str
-    request: Mapping[str, Any]
+    request: Request
     timeout_s: float
     aside: bool = False
     fresh: bool = False

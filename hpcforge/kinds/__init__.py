@@ -3,7 +3,8 @@
 A kind is a row here and two modules of its name. `hpcforge.kinds.NAME` says what one *is*: a frozen dataclass whose
 fields are what role.yaml may say and what the node program is sent, with the words for it in plans.
 `hpcforge.node.kinds.NAME` is what the node program does with it. All else walks this table: roles, diff, plan text,
-stages, receipts, removal. Standard library and Python 3.9 syntax, since all of it travels to the nodes.
+stages, receipts, removal. Standard library and Python 3.9 syntax, since the table travels to the nodes; the classes do
+not, only what is said of their fields (`hpcforge.node.forms`).
 
 Packages come after what is early and before the rest; units and checks come last. Those have phases of their own (one
 transaction, role by role) and are no kinds.
@@ -11,8 +12,9 @@ transaction, role by role) and are no kinds.
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 
 class Kind(NamedTuple):
@@ -42,3 +44,9 @@ TABLE = (
     Kind("downloads", "download", "path", late=True),
 )
 KINDS: Mapping[str, Kind] = {kind.name: kind for kind in TABLE}
+
+
+def sent(kind: str) -> Any:
+    """The class of resources of a kind, with what goes with them when they are sent; imported when it is asked for."""
+    module = importlib.import_module(f"hpcforge.kinds.{kind}")
+    return getattr(module, "SENT", module.RESOURCE)

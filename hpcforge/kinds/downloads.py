@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Optional
 
 from hpcforge.kinds import directories, files
 from hpcforge.kinds.resource import Resource, Said
@@ -20,7 +20,7 @@ class Download(Resource):
     path: str
     url: str  # http://ADDRESS/...
     digest: str
-    size_bytes: int | None  # None: not known, so as much as the server says
+    size_bytes: Optional[int]  # None: not known, so as much as the server says
     mode: str  # octal
 
     def line(self, found: Said) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Optional
 
 from hpcforge.kinds import directories
 from hpcforge.kinds.resource import Resource, Said
@@ -26,14 +26,12 @@ class File(Resource):
     mode: str  # octal
     owner: str
     group: str
-    digest: str | None
-    secret: str | None  # name of the secret that is its content; such content never enters a plan
+    digest: Optional[str]
+    secret: Optional[str]  # name of the secret that is its content; such content never enters a plan
     early: bool  # must be there before packages are installed
-    verify: tuple[
-        str, ...
-    ] = ()  # must succeed before the file gets its name; the word "{file}" is the new content's path
+    verify: tuple[str, ...] = ()  # must succeed before it gets its name; the word "{file}" is the new content's path
     fills: tuple[tuple[int, str], ...] = ()  # secrets that belong into its text: offsets in characters, and names
-    unfilled: str | None = None  # SHA-256 of that text without them
+    unfilled: Optional[str] = None  # SHA-256 of that text without them
 
     @property
     def holds(self) -> tuple[str, ...]:
@@ -76,6 +74,13 @@ def drifted(wanted: str | None, found: Said) -> bool:
     return written is not None and (found.get("digest") != written or written == wanted)
 
 
+@dataclass(frozen=True)
+class Sent(File):
+    """A file with its new content; None: only mode or owner are to be changed."""
+
+    content_base64: Optional[str] = None
+
+
 class Found(directories.Found):
     """A file that is not as wanted, with what is in it.
 
@@ -88,4 +93,4 @@ class Found(directories.Found):
     written: Word | None
 
 
-RESOURCE, FOUND = File, Found
+RESOURCE, FOUND, SENT = File, Found, Sent

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, TypedDict
+from typing import TYPE_CHECKING, Any, ClassVar, TypedDict
 
 from hpcforge.kinds import KINDS
+
+if TYPE_CHECKING:
+    from typing import Self
 
 Said = Mapping[str, Any]  # what the node said of a resource that is not as wanted; at least `exists`
 
@@ -29,6 +32,11 @@ class Resource:
     def named(self) -> str:
         """What tells it from others of its kind."""
         return str(getattr(self, KINDS[self.kind].key))
+
+    @classmethod
+    def of(cls, plain: Mapping[str, Any]) -> Self:
+        """One that came as JSON."""
+        return cls(**{key: tuple(value) if isinstance(value, list) else value for key, value in plain.items()})
 
     def line(self, found: Said) -> str:
         """Its line in a plan, where a node has `found` instead."""

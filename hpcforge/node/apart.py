@@ -18,10 +18,13 @@ import select
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import BinaryIO
+from typing import TYPE_CHECKING, BinaryIO
 
 from hpcforge.node import commands, paths
 from hpcforge.node.events import Json, NodeError
+
+if TYPE_CHECKING:
+    from hpcforge.node.requests import Request
 
 FOLDER = Path("/run/hpcforge")
 _TASK = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:-]{0,150}")
@@ -34,12 +37,12 @@ _DONE = b'{"event": "done"'
 Emit = Callable[[Json], None]
 
 
-def run(request: Json, work: Callable[[Json, Emit], None], roles: list[str], folder: Path = FOLDER) -> None:
+def run(request: Request, work: Callable[[Request, Emit], None], roles: list[str], folder: Path = FOLDER) -> None:
     """Have `work(request, emit)` done apart and copy its events to standard output.
 
     The same request of the same run, sent again, is attached to and never done twice.
     """
-    path = spool(str(request["task"]), folder)
+    path = spool(request["task"], folder)
     listens = select.poll()
     listens.register(1, 0)
     if listens.poll(0):  # who asked has gone before anything began: whoever comes next must not meet it
@@ -81,9 +84,10 @@ def spool(task: str, folder: Path = FOLDER) -> Path:
     return folder / f"{task}.jsonl"
 
 
-def _digest(request: Json) -> str | None:
+def _digest(request: Request) -> str | None:
     """What a request is recognised by; None: it belongs to no run, so one like it may well be another."""
-    if not (request.get("run") or {}).get("id"):
+    run = request.get("run")
+    if not (run and run["id"]):
         return None
     return hashlib.sha256(json.dumps(request, sort_keys=True).encode()).hexdigest()
 
@@ -152,7 +156,7 @@ def _at_work(file: BinaryIO) -> bool:
     return False
 
 
-def _work_apart(request: Json, work: Callable[[Json, Emit], None], fd: int, wake: int) -> None:
+def _work_apart(request: Request, work: Callable[[Request, Emit], None], fd: int, wake: int) -> None:
     os.setsid()
     null = os.open(os.devnull, os.O_RDWR)
     for number in (0, 1, 2):
@@ -167,14 +171,15 @@ def _work_apart(request: Json, work: Callable[[Json, Emit], None], fd: int, wake
         with contextlib.suppress(OSError):  # nobody listens, or has not yet read what woke it before
             os.write(wake, b"\n")
 
-    work({**request, "unit": _into_scope(request)}, emit)
+    request["unit"] = _into_scope(request)
+    work(request, emit)
 
 
-def _into_scope(request: Json) -> str | None:
+def _into_scope(request: Request) -> str | None:
     """Move this process out of the login's session; the name of its unit, None where systemd cannot be asked."""
     name = f"hpcforge-run-{request['task']}.scope"
-    run = request.get("run") or {}
-    text = f"hpcforge run {run.get('number', '')} of {run.get('who', 'somebody')}"
+    run = request.get("run")
+    text = "hpcforge " + (f"run {run['number']} of {run['who']}" if run else "of somebody")
     manager = ("org.freedesktop.systemd1", "/org/freedesktop/systemd1", "org.freedesktop.systemd1.Manager")
     properties = [
         *("PIDs", "au", "1", str(os.getpid())),

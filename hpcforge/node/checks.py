@@ -6,15 +6,19 @@ import re
 import threading
 import time
 from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 from hpcforge.node import commands
-from hpcforge.node.events import Json, NodeError, explain, readable
+from hpcforge.node.events import NodeError, explain, readable
+
+if TYPE_CHECKING:
+    from hpcforge.node.requests import Check
 
 _ONCE_S = (10.0, 30.0)  # least and most that one try may take where nothing is waited for
 _PAUSE_S = (0.2, 2.0)  # first and longest pause between tries
 
 
-def attempt(check: Json, timeout_s: float) -> str | None:
+def attempt(check: Check, timeout_s: float) -> str | None:
     """Run a check once: None when it passes, else why not."""
     try:
         outcome = commands.run(check["command"], timeout_s, merge=True)
@@ -25,7 +29,7 @@ def attempt(check: Json, timeout_s: float) -> str | None:
         return f"no answer within {timeout_s:g} s" + (f"; so far: {said}" if said else "")
     if outcome.rc != 0:
         return f"exit status {outcome.rc}" + (f": {said}" if said else "")
-    if check.get("stdout") is None:
+    if check["stdout"] is None:
         return None
     if outcome.cut:
         return f"more than {commands.OUTPUT_LIMIT >> 20} MiB of output"
@@ -34,7 +38,7 @@ def attempt(check: Json, timeout_s: float) -> str | None:
     return None
 
 
-def once(check: Json) -> str | None:
+def once(check: Check) -> str | None:
     """Run a check without waiting for it to pass: None when it does, else why not.
 
     One that may need its time gets a second try: one lost packet is no reason to restart a service.
@@ -71,7 +75,7 @@ def side_by_side(tasks: Sequence[Callable[[], str | None]]) -> list[str | None]:
     return results
 
 
-def until_passed(check: Json, stopped: Callable[[], str | None] = lambda: None) -> None:
+def until_passed(check: Check, stopped: Callable[[], str | None] = lambda: None) -> None:
     """Repeat a check until it passes; NodeError with its last words when its `wait_s` is over.
 
     `stopped()` turning true (it says by what) ends the waiting, too.

@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from hpcforge.kinds import TABLE, Kind
 from hpcforge.node import checks, dpkg, guard, lock, ownership, packages, receipt, space, starts, units
-from hpcforge.node.events import Json, NodeError, Report
-from hpcforge.node.kinds import acts
+from hpcforge.node.events import NodeError, Report
+from hpcforge.node.kinds import acts, resources
 from hpcforge.node.receipt import Receipt
 
+if TYPE_CHECKING:
+    from hpcforge.kinds.files import File
+    from hpcforge.kinds.resource import Resource
+    from hpcforge.node.requests import Finish, Guard, Prepare, Record, Work
 
-def prepare(request: Json, report: Report) -> None:
+
+def prepare(request: Prepare, report: Report) -> None:
     """What is early, packages, the rest: all roles, a kind at a time."""
-    work: list[Json] = request["work"]
+    work = request["work"]
     space.check(work)
     with lock.held(request, "converge, prepare"):
         remembered = guard.forget_reverted(receipt.begin(request, report), work)
@@ -35,9 +41,9 @@ def prepare(request: Json, report: Report) -> None:
         _end_guarded(work, remembered, report)
 
 
-def finish(request: Json, report: Report) -> None:
+def finish(request: Finish, report: Report) -> None:
     """Units and checks, role by role; at the end every unit is looked at once more."""
-    work: list[Json] = request["work"]
+    work = request["work"]
     space.check(())
     with lock.held(request, "converge, finish"):
         remembered = receipt.begin(request, report)
@@ -55,7 +61,7 @@ def finish(request: Json, report: Report) -> None:
         _end_guarded(work, remembered, report)
 
 
-def record(request: Json, report: Report) -> None:
+def record(request: Record, report: Report) -> None:
     """Remember that a role's opaque work was done."""
     with lock.held(request, "record"):
         remembered = receipt.begin(request, report)
@@ -64,23 +70,22 @@ def record(request: Json, report: Report) -> None:
     report.changed(request["role"], "opaque", request["role"], f"digest {request['digest'][:12]}")
 
 
-def _refuse_obstructed(work: Sequence[Json], remembered: Receipt, report: Report) -> None:
+def _refuse_obstructed(work: Sequence[Work], remembered: Receipt, report: Report) -> None:
     """A role whose resources something is in the way of fails before anything of it is changed."""
     for role in work:
         for kind in TABLE:
-            for item in role.get(kind.name, ()):
-                name = item[kind.key]
-                why = acts(kind.name).obstacle(item, ownership.known(remembered, kind.name, name))
+            for item in resources(role, kind):
+                why = acts(kind.name).obstacle(item, ownership.known(remembered, kind.name, getattr(item, kind.key)))
                 if why:
-                    report.failed(role["role"], kind.one, name, why)
+                    report.failed(role["role"], kind.one, getattr(item, kind.key), why)
 
 
-def _put(work: Sequence[Json], report: Report, *, early: bool) -> list[tuple[Kind, str]]:
+def _put(work: Sequence[Work], report: Report, *, early: bool) -> list[tuple[Kind, str]]:
     """Put what is early, or the rest, of every role that may go on, a kind at a time; what changed, by name."""
     changed: list[tuple[Kind, str]] = []
     for kind in TABLE:
         items = {
-            role["role"]: [one for one in role.get(kind.name, ()) if early == (kind.early or bool(one.get("early")))]
+            role["role"]: [one for one in resources(role, kind) if early == (kind.early or _is_early(one))]
             for role in work
         }
         if kind.name == "files":
@@ -90,50 +95,55 @@ def _put(work: Sequence[Json], report: Report, *, early: bool) -> list[tuple[Kin
     return changed
 
 
-def _put_each(role: Json, kind: Kind, items: Sequence[Json], report: Report) -> Iterator[str]:
+def _is_early(one: Resource) -> bool:
+    return bool(getattr(one, "early", False))
+
+
+def _put_each(role: Work, kind: Kind, items: Sequence[Resource], report: Report) -> Iterator[str]:
     for item in items:
         if not report.goes_on(role):
             return
-        name = item[kind.key]
         try:
             detail = acts(kind.name).put(item)
         except Exception as error:
-            report.failed(role["role"], kind.one, name, error)
+            report.failed(role["role"], kind.one, getattr(item, kind.key), error)
             return
         if detail:
-            yield name
-            report.changed(role["role"], kind.one, name, detail)
+            yield getattr(item, kind.key)
+            report.changed(role["role"], kind.one, getattr(item, kind.key), detail)
 
 
-def _arm(work: Sequence[Json], files: Mapping[str, Sequence[Json]], report: Report) -> None:
+def _arm(work: Sequence[Work], files: Mapping[str, Sequence[File]], report: Report) -> None:
     """Arm the guards of roles whose files (by role) are about to change."""
     for role in work:
-        paths = [file["path"] for file in files[role["role"]]]
-        if role.get("guard") and paths and report.goes_on(role):
+        paths = [file.path for file in files[role["role"]]]
+        asked = role.get("guard")
+        if asked and paths and report.goes_on(role):
             try:
-                guard.arm(role, paths)
+                guard.arm(role["role"], asked, paths)
             except Exception as error:
-                report.failed(role["role"], "guard", role["guard"]["id"], error)
+                report.failed(role["role"], "guard", asked["id"], error)
 
 
-def _end_guarded(work: Sequence[Json], remembered: Receipt, report: Report) -> None:
+def _end_guarded(work: Sequence[Work], remembered: Receipt, report: Report) -> None:
     """Take back at once what guarded roles that failed have changed; the others' time to be confirmed begins."""
     for role in work:
-        if role.get("guard") and role["role"] in report.failures:
-            remembered = _take_back(role, remembered, report)
+        asked = role.get("guard")
+        if asked and role["role"] in report.failures:
+            remembered = _take_back(role["role"], asked, remembered, report)
     guard.extend([role for role in work if role["role"] not in report.failures])
 
 
-def _take_back(role: Json, remembered: Receipt, report: Report) -> Receipt:
-    if not any(one["guard"] == role["guard"]["id"] for one in guard.armed()):
+def _take_back(role: str, asked: Guard, remembered: Receipt, report: Report) -> Receipt:
+    if not any(one["guard"] == asked["id"] for one in guard.armed()):
         return remembered
-    error = report.failures[role["role"]]
-    remembered = guard.take_back(role["guard"]["id"], remembered, report, error)
-    report.failed(role["role"], "guard", role["guard"]["id"], f"{error}\nwhat was changed for it was put back")
+    error = report.failures[role]
+    remembered = guard.take_back(asked["id"], remembered, report, error)
+    report.failed(role, "guard", asked["id"], f"{error}\nwhat was changed for it was put back")
     return remembered
 
 
-def _lacking(work: Sequence[Json], report: Report) -> list[str]:
+def _lacking(work: Sequence[Work], report: Report) -> list[str]:
     """Packages that these roles want and that are not installed."""
     roles = [role for role in work if role.get("packages") and report.goes_on(role)]
     try:
@@ -144,7 +154,7 @@ def _lacking(work: Sequence[Json], report: Report) -> list[str]:
         return []
 
 
-def _install(work: Sequence[Json], lacking: Sequence[str], fresh_lists: bool, report: Report) -> frozenset[str]:
+def _install(work: Sequence[Work], lacking: Sequence[str], fresh_lists: bool, report: Report) -> frozenset[str]:
     """Install what roles that may go on lack; what is missing afterwards."""
     roles = [role for role in work if set(role.get("packages", ())) & set(lacking) and report.goes_on(role)]
     names = [name for name in lacking if any(name in role["packages"] for role in roles)]
@@ -178,15 +188,16 @@ def _why_missing(name: str, result: packages.Result) -> str:
     return result.error or f"apt-get succeeded and {name!r} is not installed: is it a virtual package? name a real one"
 
 
-def _finish_role(role: Json, remembered: Receipt, report: Report, taken_back: str | None) -> Receipt:
+def _finish_role(role: Work, remembered: Receipt, report: Report, taken_back: str | None) -> Receipt:
+    asked, asked_units = role.get("guard"), role.get("units", ())
     kind = name = ""
     try:
-        if taken_back:
-            kind, name = "guard", role["guard"]["id"]
+        if asked and taken_back:
+            kind, name = "guard", asked["id"]
             raise NodeError(taken_back)
-        if role.get("guard") and role.get("units"):
-            guard.arm(role, names=[unit["name"] for unit in role["units"]])
-        for unit in role.get("units", ()):
+        if asked and asked_units:
+            guard.arm(role["role"], asked, names=[unit["name"] for unit in asked_units])
+        for unit in asked_units:
             kind, name = "unit", unit["name"]
             detail = units.bring_up(name, unit["actions"], unit.get("refresh", ()))
             if detail:
@@ -202,12 +213,12 @@ def _finish_role(role: Json, remembered: Receipt, report: Report, taken_back: st
         report.role_done(role["role"])
     except Exception as error:
         report.failed(role["role"], kind, name, error)
-        if role.get("guard"):
-            remembered = _take_back(role, remembered, report)
+        if asked:
+            remembered = _take_back(role["role"], asked, remembered, report)
     return remembered
 
 
-def _still_running(work: Sequence[Json], report: Report) -> None:
+def _still_running(work: Sequence[Work], report: Report) -> None:
     """A daemon may fall over after it was seen to run, for example when another one is restarted."""
     owner = {unit["name"]: role["role"] for role in work for unit in role.get("units", ())}
     for name, unit in units.query(list(owner)).items():

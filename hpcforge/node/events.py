@@ -7,12 +7,16 @@ import os
 import re
 import signal
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from hpcforge.node.requests import Role, Todo
 
 Json = dict[str, Any]
 
 TEXT_LIMIT = 4000  # characters of an error or detail; whole logs stay on the node
-_UNPRINTABLE = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]|[^\n\t\x20-\x7e\xa0-\ud7ff\ue000-\U0010ffff]")
+# Compiled when it is first needed: that takes longer than to import this module, and most requests have no need of it.
+_UNPRINTABLE = r"\x1b\[[0-9;?]*[ -/]*[@-~]|[^\n\t\x20-\x7e\xa0-\ud7ff\ue000-\U0010ffff]"
 
 
 class NodeError(Exception):
@@ -26,7 +30,7 @@ class BusyError(NodeError):
 def readable(data: bytes | str, limit: int = TEXT_LIMIT) -> str:
     """Output of a program as text for people: UTF-8, no escapes or control characters, the last `limit` characters."""
     text = data.decode("utf-8", "replace") if isinstance(data, bytes) else data
-    text = _UNPRINTABLE.sub("", text.replace("\r\n", "\n").replace("\r", "\n")).strip()
+    text = re.sub(_UNPRINTABLE, "", text.replace("\r\n", "\n").replace("\r", "\n")).strip()
     return text if len(text) <= limit else "[...] " + text[-limit:]
 
 
@@ -101,9 +105,9 @@ class Report:
             self.failures.setdefault(role, text)
         self.emit({"event": "failed", "role": role, "kind": kind, "name": name, "error": text})
 
-    def goes_on(self, work: Json) -> bool:
+    def goes_on(self, work: Todo) -> bool:
         """Whether a role may still be worked on; says so once when it may not because of another."""
-        role = str(work["role"])
+        role = work["role"]
         if role in self.failures or role in self.skips:
             return False
         for need in work.get("needs", ()):
@@ -116,7 +120,7 @@ class Report:
             return False
         return True
 
-    def is_well(self, work: Json) -> bool:
+    def is_well(self, work: Role) -> bool:
         """Whether a role has neither failed nor been skipped so far."""
         return work["role"] not in self.failures and work["role"] not in self.skips
 

@@ -7,7 +7,6 @@ or write somewhere else, or keep it reading for ever.
 
 from __future__ import annotations
 
-import base64
 import contextlib
 import errno
 import hashlib
@@ -15,11 +14,16 @@ import io
 import os
 import stat
 from collections.abc import Callable, Collection
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from hpcforge.node import commands, names, paths
 from hpcforge.node.events import Json, NodeError, readable
+from hpcforge.node.kinds import resource
 from hpcforge.node.paths import UnsafeError
+
+if TYPE_CHECKING:
+    from hpcforge.kinds.directories import Directory
+    from hpcforge.kinds.files import File
 
 TEXT_LIMIT = 256 * 1024  # bytes of old content that go into an answer
 SIZE_LIMIT = 16 * 2**20  # bytes of a file that we manage; what is larger is not ours, and is not read
@@ -48,27 +52,27 @@ class Entry(NamedTuple):
     target: str | None = None  # of a symbolic link
 
 
-def compare_file(wanted: Json) -> Json | None:
+def compare_file(wanted: File) -> Json | None:
     """What is at a file's path, when it is not what is wanted."""
-    path = wanted["path"]
+    path = wanted.path
     try:
         entry = look(path)
     except UnsafeError:
         return {"path": path, "exists": True, "kind": "unsafe", "digest": None, "text": None, **_NOBODY}
     if entry is None:
         return {"path": path, "exists": False, "kind": None, "digest": None, "text": None, **_NOBODY}
-    same_content = entry.digest is not None and entry.digest == wanted["digest"]
+    same_content = entry.digest is not None and entry.digest == wanted.digest
     if same_content and same_rights(entry, wanted):
         return None
-    text = None if wanted.get("secret") else _text(entry.data)
+    text = None if wanted.secret else _text(entry.data)
     # One with a second hard link will be replaced, so its content has to be sent: no digest says that it is there.
     digest = entry.digest if entry.links == 1 else None
     return {"path": path, "exists": True, "kind": entry.kind, "digest": digest, "text": text, **rights(entry)}
 
 
-def compare_directory(wanted: Json) -> Json | None:
+def compare_directory(wanted: Directory) -> Json | None:
     """What is at a directory's path, when it is not what is wanted."""
-    path = wanted["path"]
+    path = wanted.path
     try:
         entry = look(path)
     except UnsafeError:
@@ -99,16 +103,16 @@ def obstacle(path: str, kind: str) -> str | None:
         os.close(folder)
 
 
-def put_file(wanted: Json, content: bytes | None = None) -> str | None:
+def put_file(wanted: File, content: bytes | None) -> str | None:
     """Make a file so; what was changed, or None. The old content stays in place until the new one is on disk.
 
-    `content` stands for the one that was sent. Where `verify` (a command) says no to the new content, the file is not
-    touched and NodeError has the command's words.
+    `content` None: only mode or owner are to be changed. Where `verify` (a command) says no to the new content, the
+    file is not touched and NodeError has the command's words.
     """
-    path, data = wanted["path"], _sent_content(wanted) if content is None else content
+    path, data = wanted.path, content
     if data is not None and len(data) > SIZE_LIMIT:
         raise NodeError(f"{path} would get {len(data)} bytes; a file that hpcforge manages has {SIZE_LIMIT} at most")
-    digest = wanted["digest"] if data is None else hashlib.sha256(data).hexdigest()
+    digest = wanted.digest if data is None else hashlib.sha256(data).hexdigest()
     wanted_rights = rights_of(wanted)
     parent, name = paths.split(path)
     folder = paths.open_directory(parent, create=True)
@@ -128,12 +132,14 @@ def put_file(wanted: Json, content: bytes | None = None) -> str | None:
 
 def put_text(path: str, text: str) -> str | None:
     """Make a file of root's that all may read so; what was changed, or None."""
-    return put_file({"path": path, "mode": "0644", "owner": "root", "group": "root"}, text.encode())
+    rights = {"mode": "0644", "owner": "root", "group": "root"}
+    wanted = {"path": path, **rights, "digest": None, "secret": None, "early": False}
+    return put_file(resource("files", wanted), text.encode())
 
 
-def put_directory(wanted: Json) -> str | None:
+def put_directory(wanted: Directory) -> str | None:
     """Make a directory so; what was changed, or None. Its content is not touched."""
-    path = wanted["path"]
+    path = wanted.path
     wanted_rights = rights_of(wanted)
     parent, name = paths.split(path)
     folder = paths.open_directory(parent, create=True)
@@ -341,37 +347,28 @@ def rights(entry: Entry) -> Json:
     return {"mode": f"{mode:04o}", "owner": names.user_name(uid), "group": names.group_name(gid)}
 
 
-def _sent_content(wanted: Json) -> bytes | None:
-    if wanted.get("content_base64") is None:
-        return None
-    data = base64.b64decode(wanted["content_base64"], validate=True)
-    if wanted.get("digest") not in (None, hashlib.sha256(data).hexdigest()):
-        raise NodeError(f"{wanted['path']}: the content that came is not the one that was planned (digest differs)")
-    return data
-
-
-def _verifier(wanted: Json, parent: str, name: str) -> Callable[[], None] | None:
-    argv = [word.replace("{file}", f"{parent}/{temporary_name(name)}") for word in wanted.get("verify") or ()]
+def _verifier(wanted: File, parent: str, name: str) -> Callable[[], None] | None:
+    argv = [word.replace("{file}", f"{parent}/{temporary_name(name)}") for word in wanted.verify]
     if not argv:
         return None
 
     def verify() -> None:
         outcome = commands.run(argv, _VERIFY_S, merge=True)
         if outcome.rc != 0:
-            said = "" if wanted.get("secret") or wanted.get("fills") else readable(outcome.stdout, 500)
+            said = "" if wanted.secret or wanted.fills else readable(outcome.stdout, 500)
             why = said or (f"no answer within {_VERIFY_S} s" if outcome.timed_out else f"exit status {outcome.rc}")
-            command = " ".join(wanted["verify"])
-            raise NodeError(f"{wanted['path']} stays as it was, for `{command}` says no to the new content: {why}")
+            command = " ".join(wanted.verify)
+            raise NodeError(f"{wanted.path} stays as it was, for `{command}` says no to the new content: {why}")
 
     return verify
 
 
-def rights_of(wanted: Json) -> Rights:
+def rights_of(wanted: File | Directory) -> Rights:
     """The rights that are wanted. Raises NodeError where there is no such owner."""
-    return Rights(names.user_id(wanted["owner"]), names.group_id(wanted["group"]), int(wanted["mode"], 8))
+    return Rights(names.user_id(wanted.owner), names.group_id(wanted.group), int(wanted.mode, 8))
 
 
-def same_rights(entry: Entry, wanted: Json) -> bool:
+def same_rights(entry: Entry, wanted: File | Directory) -> bool:
     """Whether they are as wanted."""
     try:
         return entry.rights == rights_of(wanted)

@@ -24,6 +24,7 @@ from hpcforge.node.receipt import Receipt
 
 if TYPE_CHECKING:
     from hpcforge.node import wire
+    from hpcforge.node.requests import Confirm, Guard, Revert, Role, Todo
 
 FOLDER = receipt.FOLDER / "guards"
 UNITS = Path("/etc/systemd/system")
@@ -60,16 +61,17 @@ WantedBy=timers.target
 """
 
 
-def arm(role: Json, paths: Sequence[str] = (), names: Sequence[str] = (), owned: Json | None = None) -> None:
+def arm(
+    role: str, asked: Guard, paths: Sequence[str] = (), names: Sequence[str] = (), owned: Json | None = None
+) -> None:
     """Before a role's files (`paths`) or units (`names`) change: keep what is there, and start or restart its timer.
 
     `owned`: what the receipt has of files that it is about to forget, by path; it has them again if they come back.
     """
-    asked = role["guard"]
     guard, revert_s = _checked(asked["id"]), float(asked["revert_s"])
-    older = [one for one in armed() if one["guard"] != guard and role["role"] in one["roles"]]
+    older = [one for one in armed() if one["guard"] != guard and role in one["roles"]]
     state = _load(guard) or {"guard": guard, "roles": [], "files": {}, "units": {}}
-    state["roles"] = sorted({*state["roles"], role["role"]})
+    state["roles"] = sorted({*state["roles"], role})
     for path in paths:
         if path not in state["files"]:
             try:
@@ -78,7 +80,7 @@ def arm(role: Json, paths: Sequence[str] = (), names: Sequence[str] = (), owned:
                 raise
             except NodeError:
                 continue  # what is no file is not replaced either: putting it will say so
-    state["owned"] = {**state.get("owned", {}), **({role["role"]: owned} if owned else {})}
+    state["owned"] = {**state.get("owned", {}), **({role: owned} if owned else {})}
     fresh = units.query([name for name in names if name not in state["units"]])
     state["units"].update({name: {"enabled": one.enabled, "active": one.runs} for name, one in fresh.items()})
     for one in older:  # it was never confirmed, so what was there before it is what we know to be good
@@ -91,7 +93,7 @@ def arm(role: Json, paths: Sequence[str] = (), names: Sequence[str] = (), owned:
         _disarm(one["guard"])
 
 
-def extend(work: Sequence[Json]) -> None:
+def extend(work: Sequence[Todo]) -> None:
     """Let the timers of these roles' guards begin anew: their time is that since the last request."""
     for guard in {role["guard"]["id"] for role in work if role.get("guard")}:
         state = _load(_checked(guard))
@@ -144,24 +146,24 @@ def take_back(guard: str, remembered: Receipt, report: Report, why: str) -> Rece
     return remembered
 
 
-def forget_reverted(remembered: Receipt, work: Sequence[Json]) -> Receipt:
+def forget_reverted(remembered: Receipt, work: Sequence[Role]) -> Receipt:
     """The receipt without what was taken back of roles that are now worked on again."""
     roles = {role["role"] for role in work}
     return remembered._replace(reverted=tuple(one for one in remembered.reverted if one["role"] not in roles))
 
 
-def refused(remembered: Receipt, role: Json) -> str | None:
+def refused(remembered: Receipt, role: Todo) -> str | None:
     """Why a role must not be finished: its files, put there under this guard, have been taken back meanwhile."""
-    guard = (role.get("guard") or {}).get("id")
+    guard = role.get("guard")
     for one in remembered.reverted:
-        if one["role"] == role["role"] and one["guard"] == guard:
+        if one["role"] == role["role"] and guard and one["guard"] == guard["id"]:
             return f"its change has been taken back ({one['why']}); apply again"
     return None
 
 
-def confirm(request: Json, report: Report) -> None:
+def confirm(request: Confirm, report: Report) -> None:
     """The verb confirm: somebody came in after the change, so it stays. NodeError where it was taken back."""
-    guard = _checked(str(request["guard"]))
+    guard = _checked(request["guard"])
     with lock.held(request, "confirm", wait_s=_CONFIRM_S):
         for one in receipt.load().reverted:
             if one["guard"] == guard:
@@ -172,9 +174,9 @@ def confirm(request: Json, report: Report) -> None:
         _disarm(guard)
 
 
-def revert(request: Json, report: Report) -> None:
+def revert(request: Revert, report: Report) -> None:
     """The verb revert, which the timer asks for: take the change back if it is due."""
-    guard = _checked(str(request["guard"]))
+    guard = _checked(request["guard"])
     with contextlib.ExitStack() as stack:
         with contextlib.suppress(NodeError):  # somebody is at work, and has been for long: being locked out is worse
             stack.enter_context(lock.held(request, "taking back a change", wait_s=_PATIENCE_S))

@@ -15,35 +15,34 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hpcforge.node import files, records
-from hpcforge.node.events import Json, NodeError, Report, readable
+from hpcforge.node.events import Json, Report, readable
 
 if TYPE_CHECKING:
     from hpcforge.node import wire
+    from hpcforge.node.requests import HoldLease, Lease, LookLease
 
 _FILE = "lease.json"
 _SCHEMA = 1
 
 
-def lease(request: Json, report: Report, folder: Path = records.FOLDER) -> Json:
+def lease(request: Lease, report: Report, folder: Path = records.FOLDER) -> Json:
     """The verb lease, see `hpcforge.node`: `take` (or beat), `drop`, `look`."""
     if request["do"] == "look":
         held, took_over = _look(folder, request, report), None
-    elif request["do"] in ("take", "drop"):
+    else:
         verb = _take if request["do"] == "take" else _drop
         with records.open_folder(folder) as fd, records.locked(fd):
             held, took_over = verb(fd, request, report)
-    else:
-        raise NodeError(f"unknown request: lease, {request['do']!r}")
     report.emit({"event": "lease", "held": held, "took_over": took_over})
     return {"time_s": time.time()}
 
 
-def _take(folder: int, request: Json, report: Report) -> tuple[wire.Holder | None, wire.Holder | None]:
+def _take(folder: int, request: HoldLease, report: Report) -> tuple[wire.Holder | None, wire.Holder | None]:
     """Hold the lease from now on; else who does."""
     old = _load(folder, report)
     mine = old is not None and old["run_id"] == request["run_id"]
     holder = None if old is None or mine else _told(old)
-    if holder and holder["silent_s"] < float(request["stale_s"]) and holder["run_id"] != request.get("over"):
+    if holder and holder["silent_s"] < request["stale_s"] and holder["run_id"] != request.get("over"):
         return holder, None
     if holder:
         _tell_end(folder, holder)
@@ -51,7 +50,7 @@ def _take(folder: int, request: Json, report: Report) -> tuple[wire.Holder | Non
     return None, holder
 
 
-def _drop(folder: int, request: Json, report: Report) -> tuple[wire.Holder | None, wire.Holder | None]:
+def _drop(folder: int, request: HoldLease, report: Report) -> tuple[wire.Holder | None, wire.Holder | None]:
     """Give it back, if it is the asker's; else who holds it."""
     old = _load(folder, report)
     if old is None or old["run_id"] != request["run_id"]:
@@ -69,7 +68,7 @@ def _tell_end(folder: int, holder: wire.Holder) -> None:
     records.append(folder, {"schema": 1, "id": holder["run_id"], "noticed_s": time.time(), "cut_off": True, **about})
 
 
-def _look(folder: Path, request: Json, report: Report) -> wire.Holder | None:
+def _look(folder: Path, request: LookLease, report: Report) -> wire.Holder | None:
     """Who holds it and is alive. Changes nothing, so it neither makes the folder nor locks."""
     try:
         fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
@@ -80,7 +79,7 @@ def _look(folder: Path, request: Json, report: Report) -> wire.Holder | None:
     finally:
         os.close(fd)
     held = None if old is None else _told(old)
-    return held if held and held["silent_s"] < float(request["stale_s"]) else None
+    return held if held and held["silent_s"] < request["stale_s"] else None
 
 
 def _load(folder: int, report: Report) -> Json | None:
@@ -99,13 +98,13 @@ def _load(folder: int, report: Report) -> Json | None:
     return None
 
 
-def _save(folder: int, request: Json, old: Json | None) -> None:
+def _save(folder: int, request: HoldLease, old: Json | None) -> None:
     """Write it down; a beat keeps since when, and learns the run's number once that is known."""
     now = {"boot_id": _boot_id(), "up_s": _up_s()}
     document = {
         "schema": _SCHEMA,
-        "run_id": readable(str(request["run_id"]), 100),
-        "who": " ".join(readable(str(request["who"]), 200).split()),
+        "run_id": readable(request["run_id"], 100),
+        "who": " ".join(readable(request["who"], 200).split()),
         "number": request.get("number") or (old["number"] if old else None),
         "process": request.get("process"),
         "since_s": old["since_s"] if old else time.time(),

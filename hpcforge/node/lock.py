@@ -9,16 +9,20 @@ import os
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from hpcforge.node import names, paths, receipt
 from hpcforge.node.events import BusyError, Json
+
+if TYPE_CHECKING:
+    from hpcforge.node.requests import Asked
 
 NAME = "lock"
 _TRIES, _PAUSE_S = 5, 0.02  # `holder` holds it for microseconds, to see whether it can
 
 
 @contextlib.contextmanager
-def held(request: Json, purpose: str, folder: Path = receipt.FOLDER, wait_s: float = 0.0) -> Iterator[None]:
+def held(request: Asked, purpose: str, folder: Path = receipt.FOLDER, wait_s: float = 0.0) -> Iterator[None]:
     """Hold the lock, which the kernel frees however this process ends. BusyError naming who has it after `wait_s`."""
     deadline = time.monotonic() + wait_s
     fd = _taken(folder)
@@ -81,12 +85,12 @@ def _taken(folder: Path) -> int | None:
     return None
 
 
-def _self(request: Json, purpose: str) -> Json:
-    run = request.get("run") or {}
+def _self(request: Asked, purpose: str) -> Json:
+    run = request.get("run")
     return {
         "purpose": purpose,
-        "who": run.get("who") or os.environ.get("SUDO_USER") or names.user_name(os.getuid()),
-        "number": run.get("number", 0),
+        "who": (run and run["who"]) or os.environ.get("SUDO_USER") or names.user_name(os.getuid()),
+        "number": run["number"] if run else 0,
         "task": request.get("task"),
         "unit": request.get("unit"),
         "since_s": time.time(),

@@ -4,26 +4,26 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
 from hpcforge.kinds import TABLE, Kind
 from hpcforge.node import checks, dpkg, facts, files, lock, ownership, receipt, units
 from hpcforge.node.events import Json, NodeError, Report, explain
-from hpcforge.node.kinds import acts
+from hpcforge.node.kinds import acts, resources
 from hpcforge.node.receipt import Receipt
 
 if TYPE_CHECKING:
     from hpcforge.node import wire
+    from hpcforge.node.requests import Command, Observe, Wanted
 
 
-def observe(request: Json, report: Report) -> wire.Facts:
+def observe(request: Observe, report: Report) -> wire.Facts:
     """Answer with facts, differences and files that were asked for; the facts."""
     asked_s = time.time()
-    wanted: list[Json] = request["wanted"]
-    asks: Json = request.get("asks", {})
-    commands = _Commands(wanted, asks)
+    wanted = request["wanted"]
+    commands = _Commands(wanted, request.get("asks", {}))
     commands.start()  # most of them wait for other programs; what follows goes on meanwhile
     remembered = receipt.load()
     told = _receipt(remembered, wanted, bool(wanted or request.get("surplus")))
@@ -66,7 +66,7 @@ def observe(request: Json, report: Report) -> wire.Facts:
     return found
 
 
-def _receipt(remembered: Receipt, wanted: Sequence[Json], compare: bool) -> wire.Receipt:
+def _receipt(remembered: Receipt, wanted: Sequence[Wanted], compare: bool) -> wire.Receipt:
     """What is remembered here, and how it compares with what is wanted."""
     run = remembered.run
     return {
@@ -92,7 +92,7 @@ def _armed() -> list[wire.Armed]:
 class _Commands(threading.Thread):
     """All checks of all roles and the commands that were asked for, run beside the rest."""
 
-    def __init__(self, wanted: Sequence[Json], asks: Json) -> None:
+    def __init__(self, wanted: Sequence[Wanted], asks: Mapping[str, Command]) -> None:
         super().__init__()
         self.places = [(index, check) for index, role in enumerate(wanted) for check in role.get("checks", ())]
         self.asks = asks
@@ -127,33 +127,34 @@ class _Commands(threading.Thread):
         return [{"name": check["name"], "detail": detail} for (index, check), detail in pairs if index == role_index]
 
 
-def _obstacles(role: Json, difference: Json, remembered: Receipt, surplus: Json) -> list[Json]:
+def _obstacles(role: Wanted, difference: Json, remembered: Receipt, surplus: Json) -> list[Json]:
     """What converge would refuse to make so of a role, and why. What is removed before is in nobody's way."""
     paths = [kind.name for kind in TABLE if kind.key == "path"]
     going = [path for left in surplus.values() for kind in (*paths, "trees") for path in left.get(kind, ())]
     found = []
     for kind in TABLE:
         differs = {one[kind.key] for one in difference.get(kind.name, ())}
-        for item in role.get(kind.name, ()):
-            name = item[kind.key]
+        for item in resources(role, kind):
+            name = getattr(item, kind.key)
             if name in differs and not any(f"{name}/".startswith(f"{path}/") for path in going):
                 why = acts(kind.name).obstacle(item, ownership.known(remembered, kind.name, name))
                 found += [{"kind": kind.one, "name": name, "why": why}] if why else []
     return found
 
 
-def _compare(role: Json, kind: Kind, remembered: Receipt, report: Report) -> list[Json]:
+def _compare(role: Wanted, kind: Kind, remembered: Receipt, report: Report) -> list[Json]:
     differences = []
-    for item in role.get(kind.name, ()):
+    for item in resources(role, kind):
+        name = getattr(item, kind.key)
         try:
             difference = acts(kind.name).compare(item)
         except Exception as error:  # one odd path must not hide what differs elsewhere
-            report.failed(role["role"], kind.one, item[kind.key], error)
+            report.failed(role["role"], kind.one, name, error)
             continue
         if difference and "digest" in difference:  # by it, somebody else's change is told from our own
-            last = ownership.last_written(remembered, role["role"], kind.name, item[kind.key], difference["digest"])
+            last = ownership.last_written(remembered, role["role"], kind.name, name, difference["digest"])
             difference = {**difference, "written": last}
-            if not item.get("fills") and ownership.held_secret(remembered, kind.name, item[kind.key]):
+            if not getattr(item, "fills", ()) and ownership.held_secret(remembered, kind.name, name):
                 difference["text"] = None
         elif difference:
             difference = {**difference, **ownership.put_last(remembered, role["role"], kind.name, item)}
@@ -162,7 +163,7 @@ def _compare(role: Json, kind: Kind, remembered: Receipt, report: Report) -> lis
     return differences
 
 
-def _packages(wanted: Sequence[Json], report: Report) -> frozenset[str]:
+def _packages(wanted: Sequence[Wanted], report: Report) -> frozenset[str]:
     names = [name for role in wanted for name in role.get("packages", ())]
     try:
         return frozenset(dpkg.missing(names))
@@ -173,7 +174,7 @@ def _packages(wanted: Sequence[Json], report: Report) -> frozenset[str]:
         return frozenset(names)
 
 
-def _foreseen(wanted: Sequence[Json], lacking: frozenset[str]) -> Json:
+def _foreseen(wanted: Sequence[Wanted], lacking: frozenset[str]) -> Json:
     """What would go if what is lacking were installed: `removes`, and `unforeseen` where apt cannot say."""
     if not lacking:
         return {"removes": {}, "unforeseen": frozenset()}
@@ -191,14 +192,14 @@ def _foreseen(wanted: Sequence[Json], lacking: frozenset[str]) -> Json:
         return {"removes": {}, "unforeseen": lacking}
 
 
-def _goes_for(role: Json, foreseen: Json) -> Json:
+def _goes_for(role: Wanted, foreseen: Json) -> Json:
     """Of a role's packages: what would go for them, and those of which that is not known yet."""
     names = set(role.get("packages", ()))
     removes = [{"name": name, "by": by} for name, by in foreseen["removes"].items() if names & set(by)]
     return {"removes": removes, "unforeseen": sorted(names & foreseen["unforeseen"])}
 
 
-def _units(wanted: Sequence[Json], remembered: Receipt, report: Report) -> dict[str, wire.Unit]:
+def _units(wanted: Sequence[Wanted], remembered: Receipt, report: Report) -> dict[str, wire.Unit]:
     names = list(dict.fromkeys(unit["name"] for role in wanted for unit in role.get("units", ())))
     due = [name for name in names if remembered.restart_due(name)]
     try:
@@ -208,7 +209,7 @@ def _units(wanted: Sequence[Json], remembered: Receipt, report: Report) -> dict[
         return {name: {"name": name, "enabled": False, "active": "unknown", "restart_pending": True} for name in names}
 
 
-def _opaque(role: Json, remembered: Receipt) -> wire.OldOpaque | None:
+def _opaque(role: Wanted, remembered: Receipt) -> wire.OldOpaque | None:
     work = role.get("opaque")
     if not work:
         return None

@@ -10,6 +10,7 @@ from pathlib import Path
 from hpcforge.kinds import KINDS
 from hpcforge.node import files, names, paths, receipt
 from hpcforge.node.events import Json, NodeError
+from hpcforge.node.kinds import resource
 from hpcforge.node.paths import UnsafeError
 from hpcforge.node.receipt import Receipt
 
@@ -102,8 +103,9 @@ def _put_back(directory: int, name: str, path: str, before: Json | None, folder:
     mode = int(before["mode"], 8)
     if not paths.is_roots(directory):
         mode &= 0o1777  # who may write here may have put anything here: it does not come back with root's powers
-    wanted = {**before, "mode": f"{mode:04o}", "path": path, "digest": before["kept"]}
-    return files.put_file(wanted, _kept(path, before["kept"], folder)) and "restored"
+    rights = {"mode": f"{mode:04o}", "owner": before["owner"], "group": before["group"]}
+    wanted = {"path": path, **rights, "digest": before["kept"], "secret": None, "early": False}
+    return files.put_file(resource("files", wanted), _kept(path, before["kept"], folder)) and "restored"
 
 
 def tidy(left: Receipt, guarded: Iterable[str] = (), folder: Path = FOLDER) -> None:

@@ -7,25 +7,29 @@ import os
 import signal
 import time
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from hpcforge.node import lock
 from hpcforge.node.events import Json, NodeError, Report
+
+if TYPE_CHECKING:
+    from hpcforge.node.requests import Stop, Wait
 
 _PAUSE_S = 0.1
 _STOP_S = 60.0
 
 
-def wait(request: Json, report: Report) -> None:
+def wait(request: Wait, report: Report) -> None:
     """Until nothing is at work on this node; NodeError naming who is when `timeout_s` is over."""
     told = lock.holder()
     if told:
         report.progress(None, f"waiting for another hpcforge run: {lock.describe(told)}")
-    left = _wait(float(request.get("timeout_s", _STOP_S)))
+    left = _wait(request.get("timeout_s", _STOP_S))
     if left is not None:
         raise NodeError(f"another hpcforge run is still at work on this node: {lock.describe(left)}")
 
 
-def stop(request: Json, report: Report) -> None:
+def stop(request: Stop, report: Report) -> None:
     """Tell what is at work (`task`: only if it is this one) to end after the resource it is at, and wait for it."""
     who = lock.holder()
     if who is None or request.get("task") not in (None, who.get("task")):
@@ -37,7 +41,7 @@ def stop(request: Json, report: Report) -> None:
         if b"hpcforge.node" in Path(f"/proc/{pid}/cmdline").read_bytes():  # its number may be another's by now
             os.kill(pid, signal.SIGTERM)  # it alone: apt and dpkg beside it are let finish
     report.progress(None, f"told to stop: {lock.describe(who)}")
-    left = _wait(float(request.get("timeout_s", _STOP_S)), pid)
+    left = _wait(request.get("timeout_s", _STOP_S), pid)
     if left is not None:
         raise NodeError(f"it has not stopped yet, what it is at takes long: {lock.describe(left)}")
 

@@ -9,12 +9,18 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from hpcforge.kinds import KINDS
 from hpcforge.node import files, remains, units
 from hpcforge.node.events import Json, NodeError
-from hpcforge.node.kinds import Known, acts, made
+from hpcforge.node.kinds import Known, acts, made, resources
 from hpcforge.node.receipt import Receipt
+from hpcforge.node.verbs import of_kind
+
+if TYPE_CHECKING:
+    from hpcforge.kinds.resource import Resource
+    from hpcforge.node.requests import Less, Owns, Wanted, Work
 
 _MANNER = ("on_remove", "leaves", "disrupts")  # how a role goes, and what it does to jobs
 # Directories first: what is made on the way to a file may be wanted for itself.
@@ -23,7 +29,7 @@ _IN_TURN = sorted(KINDS, key=lambda kind: kind != "directories")
 KEYS = {**{kind.name: kind.key for kind in KINDS.values()}, "units": "name", "trees": "path"}
 
 
-def intend(receipt: Receipt, work: Sequence[Json], lacking: Collection[str] = ()) -> Receipt:
+def intend(receipt: Receipt, work: Sequence[Work], lacking: Collection[str] = ()) -> Receipt:
     """The receipt with all that these roles own or are about to change; `lacking` are packages to be installed."""
     roles = {role: _copied(entry) for role, entry in receipt.roles.items()}
     paths = {path for entry in roles.values() for path in made_for(entry)}
@@ -36,7 +42,7 @@ def intend(receipt: Receipt, work: Sequence[Json], lacking: Collection[str] = ()
         ]
         others = [other for name, other in roles.items() if name != role["role"]]
         for kind in _IN_TURN:
-            changes = {item[KEYS[kind]]: item for item in role.get(kind, ())}
+            changes = {getattr(item, KEYS[kind]): item for item in resources(role, KINDS[kind])}
             for name in _names(role, kind):
                 had, change = (
                     entry[kind].get(name, _first(other[kind].get(name) for other in others)),
@@ -63,9 +69,9 @@ def without_packages(receipt: Receipt, names: Collection[str]) -> Receipt:
     return receipt._replace(roles=roles)
 
 
-def written(receipt: Receipt, work: Sequence[Json]) -> Receipt:
+def written(receipt: Receipt, work: Sequence[Work]) -> Receipt:
     """The receipt once these roles' resources are what they were to become: what they were until then is forgotten."""
-    done = {(kind, item[KEYS[kind]]) for role in work for kind in KINDS for item in role.get(kind, ())}
+    done = {(kind, item[KEYS[kind]]) for role in work for kind in KINDS for item in of_kind(role, kind)}
     return _with_each(receipt, lambda kind, name, had: _without_was(had) if (kind, name) in done else had)
 
 
@@ -95,9 +101,9 @@ def known(receipt: Receipt, kind: str, name: str) -> Known | None:
     return _first(entry[kind].get(name) for entry in receipt.roles.values())
 
 
-def put_last(receipt: Receipt, role: str, kind: str, wanted: Json) -> Json:
+def put_last(receipt: Receipt, role: str, kind: str, wanted: Resource) -> Json:
     """`put`: whether what is wanted is what we last put there, so that it was somebody else who changed it."""
-    had = receipt.roles.get(role, {}).get(kind, {}).get(wanted[KEYS[kind]])
+    had = receipt.roles.get(role, {}).get(kind, {}).get(getattr(wanted, KEYS[kind]))
     return {"put": "was" not in had and had.get("digest") == digest_of(wanted)} if isinstance(had, dict) else {}
 
 
@@ -117,14 +123,14 @@ def held_secret(receipt: Receipt, kind: str, name: str) -> bool:
     return isinstance(had, dict) and bool(had.get("secret"))
 
 
-def surplus(receipt: Receipt, wanted: Sequence[Json]) -> Json:
+def surplus(receipt: Receipt, wanted: Sequence[Wanted]) -> Json:
     """By role, what the receipt owns and none of the wanted roles wants, and what of it stays; only what is not empty.
 
     Directories that were there before us are not spoken of. Accounts that were are: whoever takes a user out is to hear
     that she still gets in.
     """
     roles = {role["role"] for role in wanted}
-    kept = {kind: {item[key] for role in wanted for item in role.get(kind, ())} for kind, key in KEYS.items()}
+    kept = {kind: {item[key] for role in wanted for item in of_kind(role, kind)} for kind, key in KEYS.items()}
     kept["packages"] = {name for role in wanted for name in role.get("packages", ())}
     found: Json = {}
     for role, entry in reversed(list(receipt.roles.items())):
@@ -142,24 +148,24 @@ def surplus(receipt: Receipt, wanted: Sequence[Json]) -> Json:
     return found
 
 
-def unowned(receipt: Receipt, wanted: Sequence[Json]) -> list[str]:
+def unowned(receipt: Receipt, wanted: Sequence[Wanted]) -> list[str]:
     """Wanted roles of which something is not in the receipt yet; one that has nothing to own is not among them."""
     return [role["role"] for role in wanted if _is_unowned(role, receipt.roles.get(role["role"]))]
 
 
-def _is_unowned(role: Json, entry: Json | None) -> bool:
-    names = [(kind, item[key]) for kind, key in KEYS.items() for item in role.get(kind, ())]
+def _is_unowned(role: Wanted, entry: Json | None) -> bool:
+    names = [(kind, item[key]) for kind, key in KEYS.items() for item in of_kind(role, kind)]
     if entry is None:
         return bool(names or role.get("packages") or role.get("leaves") or role.get("opaque"))
     return list(role.get("leaves", ())) != entry["leaves"] or any(name not in entry[kind] for kind, name in names)
 
 
-def forget(receipt: Receipt, work: Sequence[Json]) -> Receipt:
+def forget(receipt: Receipt, work: Sequence[Less]) -> Receipt:
     """The receipt without what was removed of these roles (`{"role", "files": [path], ...}`).
 
     A role of which nothing but packages is left goes, unless its work says `"wanted": true`: it is still to be here.
     """
-    gone = {kind: {name for role in work for name in role.get(kind, ())} for kind in (*KEYS, "packages")}
+    gone = {kind: {name for role in work for name in of_kind(role, kind)} for kind in (*KEYS, "packages")}
     roles, opaque, reboots = {}, dict(receipt.opaque), dict(receipt.reboots)
     for role, old in receipt.roles.items():
         entry = _copied(old)
@@ -178,11 +184,12 @@ def forget(receipt: Receipt, work: Sequence[Json]) -> Receipt:
     return receipt._replace(roles=roles, opaque=opaque, reboots=reboots, restarts=receipt.restarts - gone["units"])
 
 
-def digest_of(wanted: Json) -> str:
+def digest_of(wanted: Resource) -> str:
     """What tells a resource as it is wanted from the same otherwise."""
-    if "digest" in wanted:
-        return str(wanted["digest"])
-    return hashlib.sha256(json.dumps(wanted, sort_keys=True).encode()).hexdigest()
+    fields = vars(wanted)
+    if "digest" in fields:
+        return str(fields["digest"])
+    return hashlib.sha256(json.dumps(fields, sort_keys=True).encode()).hexdigest()
 
 
 def _with_each(receipt: Receipt, change: Callable[[str, str, Known], Known]) -> Receipt:
@@ -196,12 +203,12 @@ def _with_each(receipt: Receipt, change: Callable[[str, str, Known], Known]) -> 
     return receipt._replace(roles=roles)
 
 
-def _renewed(had: Known, change: Json) -> Known:
+def _renewed(had: Known, change: Resource) -> Known:
     """With the digest of what is put now, and the one until then; `secret`: what is no longer to be told of it."""
     digest = digest_of(change)
     if not isinstance(had, dict):
         return had
-    if change.get("secret") or change.get("fills"):
+    if getattr(change, "secret", None) or getattr(change, "fills", ()):
         had = {**had, "secret": True}
     return had if had.get("digest") == digest else {**had, "digest": digest, "was": had.get("digest")}
 
@@ -218,15 +225,14 @@ def _copied(entry: Json) -> Json:
     return {**entry, "packages": list(entry["packages"]), **{kind: dict(entry[kind]) for kind in KEYS}}
 
 
-def _names(role: Json, kind: str) -> Iterator[str]:
+def _names(role: Work, kind: str) -> Iterator[str]:
     """Names of one kind of resource that a role owns, those that are to be changed first."""
-    changing = [item[KEYS[kind]] for item in role.get(kind, ())]
-    return iter(dict.fromkeys([*changing, *_owns(role).get(kind, ())]))
+    changing = [item[KEYS[kind]] for item in of_kind(role, kind)]
+    return iter(dict.fromkeys([*changing, *of_kind(_owns(role), kind)]))
 
 
-def _owns(role: Json) -> Json:
-    found: Json = role.get("owns") or {}
-    return found
+def _owns(role: Work) -> Owns:
+    return role.get("owns", {})
 
 
 def _first(values: Iterator[object]) -> object | None:
@@ -253,7 +259,7 @@ def _tree(path: str, known: list[str] | None, paths: set[str], coded: bool) -> l
     return [path, *files.parents(path, paths)] if coded else list(acts("directories").own(path, None, paths))
 
 
-def _units_before(roles: Mapping[str, Json], work: Sequence[Json]) -> Mapping[str, Json]:
+def _units_before(roles: Mapping[str, Json], work: Sequence[Work]) -> Mapping[str, Json]:
     """What units that come to a role are like, or were before another role of ours had them."""
     known = {name: before for entry in roles.values() for name, before in entry["units"].items()}
     fresh = dict.fromkeys(name for role in work for name in _names(role, "units") if name not in known)

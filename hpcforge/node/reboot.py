@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from hpcforge.node import commands, lock, receipt
-from hpcforge.node.events import Json, Report
+from hpcforge.node.events import Report
+
+if TYPE_CHECKING:
+    from hpcforge.node.requests import Reboot
 
 _ASK_S = 60.0
 
 
-def reboot(request: Json, report: Report) -> None:
+def reboot(request: Reboot, report: Report) -> None:
     """Restart the node; `boot_id` names the boot that is to end, so that a request that comes twice does it once."""
     with lock.held(request, "reboot"):
         receipt.save(receipt.begin(request, report))
         if request["boot_id"] != receipt.boot_id():
             report.progress(None, "it has restarted already")
             return
-        run = request.get("run") or {}
-        said = f"--message=hpcforge run {run.get('number', '')} of {run.get('who', 'somebody')}"
+        run = request.get("run")
+        said = "--message=hpcforge " + (f"run {run['number']} of {run['who']}" if run else "of somebody")
         report.progress(None, "restarting")
         commands.succeed(["systemctl", "reboot", said], _ASK_S)  # it returns once systemd has begun

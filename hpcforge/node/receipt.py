@@ -27,11 +27,14 @@ import os
 import time
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from hpcforge.kinds import KINDS
 from hpcforge.node import files, paths
 from hpcforge.node.events import BusyError, Json, NodeError, Report
+
+if TYPE_CHECKING:
+    from hpcforge.node.requests import Asked
 
 FOLDER = Path("/var/lib/hpcforge")
 SCHEMA = 3
@@ -121,7 +124,7 @@ def load_for_change(folder: Path = FOLDER) -> Receipt:
     return found
 
 
-def begin(request: Json, report: Report, folder: Path = FOLDER) -> Receipt:
+def begin(request: Asked, report: Report, folder: Path = FOLDER) -> Receipt:
     """The receipt for a request that will change the node, with its run taken down; to be saved before a change.
 
     Raises NodeError where this node belongs to another cluster, or a later run than the request's was here.
@@ -132,7 +135,7 @@ def begin(request: Json, report: Report, folder: Path = FOLDER) -> Receipt:
     run = request.get("run")
     if not run:
         return found._replace(trouble=None)
-    asks = Run(int(run["number"]), str(run.get("id", "")), str(run.get("who", "")), time.time())
+    asks = Run(run["number"], run["id"], run["who"], time.time())
     _refuse(found, asks, run.get("cluster"))
     if asks[:3] == found.run[:3]:
         asks = found.run

@@ -13,9 +13,13 @@ import os
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from hpcforge.node import files, paths
 from hpcforge.node.events import Json, NodeError, Report
+
+if TYPE_CHECKING:
+    from hpcforge.node.requests import Log, Roster
 
 FOLDER = Path("/var/lib/hpcforge")
 HISTORY = "history.jsonl"
@@ -26,20 +30,19 @@ _LOCK_WAIT_S = 10.0
 _READ_LIMIT = 4 * 2**20  # bytes of history in one answer, the newest; an answer has to fit a line of 8 MiB
 
 
-def log(request: Json, report: Report, folder: Path = FOLDER) -> Json:
+def log(request: Log, report: Report, folder: Path = FOLDER) -> Json:
     """The verb log, see `hpcforge.node`: `write` a line and perhaps the roster, `read` both, or keep `verdicts`."""
     if request["do"] == "write":
+        roster = request.get("roster")
         with open_folder(folder) as fd, locked(fd):
             append(fd, request["line"])
-            if request.get("roster") is not None:
-                _replace_roster(fd, request["roster"], report)
+            if roster is not None:
+                _replace_roster(fd, roster, report)
     elif request["do"] == "verdicts":
         with open_folder(folder) as fd:
             rights = files.Rights(os.geteuid(), os.getegid(), 0o600)
             files.replace(fd, VERDICTS, request["text"].encode("utf-8"), rights)
-    elif request["do"] != "read":
-        raise NodeError(f"unknown request: log, {request['do']!r}")
-    report.emit({"event": "log", **_read(folder, int(request.get("last", 0)))})
+    report.emit({"event": "log", **_read(folder, request.get("last", 0))})
     return {"time_s": time.time()}
 
 
@@ -98,10 +101,10 @@ def append(folder: int, line: Json) -> None:
         os.close(fd)
 
 
-def _replace_roster(folder: int, roster: Json, report: Report) -> None:
+def _replace_roster(folder: int, roster: Roster, report: Report) -> None:
     """Write the roster, unless a newer run has; only the run's number and the checksum are looked at here."""
     known = _roster_run(folder)
-    if known > int(roster["run"]["number"]):
+    if known > roster["run"]["number"]:
         report.warning(f"the node list is of run {known}, newer than this one: left alone")
         return
     data = (json.dumps(roster, separators=(",", ":")) + "\n").encode("ascii")

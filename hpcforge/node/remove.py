@@ -11,13 +11,17 @@ import shutil
 from collections.abc import Callable, Collection, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Optional
+from typing import TYPE_CHECKING, Optional
 
 from hpcforge.kinds import TABLE, Kind
 from hpcforge.node import guard, lock, originals, ownership, packages, paths, receipt, remains, starts, trees, units
 from hpcforge.node.events import Json, NodeError, Report
 from hpcforge.node.kinds import UNKNOWN, acts
 from hpcforge.node.receipt import Receipt
+from hpcforge.node.verbs import of_kind, with_kinds
+
+if TYPE_CHECKING:
+    from hpcforge.node.requests import Less, Remove
 
 Act = Callable[[Json, str], Optional[str]]  # what the receipt has of a role, a name in it -> what was done
 _LISTS = (*ownership.KEYS, "packages")
@@ -33,7 +37,7 @@ _OURS = (
 _LEFT_BY_A_KILLED_RUN = re.compile(r"\.hpcforge-[0-9a-f]{16}")
 
 
-def remove(request: Json, report: Report) -> None:
+def remove(request: Remove, report: Report) -> None:
     """Take away what is asked for, or with `leave` everything."""
     leave = bool(request.get("leave"))
     with lock.held(request, "converge, remove"):
@@ -58,7 +62,7 @@ def remove(request: Json, report: Report) -> None:
             _go(report)
 
 
-def _take_away(work: Sequence[Json], remembered: Receipt, report: Report) -> None:
+def _take_away(work: Sequence[Less], remembered: Receipt, report: Report) -> None:
     def each(kind: str, key: str, act: Act) -> set[str]:
         return _each(work, kind, key, act, remembered, report)
 
@@ -69,7 +73,7 @@ def _take_away(work: Sequence[Json], remembered: Receipt, report: Report) -> Non
 
     each("unit", "units", _unit_down)
     moved: set[str] = set().union(*(put_back(kind) for kind in reversed(TABLE) if not kind.early))
-    if any(role["units"] or role["files"] for role in work):
+    if any(role["units"] or of_kind(role, "files") for role in work):
         units.reload()
     each("unit", "units", partial(_unit_back, moved))
     each("directory", "trees", _tree_gone)
@@ -79,15 +83,16 @@ def _take_away(work: Sequence[Json], remembered: Receipt, report: Report) -> Non
             put_back(kind)
 
 
-def _arm(work: Sequence[Json], remembered: Receipt, report: Report) -> None:
+def _arm(work: Sequence[Less], remembered: Receipt, report: Report) -> None:
     """Arm the guards of roles that could lock us out with less, too."""
     for role in work:
-        if role.get("guard") and role["files"]:
-            owned = {path: remembered.roles[role["role"]]["files"][path] for path in role["files"]}
+        asked, files = role.get("guard"), of_kind(role, "files")
+        if asked and files:
+            owned = {path: remembered.roles[role["role"]]["files"][path] for path in files}
             try:
-                guard.arm(role, list(filter(_can_be_kept, role["files"])), role["units"], owned)
+                guard.arm(role["role"], asked, list(filter(_can_be_kept, files)), role["units"], owned)
             except Exception as error:
-                report.failed(role["role"], "guard", role["guard"]["id"], error)
+                report.failed(role["role"], "guard", asked["id"], error)
 
 
 def _can_be_kept(path: str) -> bool:
@@ -98,21 +103,21 @@ def _can_be_kept(path: str) -> bool:
         return False
 
 
-def _end_guarded(work: Sequence[Json], left: Receipt, report: Report) -> Receipt:
+def _end_guarded(work: Sequence[Less], left: Receipt, report: Report) -> Receipt:
     """Take back at once what of guarded roles that failed was removed; the others' time to be confirmed begins."""
     for role in work:
-        error = report.failures.get(role["role"])
-        if role.get("guard") and error and any(one["guard"] == role["guard"]["id"] for one in guard.armed()):
-            left = guard.take_back(role["guard"]["id"], left, report, error)
+        error, asked = report.failures.get(role["role"]), role.get("guard")
+        if asked and error and any(one["guard"] == asked["id"] for one in guard.armed()):
+            left = guard.take_back(asked["id"], left, report, error)
     guard.extend([role for role in work if role["role"] not in report.failures])
     return left
 
 
-def _each(work: Sequence[Json], kind: str, key: str, act: Act, remembered: Receipt, report: Report) -> set[str]:
+def _each(work: Sequence[Less], kind: str, key: str, act: Act, remembered: Receipt, report: Report) -> set[str]:
     """Act on one kind of resource of every role, the last first; roles of which something changed."""
     changed = set()
     for role in work:
-        for name in reversed(role[key]):
+        for name in reversed(of_kind(role, key)):
             if not report.goes_on(role):
                 break
             try:
@@ -135,38 +140,33 @@ def _refuse_blind(leave: bool) -> None:
         )
 
 
-def _everything(remembered: Receipt, asked: Sequence[Json]) -> list[Json]:
+def _everything(remembered: Receipt, asked: Sequence[Less]) -> list[Less]:
     listed = {role["role"]: set(role.get("packages", ())) for role in asked}
-    return [
-        {
-            "role": role,
-            **{kind: list(entry[kind]) for kind in ownership.KEYS},
-            "packages": [
-                name for name in entry["packages"] if entry["on_remove"] == "purge" or name in listed.get(role, ())
-            ],
-            "on_remove": entry["on_remove"],
-        }
-        for role, entry in remembered.roles.items()
-    ]
+    found: list[Less] = []
+    for role, entry in remembered.roles.items():
+        purged = [name for name in entry["packages"] if entry["on_remove"] == "purge" or name in listed.get(role, ())]
+        one: Less = {"role": role, "packages": purged, "on_remove": entry["on_remove"]}
+        found.append(with_kinds(one, {kind: list(entry[kind]) for kind in ownership.KEYS}))
+    return found
 
 
-def _in_order(asked: Sequence[Json], remembered: Receipt, report: Report) -> list[Json]:
+def _in_order(asked: Sequence[Less], remembered: Receipt, report: Report) -> list[Less]:
     """The roles that came last first, and of each only what is ours."""
     order = list(remembered.roles)
     for role in asked:
         entry = remembered.roles.get(role["role"], {})
-        strange = [name for kind in _LISTS for name in role.get(kind, ()) if name not in entry.get(kind, ())]
+        strange = [name for kind in _LISTS for name in of_kind(role, kind) if name not in entry.get(kind, ())]
         if strange:
             report.warning(f"{role['role']}: {', '.join(strange)}: not ours by this node's record, left alone")
     known = [role for role in asked if role["role"] in remembered.roles]
     return [
-        {**role, **{kind: _ours(role, kind, remembered) for kind in _LISTS}}
+        with_kinds(role, {kind: _ours(role, kind, remembered) for kind in _LISTS})
         for role in sorted(known, key=lambda role: order.index(role["role"]), reverse=True)
     ]
 
 
-def _ours(role: Json, kind: str, remembered: Receipt) -> list[str]:
-    return [name for name in role.get(kind, ()) if name in remembered.roles[role["role"]][kind]]
+def _ours(role: Less, kind: str, remembered: Receipt) -> list[str]:
+    return [name for name in of_kind(role, kind) if name in remembered.roles[role["role"]][kind]]
 
 
 def _unit_down(entry: Json, name: str) -> str | None:
@@ -189,7 +189,7 @@ def _tree_gone(entry: Json, path: str) -> str | None:
     return trees.remove(path) if entry["trees"][path] else None
 
 
-def _purge(work: Sequence[Json], report: Report) -> None:
+def _purge(work: Sequence[Less], report: Report) -> None:
     roles = [role for role in work if role["packages"] and report.goes_on(role)]
     names = list(dict.fromkeys(name for role in roles for name in role["packages"]))
     if not names:
@@ -206,7 +206,7 @@ def _purge(work: Sequence[Json], report: Report) -> None:
                 report.changed(role["role"], "package", name, "purged")
 
 
-def _remains(done: Sequence[Json], remembered: Receipt, left: Receipt, directories: Sequence[str]) -> list[Json]:
+def _remains(done: Sequence[Less], remembered: Receipt, left: Receipt, directories: Sequence[str]) -> list[Json]:
     """What is still there of these roles, and why."""
     held = {
         name
@@ -218,15 +218,16 @@ def _remains(done: Sequence[Json], remembered: Receipt, left: Receipt, directori
     taken: list[str] = []
     for role in done:
         entry = remembered.roles[role["role"]]
-        going = {**role, "packages": [name for name in entry["packages"] if name not in held]}
+        going = {kind: of_kind(role, kind) for kind in ownership.KEYS}
+        going["packages"] = [name for name in entry["packages"] if name not in held]
         coded = role["role"] in remembered.opaque
         stays += remains.expected(role["role"], entry, going, not role.get("wanted"), coded)
         if role.get("on_remove") != "keep":
-            taken += [path for path in role["files"] if entry["files"][path]["before"] in (None, UNKNOWN)]
+            taken += [path for path in of_kind(role, "files") if entry["files"][path]["before"] in (None, UNKNOWN)]
     return remains.found(stays, taken, directories)
 
 
-def _directories(work: Sequence[Json], remembered: Receipt, left: Receipt, report: Report) -> list[str]:
+def _directories(work: Sequence[Less], remembered: Receipt, left: Receipt, report: Report) -> list[str]:
     """Directories that were made for these roles and that nobody else has go, the deepest first, if they are empty.
 
     Returns those of them that are there still, or were a moment ago.
@@ -235,7 +236,7 @@ def _directories(work: Sequence[Json], remembered: Receipt, left: Receipt, repor
     owner = {}
     for role in work:
         entry = remembered.roles[role["role"]]
-        asked = {kind: {name: entry[kind][name] for name in role[kind]} for kind in ownership.KEYS}
+        asked = {kind: {name: entry[kind][name] for name in of_kind(role, kind)} for kind in ownership.KEYS}
         owner.update({path: role["role"] for path in ownership.made_for(asked) if path not in kept})
     for path in sorted(owner, key=lambda path: path.count("/"), reverse=True):
         try:

@@ -5,11 +5,15 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-from hpcforge.kinds import KINDS
+from hpcforge.kinds import TABLE
 from hpcforge.node import commands, receipt
-from hpcforge.node.events import Json, NodeError
-from hpcforge.node.kinds import Need, acts
+from hpcforge.node.events import NodeError
+from hpcforge.node.kinds import Need, acts, resources
+
+if TYPE_CHECKING:
+    from hpcforge.node.requests import Work
 
 _OWN_BYTES = 128 * 1024  # for receipt and lock, each of them twice while it is replaced
 _PLENTY_BYTES, _PLENTY_INODES = 10 * 1024**3, 200_000  # with more than this, apt is not asked first what it needs
@@ -22,13 +26,13 @@ _DOWNLOAD = re.compile(rf"^Need to get {_SIZE}(?:/\S+ \w+)? of archives", re.MUL
 _INSTALLED = re.compile(rf"^After this operation, {_SIZE} of additional disk space", re.MULTILINE)
 
 
-def check(work: Sequence[Json]) -> None:
+def check(work: Sequence[Work]) -> None:
     """Raise NodeError when what these roles change does not fit, or cannot be written at all."""
     needs = [Need(str(receipt.FOLDER), _OWN_BYTES, 4)]
     for role in work:
-        for kind in KINDS:
-            for item in role.get(kind, ()):
-                needs += acts(kind).room(item)
+        for kind in TABLE:
+            for item in resources(role, kind):
+                needs += acts(kind.name).room(item)
         needs += [Need("/usr", 0, 1), Need("/var/lib/dpkg", 0, 1)] if role.get("packages") else []
     refuse(needs)
 

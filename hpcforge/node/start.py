@@ -19,15 +19,15 @@ class Sent:
 
     def __init__(self, sources: "dict[str, str]") -> None:
         self.sources = sources
+        self.packages = {name[:at] for name in sources for at, one in enumerate(name) if one == "."}
 
     def find_spec(
         self, name: str, _path: object = None, _target: object = None
     ) -> "importlib.machinery.ModuleSpec | None":
         """A spec for a module that was sent, or for a package around one, which may have no text of its own."""
-        is_package = any(sent.startswith(name + ".") for sent in self.sources)
-        if name not in self.sources and not is_package:
+        if name not in self.sources and name not in self.packages:
             return None
-        return importlib.machinery.ModuleSpec(name, self, is_package=is_package)  # type: ignore[arg-type]
+        return importlib.machinery.ModuleSpec(name, self, is_package=name in self.packages)  # type: ignore[arg-type]
 
     def create_module(self, _spec: object) -> None:
         """Python's own kind of module will do."""

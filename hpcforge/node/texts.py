@@ -48,7 +48,7 @@ def obstacle(path: str) -> str | None:
     return f"{path} is neither a file nor a symbolic link, and a file is wanted there; move it away"
 
 
-def own(path: str, change: Json | None) -> Json | None:
+def own(path: str, change: object | None) -> Json | None:
     """What is there before the first change; unknown where it is as wanted when it is first seen."""
     if change is None:
         return {"before": UNKNOWN}

@@ -1,22 +1,18 @@
 """What a node program answers, as types: it is written and read by them, and held to them where it comes in.
 
 They are for the type checker on both sides, and for the border (`hpcforge.engines.answers`); they do not travel.
-What types cannot say is in the docstring of `hpcforge.node`. Every answer also has `event`, which tells which it is.
+What types cannot say is in the docstring of `hpcforge.node`. Every answer also has `event`, which tells which it is
+(`EVENTS`). What is asked is in `hpcforge.node.requests`.
 """
 
 from __future__ import annotations
 
 from importlib import import_module
-from typing import TYPE_CHECKING, Annotated, Literal, NotRequired, TypedDict, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, TypedDict, get_type_hints
 
 from hpcforge.kinds import KINDS
-from hpcforge.wire import Count, Line, Path, Within, Word
-
-MAX_RUN = 10**9  # a run a second would need thirty years to get there
-
-RunNumber = Annotated[int, Within(0, MAX_RUN)]
-TimeS = Annotated[float, Within(0, 1e11)]  # since 1970: up to the year 5138
-SpanS = Annotated[float, Within(0, 1e9)]
+from hpcforge.node.requests import Disruption, OnRemove, Process, Stays
+from hpcforge.wire import Count, Line, NotRequired, Path, RunNumber, SpanS, TimeS, Word
 
 
 class Facts(TypedDict):
@@ -41,9 +37,6 @@ class NoFacts(TypedDict):
     """What ends an answer that has no facts to tell: of first contact, the lease and the log."""
 
     time_s: NotRequired[TimeS]
-
-
-_Disruption = Literal["none", "restart", "drain", "reboot", "destroys-data"]
 
 
 class Unit(TypedDict):
@@ -95,21 +88,13 @@ class _Difference(TypedDict):
     obstacles: list[Obstacle]
 
 
-class Stays(TypedDict):
-    """What stays on the node of what goes, and why."""
-
-    kind: Word
-    names: list[Path]
-    why: str
-
-
 class _Surplus(TypedDict):
     units: NotRequired[list[Word]]
     packages: NotRequired[list[Word]]
     trees: NotRequired[list[Path]]
     stays: NotRequired[list[Stays]]
-    disrupts: NotRequired[_Disruption]
-    on_remove: Literal["keep", "stop", "purge"]
+    disrupts: NotRequired[Disruption]
+    on_remove: OnRemove
 
 
 if TYPE_CHECKING:
@@ -173,14 +158,6 @@ class Clock(TypedDict):
 
     asked_s: TimeS
     said_s: TimeS
-
-
-class Process(TypedDict):
-    """A process of an operator host."""
-
-    where: NotRequired[Word]
-    pid: NotRequired[Count]
-    started: NotRequired[Count | None]
 
 
 class Holder(TypedDict):
@@ -300,3 +277,20 @@ class NoRoot(TypedDict):
 
     user: str
     error: str
+
+
+EVENTS: dict[str, Any] = {
+    "observed": Observed,
+    "lease": Lease,
+    "log": Log,
+    "changed": Changed,
+    "progress": Progress,
+    "warning": Warned,
+    "remains": Remains,
+    "failed": Failed,
+    "skipped": Skipped,
+    "role_done": RoleDone,
+    "done": Done,
+    "no_python": NoPython,
+    "no_root": NoRoot,
+}

@@ -35,6 +35,7 @@ from hpcforge.plan.plan import (
     worst,
 )
 from hpcforge.slurm.nodes import not_scheduled, parse_slurm_nodes
+from hpcforge.wire import Action
 
 SLURM_NODES = "slurm_nodes"  # the name under which the controller is asked for Slurm's view
 
@@ -380,7 +381,8 @@ def _unit(
     again: str | None,
 ) -> UnitChange | None:
     """What is done to a unit, and why; `own` are the changes of its role."""
-    actions, reasons = [], []
+    actions: list[Action] = []
+    reasons = []
     if found is not None and not found["enabled"]:
         actions.append("enable")
         reasons.append("not enabled")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import dataclass, field, fields
 from functools import cached_property
 from operator import attrgetter
 from typing import Any, Literal
@@ -27,6 +27,7 @@ from hpcforge.plan.desired import (
 from hpcforge.plan.jobs import Waiting
 from hpcforge.plan.resources import AnyResource
 from hpcforge.plan.smoke_runs import SmokeRuns, Verify
+from hpcforge.wire import Action
 
 Reason = Literal[
     "new node", "input changed", "drifted", "taken back", "check failed", "forced", "reboot pending", "to be noted"
@@ -57,7 +58,7 @@ class UnitChange:
     """What is done to a unit, in order, and why."""
 
     name: str
-    actions: tuple[str, ...]  # of "enable", "start", "restart", "refresh"
+    actions: tuple[Action, ...]
     reason: str
     refresh: tuple[tuple[str, ...], ...] = ()  # the commands of "refresh"
 
@@ -81,12 +82,6 @@ class Owns:
     on_remove: OnRemove = "stop"
     leaves: tuple[Leaves, ...] = ()
     disrupts: Disruption = "none"  # what it does to jobs to be without its trees
-
-    def plain(self) -> dict[str, Any]:
-        """As the node program is sent it."""
-        data = asdict(self)
-        resources = data.pop("resources")
-        return {**data, **resources}
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from hpcforge.engines.tasks import Engine, Event, Program, Task
+from hpcforge.node.verbs import verb_of
 
 _WAIT_S = 1.0
 
@@ -36,8 +37,9 @@ class Answer:
     warnings: tuple[str, ...] = field(default=())
 
 
-def exchange(engine: Engine, task: Program, kind: str) -> Answer:
-    """Ask one node, and wait for the event of this kind; as `ask_all`."""
+def exchange(engine: Engine, task: Program) -> Answer:
+    """Ask one node, and wait for the event that answers such a request; as `ask_all`."""
+    kind = verb_of(task.request).answer
     data: Mapping[str, Any] | None = None
     error, warnings, python = "", list[str](), True
     for event in ask_all(engine, [task]):

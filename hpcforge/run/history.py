@@ -18,13 +18,14 @@ import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, Self, cast
 
 from pydantic import Field, TypeAdapter, ValidationError
 
 from hpcforge.atomic import write_atomically
 from hpcforge.blueprint import values as v
 from hpcforge.engines.tasks import Engine, Program
+from hpcforge.node import requests
 from hpcforge.plan.roster import Enrolled, Known, Roster, parse_roster, roster_document, without
 from hpcforge.run.exchange import exchange
 from hpcforge.run.result import Result
@@ -143,9 +144,15 @@ def write_log(
 
     Of `strangers` only the head knows: the copy, by which it is judged, does not learn of them.
     """
-    document = None if roster is None else roster_document(roster)
-    request = {"verb": "log", "do": "write", "line": _document(one), "roster": document, "last": _CAUGHT_UP}
-    answer = exchange(engine, Program(f"log:{one.id}", head, request, _TIMEOUT_S), "log")
+    document = None if roster is None else cast(requests.Roster, roster_document(roster))
+    request: requests.WriteLog = {
+        "verb": "log",
+        "do": "write",
+        "line": _document(one),
+        "roster": document,
+        "last": _CAUGHT_UP,
+    }
+    answer = exchange(engine, Program(f"log:{one.id}", head, request, _TIMEOUT_S))
     problems = list(answer.warnings)
     if answer.data is None:
         problems.append(f"this run is not in the history on {head} ({answer.error}), only in {Copy.of(cluster).folder}")
@@ -159,8 +166,8 @@ def write_log(
 
 def read_log(engine: Engine, head: str, cluster: str, last: int) -> tuple[History, Roster, str | None]:
     """The last runs and the roster, from the head; else from this host's copy, and why."""
-    request = {"verb": "log", "do": "read", "last": last}
-    answer = exchange(engine, Program(f"log:read:{time.monotonic_ns()}", head, request, _TIMEOUT_S), "log")
+    request: requests.ReadLog = {"verb": "log", "do": "read", "last": last}
+    answer = exchange(engine, Program(f"log:read:{time.monotonic_ns()}", head, request, _TIMEOUT_S))
     if answer.data is None:
         return (*Copy.of(cluster).read(cluster, last), answer.error)
     lines = [str(line) for line in answer.data.get("lines") or ()]

@@ -15,18 +15,17 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 from hpcforge.engines.tasks import Engine, EngineError, Event, Program, Task
 from hpcforge.errors import ExpectedError
+from hpcforge.node.requests import HoldLease, LookLease, Process
 from hpcforge.run.exchange import exchange
 
 STALE_S = 90.0  # of silence, after which the lease is anybody's
 BEAT_S = 30.0
 _POLL_S = 2.0  # how often a waiting apply asks again
 _TIMEOUT_S = 30.0
-
-Process = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
@@ -36,7 +35,7 @@ class Holder:
     run_id: str
     who: str  # user@host
     number: int | None  # of the run, once it has one
-    process: Process | None  # as `this_process` gave it there
+    process: Mapping[str, Any] | None  # as `this_process` gave it there
     age_s: float
     silent_s: float
 
@@ -114,7 +113,7 @@ class Lease:
         self.lost: str | None = None
         self._number: int | None = None
         self._engine, self._head, self._say = engine, head, say
-        self._identity = {"run_id": run_id, "who": who, "process": this_process()}
+        self._run_id, self._who, self._process = run_id, who, this_process()
         self._kept: deque[Event] = deque()  # seen by `run` or `ask`, not yet by `next`
         self._count = 0
         self._beat: str | None = None  # the task that is under way
@@ -202,11 +201,20 @@ class Lease:
         self._beat, self._answer = task.id, None
         self._engine.start(task)
 
-    def _program(self, do: str, over: str | None = None, cut_off: bool = False) -> Program:
+    def _program(self, do: Literal["take", "drop"], over: str | None = None, cut_off: bool = False) -> Program:
         self._count += 1
-        about = {"stale_s": STALE_S, "over": over, "number": self.number, "cut_off": cut_off}
-        request = {"verb": "lease", "do": do, **about, **self._identity}
-        task = f"lease:{self._identity['run_id']}:{self._count}"
+        request: HoldLease = {
+            "verb": "lease",
+            "do": do,
+            "stale_s": STALE_S,
+            "over": over,
+            "number": self.number,
+            "cut_off": cut_off,
+            "run_id": self._run_id,
+            "who": self._who,
+            "process": self._process,
+        }
+        task = f"lease:{self._run_id}:{self._count}"
         return Program(task, self._head, request, _TIMEOUT_S, aside=True)
 
     def _one(self, timeout_s: float) -> Event | None:
@@ -242,8 +250,8 @@ class Lease:
 
 def look(engine: Engine, head: str) -> Holder | None:
     """Who is at work, as the head knows; None too where it gives no answer. Nothing else may be under way."""
-    request = {"verb": "lease", "do": "look", "stale_s": STALE_S}
-    answer = exchange(engine, Program(f"lease:look:{time.monotonic_ns()}", head, request, _TIMEOUT_S), "lease")
+    request: LookLease = {"verb": "lease", "do": "look", "stale_s": STALE_S}
+    answer = exchange(engine, Program(f"lease:look:{time.monotonic_ns()}", head, request, _TIMEOUT_S))
     return _holder(answer.data)
 
 
@@ -252,7 +260,7 @@ def this_process() -> Process:
     return {"where": _where(), "pid": os.getpid(), "started": _started(os.getpid())}
 
 
-def ended(process: Process | None) -> bool:
+def ended(process: Mapping[str, Any] | None) -> bool:
     """True if it was one of this machine and is no more; False where that cannot be told."""
     if process is None or not isinstance(process.get("pid"), int) or process.get("where") != _where():
         return False

@@ -11,6 +11,7 @@ from hpcforge.blueprint.hostlist import fold
 from hpcforge.cluster.model import Cluster
 from hpcforge.engines.tasks import Engine, Event, Program
 from hpcforge.kinds.files import File
+from hpcforge.node.requests import Request
 from hpcforge.plan.clocks import Span
 from hpcforge.plan.desired import Desired, Wanted
 from hpcforge.plan.diff import SLURM_NODES
@@ -20,6 +21,7 @@ from hpcforge.plan.roster import PATH as ROSTER_PATH
 from hpcforge.run import leftover
 from hpcforge.run.contents import Contents
 from hpcforge.run.exchange import ask_all
+from hpcforge.run.requests import wanted
 from hpcforge.slurm.nodes import SLURM_NODES_COMMAND, not_scheduled, parse_slurm_nodes
 from hpcforge.verify.kept import VERDICTS_PATH
 
@@ -44,18 +46,18 @@ def observe(
 def _hiding(seen: Observed, roles: Sequence[Wanted], contents: Contents) -> Observed:
     """The same, with what was said of files as plans may have it."""
     differs = dict(seen.differs)
-    for wanted in roles:
-        said = differs.get(wanted.role, {})
+    for role in roles:
+        said = differs.get(role.role, {})
         if said.get(File.kind):
-            by_path = {file.path: file for file in wanted.of(File)}
+            by_path = {file.path: file for file in role.of(File)}
             files = [contents.heard(by_path.get(one["path"]), one) for one in said[File.kind]]
-            differs[wanted.role] = {**said, File.kind: files}
+            differs[role.role] = {**said, File.kind: files}
     return dataclasses.replace(seen, differs=differs)
 
 
-def observe_leaving(engine: Engine, cluster: Cluster, nodes: Collection[str]) -> dict[str, Observed]:
+def observe_leaving(engine: Engine, nodes: Collection[str]) -> dict[str, Observed]:
     """What hpcforge owns on nodes that are not in the blueprint any more."""
-    request = {"verb": "observe", "wanted": [], "cluster": cluster.name, "surplus": True}
+    request: Request = {"verb": "observe", "wanted": [], "surplus": True}
     return _ask(engine, dict.fromkeys(nodes, request))
 
 
@@ -74,7 +76,7 @@ def wait_for_others(engine: Engine, busy: Mapping[str, Observed], timeout_s: flo
         if not work:
             continue
         say(f"{name}: a step of run {work.get('number')} by {work.get('who')} is still at work there: waiting for it")
-        request = {"verb": "wait", "timeout_s": timeout_s}
+        request: Request = {"verb": "wait", "timeout_s": timeout_s}
         waits.append(Program(f"wait:{name}", name, request, timeout_s + _TIMEOUT_S))
     for roles, left_s in unconfirmed.items():
         say(f"{fold(left_s)}: an unconfirmed change of {roles} is taken back in {max(left_s.values()):.0f} s: waiting")
@@ -85,7 +87,7 @@ def wait_for_others(engine: Engine, busy: Mapping[str, Observed], timeout_s: flo
         engine.next(1.0)  # by which the lease is kept
 
 
-def _ask(engine: Engine, requests: Mapping[str, Mapping[str, Any]]) -> dict[str, Observed]:
+def _ask(engine: Engine, requests: Mapping[str, Request]) -> dict[str, Observed]:
     seen: dict[str, Observed] = {name: Observed(name) for name in requests}
     asked = [Program(f"observe:{name}", name, request, _TIMEOUT_S) for name, request in requests.items()]
     for event in ask_all(engine, asked):
@@ -107,16 +109,7 @@ def find_usable(engine: Engine, cluster: Cluster) -> tuple[dict[str, str], Obser
     return out | lost, head
 
 
-def _wanted(wanted: Wanted, contents: Contents) -> dict[str, Any]:
-    """As the node is sent it."""
-    plain = wanted.plain()
-    if any(file.holds for file in wanted.of(File)):
-        files = zip(plain[File.kind], wanted.of(File), strict=True)
-        plain[File.kind] = [{**item, **contents.sent(file)} for item, file in files]
-    return plain
-
-
-def _request(cluster: Cluster, desired: Desired, name: str, contents: Contents) -> dict[str, object]:
+def _request(cluster: Cluster, desired: Desired, name: str, contents: Contents) -> Request:
     controller = name == cluster.slurm.controller
     asks = {
         SLURM_NODES: list(SLURM_NODES_COMMAND),
@@ -126,8 +119,7 @@ def _request(cluster: Cluster, desired: Desired, name: str, contents: Contents) 
     }
     return {
         "verb": "observe",
-        "cluster": cluster.name,
-        "wanted": [_wanted(wanted, contents) for wanted in desired.nodes[name]],
+        "wanted": [wanted(one, contents) for one in desired.nodes[name]],
         "reads": [VERDICTS_PATH, ROSTER_PATH] if controller else [],
         "asks": asks if controller else {},
     }

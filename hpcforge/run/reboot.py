@@ -9,13 +9,15 @@ from typing import Any, Literal
 
 from hpcforge.engines.commands import by_signal
 from hpcforge.engines.tasks import Engine, Event, Program
+from hpcforge.node import requests
+from hpcforge.node.requests import Request
 
 _POLL_S = 2.0
 _TIMEOUT_S = 60.0
 _FINAL = ("host-key", "no-host-key")  # what answers is another machine: waiting does not help
 _STARTING = ("initializing", "starting")  # words of systemd's for a boot that goes on
 _STATE = "state"
-_LOOK = {"verb": "observe", "wanted": [], "asks": {_STATE: ["sh", "-c", "systemctl is-system-running || :"]}}
+_LOOK: Request = {"verb": "observe", "wanted": [], "asks": {_STATE: ["sh", "-c", "systemctl is-system-running || :"]}}
 
 Wait = Literal["waiting", "back", "failed", "lost"]
 
@@ -30,7 +32,7 @@ class Reboot:
 
     engine: Engine
     node: str
-    request: Mapping[str, Any]
+    request: requests.Reboot
     limit_s: float
     say: Callable[[str], None]
     state: Wait = "waiting"
@@ -77,7 +79,8 @@ class Reboot:
             self._end("lost" if data["unreachable"] else "failed", str(why))
             return
         self._boot, self._began_s, self._telling = str(self.facts["boot_id"]), time.monotonic(), True
-        self._ask({**self.request, "boot_id": self._boot})
+        told: requests.Reboot = {**self.request, "boot_id": self._boot}
+        self._ask(told)
 
     def _told(self, data: Mapping[str, Any]) -> None:
         self._telling = False
@@ -106,7 +109,7 @@ class Reboot:
     def _end(self, state: Wait, detail: str) -> None:
         self.state, self.detail = state, detail
 
-    def _ask(self, request: Mapping[str, Any]) -> None:
+    def _ask(self, request: Request) -> None:
         self._count += 1
         self._asked = f"reboot:{self.node}:{self._count}"
         # Over a new connection: the one before goes down with the node, and may take long to show that.

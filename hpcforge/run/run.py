@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Self
 
+from hpcforge.node import requests
 from hpcforge.plan.roster import Roster
 
 _NO_ROSTER = Roster()
@@ -32,9 +33,16 @@ class Run:
         highest = max((int(receipt["run"]) for receipt in receipts if receipt), default=0)
         return dataclasses.replace(self, number=max(highest, roster.run.number if roster.run else 0) + 1)
 
-    def request(self) -> dict[str, Any]:
+    def request(self) -> requests.Run:
         """The form in which it travels in every request that changes a node."""
-        return dataclasses.asdict(self)
+        return {
+            "number": self.number,
+            "id": self.id,
+            "who": self.who,
+            "cluster": self.cluster,
+            "hpcforge": self.hpcforge,
+            "commit": self.commit,
+        }
 
 
 def begin(cluster: str, version: str) -> Run:

@@ -6,15 +6,16 @@ import dataclasses
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar, Self
 
 from hpcforge.engines.tasks import Ansible, Bootstrap, Deploy, Program, Task
 from hpcforge.kinds import KINDS
 from hpcforge.kinds.files import File
+from hpcforge.node import requests
 from hpcforge.plan import desired
-from hpcforge.plan.desired import by_kind
-from hpcforge.plan.plan import Change, Leaving, Plan, Removal, ResourceChange, UnitChange
+from hpcforge.plan.plan import Change, Leaving, Plan, Removal, ResourceChange
 from hpcforge.run.contents import Contents
+from hpcforge.run.requests import check, less, owns, put, units
 from hpcforge.run.run import Run
 
 _PREPARE_TIMEOUT_S = 3600.0  # packages from a slow mirror
@@ -51,6 +52,15 @@ class Stage:
     def lost(self, error: str) -> str | None:  # noqa: ARG002
         """Why its roles have failed where the node cannot be reached; None: they may go on once it can."""
         return None
+
+    def only(self, roles: tuple[str, ...]) -> Self:
+        """The stage for fewer roles."""
+        task = self.task
+        if isinstance(task, Program):
+            request = requests.only(task.request, lambda role: self.label(role) in roles)
+            task = dataclasses.replace(task, request=request)
+        completes = tuple(role for role in self.completes if role in roles)
+        return dataclasses.replace(self, roles=roles, task=task, completes=completes)
 
 
 class FirstContact(Stage):
@@ -155,38 +165,33 @@ def _numbered(stage: Stage, run: Run) -> Stage:
     task = stage.task
     if not isinstance(task, Program):
         return stage
-    request = {**task.request, "run": run.request()}
-    if not stage.restarts:
-        request["task"] = f"{run.id}.{task.id}"
+    name = None if stage.restarts else f"{run.id}.{task.id}"
+    request = requests.of_run(task.request, run.request(), name)
     return dataclasses.replace(stage, task=dataclasses.replace(task, request=request))
 
 
 def _removal(node: str, removals: Sequence[Removal], *, leave: bool) -> Stage:
-    work = [_less(one) for one in removals]
-    request = {"verb": "converge", "phase": "remove", "work": work, "leave": leave}
+    work = [less(one) for one in removals]
+    request: requests.Remove = {"verb": "converge", "phase": "remove", "work": work, "leave": leave}
     roles = tuple(removed(one.role) for one in removals) or (LEAVING,)
     return TakenAway(roles, (), Program(f"remove:{node}", node, request, _FINISH_TIMEOUT_S), roles)
 
 
-def _less(one: Removal) -> dict[str, Any]:
-    return {"role": one.role, **one.owns.plain(), "wanted": one.wanted}
-
-
 def _guarded_removal(node: str, removal: Removal, run: Run, revert_s: float) -> Iterator[Stage]:
     """What of a role that could lock us out goes, and a new connection that says it has not."""
-    guard = {"id": f"{run.id}.{removal.role}.removed", "revert_s": revert_s}
+    guard: requests.Guard = {"id": f"{run.id}.{removal.role}.removed", "revert_s": revert_s}
     roles = (removed(removal.role),)
-    work = [{**_less(removal), "guard": guard}]
-    request = {"verb": "converge", "phase": "remove", "work": work, "leave": False}
+    work = [less(removal, guard)]
+    request: requests.Remove = {"verb": "converge", "phase": "remove", "work": work, "leave": False}
     task = Program(f"remove:{removal.role}:{node}", node, request, _FINISH_TIMEOUT_S)
     yield TakenAway(roles, ((node, removal.role),), task, () if File.kind in removal.owns.resources else roles)
     if File.kind in removal.owns.resources:
-        yield _confirmation(node, roles, str(guard["id"]), f"{removal.role}:removed")
+        yield _confirmation(node, roles, guard["id"], f"{removal.role}:removed")
 
 
 def _confirmation(node: str, roles: tuple[str, ...], guard: str, what: str) -> Stage:
     """A new connection, over which the node is told that what it guards may stay."""
-    request = {"verb": "confirm", "guard": guard}
+    request: requests.Confirm = {"verb": "confirm", "guard": guard}
     task = Program(f"confirm:{what}:{node}", node, request, 30.0, aside=True, fresh=True)
     return Confirmation(roles, (), task, roles)
 
@@ -196,13 +201,12 @@ LEAVING = "leaving"  # stands among a node's roles where it owns nothing and sti
 
 def _prepare(plan: Plan, node: str, changes: Mapping[str, Change], secrets: Mapping[str, bytes]) -> Stage | None:
     """Everything that precedes units, of all roles at once; the files of guarded roles come with their units."""
-    work = [
+    work: list[requests.Work] = [
         {
-            "role": role,
+            **put(role, _now(change), Contents(plan.texts, secrets)),
             "packages": list(change.packages),
             "removes": [one.name for one in change.removes],
-            **_put(_now(change), plan.texts, secrets),
-            "owns": change.owns.plain(),
+            "owns": owns(change.owns),
             "reboot": any(map(_in_prepare, change.reboot)),
         }
         for role, change in changes.items()
@@ -213,9 +217,9 @@ def _prepare(plan: Plan, node: str, changes: Mapping[str, Change], secrets: Mapp
     restarts = [
         unit.name for change in changes.values() for unit in change.units if {"restart", "refresh"} & {*unit.actions}
     ]
-    request = {"verb": "converge", "phase": "prepare", "work": work, "restarts": restarts}
+    request: requests.Prepare = {"verb": "converge", "phase": "prepare", "work": work, "restarts": restarts}
     task = Program(f"prepare:{node}", node, request, _PREPARE_TIMEOUT_S)
-    return Files(tuple(str(one["role"]) for one in work), (), task, ())
+    return Files(tuple(one["role"] for one in work), (), task, ())
 
 
 def _now(change: Change) -> list[ResourceChange]:
@@ -230,17 +234,6 @@ def _now(change: Change) -> list[ResourceChange]:
 def _late(change: Change) -> list[ResourceChange]:
     """What can be put only once other nodes are done."""
     return [one for one in change.resources if KINDS[one.resource.kind].late]
-
-
-def _put(
-    changes: Sequence[ResourceChange], texts: Mapping[str, str], secrets: Mapping[str, bytes]
-) -> dict[str, list[dict[str, Any]]]:
-    """Resources as they are sent, by kind."""
-    contents = Contents(texts, secrets)
-    resources = [one.resource for one in changes]
-    content = (contents.put(one.resource, one.found) if isinstance(one.resource, File) else {} for one in changes)
-    items = ({**dataclasses.asdict(one), **more} for one, more in zip(resources, content, strict=True))
-    return by_kind(resources, items)
 
 
 def _batches(changes: Mapping[str, Change], node: str) -> Iterator[list[str]]:
@@ -310,7 +303,7 @@ def _finish(
         return
     if first.opaque is None:
         barrier = tuple(role for role in roles if changes[role].shape == "together")
-        stage = _finish_stage(node, roles, after, changes, units=True, checks=True, restarted=bool(reboot))
+        stage = _finish_stage(node, roles, after, changes, act=True, checks=True, restarted=bool(reboot))
         if reboot:
             yield dataclasses.replace(_reboot(node, reboot, after), barrier=barrier)
         yield dataclasses.replace(stage, barrier=barrier)
@@ -321,19 +314,19 @@ def _finish(
 def _late_stage(plan: Plan, node: str, role: str, after: tuple[tuple[str, str], ...], change: Change) -> Stage:
     """What comes from other nodes, put as all the rest is, but not before these are done."""
     late = _late(change)
-    work = {
-        "role": role,
-        **_put(late, plan.texts, {}),
-        "owns": change.owns.plain(),
+    work: requests.Work = {
+        **put(role, late, Contents(plan.texts, {})),
+        "owns": owns(change.owns),
         "reboot": any(one.resource.kind in change.reboot for one in late),
     }
-    request = {"verb": "converge", "phase": "prepare", "work": [work], "restarts": []}
+    request: requests.Prepare = {"verb": "converge", "phase": "prepare", "work": [work], "restarts": []}
     return Downloads((role,), after, Program(f"late:{role}:{node}", node, request, _PREPARE_TIMEOUT_S), ())
 
 
 def _reboot(node: str, roles: Collection[str], after: tuple[tuple[str, str], ...]) -> Stage:
     """The task is what tells the node; `hpcforge.run.reboot` asks what else there is to know."""
-    task = Program(f"reboot:{node}", node, {"verb": "reboot"}, _FINISH_TIMEOUT_S)
+    request: requests.Reboot = {"verb": "reboot", "boot_id": ""}  # that is asked first
+    task = Program(f"reboot:{node}", node, request, _FINISH_TIMEOUT_S)
     return Restart(tuple(roles), after, task, ())
 
 
@@ -347,11 +340,12 @@ def _opaque(
 ) -> Iterator[Stage]:
     roles = (role,)
     if changes[role].units:
-        yield _finish_stage(node, roles, after, changes, units=True, checks=False)
+        yield _finish_stage(node, roles, after, changes, act=True, checks=False)
     kind = Deploy if opaque.engine == "pyinfra" else Ansible
     task = kind(f"opaque:{role}:{node}", node, Path(opaque.source), dict(opaque.inputs), _OPAQUE_TIMEOUT_S)
     yield OpaqueStage(roles, after, task, ())
-    record = {"verb": "record", "role": role, "digest": opaque.digest, "reboot": "opaque" in changes[role].reboot}
+    reboots = "opaque" in changes[role].reboot
+    record: requests.Record = {"verb": "record", "role": role, "digest": opaque.digest, "reboot": reboots}
     last = not changes[role].checks and not reboot
     yield OpaqueStage(
         roles, (), Program(f"record:{role}:{node}", node, record, _FINISH_TIMEOUT_S), roles if last else ()
@@ -359,7 +353,7 @@ def _opaque(
     if reboot:
         yield _reboot(node, reboot, ())
     if not last:
-        yield _finish_stage(node, roles, (), changes, units=False, checks=True, restarted=bool(reboot))
+        yield _finish_stage(node, roles, (), changes, act=False, checks=True, restarted=bool(reboot))
 
 
 def _guarded(
@@ -372,27 +366,24 @@ def _guarded(
     run: Run,
 ) -> Iterator[Stage]:
     """Files, units and checks of a role that could lock us out, and a new connection that says it has not."""
-    guard = f"{run.id}.{role}"
+    guard: requests.Guard = {"id": f"{run.id}.{role}", "revert_s": plan.rollout.confirm_wait_s}
     change = changes[role]
     files = [one for one in change.resources if isinstance(one.resource, File)]
-    work = {
-        "role": role,
-        **_put(files, plan.texts, secrets),
-        "owns": change.owns.plain(),
-        "guard": {"id": guard, "revert_s": plan.rollout.confirm_wait_s},
-    }
     if files:
-        request = {"verb": "converge", "phase": "prepare", "work": [work], "restarts": []}
+        work: requests.Work = {
+            **put(role, files, Contents(plan.texts, secrets)),
+            "owns": owns(change.owns),
+            "guard": guard,
+        }
+        request: requests.Prepare = {"verb": "converge", "phase": "prepare", "work": [work], "restarts": []}
         task = Program(f"guarded:{role}:{node}", node, request, _FINISH_TIMEOUT_S)
         yield Files((role,), after, task, ())
-    finish = _finish_stage(
-        node, (role,), after, changes, units=True, checks=True, guard=work["guard"] if files else None
-    )
+    finish = _finish_stage(node, (role,), after, changes, act=True, checks=True, guard=guard if files else None)
     if not files:
         yield finish
         return
     yield dataclasses.replace(finish, completes=())
-    yield _confirmation(node, (role,), guard, role)
+    yield _confirmation(node, (role,), guard["id"], role)
 
 
 def _finish_stage(
@@ -401,34 +392,22 @@ def _finish_stage(
     after: tuple[tuple[str, str], ...],
     changes: Mapping[str, Change],
     *,
-    units: bool,
+    act: bool,
     checks: bool,
     restarted: bool = False,
-    guard: object = None,
+    guard: requests.Guard | None = None,
 ) -> Stage:
-    work = [
+    work: list[requests.Work] = [
         {
             "role": role,
             "needs": [need.role for need in changes[role].needs if need.nodes == (node,)],
-            "units": _units(changes[role], act=units, restarted=restarted),
-            "checks": [dataclasses.asdict(check) for check in changes[role].checks] if checks else [],
-            **({"guard": guard} if guard else {}),  # units, too, go back to how they ran
+            "units": units(changes[role], act=act, restarted=restarted),
+            "checks": [check(one) for one in changes[role].checks] if checks else [],
         }
         for role in roles
     ]
-    request = {"verb": "converge", "phase": "finish", "work": work}
-    task = Program(f"finish:{roles[0]}:{'units' if units else 'checks'}:{node}", node, request, _FINISH_TIMEOUT_S)
+    if guard:  # units, too, go back to how they ran
+        work = [{**one, "guard": guard} for one in work]
+    request: requests.Finish = {"verb": "converge", "phase": "finish", "work": work}
+    task = Program(f"finish:{roles[0]}:{'units' if act else 'checks'}:{node}", node, request, _FINISH_TIMEOUT_S)
     return Finish(roles, after, task, roles if checks else ())
-
-
-def _units(change: Change, *, act: bool, restarted: bool) -> list[dict[str, Any]]:
-    """What is done to units; after a restart it is seen that the others have come back, too."""
-    done = [_unit(unit) for unit in change.units] if act else []
-    names = {unit["name"] for unit in done}
-    others = [name for name in change.owns.units if name not in names] if restarted else []
-    return [*done, *({"name": name, "actions": []} for name in others)]
-
-
-def _unit(unit: UnitChange) -> dict[str, Any]:
-    refresh = [list(command) for command in unit.refresh]
-    return {"name": unit.name, "actions": list(unit.actions), **({"refresh": refresh} if refresh else {})}

@@ -82,7 +82,7 @@ def survey(
     going: dict[str, Observed] = {}
     if reached:
         reach(reached)
-        going = observe_leaving(engine, cluster, tuple(reached))
+        going = observe_leaving(engine, tuple(reached))
     known = parse_slurm_nodes(head.answers.get(SLURM_NODES, ""))
     return Survey(
         observed={name: seen[name] for name in nodes},

@@ -198,13 +198,15 @@ class _Walker:
         if not stage.restarts:
             self.engine.start(stage.task)
             return
-        assert isinstance(stage.task, Program)
+        request = stage.task.request if isinstance(stage.task, Program) else None
+        assert request is not None
+        assert request["verb"] == "reboot"
 
         def say(detail: str) -> None:
             self._say(node.name, "restarting", detail)
 
         limit_s = self.plan.rollout.reboot_wait_s
-        node.reboot = Reboot(self.engine, node.name, stage.task.request, limit_s, say)
+        node.reboot = Reboot(self.engine, node.name, request, limit_s, say)
 
     def _restart(self, node: _Node) -> None:
         """Go on with a node's restart, if it is at one."""
@@ -304,7 +306,7 @@ class _Walker:
         left = tuple(role for role in stage.roles if role not in self.result.outcomes[node.name])
         if stage.roles and not left:
             return None
-        return stage if left == stage.roles else _narrowed(stage, left)
+        return stage if left == stage.roles else stage.only(left)
 
     def take(self, event: Event) -> None:
         """Account for one event."""
@@ -392,14 +394,3 @@ def _at_work(node: _Node) -> bool:
     """True while something goes on there that its controller, or the way to it, must not go away under."""
     confirms = bool(node.queue) and node.queue[0].confirms
     return node.running is not None or confirms or (node.drain is not None and node.drain.asking)
-
-
-def _narrowed(stage: Stage, roles: tuple[str, ...]) -> Stage:
-    """The stage for fewer roles."""
-    task = stage.task
-    if isinstance(task, Program) and "work" in task.request:
-        request = {**task.request, "work": [one for one in task.request["work"] if one["role"] in roles]}
-        task = dataclasses.replace(task, request=request)
-    return dataclasses.replace(
-        stage, roles=roles, task=task, completes=tuple(role for role in stage.completes if role in roles)
-    )

@@ -13,8 +13,11 @@ from pathlib import Path
 from typing import Any
 
 from hpcforge.engines.answers import Hearing
+from hpcforge.kinds.directories import Directory
+from hpcforge.kinds.files import Sent
 from hpcforge.lab import lab as labs
-from hpcforge.node import bundle
+from hpcforge.node import bundle, files
+from hpcforge.node.kinds import files as kept
 
 Events = list[dict[str, Any]]
 PYTHON = r"sudo sed 's/.*\"pid\": \([0-9]*\).*/\1/' /var/lib/hpcforge/lock"  # the process that holds the lock
@@ -96,6 +99,26 @@ def converge(phase: str, work: list[dict[str, Any]], **more: Any) -> dict[str, A
     this = more.pop("run", None) or run()
     task = more.pop("task", f"{phase}:{this['id']}")
     return {"verb": "converge", "phase": phase, "work": work, "run": this, "task": task, **more}
+
+
+def put_file(plain: dict[str, Any]) -> str | None:
+    """Put a file as it is sent."""
+    return kept.put(Sent.of(plain))
+
+
+def compare_file(plain: dict[str, Any]) -> dict[str, Any] | None:
+    """What there is in place of one."""
+    return files.compare_file(Sent.of(plain))
+
+
+def put_directory(plain: dict[str, Any]) -> str | None:
+    """Put a directory as it is sent."""
+    return files.put_directory(Directory.of(plain))
+
+
+def compare_directory(plain: dict[str, Any]) -> dict[str, Any] | None:
+    """What there is in place of one."""
+    return files.compare_directory(Directory.of(plain))
 
 
 def taken(output: str) -> Events:

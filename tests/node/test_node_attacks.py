@@ -22,6 +22,8 @@ from hpcforge.node.kinds import accounts
 from hpcforge.node.kinds import files as kept
 from hpcforge.node.receipt import EMPTY
 
+from .nodes import compare_file, put_file
+
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="needs root to play root and another user")
 HER = 65534  # nobody: whoever has no rights
 SECRET = b"only root may read this\n"
@@ -85,7 +87,7 @@ def test_a_link_that_root_put_back_is_hers_and_leads_root_nowhere(place: Path, w
     victim.mkdir()
     she(lambda: path.symlink_to(victim))
     before = originals.keep(str(path), tracks(place))
-    assert files.put_file(of_hers(wanted, path)) == "was a symbolic link"
+    assert put_file(of_hers(wanted, path)) == "was a symbolic link"
     assert originals.put_back(str(path), before, tracks(place)) == "restored"
 
     def move() -> None:
@@ -94,7 +96,7 @@ def test_a_link_that_root_put_back_is_hers_and_leads_root_nowhere(place: Path, w
 
     she(move)
     with pytest.raises(paths.UnsafeError, match=r"\.ssh is a symbolic link"):
-        files.put_file(of_hers(wanted, path))
+        put_file(of_hers(wanted, path))
     assert list(victim.iterdir()) == []
     assert (place / "home/.ssh").lstat().st_uid == HER
 
@@ -108,7 +110,7 @@ def test_roots_own_link_is_not_followed_where_she_may_move_it(place: Path, wante
     (home / "roots").mkdir()
     (home / f"{deeper}link").symlink_to(victim)
     with pytest.raises(paths.UnsafeError, match="not root's alone"):
-        files.put_file(of_hers(wanted, home / f"{deeper}link/script"))
+        put_file(of_hers(wanted, home / f"{deeper}link/script"))
     assert list(victim.iterdir()) == []
 
 
@@ -121,7 +123,7 @@ def test_a_link_of_an_older_receipt_comes_back_as_hers(place: Path) -> None:
 def test_a_directory_that_is_made_in_her_home_is_hers(place: Path, wanted) -> None:
     path = keys(place)
     path.parent.rmdir()
-    files.put_file(of_hers(wanted, path))
+    put_file(of_hers(wanted, path))
     assert path.parent.stat().st_uid == HER
 
 
@@ -181,7 +183,7 @@ def test_a_second_name_of_roots_file_never_becomes_hers(place: Path, wanted, mon
 
     monkeypatch.setattr(files, "look_at", and_then_swapped)
     with pytest.raises(paths.UnsafeError, match="changed into something else"):
-        files.put_file({**wanted.root_file(path, mode="0600", owner="nobody", group="nogroup"), "content_base64": None})
+        put_file({**wanted.root_file(path, mode="0600", owner="nobody", group="nogroup"), "content_base64": None})
     assert (path.stat().st_uid, path.stat().st_mode & 0o777) == (0, 0o644)
 
 
@@ -194,13 +196,13 @@ def test_a_file_of_two_terabytes_is_other_than_wanted_at_once(place: Path, wante
 
     she(grow)
     start = time.monotonic()
-    difference = files.compare_file(of_hers(wanted, path))
+    difference = compare_file(of_hers(wanted, path))
     assert (difference["kind"], difference["digest"], difference["text"]) == ("file", None, None)
-    assert files.compare_file({**of_hers(wanted, path), "digest": None}) is not None  # a secret that is yet to be made
+    assert compare_file({**of_hers(wanted, path), "digest": None}) is not None  # a secret that is yet to be made
     space.check([{"role": "users", "files": [of_hers(wanted, path)]}])
     with pytest.raises(originals.TooLargeError, match="move it away"):
         originals.keep(str(path), tracks(place))
-    assert files.put_file(of_hers(wanted, path)) == "content"
+    assert put_file(of_hers(wanted, path)) == "content"
     assert time.monotonic() - start < 2
     assert path.read_text() == "ssh-ed25519 AAAA her\n"
 
@@ -265,6 +267,7 @@ def test_what_she_puts_in_the_way_does_not_hold_up_a_removal(place: Path, report
 
 _HOLD_UP = """
 import sys
+from hpcforge.kinds.directories import Directory
 from hpcforge.node import files, originals, paths, space
 path = sys.argv[1]
 space.refuse([space.Need(path, 1, 1)])
@@ -273,7 +276,7 @@ for do in (lambda: files.look(path), lambda: originals.put_back(path, {"link": "
         do()
     except paths.UnsafeError as error:
         print(error)
-assert files.compare_directory({"path": path})["kind"] == "unsafe"
+assert files.compare_directory(Directory(path))["kind"] == "unsafe"
 """
 
 

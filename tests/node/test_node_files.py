@@ -10,6 +10,8 @@ import pytest
 from hpcforge.node import files
 from hpcforge.node.events import NodeError
 
+from .nodes import compare_directory, compare_file, put_directory, put_file
+
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root to play another user")
 NOBODY = 65534
 
@@ -24,11 +26,11 @@ def names(folder):
 
 def test_creates_with_parents(tmp_path, wanted):
     path = tmp_path / "a/b/c.conf"
-    assert files.put_file(wanted.file(path, mode="0640")) == "created"
+    assert put_file(wanted.file(path, mode="0640")) == "created"
     assert path.read_text() == "new\n"
     assert mode(path) == 0o640
     assert mode(path.parent) == 0o755
-    assert files.put_file(wanted.file(path, mode="0640")) is None
+    assert put_file(wanted.file(path, mode="0640")) is None
     assert names(path.parent) == ["c.conf"]
 
 
@@ -36,7 +38,7 @@ def test_content_is_replaced_as_a_whole(tmp_path, wanted):
     path = tmp_path / "f"
     path.write_text("old\n")
     with path.open() as reader:
-        assert files.put_file(wanted.file(path)) == "content"
+        assert put_file(wanted.file(path)) == "content"
         assert reader.read() == "old\n"  # who reads meanwhile sees the old file, never half of the new one
     assert path.read_text() == "new\n"
 
@@ -46,7 +48,7 @@ def test_rights_alone_are_mended_in_place(tmp_path, wanted):
     path.write_text("new\n")
     path.chmod(0o666)
     inode = path.stat().st_ino
-    assert files.put_file(wanted.file(path, content_base64=None)) == "mode 0666 -> 0644"
+    assert put_file(wanted.file(path, content_base64=None)) == "mode 0666 -> 0644"
     assert (path.stat().st_ino, mode(path)) == (inode, 0o644)
 
 
@@ -54,12 +56,12 @@ def test_content_that_moved_on_is_not_given_new_rights(tmp_path, wanted):
     path = tmp_path / "f"
     path.write_text("edited meanwhile\n")
     with pytest.raises(NodeError, match="changed meanwhile"):
-        files.put_file(wanted.file(path, content_base64=None))
+        put_file(wanted.file(path, content_base64=None))
 
 
 def test_content_must_be_what_was_planned(tmp_path, wanted):
     with pytest.raises(NodeError, match="digest"):
-        files.put_file(wanted.file(tmp_path / "f", digest="0" * 64))
+        put_file(wanted.file(tmp_path / "f", digest="0" * 64))
     assert not (tmp_path / "f").exists()
 
 
@@ -70,7 +72,7 @@ def test_a_write_that_fails_leaves_the_old_file(tmp_path, wanted):
     resource.setrlimit(resource.RLIMIT_FSIZE, (1000, limits[1]))  # as a full disk: an error half way through
     try:
         with pytest.raises(OSError, match="too large"):
-            files.put_file(wanted.file(path, "x" * 5000))
+            put_file(wanted.file(path, "x" * 5000))
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
     assert path.read_text() == "old\n"
@@ -82,8 +84,8 @@ def test_symbolic_link_in_the_place_of_a_file_is_replaced_not_followed(tmp_path,
     victim.write_text("precious\n")
     path = tmp_path / "f"
     path.symlink_to(victim)
-    assert files.compare_file(wanted.file(path))["kind"] == "symlink"
-    assert files.put_file(wanted.file(path)) == "was a symbolic link"
+    assert compare_file(wanted.file(path))["kind"] == "symlink"
+    assert put_file(wanted.file(path)) == "was a symbolic link"
     assert victim.read_text() == "precious\n"
     assert not path.is_symlink()
 
@@ -94,7 +96,7 @@ def test_planted_temporary_name_is_not_followed(tmp_path, wanted):
     path = tmp_path / "d/f"
     path.parent.mkdir()
     (path.parent / (".hpcforge-" + hashlib.sha256(b"f").hexdigest()[:16])).symlink_to(victim)
-    files.put_file(wanted.file(path))
+    put_file(wanted.file(path))
     assert victim.read_text() == "precious\n"
     assert names(path.parent) == ["f"]
 
@@ -105,9 +107,9 @@ def test_hard_link_is_replaced_and_its_other_name_left_alone(tmp_path, wanted):
     other.chmod(0o600)
     path = tmp_path / "f"
     os.link(other, path)
-    difference = files.compare_file(wanted.file(path))
+    difference = compare_file(wanted.file(path))
     assert difference["digest"] is None  # so that the content is sent
-    assert files.put_file(wanted.file(path)) == "content"
+    assert put_file(wanted.file(path)) == "content"
     assert mode(other) == 0o600
     assert mode(path) == 0o644
 
@@ -116,9 +118,9 @@ def test_hard_link_is_replaced_and_its_other_name_left_alone(tmp_path, wanted):
 def test_what_is_no_file_stays(tmp_path, wanted, make):
     path = tmp_path / "f"
     make(path)
-    assert files.compare_file(wanted.file(path))["exists"]
+    assert compare_file(wanted.file(path))["exists"]
     with pytest.raises(NodeError, match="move it away"):
-        files.put_file(wanted.file(path))
+        put_file(wanted.file(path))
 
 
 @as_root
@@ -127,9 +129,9 @@ def test_somebody_elses_link_on_the_way_is_refused(tmp_path, wanted):
     link = tmp_path / "link"
     link.symlink_to(tmp_path / "elsewhere")
     os.chown(link, NOBODY, NOBODY, follow_symlinks=False)
-    assert files.compare_file(wanted.file(link / "f"))["kind"] == "unsafe"
+    assert compare_file(wanted.file(link / "f"))["kind"] == "unsafe"
     with pytest.raises(files.UnsafeError, match=f"link is a symbolic link that .*{'nobody'}"):
-        files.put_file(wanted.file(link / "f"))
+        put_file(wanted.file(link / "f"))
     assert not list((tmp_path / "elsewhere").iterdir())
 
 
@@ -137,7 +139,7 @@ def test_somebody_elses_link_on_the_way_is_refused(tmp_path, wanted):
 def test_our_own_link_on_the_way_is_followed(tmp_path, wanted, target):
     (tmp_path / "elsewhere").mkdir()
     (tmp_path / "link").symlink_to(target.format(name=tmp_path.name, parent=tmp_path))
-    assert files.put_file(wanted.file(tmp_path / "link/f")) == "created"
+    assert put_file(wanted.file(tmp_path / "link/f")) == "created"
     assert (tmp_path / "elsewhere/f").read_text() == "new\n"
 
 
@@ -145,7 +147,7 @@ def test_links_in_a_circle_end(tmp_path, wanted):
     (tmp_path / "a").symlink_to("b")
     (tmp_path / "b").symlink_to("a")
     with pytest.raises(files.UnsafeError):
-        files.put_file(wanted.file(tmp_path / "a/f"))
+        put_file(wanted.file(tmp_path / "a/f"))
 
 
 def test_directory_that_everybody_may_write_to_is_refused(tmp_path, wanted):
@@ -153,44 +155,44 @@ def test_directory_that_everybody_may_write_to_is_refused(tmp_path, wanted):
     folder.mkdir()
     folder.chmod(0o777)
     with pytest.raises(files.UnsafeError, match="chmod o-w"):
-        files.put_file(wanted.file(folder / "f"))
+        put_file(wanted.file(folder / "f"))
     folder.chmod(0o1777)
-    assert files.put_file(wanted.file(folder / "f")) == "created"
+    assert put_file(wanted.file(folder / "f")) == "created"
 
 
 @pytest.mark.parametrize("path", ["relative", "/etc/../f", "/etc/", "/a/./b", "/nul\0"])
 def test_odd_paths_are_refused(path, wanted):
     with pytest.raises(NodeError, match="plain absolute path"):
-        files.put_file(wanted.file(path))
+        put_file(wanted.file(path))
 
 
 def test_unknown_owner(tmp_path, wanted):
     path = tmp_path / "f"
     path.write_text("new\n")
-    assert files.compare_file(wanted.file(path, owner="nosuchuser"))["exists"]
+    assert compare_file(wanted.file(path, owner="nosuchuser"))["exists"]
     with pytest.raises(NodeError, match="no user 'nosuchuser'"):
-        files.put_file(wanted.file(path, owner="nosuchuser"))
+        put_file(wanted.file(path, owner="nosuchuser"))
 
 
 def test_compare_tells_what_is_there(tmp_path, wanted):
     path = tmp_path / "f"
-    assert files.compare_file(wanted.file(path))["exists"] is False
-    assert files.compare_file(wanted.file(tmp_path / "no/such/f"))["exists"] is False
+    assert compare_file(wanted.file(path))["exists"] is False
+    assert compare_file(wanted.file(tmp_path / "no/such/f"))["exists"] is False
     path.write_text("old\n")
     path.chmod(0o644)
-    difference = files.compare_file(wanted.file(path))
+    difference = compare_file(wanted.file(path))
     assert (difference["kind"], difference["mode"], difference["text"]) == ("file", "0644", "old\n")
     assert difference["digest"] == hashlib.sha256(b"old\n").hexdigest()
-    assert files.compare_file(wanted.file(path, "old\n")) is None
-    assert files.compare_file(wanted.file(path, "old\n", mode="0600"))["mode"] == "0644"
-    assert files.compare_file(wanted.file(path, digest=None, secret="key"))["text"] is None
+    assert compare_file(wanted.file(path, "old\n")) is None
+    assert compare_file(wanted.file(path, "old\n", mode="0600"))["mode"] == "0644"
+    assert compare_file(wanted.file(path, digest=None, secret="key"))["text"] is None
 
 
 @pytest.mark.parametrize("data", [b"\xff\xfe", b"x" * (files.TEXT_LIMIT + 1)])
 def test_text_is_left_out_where_it_cannot_be_shown(tmp_path, wanted, data):
     path = tmp_path / "f"
     path.write_bytes(data)
-    difference = files.compare_file(wanted.file(path))
+    difference = compare_file(wanted.file(path))
     assert difference["text"] is None
     assert difference["digest"] == hashlib.sha256(data).hexdigest()
 
@@ -207,19 +209,19 @@ def test_reads(tmp_path):
 
 def test_directories(tmp_path, wanted):
     path = tmp_path / "a/b"
-    assert files.compare_directory(wanted.directory(path))["exists"] is False
-    assert files.put_directory(wanted.directory(path, "2750")) == "created"
+    assert compare_directory(wanted.directory(path))["exists"] is False
+    assert put_directory(wanted.directory(path, "2750")) == "created"
     assert mode(path) == 0o2750
-    assert files.compare_directory(wanted.directory(path, "2750")) is None
-    assert files.compare_directory(wanted.directory(path))["mode"] == "2750"
-    assert files.put_directory(wanted.directory(path)) == "mode 2750 -> 0755"
-    assert files.put_directory(wanted.directory(path)) is None
+    assert compare_directory(wanted.directory(path, "2750")) is None
+    assert compare_directory(wanted.directory(path))["mode"] == "2750"
+    assert put_directory(wanted.directory(path)) == "mode 2750 -> 0755"
+    assert put_directory(wanted.directory(path)) is None
 
 
 def test_link_in_the_place_of_a_directory_is_refused(tmp_path, wanted):
     (tmp_path / "d").mkdir(mode=0o700)
     (tmp_path / "link").symlink_to("d")
-    assert files.compare_directory(wanted.directory(tmp_path / "link"))["kind"] == "symlink"
+    assert compare_directory(wanted.directory(tmp_path / "link"))["kind"] == "symlink"
     with pytest.raises(NodeError, match="symbolic link"):
-        files.put_directory(wanted.directory(tmp_path / "link"))
+        put_directory(wanted.directory(tmp_path / "link"))
     assert mode(tmp_path / "d") == 0o700

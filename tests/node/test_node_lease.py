@@ -11,6 +11,7 @@ import pytest
 
 from hpcforge.node import lease as module
 from hpcforge.node.events import NodeError, Report
+from hpcforge.node.verbs import checked
 
 
 @pytest.fixture
@@ -134,9 +135,9 @@ def test_what_is_said_of_a_holder_has_no_control_characters(folder):
     assert ask(folder, "take", "two")["held"]["who"] == "eve @host"
 
 
-def test_unknown_request(folder):
+def test_unknown_request():
     with pytest.raises(NodeError, match="steal"):
-        ask(folder, "steal")
+        checked({"verb": "lease", "do": "steal", "stale_s": 90})
 
 
 def test_of_many_at_once_one_gets_it(folder):

@@ -208,7 +208,8 @@ def test_contents_that_nobody_tells_of_are_deleted(tmp_path, kept, wanted):
 
 def test_accounts_of_before_are_told_of_when_nobody_wants_them(wanted):
     """Nothing is done to them, but whoever takes a user out is to hear of it."""
-    users = {"role": "users", "accounts": [{"name": "root"}, {"name": "nobody-has-this"}]}
+    accounts_ = [{"name": name, "uid": 77, "home": "/"} for name in ("root", "nobody-has-this")]
+    users = {"role": "users", "accounts": accounts_}
     owned = ownership.intend(EMPTY, [users])
     assert owned.roles["users"]["accounts"] == {"root": False, "nobody-has-this": True}
     assert ownership.surplus(owned, [users]) == {}
@@ -291,7 +292,9 @@ def test_a_role_that_leaves_what_it_has_says_why_where_it_can(tmp_path, kept, wa
 
 
 def test_a_group_of_before_stays_and_so_does_one_that_somebody_is_in(kept):
-    owned = ownership.intend(EMPTY, [{"role": "one", "groups": [{"name": "root"}, {"name": "nobody-has-this"}]}])
+    owned = ownership.intend(
+        EMPTY, [{"role": "one", "groups": [{"name": "root", "gid": 0}, {"name": "nobody-has-this", "gid": 1}]}]
+    )
     assert owned.roles["one"]["groups"] == {"root": False, "nobody-has-this": True}
     stays = {"kind": "group", "names": ["root"], "why": "it was there before hpcforge"}
     assert ownership.surplus(owned, [])["one"]["stays"] == [stays]

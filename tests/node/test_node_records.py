@@ -11,6 +11,7 @@ import pytest
 
 from hpcforge.node import records
 from hpcforge.node.events import NodeError, Report
+from hpcforge.node.verbs import checked
 
 
 @pytest.fixture
@@ -111,9 +112,9 @@ def test_many_at_once_keep_every_line(folder):
     assert sorted(numbers(ask(folder, do="read", last=99))) == list(range(40))
 
 
-def test_unknown_request(folder):
+def test_unknown_request():
     with pytest.raises(NodeError, match="burn"):
-        ask(folder, do="burn")
+        checked({"verb": "log", "do": "burn"})
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="mounts a small file system")

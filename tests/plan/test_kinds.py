@@ -11,10 +11,10 @@ from typing import Any, get_type_hints
 import pytest
 
 from hpcforge.cluster.model import Cluster
-from hpcforge.engines.answers import EVENTS
-from hpcforge.engines.fits import fits
+from hpcforge.fits import fits
 from hpcforge.kinds import KINDS
 from hpcforge.kinds.resource import Resource
+from hpcforge.node import wire
 from hpcforge.plan.compile import compile_desired
 from hpcforge.plan.desired import Desired
 from hpcforge.plan.diff import diff
@@ -65,7 +65,7 @@ def test_it_is_read_rendered_sent_and_planned(cluster: Cluster, compiled: Compil
     plan = diff(cluster, desired, {"head": Observed("head", differs={"one": found}, receipt=receipt)})
     [change] = plan.steps[0].changes.values()
     assert [each.resource for each in change.resources] == [one]
-    assert change.owns.plain()[kind] == ("head-x",)
+    assert change.owns.resources[kind] == ("head-x",)
     text = plan_text(plan)
     assert "head-x" in text
     assert one.farewell("gone") is None or f"- old: {one.farewell('gone')}" in text
@@ -91,6 +91,6 @@ def test_a_disruption_of_what_there_is_not_is_refused(compiled: Compiled) -> Non
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_an_answer_of_its_type_passes_the_border(kind: str) -> None:
-    names = get_type_hints(EVENTS["observed"])["differs"].__args__[0].__annotations__
+    names = get_type_hints(wire.EVENTS["observed"])["differs"].__args__[0].__annotations__
     assert kind in names
     fits(names[kind])([])

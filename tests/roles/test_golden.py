@@ -23,9 +23,12 @@ from hpcforge.blueprint.hostlist import fold
 from hpcforge.cluster.model import Cluster
 from hpcforge.kinds import KINDS
 from hpcforge.kinds.files import File
+from hpcforge.node.verbs import checked
 from hpcforge.plan.desired import Desired, Need, Wanted
 from hpcforge.plan.render import Template
 from hpcforge.plan.role import Role
+from hpcforge.run.contents import Contents
+from hpcforge.run.requests import wanted
 
 GOLDEN = Path(__file__).parent / "golden"
 _EACH = 4  # more contents than this go into one file
@@ -58,6 +61,14 @@ def test_rendered_as_before(
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         golden(folder / name, text)
     assert not stale, "no role renders these any more"
+
+
+def test_a_node_takes_what_it_is_asked(cluster: Cluster, compiled: Callable[[Cluster], Desired]) -> None:
+    desired = compiled(cluster)
+    contents = Contents(desired.texts, {})
+    for roles in desired.nodes.values():
+        request = {"verb": "observe", "wanted": [wanted(one, contents) for one in roles]}
+        assert checked(json.loads(json.dumps(request)))["verb"] == "observe"
 
 
 def _verbatim(roles: tuple[Role, ...]) -> Iterator[tuple[str, str]]:

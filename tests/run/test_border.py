@@ -32,10 +32,12 @@ from hpcforge.cluster.model import (
     Service,
     Slurm,
 )
-from hpcforge.engines.answers import EVENTS, Hearing
+from hpcforge.engines.answers import Hearing
 from hpcforge.engines.tasks import Command, Event, Program, Task, result
 from hpcforge.kinds import KINDS
 from hpcforge.kinds.files import File
+from hpcforge.node import wire
+from hpcforge.node.verbs import checked
 from hpcforge.plan.desired import Check, Desired, Need, Unit, Wanted
 from hpcforge.plan.diff import SLURM_NODES, diff
 from hpcforge.plan.plan import Plan
@@ -268,6 +270,8 @@ class Nodes:
         self.odd, self.events = odd, deque[Event]()
 
     def start(self, task: Task) -> None:
+        if isinstance(task, Program):
+            checked(json.loads(json.dumps(task.request)))  # as the node does
         if isinstance(task, Command):
             self.events.append(Event(task.node, task.id, "result", result(ok=True, rc=0, stdout=SLURM)))
             return
@@ -435,7 +439,7 @@ def test_all_well() -> None:
 
 def test_every_kind_of_answer_is_tried() -> None:
     tried = {one["event"] for one in (HEAD_SAYS, LEASE, LOG, *AT_WORK, FAILED, DONE, NO_PYTHON, NO_ROOT)}
-    assert tried == set(EVENTS)
+    assert tried == set(wire.EVENTS)
 
 
 LOOKS = {

@@ -8,13 +8,14 @@ import re
 import stat
 import threading
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from hpcforge.kinds.downloads import Download
 from hpcforge.node.events import NodeError, Report
 from hpcforge.node.kinds import downloads as on_node
 from hpcforge.plan.desired import Artifact
@@ -143,8 +144,8 @@ def test_a_file_of_this_host_is_as_good(tmp_path: Path) -> None:
     assert (tmp_path / "cache" / DIGEST).read_bytes() == CONTENT
 
 
-def wanted(server: Server, path: Path, **more: Any) -> dict[str, Any]:
-    return {"path": str(path), "url": server.url, "digest": DIGEST, "size_bytes": None, "mode": "0755", **more}
+def wanted(server: Server, path: Path, **more: Any) -> Download:
+    return replace(Download(str(path), server.url, DIGEST, None, "0755"), **more)
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="what a node downloads is root's")
@@ -154,7 +155,7 @@ def test_a_node_downloads_it_mends_it_and_gives_it_back(server: Server, tmp_path
     found = on_node.compare(want)
     assert found is not None
     assert not found["exists"]
-    known = on_node.own(str(path), found, set())
+    known = on_node.own(str(path), want, set())
     assert on_node.put(want) == "downloaded"
     assert path.read_bytes() == CONTENT
     assert stat.S_IMODE(path.stat().st_mode) == 0o755

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections import deque
 from collections.abc import Callable
@@ -13,6 +14,7 @@ from test_walk import FACTS, RUN, plan, unit
 
 from hpcforge.cluster.model import Rollout
 from hpcforge.engines.tasks import Command, Event, Program, Task, result
+from hpcforge.node.verbs import checked
 from hpcforge.plan.admission import Declared
 from hpcforge.plan.desired import Check, Opaque
 from hpcforge.plan.plan import Change, Need, OpaqueChange, Owns, Plan
@@ -61,6 +63,8 @@ class Site:
     answer_lost: dict[str, Any] | None = None  # instead of one to being told to restart
 
     def start(self, task: Task) -> None:
+        if isinstance(task, Program):
+            checked(json.loads(json.dumps(task.request)))  # as the node does
         self.events.extend(Event(task.node, task.id, kind, data) for kind, data in self._answer(task))
 
     def _answer(self, task: Task) -> list[tuple[str, dict[str, Any]]]:

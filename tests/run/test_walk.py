@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections import deque
 from collections.abc import Callable, Mapping
@@ -13,6 +14,7 @@ from hpcforge.cluster.model import Rollout
 from hpcforge.engines.tasks import Event, Program, Task, result
 from hpcforge.kinds.directories import Directory
 from hpcforge.kinds.files import File
+from hpcforge.node.verbs import checked
 from hpcforge.plan.admission import Declared
 from hpcforge.plan.clocks import ClockOff
 from hpcforge.plan.desired import Need, Opaque
@@ -33,6 +35,8 @@ class Engine:
         self.answer, self.started, self.events = answer, [], deque[Event]()
 
     def start(self, task: Task) -> None:
+        if isinstance(task, Program):
+            checked(json.loads(json.dumps(task.request)))  # as the node does
         self.started.append(task)
         self.events.extend(Event(task.node, task.id, kind, data) for kind, data in self.answer(task))
 

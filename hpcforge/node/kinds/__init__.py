@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import SimpleNamespace
 from typing import Any, NamedTuple, Optional, Protocol, cast, runtime_checkable
 
+from hpcforge.kinds import Kind
 from hpcforge.node.events import Json, Report
+from hpcforge.node.forms import DEFAULTS
+from hpcforge.node.verbs import of_kind
 
 BLOCK = 4096  # bytes
 UNKNOWN = "unknown"  # in a receipt: what was there before us, where it was as wanted when it was first seen
@@ -23,18 +27,18 @@ class Need(NamedTuple):
 
 
 class Acts(Protocol):
-    """What the module of a kind has. `wanted` is a resource as it was sent; `name` is what its kind's key names."""
+    """What the module of a kind has. `wanted` has the fields of its class; `name` is what its kind's key names."""
 
-    def compare(self, wanted: Json) -> Optional[Json]:
+    def compare(self, wanted: Any) -> Optional[Json]:
         """What there is, when it is not what is wanted: its name, `exists`, and more. It changes nothing."""
 
-    def obstacle(self, wanted: Json, known: Known) -> Optional[str]:
+    def obstacle(self, wanted: Any, known: Known) -> Optional[str]:
         """What stands in the way of putting it, and what to do about that; `known`: what the receipt has of it."""
 
-    def put(self, wanted: Json) -> Optional[str]:
+    def put(self, wanted: Any) -> Optional[str]:
         """Make it so; what was changed, or None. Raises NodeError."""
 
-    def own(self, name: str, change: Optional[Json], made: set[str]) -> Known:
+    def own(self, name: str, change: Optional[Any], made: set[str]) -> Known:
         """What the receipt is to have of it, above all what was there before us; None: it is not ours.
 
         Before it is put (`change`), or where it is as wanted already (None). `made`: directories that were made for
@@ -44,7 +48,7 @@ class Acts(Protocol):
     def put_back(self, name: str, known: Known, report: Report) -> Optional[str]:
         """Make it what it was before us; what was done, or None where it is so already."""
 
-    def room(self, wanted: Json) -> Sequence[Need]:
+    def room(self, wanted: Any) -> Sequence[Need]:
         """What putting it takes on the node's disks."""
 
 
@@ -62,6 +66,16 @@ class Lingers(Protocol):
 def acts(kind: str) -> Acts:
     """The module of a kind; imported when it is asked for, since each is compiled on the node every time."""
     return cast(Acts, importlib.import_module(f"hpcforge.node.kinds.{kind}"))
+
+
+def resources(role: Mapping[str, Any], kind: Kind) -> list[Any]:
+    """Those of a kind that a role's request has, each as `resource` makes it."""
+    return [resource(kind.name, item) for item in of_kind(role, kind.name)]
+
+
+def resource(kind: str, plain: Mapping[str, Any]) -> Any:
+    """One that came, with the fields of its kind's class: the class itself would cost a node time."""
+    return SimpleNamespace(**{**DEFAULTS[kind], **plain})
 
 
 def made(known: Known) -> list[str]:

@@ -12,10 +12,14 @@ import grp
 import os
 import pwd
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from hpcforge.node import unix
 from hpcforge.node.events import Json, NodeError, Report
 from hpcforge.node.kinds import Need
+
+if TYPE_CHECKING:
+    from hpcforge.kinds.accounts import Account
 
 _HOME = "the account is locked, and never deleted"
 OPEN = "it was there before hpcforge, and is not locked"
@@ -25,17 +29,17 @@ _SHADOW = Path("/etc/shadow")
 _LOCKED = "1"  # our mark: the day of 1970 on which the account expired
 
 
-def compare(wanted: Json) -> Json | None:
+def compare(wanted: Account) -> Json | None:
     """What there is of an account, when it is not what is wanted."""
-    user, gid = _user(wanted["name"]), unix.gid(wanted["name"])
+    user, gid = _user(wanted.name), unix.gid(wanted.name)
     if user is None:
-        return {"name": wanted["name"], "exists": False, "uid": None, "gid": gid, "home": None, "shell": None}
+        return {"name": wanted.name, "exists": False, "uid": None, "gid": gid, "home": None, "shell": None}
     found = (user.pw_uid, user.pw_gid, gid, user.pw_dir, user.pw_shell)
-    same = found == (wanted["uid"], wanted["uid"], wanted["uid"], wanted["home"], wanted["shell"])
-    if same and not _locked(wanted["name"]):
+    same = found == (wanted.uid, wanted.uid, wanted.uid, wanted.home, wanted.shell)
+    if same and not _locked(wanted.name):
         return None
     return {
-        "name": wanted["name"],
+        "name": wanted.name,
         "exists": True,
         "uid": user.pw_uid,
         "gid": user.pw_gid,
@@ -49,9 +53,9 @@ def is_there(name: str) -> bool:
     return _user(name) is not None and not _locked(name)
 
 
-def put(wanted: Json) -> str | None:
+def put(wanted: Account) -> str | None:
     """Make an account so; what was changed, or None. NodeError where its name or number is somebody else's."""
-    name, number = wanted["name"], wanted["uid"]
+    name, number = wanted.name, wanted.uid
     user = _user(name)
     in_the_way = obstacle(wanted, None)
     if in_the_way:
@@ -62,22 +66,22 @@ def put(wanted: Json) -> str | None:
         changes.append("group")
     if user is None:
         numbers = (f"--uid={number}", f"--gid={number}")
-        home = (f"--home-dir={wanted['home']}", "--create-home", "-K", f"HOME_MODE={HOME_MODE}")
-        unix.edit(["useradd", *numbers, *home, f"--shell={wanted['shell']}", "--", name])
+        home = (f"--home-dir={wanted.home}", "--create-home", "-K", f"HOME_MODE={HOME_MODE}")
+        unix.edit(["useradd", *numbers, *home, f"--shell={wanted.shell}", "--", name])
         return "created"
     if _locked(name):
         unix.edit(["usermod", "--expiredate", "", "--", name])
         changes.append("unlocked")
-    for option, old, new in (("shell", user.pw_shell, wanted["shell"]), ("home", user.pw_dir, wanted["home"])):
+    for option, old, new in (("shell", user.pw_shell, wanted.shell), ("home", user.pw_dir, wanted.home)):
         if old != new:
             unix.edit(["usermod", f"--{option}", new, "--", name])
             changes.append(f"{option} {old} -> {new}")
     return ", ".join(changes) or None
 
 
-def obstacle(wanted: Json, known: bool | None) -> str | None:  # noqa: ARG001
+def obstacle(wanted: Account, known: bool | None) -> str | None:  # noqa: ARG001
     """Its name or number is somebody else's."""
-    name, number = wanted["name"], wanted["uid"]
+    name, number = wanted.name, wanted.uid
     user, gid = _user(name), unix.gid(name)
     if user is not None and (user.pw_uid, user.pw_gid) != (number, number):
         return (
@@ -98,7 +102,7 @@ def obstacle(wanted: Json, known: bool | None) -> str | None:  # noqa: ARG001
     return None
 
 
-def own(name: str, change: Json | None, made: set[str]) -> bool:  # noqa: ARG001
+def own(name: str, change: Account | None, made: set[str]) -> bool:  # noqa: ARG001
     """Whether we are to make it."""
     return not is_there(name)
 
@@ -128,9 +132,9 @@ def stays(name: str, known: bool) -> tuple[str, str, str] | None:
     return ("home", user.pw_dir, _HOME) if user else None
 
 
-def room(wanted: Json) -> list[Need]:
+def room(wanted: Account) -> list[Need]:
     """A home from /etc/skel, and /etc/passwd, group and shadow with their copies."""
-    return [Need(wanted["home"], unix.EDIT_BYTES, 8), Need("/etc", unix.EDIT_BYTES, 4)]
+    return [Need(wanted.home, unix.EDIT_BYTES, 8), Need("/etc", unix.EDIT_BYTES, 4)]
 
 
 def lock(name: str) -> str | None:

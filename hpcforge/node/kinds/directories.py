@@ -7,21 +7,25 @@ of a removal those go that are empty and that nobody else has, see `hpcforge.nod
 from __future__ import annotations
 
 import os
+from typing import TYPE_CHECKING
 
 from hpcforge.node import files
-from hpcforge.node.events import Json, Report
+from hpcforge.node.events import Report
 from hpcforge.node.kinds import BLOCK, Need
+
+if TYPE_CHECKING:
+    from hpcforge.kinds.directories import Directory
 
 compare = files.compare_directory
 put = files.put_directory
 
 
-def obstacle(wanted: Json, known: list[str] | None) -> str | None:  # noqa: ARG001
+def obstacle(wanted: Directory, known: list[str] | None) -> str | None:  # noqa: ARG001
     """What is there and is no directory."""
-    return files.obstacle(wanted["path"], "directory")
+    return files.obstacle(wanted.path, "directory")
 
 
-def own(name: str, change: Json | None, made: set[str]) -> list[str]:  # noqa: ARG001
+def own(name: str, change: Directory | None, made: set[str]) -> list[str]:  # noqa: ARG001
     """The directories that are missing, or that we made."""
     if os.path.lexists(name):
         return [name, *files.parents(name, made)] if name in made else []
@@ -34,6 +38,6 @@ def put_back(name: str, known: list[str], report: Report) -> None:
     """Not yet."""
 
 
-def room(wanted: Json) -> list[Need]:
+def room(wanted: Directory) -> list[Need]:
     """Itself, and one on the way to it."""
-    return [Need(wanted["path"], BLOCK, 2)]
+    return [Need(wanted.path, BLOCK, 2)]

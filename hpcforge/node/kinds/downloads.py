@@ -10,10 +10,15 @@ import hashlib
 import http.client
 import os
 import re
+from typing import TYPE_CHECKING, cast
 
 from hpcforge.node import files, originals, paths, receipt
 from hpcforge.node.events import Json, NodeError, Report, readable
-from hpcforge.node.kinds import BLOCK, UNKNOWN, Need
+from hpcforge.node.kinds import BLOCK, UNKNOWN, Need, resource
+
+if TYPE_CHECKING:
+    from hpcforge.kinds.directories import Directory
+    from hpcforge.kinds.downloads import Download
 
 _URL = re.compile(r"http://([0-9A-Za-z.-]+|\[[0-9a-f:]+\])(?::([0-9]{1,5}))?(/[!-~]*)")
 _SILENCE_S = 30
@@ -22,35 +27,35 @@ _CHUNK = 1024 * 1024
 _NOBODY: Json = {"mode": None, "owner": None, "group": None}
 
 
-def compare(wanted: Json) -> Json | None:
+def compare(wanted: Download) -> Json | None:
     """What is at its path, with the digest of all of it."""
-    path = wanted["path"]
+    path = wanted.path
     try:
         entry = files.look(path, whole=True)
     except paths.UnsafeError:
         return {"path": path, "exists": True, "kind": "unsafe", "digest": None, **_NOBODY}
     if entry is None:
         return {"path": path, "exists": False, "kind": None, "digest": None, **_NOBODY}
-    if entry.digest == wanted["digest"] and files.same_rights(entry, _roots(wanted)):
+    if entry.digest == wanted.digest and files.same_rights(entry, _roots(wanted)):
         return None
     digest = entry.digest if entry.links == 1 else None  # one with a second name is replaced, never chowned
     return {"path": path, "exists": True, "kind": entry.kind, "digest": digest, **files.rights(entry)}
 
 
-def obstacle(wanted: Json, known: Json | None) -> str | None:
+def obstacle(wanted: Download, known: Json | None) -> str | None:
     """What is no file, or is too large to be kept, as it has to be before it is replaced for the first time."""
-    path = wanted["path"]
+    path = wanted.path
     return files.obstacle(path, "file") or (originals.obstacle(path) if known is None else None)
 
 
-def put(wanted: Json) -> str | None:
+def put(wanted: Download) -> str | None:
     """Fetch it, unless it is there. Whatever fails, what was at the path stays."""
-    path, rights = wanted["path"], files.rights_of(_roots(wanted))
+    path, rights = wanted.path, files.rights_of(_roots(wanted))
     parent, name = paths.split(path)
     folder = paths.open_directory(parent, create=True)
     try:
         entry = files.look_at(folder, name, path, whole=True)
-        if entry and entry.digest == wanted["digest"] and entry.links == 1:
+        if entry and entry.digest == wanted.digest and entry.links == 1:
             return files.fix_rights(folder, name, entry, rights)
         files.replace_by(folder, name, lambda fd: _fetch(wanted, fd), rights)
         return "downloaded" if entry is None else "downloaded anew"
@@ -58,7 +63,7 @@ def put(wanted: Json) -> str | None:
         os.close(folder)
 
 
-def own(name: str, change: Json | None, made: set[str]) -> Json | None:
+def own(name: str, change: Download | None, made: set[str]) -> Json | None:
     """What was there before, its content safely kept."""
     parents = files.parents(name, made)
     made |= set(parents)
@@ -89,23 +94,24 @@ def put_back(name: str, known: Json, report: Report) -> str | None:
     return None
 
 
-def room(wanted: Json) -> list[Need]:
+def room(wanted: Download) -> list[Need]:
     """All of it beside what is there, of which a small one may have to be kept."""
     try:
-        old = os.lstat(wanted["path"]).st_size
+        old = os.lstat(wanted.path).st_size
     except OSError:
         old = 0
     kept = old if old <= files.SIZE_LIMIT else 0
-    return [Need(wanted["path"], (wanted["size_bytes"] or 0) + BLOCK, 1), Need(str(receipt.FOLDER), kept, 1)]
+    return [Need(wanted.path, (wanted.size_bytes or 0) + BLOCK, 1), Need(str(receipt.FOLDER), kept, 1)]
 
 
-def _roots(wanted: Json) -> Json:
-    return {"owner": "root", "group": "root", "mode": wanted["mode"]}
+def _roots(wanted: Download) -> Directory:
+    """With the rights that it is to have."""
+    return cast("Directory", resource("directories", {"path": wanted.path, "mode": wanted.mode}))
 
 
-def _fetch(wanted: Json, fd: int) -> None:
+def _fetch(wanted: Download, fd: int) -> None:
     """Write what its address has into a descriptor. Raises NodeError where that is not what is wanted."""
-    url = wanted["url"]
+    url = wanted.url
     match = _URL.fullmatch(url)
     if match is None:
         raise NodeError(f"{url!r} is not an address that a download may come from: http://HOST/PATH")
@@ -116,13 +122,13 @@ def _fetch(wanted: Json, fd: int) -> None:
         answer = connection.getresponse()
         if answer.status != http.client.OK:  # a redirection, too: nothing is fetched from elsewhere
             raise NodeError(f"{url}: {answer.status} {readable(answer.reason, 100)}")
-        digest = _copy(url, answer, fd, wanted["size_bytes"])
+        digest = _copy(url, answer, fd, wanted.size_bytes)
     except (OSError, http.client.HTTPException) as error:
         raise NodeError(f"{url}: {error or type(error).__name__}") from None
     finally:
         connection.close()
-    if digest != wanted["digest"]:
-        raise NodeError(f"{url} is not what is wanted: its SHA-256 is {digest}, pinned is {wanted['digest']}")
+    if digest != wanted.digest:
+        raise NodeError(f"{url} is not what is wanted: its SHA-256 is {digest}, pinned is {wanted.digest}")
 
 
 def _copy(url: str, answer: http.client.HTTPResponse, fd: int, size: int | None) -> str:

@@ -6,23 +6,33 @@ The receipt has `{"digest": SHA-256 of what we last wrote, "before": BEFORE, "ma
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import os
+from typing import TYPE_CHECKING
 
 from hpcforge.node import files, originals, paths, receipt
 from hpcforge.node.events import Json, NodeError, Report
 from hpcforge.node.kinds import BLOCK, UNKNOWN, Need
 
+if TYPE_CHECKING:
+    from hpcforge.kinds.files import File, Sent
+
 compare = files.compare_file
-put = files.put_file
 
 
-def obstacle(wanted: Json, known: Json | None) -> str | None:
+def obstacle(wanted: File, known: Json | None) -> str | None:
     """What is no file, or is too large to be kept, as it has to be before it is replaced for the first time."""
-    path = wanted["path"]
+    path = wanted.path
     return files.obstacle(path, "file") or (originals.obstacle(path) if known is None else None)
 
 
-def own(name: str, change: Json | None, made: set[str]) -> Json | None:
+def put(wanted: Sent) -> str | None:
+    """With the content that was sent. NodeError where that is not the one that was planned."""
+    return files.put_file(wanted, _content(wanted))
+
+
+def own(name: str, change: File | None, made: set[str]) -> Json | None:
     """What was there before, its content safely kept."""
     parents = files.parents(name, made)
     made |= set(parents)
@@ -59,11 +69,20 @@ def put_back(name: str, known: Json, report: Report) -> str | None:
     return None
 
 
-def room(wanted: Json) -> list[Need]:
+def room(wanted: Sent) -> list[Need]:
     """Twice: the new content beside the old, which may have to be kept."""
-    path, old = wanted["path"], _size(wanted["path"])
-    size = len(wanted.get("content_base64") or "") * 3 // 4 + old
+    path, old = wanted.path, _size(wanted.path)
+    size = len(wanted.content_base64 or "") * 3 // 4 + old
     return [Need(path, size + BLOCK, 1), Need(str(receipt.FOLDER), old, 1)]
+
+
+def _content(wanted: Sent) -> bytes | None:
+    if wanted.content_base64 is None:
+        return None
+    data = base64.b64decode(wanted.content_base64, validate=True)
+    if wanted.digest not in (None, hashlib.sha256(data).hexdigest()):
+        raise NodeError(f"{wanted.path}: the content that came is not the one that was planned (digest differs)")
+    return data
 
 
 def _size(path: str) -> int:

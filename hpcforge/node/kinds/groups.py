@@ -4,23 +4,27 @@ from __future__ import annotations
 
 import grp
 import pwd
+from typing import TYPE_CHECKING
 
 from hpcforge.node import unix
 from hpcforge.node.events import Json, Report
 from hpcforge.node.kinds import Need
 
+if TYPE_CHECKING:
+    from hpcforge.kinds.groups import Group
 
-def compare(wanted: Json) -> Json | None:
+
+def compare(wanted: Group) -> Json | None:
     """Its number."""
-    gid = unix.gid(wanted["name"])
-    if gid == wanted["gid"]:
+    gid = unix.gid(wanted.name)
+    if gid == wanted.gid:
         return None
-    return {"name": wanted["name"], "exists": gid is not None, "gid": gid}
+    return {"name": wanted.name, "exists": gid is not None, "gid": gid}
 
 
-def obstacle(wanted: Json, known: bool | None) -> str | None:  # noqa: ARG001
+def obstacle(wanted: Group, known: bool | None) -> str | None:  # noqa: ARG001
     """Its name or number is somebody else's."""
-    name, number = wanted["name"], wanted["gid"]
+    name, number = wanted.name, wanted.gid
     gid = unix.gid(name)
     if gid is not None and gid != number:
         return (
@@ -34,15 +38,15 @@ def obstacle(wanted: Json, known: bool | None) -> str | None:  # noqa: ARG001
     return None if other == name else f"gid {number}, wanted for {name!r}, belongs to {other!r} on this node"
 
 
-def put(wanted: Json) -> str | None:
+def put(wanted: Group) -> str | None:
     """Make it, where it is not there."""
     if compare(wanted) is None:
         return None
-    unix.edit(["groupadd", "--gid", str(wanted["gid"]), "--", wanted["name"]])
+    unix.edit(["groupadd", "--gid", str(wanted.gid), "--", wanted.name])
     return "created"
 
 
-def own(name: str, change: Json | None, made: set[str]) -> bool:  # noqa: ARG001
+def own(name: str, change: Group | None, made: set[str]) -> bool:  # noqa: ARG001
     """Whether we are to make it."""
     return unix.gid(name) is None
 
@@ -80,6 +84,6 @@ def _inside(name: str) -> list[str]:
     return [*grp.getgrnam(name).gr_mem, *(one.pw_name for one in pwd.getpwall() if one.pw_gid == gid)]
 
 
-def room(wanted: Json) -> list[Need]:  # noqa: ARG001
+def room(wanted: Group) -> list[Need]:  # noqa: ARG001
     """/etc/group and gshadow with their copies."""
     return [Need("/etc", unix.EDIT_BYTES, 4)]

@@ -2,31 +2,36 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from hpcforge.node import commands, dpkg
 from hpcforge.node.events import Json, NodeError, Report
 from hpcforge.node.kinds import Need
 
+if TYPE_CHECKING:
+    from hpcforge.kinds.holds import Hold
+
 _TIMEOUT_S = 60
 
 
-def compare(wanted: Json) -> Json | None:
+def compare(wanted: Hold) -> Json | None:
     """Whether it is held."""
-    name = wanted["name"]
+    name = wanted.name
     return None if _is_held(name) else {"name": name, "exists": not dpkg.missing([name])}
 
 
-def obstacle(wanted: Json, known: bool | None) -> str | None:  # noqa: ARG001
+def obstacle(wanted: Hold, known: bool | None) -> str | None:  # noqa: ARG001
     """A name that is none. The package may come with the same request."""
     try:
-        dpkg.missing([wanted["name"]])
+        dpkg.missing([wanted.name])
     except NodeError as error:
         return str(error)
     return None
 
 
-def put(wanted: Json) -> str | None:
+def put(wanted: Hold) -> str | None:
     """Hold it."""
-    name = wanted["name"]
+    name = wanted.name
     if _is_held(name):
         return None
     if dpkg.missing([name]):
@@ -35,7 +40,7 @@ def put(wanted: Json) -> str | None:
     return "held"
 
 
-def own(name: str, change: Json | None, made: set[str]) -> bool:  # noqa: ARG001
+def own(name: str, change: Hold | None, made: set[str]) -> bool:  # noqa: ARG001
     """Whether we are to hold it."""
     return not _is_held(name)
 
@@ -48,7 +53,7 @@ def put_back(name: str, known: bool, report: Report) -> str | None:  # noqa: ARG
     return "let go of"
 
 
-def room(wanted: Json) -> list[Need]:  # noqa: ARG001
+def room(wanted: Hold) -> list[Need]:  # noqa: ARG001
     """A line of dpkg's status, which is written anew."""
     return [Need("/var/lib/dpkg", 0, 2)]
 

@@ -6,29 +6,33 @@ The receipt has `{"before": what was there, "made": [directories made for it]}`.
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from hpcforge.node import files, originals, paths
 from hpcforge.node.events import Json, NodeError, Report
 from hpcforge.node.kinds import BLOCK, UNKNOWN, Need
 
+if TYPE_CHECKING:
+    from hpcforge.kinds.links import Link
 
-def compare(wanted: Json) -> Json | None:
+
+def compare(wanted: Link) -> Json | None:
     """What is there, and where it leads."""
-    path = wanted["path"]
+    path = wanted.path
     try:
         entry = files.look(path, limit=0)
     except paths.UnsafeError:
         return {"path": path, "exists": True, "kind": "unsafe", "target": None}
     if entry is None:
         return {"path": path, "exists": False, "kind": None, "target": None}
-    if entry.target == wanted["target"]:
+    if entry.target == wanted.target:
         return None
     return {"path": path, "exists": True, "kind": entry.kind, "target": entry.target}
 
 
-def obstacle(wanted: Json, known: Json | None) -> str | None:
+def obstacle(wanted: Link, known: Json | None) -> str | None:
     """A directory, a device, or a file that is too large to be kept."""
-    path = wanted["path"]
+    path = wanted.path
     try:
         paths.split(path)
         entry = files.look(path, limit=0)
@@ -41,16 +45,16 @@ def obstacle(wanted: Json, known: Json | None) -> str | None:
     return None
 
 
-def put(wanted: Json) -> str | None:
+def put(wanted: Link) -> str | None:
     """Lead there; what was at the path stays until the link is."""
-    entry = files.look(wanted["path"], limit=0)
-    if entry is not None and entry.target == wanted["target"]:
+    entry = files.look(wanted.path, limit=0)
+    if entry is not None and entry.target == wanted.target:
         return None
-    done = originals.put_back(wanted["path"], {"link": wanted["target"], "owner": "root", "group": "root"})
-    return None if done is None else "created" if entry is None else f"-> {wanted['target']}"
+    done = originals.put_back(wanted.path, {"link": wanted.target, "owner": "root", "group": "root"})
+    return None if done is None else "created" if entry is None else f"-> {wanted.target}"
 
 
-def own(name: str, change: Json | None, made: set[str]) -> Json | None:
+def own(name: str, change: Link | None, made: set[str]) -> Json | None:
     """What was there before, a file's content safely kept."""
     parents = files.parents(name, made)
     if change is None:
@@ -72,6 +76,6 @@ def put_back(name: str, known: Json, report: Report) -> str | None:
     return originals.put_back(name, before)
 
 
-def room(wanted: Json) -> list[Need]:
+def room(wanted: Link) -> list[Need]:
     """Itself, and one directory on the way to it."""
-    return [Need(wanted["path"], BLOCK, 2)]
+    return [Need(wanted.path, BLOCK, 2)]

@@ -5,28 +5,32 @@ from __future__ import annotations
 import grp
 import pwd
 import re
+from typing import TYPE_CHECKING
 
 from hpcforge.node import unix
 from hpcforge.node.events import Json, NodeError, Report
 from hpcforge.node.kinds import Need
 
+if TYPE_CHECKING:
+    from hpcforge.kinds.memberships import Membership
+
 _NAME = re.compile(r"([a-zA-Z0-9_][\w.@-]*):([a-zA-Z0-9_][\w.@-]*)")
 
 
-def compare(wanted: Json) -> Json | None:
+def compare(wanted: Membership) -> Json | None:
     """Whether it is there."""
-    return None if _is_there(wanted["name"]) else {"name": wanted["name"], "exists": False}
+    return None if _is_there(wanted.name) else {"name": wanted.name, "exists": False}
 
 
-def obstacle(wanted: Json, known: bool | None) -> str | None:  # noqa: ARG001
+def obstacle(wanted: Membership, known: bool | None) -> str | None:  # noqa: ARG001
     """A name that is none. Account and group may be yet to come, with packages."""
-    return None if _NAME.fullmatch(wanted["name"]) else f"{wanted['name']!r} is not of the form ACCOUNT:GROUP"
+    return None if _NAME.fullmatch(wanted.name) else f"{wanted.name!r} is not of the form ACCOUNT:GROUP"
 
 
-def put(wanted: Json) -> str | None:
+def put(wanted: Membership) -> str | None:
     """Put the account into the group."""
-    account, group = _parts(wanted["name"])
-    if _is_there(wanted["name"]):
+    account, group = _parts(wanted.name)
+    if _is_there(wanted.name):
         return None
     for what, name, there in (("account", account, _account(account)), ("group", group, unix.gid(group))):
         if there is None:
@@ -35,7 +39,7 @@ def put(wanted: Json) -> str | None:
     return "added"
 
 
-def own(name: str, change: Json | None, made: set[str]) -> bool:  # noqa: ARG001
+def own(name: str, change: Membership | None, made: set[str]) -> bool:  # noqa: ARG001
     """Whether we are to put it there."""
     return not _is_there(name)
 
@@ -49,7 +53,7 @@ def put_back(name: str, known: bool, report: Report) -> str | None:  # noqa: ARG
     return "removed"
 
 
-def room(wanted: Json) -> list[Need]:  # noqa: ARG001
+def room(wanted: Membership) -> list[Need]:  # noqa: ARG001
     """/etc/group and gshadow with their copies."""
     return [Need("/etc", unix.EDIT_BYTES, 4)]
 

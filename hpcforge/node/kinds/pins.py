@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import re
+from typing import TYPE_CHECKING
 
 from hpcforge.node import files, texts
 from hpcforge.node.events import Json, Report
 from hpcforge.node.kinds import BLOCK, Need
+
+if TYPE_CHECKING:
+    from hpcforge.kinds.pins import Pin
 
 FOLDER = "/etc/apt/preferences.d"
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")  # with a dot in it apt might pass it over
@@ -14,29 +18,29 @@ _PIN = re.compile(r"(?:version|release|origin) \S.*")
 _PACKAGE = re.compile(r"\S+")
 
 
-def compare(wanted: Json) -> Json | None:
+def compare(wanted: Pin) -> Json | None:
     """Whether its file is as wanted."""
-    return texts.compare(wanted["name"], _path(wanted["name"]), _text(wanted))
+    return texts.compare(wanted.name, _path(wanted.name), _text(wanted))
 
 
-def obstacle(wanted: Json, known: Json | None) -> str | None:  # noqa: ARG001
+def obstacle(wanted: Pin, known: Json | None) -> str | None:  # noqa: ARG001
     """A name that apt would pass over, or what is no pin: apt itself takes no notice of one."""
-    name = wanted["name"]
+    name = wanted.name
     if not _NAME.fullmatch(name):
         return f"{name!r} cannot be the name of a pin: letters, digits, _ and -"
-    if not all(map(_PACKAGE.fullmatch, wanted["packages"])):
+    if not all(map(_PACKAGE.fullmatch, wanted.packages)):
         return f"pin {name}: a package, or a pattern of packages, is one word"
-    if not _PIN.fullmatch(wanted["pin"]) or not wanted["packages"]:
-        return f"pin {name}: packages, and `version ...`, `release ...` or `origin ...`, not {wanted['pin']!r}"
+    if not _PIN.fullmatch(wanted.pin) or not wanted.packages:
+        return f"pin {name}: packages, and `version ...`, `release ...` or `origin ...`, not {wanted.pin!r}"
     return texts.obstacle(_path(name))
 
 
-def put(wanted: Json) -> str | None:
+def put(wanted: Pin) -> str | None:
     """Write its file."""
-    return files.put_text(_path(wanted["name"]), _text(wanted))
+    return files.put_text(_path(wanted.name), _text(wanted))
 
 
-def own(name: str, change: Json | None, made: set[str]) -> Json | None:  # noqa: ARG001
+def own(name: str, change: Pin | None, made: set[str]) -> Json | None:  # noqa: ARG001
     """What was in its place."""
     return texts.own(_path(name), change)
 
@@ -46,14 +50,14 @@ def put_back(name: str, known: Json, report: Report) -> str | None:  # noqa: ARG
     return texts.put_back(_path(name), known)
 
 
-def room(wanted: Json) -> list[Need]:
+def room(wanted: Pin) -> list[Need]:
     """Its file."""
-    return [Need(_path(wanted["name"]), BLOCK, 1)]
+    return [Need(_path(wanted.name), BLOCK, 1)]
 
 
 def _path(name: str) -> str:
     return f"{FOLDER}/{name}"
 
 
-def _text(wanted: Json) -> str:
-    return f"Package: {' '.join(wanted['packages'])}\nPin: {wanted['pin']}\nPin-Priority: {wanted['priority']}\n"
+def _text(wanted: Pin) -> str:
+    return f"Package: {' '.join(wanted.packages)}\nPin: {wanted.pin}\nPin-Priority: {wanted.priority}\n"

@@ -8,35 +8,39 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from hpcforge.node import files, originals
 from hpcforge.node.events import Json, NodeError, Report
 from hpcforge.node.kinds import BLOCK, Need
+
+if TYPE_CHECKING:
+    from hpcforge.kinds.sysctls import Sysctl
 
 FOLDER = "/etc/sysctl.d"
 LIVE = Path("/proc/sys")
 _NAME = re.compile(r"\w[\w-]*([./][\w:@-]+)+")
 
 
-def compare(wanted: Json) -> Json | None:
+def compare(wanted: Sysctl) -> Json | None:
     """Its value, and whether a restart keeps it."""
-    name, value = wanted["name"], _plain(wanted["value"])
+    name, value = wanted.name, _plain(wanted.value)
     live, kept = _live(name), files.read_text(_path(name)) == _text(name, value)
     if live == value and kept:
         return None
     return {"name": name, "exists": live is not None, "value": live, "kept": kept}
 
 
-def obstacle(wanted: Json, known: Json | None) -> str | None:  # noqa: ARG001
+def obstacle(wanted: Sysctl, known: Json | None) -> str | None:  # noqa: ARG001
     """A name that is none. Whether the kernel has it may depend on packages that are yet to come."""
-    if _NAME.fullmatch(wanted["name"]):
+    if _NAME.fullmatch(wanted.name):
         return None
-    return f"{wanted['name']!r} is not the name of a kernel parameter, such as net.ipv4.ip_forward"
+    return f"{wanted.name!r} is not the name of a kernel parameter, such as net.ipv4.ip_forward"
 
 
-def put(wanted: Json) -> str | None:
+def put(wanted: Sysctl) -> str | None:
     """Set it and see that it is set, then write it down."""
-    name, value = wanted["name"], _plain(wanted["value"])
+    name, value = wanted.name, _plain(wanted.value)
     old = _live(name)
     if old is None:
         raise NodeError(f"the kernel of this node has no parameter {name}: is the module that brings it loaded?")
@@ -46,7 +50,7 @@ def put(wanted: Json) -> str | None:
     return f"{old} -> {value}" if old != value else "kept over restarts" if kept else None
 
 
-def own(name: str, change: Json | None, made: set[str]) -> Json:  # noqa: ARG001
+def own(name: str, change: Sysctl | None, made: set[str]) -> Json:  # noqa: ARG001
     """The value until now; where it is as wanted already, nobody knows any more."""
     return {"before": _live(name) if change else None}
 
@@ -66,9 +70,9 @@ def put_back(name: str, known: Json, report: Report) -> str | None:
     return f"{live} -> {before}"
 
 
-def room(wanted: Json) -> list[Need]:
+def room(wanted: Sysctl) -> list[Need]:
     """Its file."""
-    return [Need(_path(wanted["name"]), BLOCK, 1)]
+    return [Need(_path(wanted.name), BLOCK, 1)]
 
 
 def _set(name: str, value: str) -> None:

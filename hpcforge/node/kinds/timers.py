@@ -3,45 +3,49 @@
 from __future__ import annotations
 
 import re
+from typing import TYPE_CHECKING
 
 from hpcforge.node import commands, unit_files
 from hpcforge.node.events import Json, Report, readable
 from hpcforge.node.kinds import BLOCK, Known, Need
+
+if TYPE_CHECKING:
+    from hpcforge.kinds.timers import Timer
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
 _USER = re.compile(r"[a-z_][a-z0-9_-]*\$?")
 _TIMEOUT_S = 20
 
 
-def compare(wanted: Json) -> Json | None:
+def compare(wanted: Timer) -> Json | None:
     """Whether its units are as wanted, and the timer runs."""
     texts = _texts(wanted)
-    if unit_files.is_there(texts, f"{wanted['name']}.timer"):
+    if unit_files.is_there(texts, f"{wanted.name}.timer"):
         return None
-    return {"name": wanted["name"], "exists": unit_files.any_there(texts)}
+    return {"name": wanted.name, "exists": unit_files.any_there(texts)}
 
 
-def obstacle(wanted: Json, known: Known) -> str | None:  # noqa: ARG001
+def obstacle(wanted: Timer, known: Known) -> str | None:  # noqa: ARG001
     """What systemd would not take, or a unit of somebody else's."""
-    name, command = wanted["name"], wanted["command"]
+    name, command = wanted.name, wanted.command
     if not _NAME.fullmatch(name):
         return f"{name!r} cannot be the name of a timer: letters, digits, and _ . -"
-    if not _USER.fullmatch(wanted["user"]):
-        return f"timer {name}: {wanted['user']!r} cannot be the name of a user"
+    if not _USER.fullmatch(wanted.user):
+        return f"timer {name}: {wanted.user!r} cannot be the name of a user"
     if not command or not command[0].startswith("/") or any("\n" in word for word in command):
         return f"timer {name}: its command is an absolute path and arguments, of one line each"
-    said = commands.run(["systemd-analyze", "calendar", "--", wanted["calendar"]], _TIMEOUT_S, merge=True)
+    said = commands.run(["systemd-analyze", "calendar", "--", wanted.calendar], _TIMEOUT_S, merge=True)
     if said.rc != 0:
-        return f"timer {name}: systemd does not take {wanted['calendar']!r} for a time: {readable(said.stdout, 300)}"
+        return f"timer {name}: systemd does not take {wanted.calendar!r} for a time: {readable(said.stdout, 300)}"
     return unit_files.obstacle(_texts(wanted))
 
 
-def put(wanted: Json) -> str | None:
+def put(wanted: Timer) -> str | None:
     """Write its units, and let the timer run."""
-    return unit_files.put(_texts(wanted), f"{wanted['name']}.timer")
+    return unit_files.put(_texts(wanted), f"{wanted.name}.timer")
 
 
-def own(name: str, change: Json | None, made: set[str]) -> Json:  # noqa: ARG001
+def own(name: str, change: Timer | None, made: set[str]) -> Json:  # noqa: ARG001
     """Nobody's before us."""
     return {"before": None, "made": []}
 
@@ -51,20 +55,20 @@ def put_back(name: str, known: Known, report: Report) -> str | None:  # noqa: AR
     return unit_files.put_back([f"{name}.timer", f"{name}.service"], f"{name}.timer")
 
 
-def room(wanted: Json) -> list[Need]:
+def room(wanted: Timer) -> list[Need]:
     """Its units, and the link that enables one."""
-    return [Need(f"{unit_files.FOLDER}/{wanted['name']}.timer", 2 * BLOCK, 3)]
+    return [Need(f"{unit_files.FOLDER}/{wanted.name}.timer", 2 * BLOCK, 3)]
 
 
-def _texts(wanted: Json) -> dict[str, str]:
-    name = wanted["name"]
+def _texts(wanted: Timer) -> dict[str, str]:
+    name = wanted.name
     service = (
         f"[Unit]\nDescription={name}\n\n"
-        f"[Service]\nType=oneshot\nUser={wanted['user']}\nExecStart={' '.join(map(_word, wanted['command']))}\n"
+        f"[Service]\nType=oneshot\nUser={wanted.user}\nExecStart={' '.join(map(_word, wanted.command))}\n"
     )
     timer = (
         f"[Unit]\nDescription={name}\n\n"
-        f"[Timer]\nOnCalendar={wanted['calendar']}\nRandomizedDelaySec={wanted['delay_s']}\nPersistent=true\n\n"
+        f"[Timer]\nOnCalendar={wanted.calendar}\nRandomizedDelaySec={wanted.delay_s}\nPersistent=true\n\n"
         "[Install]\nWantedBy=timers.target\n"
     )
     return {f"{name}.service": service, f"{name}.timer": timer}

@@ -1,7 +1,10 @@
 """What is written into a file of lines is refused where it would make a line of its own."""
 
+from types import ModuleType
+
 import pytest
 
+from hpcforge.kinds import sent
 from hpcforge.node.kinds import mounts, pins, sources, timers
 
 from .conftest import Json
@@ -29,6 +32,7 @@ SOURCE: Json = {
         (sources, SOURCE, "signed_by", "/usr/share/keyrings/odd.gpg\nTrusted: yes"),
     ],
 )
-def test_a_value_is_no_line_of_its_own(kind: object, wanted: Json, field: str, value: object) -> None:
-    assert kind.obstacle(wanted, None) is None  # type: ignore[attr-defined]
-    assert kind.obstacle({**wanted, field: value}, None)  # type: ignore[attr-defined]
+def test_a_value_is_no_line_of_its_own(kind: ModuleType, wanted: Json, field: str, value: object) -> None:
+    of = sent(kind.__name__.rpartition(".")[2]).of
+    assert kind.obstacle(of(wanted), None) is None
+    assert kind.obstacle(of({**wanted, field: value}), None)

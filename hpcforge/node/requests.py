@@ -1,0 +1,378 @@
+"""What a node program is asked, as types: it is written and read by them, and held to them before anything is done.
+
+They do not travel: a node holds a request to what `bundle` makes of them (`hpcforge.node.verbs`). What types cannot say
+is in the docstring of `hpcforge.node`. What is answered is in `hpcforge.node.wire`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Optional, TypedDict, Union, cast
+
+from hpcforge.kinds import KINDS, sent
+from hpcforge.wire import Action, Count, Later, Line, NotRequired, Path, RunNumber, SpanS, TimeS, Word
+
+Command = list[str]
+Disruption = Literal["none", "restart", "drain", "reboot", "destroys-data"]
+OnRemove = Literal["keep", "stop", "purge"]
+
+
+class Run(TypedDict):
+    """The run that asks: a node refuses one that is older than the last it saw, and one of another cluster."""
+
+    number: RunNumber
+    id: Word
+    who: Word  # user@host
+    cluster: NotRequired[Optional[Word]]
+    hpcforge: NotRequired[Optional[Annotated[str, Line(64)]]]  # version
+    commit: NotRequired[Optional[Word]]  # of the blueprint's folder
+
+
+class Asked(TypedDict, total=False):
+    """What any request may say of itself. Without a run nothing is checked."""
+
+    run: Run
+    task: Word  # under which its work outlives the connection, and can be come back to; never used twice
+    limit_s: SpanS  # after so long the program ends itself and what it has running
+    unit: Optional[Word]  # where it is at work, as it finds out itself
+
+
+class Process(TypedDict):
+    """A process of an operator host."""
+
+    where: NotRequired[Word]
+    pid: NotRequired[Count]
+    started: NotRequired[Optional[Count]]
+
+
+class Check(TypedDict):
+    """A command with an expected outcome."""
+
+    name: Word
+    command: Command
+    stdout: Optional[str]  # a regular expression that matches somewhere in its output
+    wait_s: SpanS
+
+
+class Tree(TypedDict):
+    """What a role's own code makes."""
+
+    path: Path
+
+
+class Leaves(TypedDict):
+    """What stays when a role goes."""
+
+    path: Path
+    why: str
+
+
+class NamedUnit(TypedDict):
+    """A unit that is to be enabled and to run."""
+
+    name: Word
+
+
+class Unit(NamedUnit):
+    """What is done to a unit, in order, before it is seen to run."""
+
+    actions: list[Action]
+    refresh: NotRequired[list[Command]]  # each within 60 s; a unit that does not run is started instead
+
+
+class Opaque(TypedDict):
+    """A role's own code, by what it is known."""
+
+    digest: Word
+
+
+class Guard(TypedDict):
+    """Under which a change takes itself back, unless it is confirmed in time."""
+
+    id: Word
+    revert_s: SpanS
+
+
+class Stays(TypedDict):
+    """What stays on the node of what goes, and why."""
+
+    kind: Word
+    names: list[Path]
+    why: str
+
+
+class Role(TypedDict):
+    """A role on this node, with what is said of it; resources are under the name of their kind, see `of_kind`."""
+
+    role: Word
+
+
+class _Wanted(Role):
+    packages: NotRequired[list[Word]]
+    replaces: NotRequired[list[Word]]  # packages that go for these, where they are there
+    units: NotRequired[list[NamedUnit]]
+    checks: NotRequired[list[Check]]
+    opaque: NotRequired[Optional[Opaque]]
+    trees: NotRequired[list[Tree]]
+    leaves: NotRequired[list[Leaves]]
+
+
+class _Owns(TypedDict):
+    packages: NotRequired[list[Word]]
+    units: NotRequired[list[Word]]
+    trees: NotRequired[list[Path]]
+    on_remove: NotRequired[OnRemove]
+    leaves: NotRequired[list[Leaves]]
+    disrupts: NotRequired[Disruption]
+
+
+class Todo(Role):
+    """What is to be done for a role."""
+
+    needs: NotRequired[list[Word]]  # roles on this node: where one fails, this one is not begun
+    guard: NotRequired[Guard]
+
+
+class _Work(Todo):
+    packages: NotRequired[list[Word]]
+    removes: NotRequired[list[Word]]  # packages that may go for these; where apt would remove others, nothing is done
+    units: NotRequired[list[Unit]]
+    checks: NotRequired[list[Check]]
+    trees: NotRequired[list[Tree]]
+    reboot: NotRequired[bool]  # what is done here only shows after a restart of the node
+
+
+class _Less(Todo, _Owns):
+    stays: NotRequired[list[Stays]]
+    wanted: NotRequired[bool]  # the role itself is still to be on this node
+
+
+if TYPE_CHECKING:
+    Wanted = _Wanted
+    Owns = _Owns
+
+    class Work(_Work):
+        """As below."""
+
+        owns: NotRequired[Owns]
+
+    Less = _Less
+else:
+    _Names = TypedDict("_Names", dict.fromkeys(KINDS, list[Path]), total=False)
+
+    def _items(one: str) -> Any:
+        """A list of resources of each kind, whose types cost time to have."""
+        return TypedDict(one, {kind: Annotated[list, Later(partial(_list_of, kind))] for kind in KINDS}, total=False)
+
+    def _list_of(kind: str) -> Any:
+        return list[sent(kind)]
+
+    class Wanted(_Wanted, _items("_Items")):
+        """A role as it is to be."""
+
+    class Owns(_Owns, _Names):
+        """All that a role is to have on the node, changed or not; what is changed is owned anyway."""
+
+    class Work(_Work, _items("_Items")):
+        """What is to be changed for a role."""
+
+        owns: NotRequired[Owns]
+
+    class Less(_Less, _Names):
+        """What is to be taken away of a role; with `on_remove` *keep* it is only forgotten."""
+
+
+class Observe(Asked):
+    """What differs from what is wanted, and what files and commands say."""
+
+    verb: Literal["observe"]
+    wanted: list[Wanted]
+    reads: NotRequired[list[Path]]
+    asks: NotRequired[dict[Word, Command]]
+    surplus: NotRequired[bool]  # tell what is left over, though nothing is wanted
+
+
+class Prepare(Asked):
+    """All that precedes units, of all roles at once."""
+
+    verb: Literal["converge"]
+    phase: Literal["prepare"]
+    work: list[Work]
+    restarts: NotRequired[list[Word]]  # units that are due for one until they have had it
+
+
+class Finish(Asked):
+    """Units and checks, role by role."""
+
+    verb: Literal["converge"]
+    phase: Literal["finish"]
+    work: list[Work]
+
+
+class Remove(Asked):
+    """What is no longer wanted."""
+
+    verb: Literal["converge"]
+    phase: Literal["remove"]
+    work: list[Less]
+    leave: NotRequired[bool]  # everything that the receipt has, and then the receipt
+
+
+class Record(Asked):
+    """A role's own code has run."""
+
+    verb: Literal["record"]
+    role: Word
+    digest: Word
+    reboot: NotRequired[bool]
+
+
+class Confirm(Asked):
+    """What is guarded may stay."""
+
+    verb: Literal["confirm"]
+    guard: Word
+
+
+class Revert(Asked):
+    """What is guarded is taken back, if it is due: only the node itself asks for that."""
+
+    verb: Literal["revert"]
+    guard: Word
+
+
+class Reboot(Asked):
+    """The node restarts, if it is in this boot."""
+
+    verb: Literal["reboot"]
+    boot_id: Word
+
+
+class Attach(Asked):
+    """The events of `task`, but the first `after`, until its `done`."""
+
+    verb: Literal["attach"]
+    after: NotRequired[Count]
+
+
+class Wait(Asked):
+    """Until nothing is at work on the node."""
+
+    verb: Literal["wait"]
+    timeout_s: NotRequired[SpanS]
+
+
+class Stop(Asked):
+    """What is at work (if it is `task`) ends after the resource it is at, and is waited for."""
+
+    verb: Literal["stop"]
+    timeout_s: NotRequired[SpanS]
+
+
+class HoldLease(Asked):
+    """Take it, which is a heartbeat of who has it, or give it back."""
+
+    verb: Literal["lease"]
+    do: Literal["take", "drop"]
+    run_id: Word
+    who: Word  # user@host
+    number: NotRequired[Optional[RunNumber]]
+    process: NotRequired[Optional[Process]]
+    stale_s: SpanS  # of silence, after which it is anybody's
+    over: NotRequired[Optional[Word]]  # run of a holder that is known to be dead
+    cut_off: NotRequired[bool]  # its run ends before its time
+
+
+class LookLease(Asked):
+    """Who holds it."""
+
+    verb: Literal["lease"]
+    do: Literal["look"]
+    stale_s: SpanS
+
+
+class _LastRun(Run):
+    ended_s: TimeS
+
+
+class Roster(TypedDict):
+    """The nodes of a cluster, as the run that wrote this knew them; here it is only kept."""
+
+    schema: Count
+    cluster: Optional[Word]
+    run: _LastRun
+    nodes: dict[Word, Any]
+    checksum: Word
+
+
+class WriteLog(Asked):
+    """A line of history and, unless the one there is of a higher run, the roster. Both are kept as they are."""
+
+    verb: Literal["log"]
+    do: Literal["write"]
+    line: dict[str, Any]
+    roster: NotRequired[Optional[Roster]]
+    last: NotRequired[Count]
+
+
+class ReadLog(Asked):
+    """The last lines of history, and the roster."""
+
+    verb: Literal["log"]
+    do: Literal["read"]
+    last: NotRequired[Count]
+
+
+class KeepVerdicts(Asked):
+    """The content of verdicts.json."""
+
+    verb: Literal["log"]
+    do: Literal["verdicts"]
+    text: str
+    last: NotRequired[Count]
+
+
+Converge = Union[Prepare, Finish, Remove]
+Lease = Union[HoldLease, LookLease]
+Log = Union[WriteLog, ReadLog, KeepVerdicts]
+Request = Union[Observe, Converge, Record, Confirm, Revert, Reboot, Attach, Wait, Stop, Lease, Log]
+
+
+# By verb, and by `phase` or `do` where it has one: the keys of `hpcforge.node.verbs.VERBS`.
+TYPES: Mapping[tuple[str, str], Any] = {
+    ("observe", ""): Observe,
+    ("converge", "prepare"): Prepare,
+    ("converge", "finish"): Finish,
+    ("converge", "remove"): Remove,
+    ("record", ""): Record,
+    ("confirm", ""): Confirm,
+    ("revert", ""): Revert,
+    ("reboot", ""): Reboot,
+    ("attach", ""): Attach,
+    ("wait", ""): Wait,
+    ("stop", ""): Stop,
+    ("lease", "take"): HoldLease,
+    ("lease", "drop"): HoldLease,
+    ("lease", "look"): LookLease,
+    ("log", "write"): WriteLog,
+    ("log", "read"): ReadLog,
+    ("log", "verdicts"): KeepVerdicts,
+}
+
+
+def of_run(request: Request, run: Run, task: Optional[str]) -> Request:
+    """The request as one of a run, by which a node refuses older ones; `task`: a name to come back to."""
+    return cast(Request, {**request, "run": run, **({"task": task} if task else {})})
+
+
+def within(request: Request, limit_s: float) -> Request:
+    """The request with an end: then the program ends itself."""
+    return cast(Request, {**request, "limit_s": limit_s})
+
+
+def only(request: Request, wanted: Callable[[str], bool]) -> Request:
+    """The request with less work: that for these roles."""
+    if request["verb"] != "converge":
+        return request
+    return cast(Request, {**request, "work": [one for one in request["work"] if wanted(one["role"])]})

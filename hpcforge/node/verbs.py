@@ -1,0 +1,86 @@
+"""What a node program can be asked, in a table by verb, and how a request is held to its type before anything is done.
+
+The types are in `hpcforge.node.requests`, which does not travel: what came is held to their forms, which are in
+`hpcforge.node.forms`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
+
+from hpcforge.forms import MisfitError, check
+from hpcforge.node.events import NodeError
+
+if TYPE_CHECKING:
+    from hpcforge.node.requests import Request
+
+R = TypeVar("R")
+
+
+class Verb(NamedTuple):
+    """The event that answers a request, and the module and function that do."""
+
+    answer: str
+    module: str
+    function: str
+    lasting: bool = False  # it changes the node: it finishes what runs when told to stop, and outlives its connection
+
+
+# By verb, and by `phase` or `do` where it has one. Modules are imported when asked for: each is compiled every time.
+VERBS: Mapping[tuple[str, str], Verb] = {
+    ("observe", ""): Verb("observed", "observe", "observe"),
+    ("converge", "prepare"): Verb("done", "converge", "prepare", lasting=True),
+    ("converge", "finish"): Verb("done", "converge", "finish", lasting=True),
+    ("converge", "remove"): Verb("remains", "remove", "remove", lasting=True),
+    ("record", ""): Verb("done", "converge", "record", lasting=True),
+    ("confirm", ""): Verb("done", "guard", "confirm"),
+    ("revert", ""): Verb("done", "guard", "revert"),
+    ("reboot", ""): Verb("done", "reboot", "reboot"),
+    ("attach", ""): Verb("done", "apart", "attach"),  # which writes to standard output by itself
+    ("wait", ""): Verb("done", "others", "wait"),
+    ("stop", ""): Verb("done", "others", "stop"),
+    ("lease", "take"): Verb("lease", "lease", "lease"),
+    ("lease", "drop"): Verb("lease", "lease", "lease"),
+    ("lease", "look"): Verb("lease", "lease", "lease"),
+    ("log", "write"): Verb("log", "records", "log"),
+    ("log", "read"): Verb("log", "records", "log"),
+    ("log", "verdicts"): Verb("log", "records", "log"),
+}
+
+
+LASTING = frozenset(verb for (verb, _), row in VERBS.items() if row.lasting)
+
+
+def verb_of(request: Mapping[str, Any]) -> Verb:
+    """The row of a request. Raises NodeError where there is none."""
+    verb, step = request.get("verb"), request.get("phase", request.get("do", ""))
+    found = VERBS.get((str(verb), str(step)))
+    if found is None:
+        raise NodeError(f"unknown request: verb {verb!r}" + (f", {step!r}" if step else ""))
+    return found
+
+
+def checked(data: Any) -> Request:
+    """A request that came, once it fits its type. Raises NodeError, which says where it does not."""
+    if not isinstance(data, dict):
+        raise NodeError("unknown request: not an object")
+    verb_of(data)
+    step = data.get("phase", data.get("do", ""))
+    from hpcforge.node.forms import FORMS  # noqa: PLC0415 - an operator host, which asks, need not make them
+
+    try:
+        check(FORMS[f"{data['verb']} {step}".strip()])(data)
+    except MisfitError as error:
+        raise NodeError(f"nothing was done, for the request is not of its form: {error}") from None
+    return cast("Request", data)
+
+
+def of_kind(role: Mapping[str, Any], kind: str) -> Sequence[Any]:
+    """What a role's request says under the name of a kind: resources, or names of such."""
+    return cast(Sequence[Any], role.get(kind, ()))
+
+
+def with_kinds(role: R, items: Mapping[str, Any]) -> R:
+    """What is said of a role, with this, too: what there is under the names of kinds."""
+    return cast(R, {**cast(Mapping[str, Any], role), **items})
