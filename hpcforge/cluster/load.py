@@ -14,16 +14,16 @@ from typing import cast
 from pydantic_core import PydanticCustomError
 
 from hpcforge import shipped
-from hpcforge.blueprint import checks, reader, values
+from hpcforge.blueprint import checks, reader
 from hpcforge.blueprint.declared import Declared, read_declared
 from hpcforge.blueprint.diagnostics import Diagnostic, InvalidInput, did_you_mean, in_order, quote
 from hpcforge.blueprint.hardware import Parts
 from hpcforge.blueprint.inventory import Inventory, InventoryAccess
+from hpcforge.blueprint.public_keys import is_path, public_key
 from hpcforge.blueprint.role_folders import RoleFolders, role_folders
 from hpcforge.blueprint.schema import Blueprint, User, blueprint_model
 from hpcforge.blueprint.smoke_tests import load_smoke_tests
 from hpcforge.blueprint.validate import Draft, Finding, validate
-from hpcforge.blueprint.values import is_path
 from hpcforge.catalog import Catalog, load_catalog
 from hpcforge.cluster.checks import check_addresses, check_catalog, check_inventory
 from hpcforge.cluster.model import Cluster
@@ -367,7 +367,7 @@ def _key_file_problems(path: Path) -> Iterator[tuple[str, str | None]]:
         yield f"{name} has no key in it", None
     for line in lines:
         try:
-            values.public_key(line)
+            public_key(line)
         except PydanticCustomError as error:
             yield f"a line of {name} {error.message()}", (error.context or {}).get("hint")
             return
