@@ -209,6 +209,11 @@ class Acceptance(Section):
     """Tests, and who runs them."""
 
     run_as: v.UserName = Field(description="The user, from `users`, that submits the tests; no administrator.")
+    folders: tuple[v.FilePath, ...] = Field(
+        (),
+        description="Folders of the site's own smoke tests, TEST/test.yaml in each, relative to the blueprint; added "
+        "to the shipped ones.",
+    )
     tests: SmokeTests = Field(description="The tests by name.")
 
 
