@@ -319,14 +319,52 @@ def test_a_job_whose_owner_is_gone_ends_by_itself(site: Site) -> None:
     assert time.monotonic() - killed > 20, "its tests had ended by then, not its owner's silence"
 
 
+DISK = """\
+description: "How long a file takes to be written and synced."
+launcher: plain
+options:
+  size_kib: {type: whole, at_least: 4, at_most: 1048576, default: 1024, description: "Size of the file, KiB."}
+measures:
+  sync_ms: {unit: ms, better: lower}
+  size_bytes: {unit: B, shown: size}
+headline: "{size_bytes} in {sync_ms:worst} ms or less"
+expectation:
+  size_bytes: {at_least: 65536}
+"""
+DISK_PROGRAM = """
+import argparse, json, os, tempfile, time
+asked = argparse.ArgumentParser()
+asked.add_argument("--json", action="store_true")
+asked.add_argument("--size-kib", type=int, default=1024)
+size = asked.parse_args().size_kib << 10
+with tempfile.TemporaryFile() as file:
+    start = time.perf_counter()
+    file.write(os.urandom(size))
+    file.flush()
+    os.fsync(file.fileno())
+    sync_ms = (time.perf_counter() - start) * 1000
+    size_bytes = os.stat(file.fileno()).st_size
+print(json.dumps({"event": "measurement", "sync_ms": round(sync_ms, 3), "size_bytes": size_bytes}))
+print(json.dumps({"event": "result"}))
+"""
+
+
 def test_a_test_that_is_added_is_brought_to_the_workers_and_each_of_them_reports(site: Site) -> None:
+    """A shipped one, and one of the site's own; both with an option."""
+    own = site.blueprint.parent / "our_tests" / "disk_write"
+    own.mkdir(parents=True)
+    (own / "test.yaml").write_text(DISK)
+    (own / "disk_write.py").write_text(DISK_PROGRAM)
+    tests = "  tests:\n    allreduce: {nodes: all}\n"
+    added = """\
+    memory_copy: {nodes: all, options: {seconds: 0.5}}
+    disk_write: {nodes: all, options: {size_kib: 64}}
+"""
     text = site.blueprint.read_text()
-    site.blueprint.write_text(
-        text.replace("    allreduce: {nodes: all}\n", "    allreduce: {nodes: all}\n    memory_copy: {nodes: all}\n")
-    )
+    site.blueprint.write_text(text.replace(tests, f"  folders: [our_tests]\n{tests}{added}"))
     assert site.cli("apply", "BLUEPRINT", "--yes", "--verify", "none").returncode == 0
-    done = site.cli("verify", "BLUEPRINT", "--test", "memory_copy", "--json")
-    (verdict,) = json.loads(done.stdout)["verdicts"]
+    done = site.cli("verify", "BLUEPRINT", "--test", "memory_copy", "--test", "disk_write", "--json")
+    verdict, ours = json.loads(done.stdout)["verdicts"]
     by_node = {one["host"]: one["copy_gb_per_s"] for one in verdict["measurements"]}
     assert sorted(by_node) == ["w01", "w02", "w03"]
     # Nodes that share a host's cores do not share them alike: by how much is for the line to say, and is then said.
@@ -335,6 +373,17 @@ def test_a_test_that_is_added_is_brought_to_the_workers_and_each_of_them_reports
     assert (done.returncode, verdict["status"]) == ((0, "passed") if held else (7, "missed"))
     assert f"on {slowest}" in verdict["headline"]
     assert held or slowest in verdict["detail"]
+    assert verdict["options"] == {"seconds": "0.5"}
+    assert (ours["test"], ours["status"], ours["options"]) == ("disk_write", "passed", {"size_kib": "64"})
+    assert {one["host"]: one["size_bytes"] for one in ours["measurements"]} == dict.fromkeys(by_node, 65536)
+    assert ours["headline"].startswith("64 KiB in ")
+    site.blueprint.write_text(site.blueprint.read_text().replace("size_kib: 64", "size_kib: 32"))
+    assert "(other options)\n  ~ disk_write on all of it\n" in site.cli("plan", "BLUEPRINT").stdout
+    done = site.cli("verify", "BLUEPRINT", "--test", "disk_write")
+    assert done.returncode == 7
+    assert "disk_write  missed  " in done.stdout
+    assert "size_bytes must be at least 64 KiB: " in done.stdout
+    assert "  options: size_kib 32\n" in done.stdout
 
 
 TASK = """
