@@ -17,6 +17,7 @@ from hpcforge.errors import UsageError
 from hpcforge.lab import lab as labs
 from hpcforge.lab.listing import Listed, listed
 from hpcforge.lab.names import default_lab_name
+from hpcforge.lab.sources import check_distribution
 from hpcforge.program import typed
 from hpcforge.report import printing
 from hpcforge.report.apply_text import phases_line
@@ -27,6 +28,7 @@ from hpcforge.report.text import table
 def up(blueprint: Path, lab: str | None) -> int:
     """Do what the help of `hpcforge rehearse up` says; the exit status."""
     cluster = load(blueprint, None, judged=True).cluster
+    check_distribution(cluster.os.name)
     with Progress() as progress, progress.phase("nodes at ssh"):
         made = labs.up(
             _nodes(cluster),
