@@ -195,12 +195,13 @@ def _pytorch(draft: Draft, catalog: Catalog, system: Distribution | None, versio
             "leave out `pytorch`; a CPU build would leave the GPUs idle",
         )
     elif system and not catalog.pytorch_build(version, "cpu", system):
-        yield Finding(
-            loc,
-            f"no pinned wheel of PyTorch {version} for Python {system.python}: nodes get {system.name} "
-            f"{system.release}'s own package" + (f", version {system.pytorch}" if system.pytorch else ""),
-            severity="warning",
-        )
+        missing = f"no pinned wheel of PyTorch {version} for Python {system.python}"
+        own = f"{system.name} {system.release}"
+        if system.pytorch is None:
+            yield Finding(loc, f"{missing}, and {own} is not known to have a package of its own", "leave out `pytorch`")
+        else:
+            message = f"{missing}: nodes get {own}'s own package, version {system.pytorch}"
+            yield Finding(loc, message, severity="warning")
     elif system and services and draft.intact("services"):
         serving = [name for name, offer in services.offers.items() if offer.serves_artifacts]
         if serving and serving[0] not in services.by_name():

@@ -204,7 +204,9 @@ def _pytorch(blueprint: s.Blueprint, catalog: Catalog) -> m.PyTorch | None:
     system = catalog.distributions[blueprint.software.os.name, blueprint.software.os.release]
     build = catalog.pytorch_build(version, "cpu", system)
     if build is None:
-        return m.PyTorch(system.pytorch or "unknown", "distribution", ())
+        if system.pytorch is None:
+            raise KeyError(f"pytorch of {system.name} {system.release}")
+        return m.PyTorch(system.pytorch, "distribution", ())
     return m.PyTorch(version, "wheel", tuple(m.Wheel(wheel.file, wheel.sha256) for wheel in build.wheels))
 
 

@@ -17,7 +17,7 @@ from hpcforge.cluster.load import Loaded, load
 from hpcforge.kinds import PACKAGE_MANAGERS
 
 SHIPPED = load_catalog().distributions
-VERSIONS = 'python: "3.12"\nslurm: "23.11"\nlibc: "2.39"\nsources: {"*": here}\n'
+VERSIONS = 'python: "3.12"\nslurm: "23.11"\nlibc: "2.39"\npytorch: "2.1"\nsources: {"*": here}\n'
 NAMES = "package_manager: apt\nunits: {ssh.service: sshd.service, a.service: b.service}\npackages: {a: [b, c]}\n"
 REHEARSAL = shipped.root() / "blueprints" / "rehearsal.yaml"
 
@@ -90,6 +90,12 @@ def chosen(monkeypatch: pytest.MonkeyPatch, distributions: Distributions, name: 
 def test_a_new_file_is_all_that_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     os = chosen(monkeypatch, folder(tmp_path, new_1=NAMES + VERSIONS), "new").cluster.os
     assert (os.name, os.release, os.slurm, os.unit("ssh.service")) == ("new", "1", "23.11", "sshd.service")
+
+
+def test_pytorch_that_it_is_not_known_to_have_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = folder(tmp_path, new_1=NAMES + VERSIONS.replace('pytorch: "2.1"\n', ""))
+    with pytest.raises(InvalidInput, match="new 1 is not known to have a package of its own"):
+        chosen(monkeypatch, found, "new")
 
 
 def test_without_a_package_manager_that_nodes_have_it_is_refused(
