@@ -16,7 +16,7 @@ from hpcforge.blueprint.services import Offer, Service, Services
 from hpcforge.blueprint.values import minutes
 from hpcforge.catalog import Catalog
 from hpcforge.cluster import model as m
-from hpcforge.cluster.checks import shape
+from hpcforge.cluster.checks import gpu_models, pytorch_device, shape
 from hpcforge.cluster.networks import Networks, networks
 from hpcforge.cluster.reserve import usual_cores, usual_memory_mib
 from hpcforge.cluster.select import words, worker_words
@@ -202,7 +202,8 @@ def _pytorch(blueprint: s.Blueprint, catalog: Catalog) -> m.PyTorch | None:
     if version is None:
         return None
     system = catalog.distributions[blueprint.software.os.name, blueprint.software.os.release]
-    build = catalog.pytorch_build(version, "cpu", system)
+    device = pytorch_device(gpu_models(blueprint.nodes, blueprint.overrides, catalog), catalog)
+    build = catalog.pytorch_build(version, device, system)
     if build is None:
         if system.pytorch is None:
             raise KeyError(f"pytorch of {system.name} {system.release}")
