@@ -12,7 +12,6 @@ from typing import Any
 
 import pytest
 
-from hpcforge.blueprint.values import A_KEY
 from hpcforge.catalog import load_catalog
 from hpcforge.catalog.distribution import Distributions
 from hpcforge.cluster.load import load
@@ -44,6 +43,7 @@ MADE_UP = Distributions(HERE)["made-up", "1"]
 NAMES = Names(MADE_UP.packages, MADE_UP.units, MADE_UP.paths, MADE_UP.accounts)
 OS = OperatingSystem("made-up", "1", MADE_UP.python, MADE_UP.slurm, MADE_UP.libc, NAMES)
 SHIPPED = load_catalog().distributions
+KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIAABAgMEBQYHCAkKCwwNDg8QERITFBUWFxgZGhscHR4f"
 Compiled = Callable[[Cluster], Desired]
 
 
@@ -51,8 +51,8 @@ def on(name: str, release: str) -> Cluster:
     """A small cluster of a distribution."""
     path = HERE / "small.yaml"
     cluster = load(path, instead={path: SMALL.format(name=name, release=release)}).cluster
-    nodes = tuple(dataclasses.replace(node, host_keys=(A_KEY,)) for node in cluster.nodes)
-    users = tuple(dataclasses.replace(user, keys=(A_KEY,)) for user in cluster.users)
+    nodes = tuple(dataclasses.replace(node, host_keys=(KEY,)) for node in cluster.nodes)
+    users = tuple(dataclasses.replace(user, keys=(KEY,)) for user in cluster.users)
     return dataclasses.replace(cluster, nodes=nodes, users=users)
 
 
