@@ -19,6 +19,12 @@ from hpcforge.cluster.model import Cluster, Names, OperatingSystem
 from hpcforge.kinds import PACKAGE_MANAGERS
 from hpcforge.kinds.directories import Directory
 from hpcforge.kinds.files import File
+from hpcforge.kinds.holds import Hold
+from hpcforge.kinds.links import Link
+from hpcforge.kinds.memberships import Membership
+from hpcforge.kinds.pins import Pin
+from hpcforge.kinds.timers import Timer
+from hpcforge.plan.called import as_called
 from hpcforge.plan.compile import compile_desired
 from hpcforge.plan.desired import Check, Desired, Leaves, Restart, Unit, Wanted
 from hpcforge.plan.role import Role
@@ -160,3 +166,21 @@ def test_a_path_goes_with_the_longest_that_is_declared() -> None:
     assert OS.path("/var/lib/slurm-other") == "/var/lib/slurm-other"
     assert OS.path("/etc/systemd/system/ssh.service") == "/etc/systemd/system/sshd.service"
     assert OS.path("/etc/motd") == "/etc/motd"
+
+
+def test_each_kind_says_what_its_fields_name() -> None:
+    assert as_called(Membership("slurm:adm"), OS) == Membership("batch:loggers")
+    assert as_called(Hold("munge"), OS) == Hold("munge-daemon")
+    assert as_called(Pin("all", ("rsyslog", "munge"), "release n=x", 9), OS).packages == (
+        "syslog-core", "syslog-tcp", "munge-daemon",
+    )  # fmt: skip
+    timer = as_called(Timer("t", ("/usr/sbin/sshd", "-t", "ssh.service"), "daily", "slurm"), OS)
+    assert timer == Timer("t", ("/sbin/sshd-server", "-t", "sshd.service"), "daily", "batch")
+    assert as_called(Link("/etc/slurm/x", "/etc/ssh"), OS) == Link("/etc/slurm-conf/x", "/etc/sshd")
+
+
+def test_what_is_for_one_package_takes_no_two() -> None:
+    with pytest.raises(ValueError, match="rsyslog is syslog-core and syslog-tcp in made-up 1, and one is wanted"):
+        as_called(Hold("rsyslog"), OS)
+    with pytest.raises(ValueError, match="systemd-timesyncd is no package in made-up 1"):
+        as_called(Hold("systemd-timesyncd"), OS)
