@@ -193,24 +193,34 @@ def _services(cluster: Cluster, lab: LabFacts) -> Cluster:  # noqa: ARG001
     return replace(cluster, services={**cluster.services, **inside})
 
 
-def _cpu_build(cluster: Cluster) -> PyTorch | None:
-    """The CPU build of the PyTorch that is asked for; None where the catalog has none, or it is that already."""
-    catalog, os, torch = load_catalog(), cluster.os, cluster.pytorch
-    system = catalog.system(os.name, os.release)
-    build = catalog.pytorch_build(torch.version, "cpu", system) if torch and system else None
-    if torch is None or build is None or torch.build != "wheel":
+def _on_cpus(cluster: Cluster) -> PyTorch | None:
+    """The build for CPUs instead of one for GPUs: of the same version, of another, or the distribution's own.
+
+    None where the cluster has no PyTorch, or one for CPUs already.
+    """
+    catalog, torch = load_catalog(), cluster.pytorch
+    system = catalog.system(cluster.os.name, cluster.os.release)
+    if torch is None or system is None or torch.build != "wheel":
         return None
+    builds = {one.version: one for one in catalog.pytorch_builds("cpu", system)}
+    build = builds.get(torch.version) or next(iter(builds.values()), None)
+    if build is None:
+        return PyTorch(system.pytorch or "unknown", "distribution", ())
     wheels = tuple(Wheel(wheel.file, wheel.sha256) for wheel in build.wheels)
-    return None if wheels == torch.wheels else replace(torch, wheels=wheels)
+    return None if wheels == torch.wheels else PyTorch(build.version, "wheel", wheels)
 
 
 def _pytorch_said(cluster: Cluster, lab: LabFacts) -> Said:  # noqa: ARG001
-    build = _cpu_build(cluster)
-    return ("CUDA", f"PyTorch {build.version} is the build for CPUs, without CUDA") if build else None
+    build, torch = _on_cpus(cluster), cluster.pytorch
+    if build is None or torch is None:
+        return None
+    other = "" if build.version == torch.version else f"; of {torch.version} there is none in the catalog"
+    own = " of the distribution" if build.build == "distribution" else ""
+    return "CUDA", f"PyTorch {build.version}{own} for CPUs is installed instead of {torch.version} for GPUs{other}"
 
 
 def _pytorch(cluster: Cluster, lab: LabFacts) -> Cluster:  # noqa: ARG001
-    return replace(cluster, pytorch=_cpu_build(cluster))
+    return replace(cluster, pytorch=_on_cpus(cluster))
 
 
 def _impossible(cluster: Cluster) -> list[SmokeTest]:
