@@ -153,3 +153,45 @@ def test_processors_are_counted_as_slurm_counts_them(tmp_path: Path) -> None:
         (folder / "core_id").write_text(f"{core}\n")
     assert facts.processors(tmp_path) == (2, 2, 2)
     assert facts.processors(tmp_path / "nothing") == (1, 1, 1)
+
+
+def test_pytorch_is_the_catalogs_for_cpus(dgx: Loaded, rehearsal_of: Rehearsal) -> None:
+    site = rehearsal_of(dgx)
+    real, stand_in = dgx.cluster.pytorch, site.cluster.pytorch
+    assert real is not None and stand_in is not None
+    assert not any("+cpu" in wheel.file for wheel in real.wheels)
+    assert stand_in.wheels[0].file.startswith(f"torch-{stand_in.version}+cpu-cp311-")
+    [said] = [one.sentence for one in site.stand_ins if one.name == "PyTorch"]
+    assert said == (
+        f"PyTorch {stand_in.version} for CPUs is installed instead of {real.version} for GPUs; "
+        f"of {real.version} there is none in the catalog"
+    )
+    thirteen = dataclasses.replace(dgx.cluster, os=dataclasses.replace(dgx.cluster.os, release="13"))
+    cluster, _ = rehearsed(thirteen, lab_facts(dgx, None), RULES)
+    assert cluster.pytorch is not None
+    assert (cluster.pytorch.build, cluster.pytorch.wheels) == ("distribution", ())
+
+
+def test_smoke_tests_keep_what_can_run(dgx: Loaded, rehearsal_of: Rehearsal) -> None:
+    acceptance = dgx.cluster.acceptance
+    assert acceptance is not None
+    names = tuple(dict.fromkeys(one.name for one in acceptance.tests))
+    assert rehearsal_of(dgx).cluster.acceptance is not None
+
+    def left(**needs: object) -> tuple[tuple[str, ...], str]:
+        first = acceptance.tests[0]
+        program = dataclasses.replace(first.program, **needs)  # type: ignore[arg-type]
+        tests = tuple(
+            dataclasses.replace(one, program=program) if one.name == first.name else one for one in acceptance.tests
+        )
+        changed = dataclasses.replace(dgx.cluster, acceptance=dataclasses.replace(acceptance, tests=tests))
+        cluster, said = rehearsed(changed, lab_facts(dgx, None), RULES)
+        assert cluster.acceptance is not None
+        kept = tuple(dict.fromkeys(one.name for one in cluster.acceptance.tests))
+        return kept, " ".join(one.sentence for one in said)
+
+    assert left()[0] == names
+    kept, said = left(gpus="real")
+    assert kept == names[1:] and f"left out, for they need real GPUs: {names[0]}" in said
+    kept, said = left(min_nodes=30)
+    assert kept == names[1:] and f"the smoke tests {names[0]}, which take more nodes" in said
