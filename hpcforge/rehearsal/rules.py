@@ -90,7 +90,7 @@ def _keys_said(cluster: Cluster, lab: LabFacts) -> Said:
     if all(lab.machines[node.name].host_keys == node.host_keys for node in cluster.nodes):
         return None
     unknown = fold(node.name for node in cluster.nodes if not node.host_keys)
-    beside = f"; the inventory has none yet for {unknown}, so that the site gets fewer certificates" if unknown else ""
+    beside = f"; the inventory has none yet for {unknown}, so that it gets fewer host certificates" if unknown else ""
     return "", f"nodes have host keys of their own{beside}"
 
 
@@ -234,7 +234,7 @@ def _smoke_said(cluster: Cluster, lab: LabFacts) -> Said:
     out = list(dict.fromkeys(one.name for one in _impossible(cluster)))
     gone = f"; left out, for they need real GPUs: {', '.join(out)}" if out else ""
     most = max(node.gpus.count if node.gpus else 1 for node in cluster.workers)
-    ranks = f"of the smoke tests no more than {lab.cpus} ranks a node, not {most}, and collectives over gloo"
+    ranks = f"smoke tests have no more than {lab.cpus} ranks a node, not {most}, and collectives go over gloo"
     return "NCCL", f"{ranks}{gone}"
 
 
@@ -252,7 +252,7 @@ def _networks_said(cluster: Cluster, lab: LabFacts) -> Said:  # noqa: ARG001
     parts = [f"networks {', '.join(others)}"] if others else []
     parts += [f"switches and cables of {', '.join(fabrics)}"] if fabrics else []
     parts += ["VLAN, MTU, bond and gateway"] if first.vlan or first.mtu or first.bond or first.gateway else []
-    return ("fabrics and other networks", f"there is one plain network: no {'; no '.join(parts)}") if parts else None
+    return ("fabrics and other networks", f"there is one plain network, without {'; '.join(parts)}") if parts else None
 
 
 def _networks(cluster: Cluster, lab: LabFacts) -> Cluster:  # noqa: ARG001
@@ -267,7 +267,7 @@ def _site_said(cluster: Cluster, lab: LabFacts) -> Said:  # noqa: ARG001
         ("BMCs", any(node.bmc for node in cluster.nodes)),
     ]
     what = [name for name, there in has if there]
-    return (", ".join(what), f"there are no {', no '.join(what)}: they are data of the design") if what else None
+    return (", ".join(what), f"of {', '.join(what)} there are only the data of the design") if what else None
 
 
 def _site(cluster: Cluster, lab: LabFacts) -> Cluster:  # noqa: ARG001
