@@ -39,6 +39,9 @@ class LabFacts:
 
 
 _CONTROL = ("198", "18")  # of the block that RFC 2544 keeps for tests of devices
+# How an address begins, its dots as they are or as they stand in a regular expression; how its name in DNS ends.
+_FORWARD = r"(?<![\d.])(\d{1,3})(\.|\[\.\]|\\\.)(\d{1,3})(?=\2)"
+_REVERSE = r"(?<=\.)(\d{1,3})\.(\d{1,3})(?=\.in-addr\.arpa)"
 
 
 def elsewhere(lab: LabFacts) -> LabFacts:
@@ -52,10 +55,15 @@ def elsewhere(lab: LabFacts) -> LabFacts:
 
 def as_elsewhere(lab: LabFacts, text: str) -> str:
     """A text about the lab, with the subnet that `elsewhere` gives it."""
-    first, second = lab.cidr.split(".")[:2]
-    for dot in (".", "[.]", "\\."):  # as addresses stand in regular expressions, too
-        text = re.sub(rf"(?<![\d.]){first}{re.escape(dot)}{second}(?={re.escape(dot)})", dot.join(_CONTROL), text)
-    return re.sub(rf"(?<=\.){second}\.{first}(?=\.in-addr\.arpa)", ".".join(reversed(_CONTROL)), text)
+    here = tuple(lab.cidr.split(".")[:2])
+
+    def forward(found: re.Match[str]) -> str:
+        return found[2].join(_CONTROL) if (found[1], found[3]) == here else found[0]
+
+    def reverse(found: re.Match[str]) -> str:
+        return ".".join(reversed(_CONTROL)) if (found[2], found[1]) == here else found[0]
+
+    return re.sub(_REVERSE, reverse, re.sub(_FORWARD, forward, text))
 
 
 def _moved(lab: LabFacts, address: str) -> str:

@@ -12,6 +12,7 @@ from hpcforge.cli import rehearse_compare
 from hpcforge.cli.site import lab_facts
 from hpcforge.cluster import Loaded, load
 from hpcforge.rehearsal.compare import Compared, compare
+from hpcforge.rehearsal.lab_facts import as_elsewhere
 from hpcforge.rehearsal.rules import RULES
 from hpcforge.report.rehearsal_text import compared_text
 from hpcforge.run.site import Site, compile_site, load_site_roles, site_roles
@@ -127,3 +128,11 @@ def test_a_role_that_needs_metal_is_left_out_and_said(tmp_path: Path, rehearsal_
     found = compared(loaded, site)
     assert found.unexplained == ()
     assert [one.what for one in found.explained[-1].differences] == ["/etc/snoop"]
+
+
+def test_a_text_is_moved_with_the_lab(dgx: Loaded) -> None:
+    lab = lab_facts(dgx, None)
+    text = "10.77.0.10 10.77.0.[14-16] 10[.]77[.]0[.]3 10\\.77\\.0 2.0.77.10.in-addr.arpa 110.77.0.1 10.20.77.1"
+    assert as_elsewhere(lab, text) == (
+        "198.18.0.10 198.18.0.[14-16] 198[.]18[.]0[.]3 198\\.18\\.0 2.0.18.198.in-addr.arpa 110.77.0.1 10.20.77.1"
+    )
