@@ -39,7 +39,7 @@ class Present(Section):
     fabric_manager: _Matched | None = Field(
         None, description="Version of Fabric Manager; matched: the driver's version."
     )
-    cuda: tuple[v.Version, ...] = Field((), description="CUDA toolkits, side by side.")
+    cuda: tuple[v.Version, ...] = Field((), max_length=6, description="CUDA toolkits, side by side.")
     dcgm: v.Version | None = Field(None, description="Version of DCGM.")
     container_toolkit: v.Version | None = Field(None, description="Version of NVIDIA's container toolkit.")
     ofed: v.Version | None = Field(

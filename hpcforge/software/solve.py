@@ -15,7 +15,6 @@ from hpcforge.catalog.compatibility import Compatibility, Component, Rule
 from hpcforge.software.ranges import numbers, within
 
 MATCHED = "matched"  # the driver's version, whichever that is
-_MOST_CHANGES = 4  # beyond that a proposal is a new set rather than a way to mend this one
 
 
 @dataclass(frozen=True)
@@ -50,14 +49,14 @@ def judge(software: Sequence[Said], rules: Iterable[Rule]) -> Iterator[Broken]:
 
 
 def nearest(software: Sequence[Said], table: Compatibility) -> tuple[Said, ...] | None:
-    """The set nearest to one that breaks rules; None if no set of what is offered works within a few changes.
+    """The set nearest to one that breaks rules; None if no set of what is offered works.
 
     Fewest changes, then fewest offered versions between old and new, then fewest that go back to an older one.
     """
     rules = [rule for rule in table.rules if rule.severity == "error"]
     start = tuple(software)
-    for changes in range(1, _MOST_CHANGES + 1):
-        found = set(_mended(start, frozenset(), changes, rules, table.offered, set()))
+    for most in range(1, len(start) + len(table.offered) + 1):
+        found = set(_mended(start, frozenset(), most, rules, table.offered, set()))
         if found:
             return min(found, key=lambda one: (_distance(start, one, table.offered), [said.value for said in one]))
     return None
@@ -115,27 +114,33 @@ def _mended(
 ) -> Iterator[tuple[Said, ...]]:
     """Yield sets that break nothing, with `left` more changes at most.
 
-    Some part of the first rule that is broken must be another one in any set that works, so only those are tried.
+    In any set that works, some part of each rule that is broken is another one: so only those are tried, of the rule
+    that leaves the fewest ways, which ends at once where there is none.
     """
     if software in seen:
         return
     seen.add(software)
-    found = next((one for one in judge(software, rules) if is_error(one)), None)
-    if found is None:
+    ways = [list(_ways(one, software, changed, offered)) for one in judge(software, rules) if is_error(one)]
+    if not ways:
         yield software
-        return
-    if left == 0:
-        return
+    elif left:
+        for place, said in min(ways, key=len):
+            other = (*software[:place], said, *software[place + 1 :])
+            yield from _mended(other, changed | {place}, left - 1, rules, offered, seen)
+
+
+def _ways(
+    found: Broken, software: Sequence[Said], changed: frozenset[int], offered: Mapping[Component, Mapping[str, str]]
+) -> Iterator[tuple[int, Said]]:
+    """Yield what may be put in which place so that a rule might hold; what is missing, behind all others."""
     for place, said in enumerate(software):
         if said in found.of and not said.fixed and place not in changed:
             for value in offered.get(said.component, {}):
                 if value != said.value:
-                    other = (*software[:place], replace(said, value=value), *software[place + 1 :])
-                    yield from _mended(other, changed | {place}, left - 1, rules, offered, seen)
+                    yield place, replace(said, value=value)
     if found.missing is not None:
         for value in offered.get(found.missing, {}):
-            added = (*software, Said(found.missing, value, ()))
-            yield from _mended(added, changed | {len(software)}, left - 1, rules, offered, seen)
+            yield len(software), Said(found.missing, value, ())
 
 
 def _distance(

@@ -99,7 +99,18 @@ def test_what_is_proposed_breaks_nothing_and_changes_no_fact(code: str) -> None:
         ("driver=580.82.07 fabric_manager=580.65.06", "driver=580.82.07 fabric_manager=matched"),
         (
             "gpu=blackwell nvswitch=true driver=535.261.03 dcgm=3.3.9",
-            "gpu=blackwell nvswitch=true driver=570.172.08 dcgm=3.3.9 modules=open fabric_manager=matched",
+            "gpu=blackwell nvswitch=true driver=570.172.08 dcgm=3.3.9 fabric_manager=matched modules=open",
+        ),
+        (  # six things at once
+            "gpu=blackwell nvswitch=true driver=470.256.02 dcgm=3.3.9 cuda=13.0 modules=closed gpudirect=dma-buf "
+            "kernel=5.10.0 secure_boot=true signed_by=none",
+            "gpu=blackwell nvswitch=true driver=570.172.08 dcgm=3.3.9 cuda=12.8 modules=open gpudirect=dma-buf "
+            "kernel=6.1.0 secure_boot=true signed_by=owner fabric_manager=matched",
+        ),
+        (  # many ways, none of which helps
+            "gpu=volta gpu=blackwell driver=470.256.02 modules=open cuda=13.0 cuda=13.1 cuda=13.2 cuda=12.0 cuda=12.1 "
+            "cuda=12.2 nvswitch=true dcgm=3.3.9 gpudirect=peermem kernel=5.10.0 secure_boot=true ofed=3.0",
+            None,
         ),
         ("gpu=volta gpu=blackwell driver=570.172.08 modules=open", None),  # no driver's modules are for both
         ("cuda=11.8 cuda=12.4 driver=440.33.01", "cuda=11.8 cuda=12.4 driver=535.261.03"),
