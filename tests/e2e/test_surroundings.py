@@ -32,6 +32,7 @@ slurm:
   partitions: {main: {nodes: all, default: true}}
 """
 STRANGER = "198.51.100.8"  # an address of the worker's own that is no node's
+TRUSTED = "198.51.100.8/29"  # a network that it is of
 PRETEND = """
 import socket
 out = socket.create_connection(("HEAD", 514), 5, ("FROM", 0))
@@ -137,7 +138,7 @@ def test_hosts_outside_reach_what_roles_declare_and_nothing_else(site: Site) -> 
 
     # A network that the blueprint trusts is the cluster's own to it; without a firewall everybody is.
     text = site.blueprint.read_text()
-    site.blueprint.write_text(text.replace("enabled: true", f"enabled: true, trusted: [{STRANGER}/32]"))
+    site.blueprint.write_text(text.replace("enabled: true", f"enabled: true, trusted: [{TRUSTED}]"))
     assert site.cli("apply", "BLUEPRINT", "--yes").returncode == 0
     assert scan(site, STRANGER) == inside
     site.blueprint.write_text(text.replace("enabled: true", "enabled: false"))
