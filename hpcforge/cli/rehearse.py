@@ -35,11 +35,11 @@ def up(blueprint: Path, lab: str | None, nodes: str | None) -> int:
     """Do what the help of `hpcforge rehearse up` says; the exit status."""
     loaded = load(blueprint, None, judged=True)
     real, cluster = not loaded.wants_lab, loaded.cluster
-    check_distribution(cluster.os.name)
     if nodes is not None and not real:
         raise UsageError("a blueprint made for a lab is rehearsed whole", "leave out --nodes")
     names = chosen(cluster, nodes) if real else tuple(cluster.by_name)
     user = login_user(cluster)
+    check_distribution(cluster.os.name)
     with Progress() as progress, progress.phase("nodes at ssh"):
         made = labs.up(
             _nodes(cluster, names, addressed=not real),

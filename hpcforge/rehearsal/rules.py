@@ -199,9 +199,9 @@ def _on_cpus(cluster: Cluster) -> PyTorch | None:
     None where the cluster has no PyTorch, or one for CPUs already.
     """
     catalog, torch = load_catalog(), cluster.pytorch
-    if torch is None or torch.build != "wheel":
+    system = catalog.distributions.get((cluster.os.name, cluster.os.release))
+    if torch is None or system is None or torch.build != "wheel":
         return None
-    system = catalog.distributions[cluster.os.name, cluster.os.release]
     builds = {one.version: one for one in catalog.pytorch_builds("cpu", system)}
     build = builds.get(torch.version) or next(iter(builds.values()), None)
     if build is None:
