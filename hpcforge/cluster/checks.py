@@ -134,21 +134,17 @@ def _software(draft: Draft, catalog: Catalog) -> Findings:
     system = catalog.system(software.os.name, software.os.release)
     if system is None:
         yield from _unknown_system(software.os, catalog)
-    if system is not None:
-        yield from _slurm_plugin(draft, system)
+    yield from _slurm_fabric(draft)
     if software.frameworks.pytorch and draft.intact("software", "frameworks"):
         yield from _pytorch(draft, catalog, system, software.frameworks.pytorch)
 
 
-def _slurm_plugin(draft: Draft, system: System) -> Findings:
-    """Check that Slurm knows the topology plugin, and the blueprint the fabric that it is about."""
+def _slurm_fabric(draft: Draft) -> Findings:
+    """Check that the blueprint has the fabric of which Slurm is told."""
     slurm: s.Slurm | None = draft.sections["slurm"]
     if slurm is None or not draft.intact("slurm", "topology"):
         return
     loc, fabric = ("slurm", "topology"), slurm.topology.fabric
-    if slurm.topology.plugin == "block" and tuple(map(int, system.slurm.split("."))) < (24, 11):
-        message = f"topology/block needs Slurm 24.11; {system.name} {system.release} has {system.slurm}"
-        yield Finding((*loc, "plugin"), message, "plugin: tree")
     known = draft.keys("fabrics")
     if fabric is not None and fabric not in known:
         hint = did_you_mean(fabric, known) or "name it under `fabrics`"

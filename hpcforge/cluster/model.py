@@ -276,6 +276,7 @@ class Program:
     measures: tuple[Measure, ...] = ()
     headline: str = ""
     lines: tuple[Line, ...] = ()
+    options: tuple[tuple[str, str], ...] = ()  # with their defaults, as the program is told
     pytorch: bool = True
     gpus: Literal["any", "real"] | None = None
     min_nodes: int = 1
@@ -294,6 +295,7 @@ class SmokeTest:
     nodes: tuple[str, ...]
     time_limit_s: int
     program: Program = field(default=Program(), compare=False)
+    options: tuple[tuple[str, str], ...] = field(default=(), compare=False)  # those that are not at their defaults
 
 
 @dataclass(frozen=True)

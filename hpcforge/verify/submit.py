@@ -135,7 +135,8 @@ def launch(
     old = torch is not None and torch.version.startswith("1.")
     partition = partition_for(cluster, names, tests[0].time_limit_s)
     turns = [
-        Turn(test.name, test.time_limit_s, tuple((arguments or {}).get(test.name, ())), test.program) for test in tests
+        Turn(test.name, test.time_limit_s, (*_options(test), *(arguments or {}).get(test.name, ())), test.program)
+        for test in tests
     ]
     return Launch(
         turns=_in_time(turns, partition),
@@ -150,6 +151,12 @@ def launch(
         launcher_options=_QUIRKS if packaged and old else (),
         libuv=not packaged or old,
     )
+
+
+def _options(test: SmokeTest) -> list[str]:
+    """Every option as its program is told, each one word whatever is in it: no shell reads it."""
+    told = {**dict(test.program.options), **dict(test.options)}
+    return [f"--{name.replace('_', '-')}={text}" for name, text in told.items()]
 
 
 def _check_needs(cluster: Cluster, test: SmokeTest, nodes: Sequence[Node]) -> None:

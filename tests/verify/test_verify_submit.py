@@ -154,7 +154,7 @@ def test_ranks_import_their_own_and_nothing_of_other_users(build: Build, planted
     packages = f"{ours / 'allreduce'}:{sysconfig.get_path('purelib')}"  # torch is in the venv here
     command = [PYTHON, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node=2", str(ours / "in_turn.py")]
     ran = subprocess.run(
-        [*command, "allreduce", "--json", "--sizes", "4K", "--repeats", "1"],
+        [*command, "allreduce", "--json", "--sizes-kib", "4", "--repeats", "1"],
         env={**_exported(launch(build(2))), **home, "PYTHONPATH": f"{ours}:{packages}"},
         cwd=here, capture_output=True, text=True, check=False, timeout=180,
     )  # fmt: skip
