@@ -36,6 +36,24 @@ class Gpus:
         stem = "/dev/fakegpu" if self.fake else "/dev/nvidia"
         return tuple(f"{stem}{index}" for index in range(self.count))
 
+    def most_ranks(self, cpus: int) -> int:  # noqa: ARG002
+        """How many ranks of a smoke test there may be on a node that has `cpus` for jobs."""
+        return self.count
+
+
+@dataclass(frozen=True)
+class StandInGpus(Gpus):
+    """What stands in for GPUs in a rehearsal: as many character devices, which Slurm knows under the real model."""
+
+    @property
+    def fake(self) -> bool:
+        """True: they compute nothing."""
+        return True
+
+    def most_ranks(self, cpus: int) -> int:
+        """No more than there are CPUs: the ranks compute there."""
+        return min(self.count, cpus)
+
 
 @dataclass(frozen=True)
 class Bmc:
@@ -258,6 +276,7 @@ class Program:
     measures: tuple[Measure, ...] = ()
     headline: str = ""
     lines: tuple[Line, ...] = ()
+    options: tuple[tuple[str, str], ...] = ()  # with their defaults, as the program is told
     pytorch: bool = True
     gpus: Literal["any", "real"] | None = None
     min_nodes: int = 1
@@ -276,6 +295,7 @@ class SmokeTest:
     nodes: tuple[str, ...]
     time_limit_s: int
     program: Program = field(default=Program(), compare=False)
+    options: tuple[tuple[str, str], ...] = field(default=(), compare=False)  # those that are not at their defaults
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ from hpcforge.blueprint.inventory import Inventory, InventoryNode
 from hpcforge.blueprint.named import racks_of
 from hpcforge.blueprint.node_sets import Known, sure
 from hpcforge.blueprint.services import Offer, Service, Services
+from hpcforge.blueprint.smoke_tests import option_text
 from hpcforge.blueprint.values import minutes
 from hpcforge.catalog import Catalog
 from hpcforge.cluster import model as m
@@ -256,5 +257,8 @@ def _acceptance(
     tests: list[m.SmokeTest] = []
     for name, test in acceptance.tests.by_name().items():
         limit_s = time_limit_s(acceptance.tests.folders[name].spec)
-        tests += (m.SmokeTest(name, nodes, limit_s, programs[name]) for nodes in sets_of(test, known, of_partitions))
+        options = tuple((option, option_text(value)) for option, value in test.options.by_name().items())
+        chosen = tuple(one for one in options if one not in programs[name].options)
+        for nodes in sets_of(test, known, of_partitions):
+            tests.append(m.SmokeTest(name, nodes, limit_s, programs[name], chosen))
     return m.Acceptance(acceptance.run_as, tuple(tests))

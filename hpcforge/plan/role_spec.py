@@ -202,6 +202,11 @@ class RoleSpec(GoingSpec):
         "brought, too; or `keep` all.",
     )
     before_site_roles: bool = Field(False, description="A site's own Ansible roles wait for it.")
+    not_rehearsed: str = Field(
+        "",
+        description="Why a rehearsal leaves it out: what of a machine it needs that a container does not have. A role "
+        "that stands in for it says so by its `on`, as `gpu_fake` does.",
+    )
     scheduler: bool = Field(
         False, description="It brings Slurm's controller: without one nothing is admitted or verified."
     )

@@ -59,6 +59,23 @@ def test_a_test_that_has_not_passed_is_whole_and_the_other_is_spared(mixed: Clus
     )
 
 
+def test_what_passed_with_other_options_is_tested_again_whole(mixed: Cluster) -> None:
+    cluster = wanting(mixed, PARTITIONS[0])
+    assert cluster.acceptance is not None
+    tests = tuple(
+        replace(test, options=(("sizes_kib", "4"),)) if test.name == "allreduce" else test
+        for test in cluster.acceptance.tests
+    )
+    asked = replace(cluster, acceptance=replace(cluster.acceptance, tests=tests))
+    assert smoke_runs(asked, known(cluster), "touched", (), {}).runs == (
+        SmokeRun(("allreduce",), PARTITIONS[0], PARTITIONS[0], "other options"),
+    )
+    same = {test: replace(one, options=test.options) for test, one in zip(tests, known(asked).values(), strict=True)}
+    assert smoke_runs(asked, same, "touched", (), {}).runs == ()
+    (back,) = smoke_runs(cluster, same, "touched", (), {}).runs  # to the defaults
+    assert (back.tests, back.why) == (("allreduce",), "other options")
+
+
 @pytest.mark.parametrize(("verify", "count"), [("none", 0), ("touched", 0), ("all", 2)])
 def test_without_a_change_only_all_is_tested(mixed: Cluster, verify: Verify, count: int) -> None:
     cluster = wanting(mixed, *PARTITIONS)
