@@ -20,6 +20,7 @@ from hpcforge.lab import lab as labs
 from hpcforge.lab.facts import subnet_for
 from hpcforge.lab.listing import Listed, listed
 from hpcforge.lab.names import default_lab_name
+from hpcforge.lab.sources import check_distribution
 from hpcforge.program import typed
 from hpcforge.rehearsal.choice import chosen
 from hpcforge.rehearsal.rules import login_user
@@ -38,6 +39,7 @@ def up(blueprint: Path, lab: str | None, nodes: str | None) -> int:
         raise UsageError("a blueprint made for a lab is rehearsed whole", "leave out --nodes")
     names = chosen(cluster, nodes) if real else tuple(cluster.by_name)
     user = login_user(cluster)
+    check_distribution(cluster.os.name)
     with Progress() as progress, progress.phase("nodes at ssh"):
         made = labs.up(
             _nodes(cluster, names, addressed=not real),

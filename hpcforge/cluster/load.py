@@ -105,7 +105,7 @@ class Loaded:
     @property
     def _of_software(self) -> tuple[Breach, ...]:
         os, catalog = self.blueprint.software.os, _catalog(self.draft)
-        system = catalog.system(os.name, os.release)
+        system = catalog.distributions.get((os.name, os.release))
         return software_breaches(self.blueprint, catalog, system) if system else ()
 
     @property

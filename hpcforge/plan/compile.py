@@ -21,6 +21,7 @@ from hpcforge.kinds.downloads import Download
 from hpcforge.kinds.files import File
 from hpcforge.kinds.resource import Resource
 from hpcforge.plan.artifacts import Served, artifact, download, served
+from hpcforge.plan.called import as_called
 from hpcforge.plan.desired import Artifact, Check, Desired, Leaves, Need, Opaque, Reread, Restart, Tree, Unit, Wanted
 from hpcforge.plan.ports import Port, port
 from hpcforge.plan.render import Template, evaluate, hint_of, line_of, render, render_filled, speaks_of_node, spoken_of
@@ -240,7 +241,13 @@ class _Compiler:
 
     def wanted(self, node: Node) -> Wanted:
         here = tuple(role for role in self.needs if "@" not in role and node.name in self.placed[role].known)
-        return self._all_alike.get(node, lambda n: self._wanted(n, here), here)
+        return self._all_alike.get(node, lambda n: self._called(self._wanted(n, here)), here)
+
+    def _called(self, wanted: Wanted) -> Wanted:
+        try:
+            return as_called(wanted, self.cluster.os)
+        except ValueError as error:
+            raise self.role.wrong(str(error)) from error
 
     @cached_property
     def _all_alike(self) -> _Alike[Wanted]:

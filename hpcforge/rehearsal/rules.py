@@ -199,7 +199,7 @@ def _on_cpus(cluster: Cluster) -> PyTorch | None:
     None where the cluster has no PyTorch, or one for CPUs already.
     """
     catalog, torch = load_catalog(), cluster.pytorch
-    system = catalog.system(cluster.os.name, cluster.os.release)
+    system = catalog.distributions.get((cluster.os.name, cluster.os.release))
     if torch is None or system is None or torch.build != "wheel":
         return None
     builds = {one.version: one for one in catalog.pytorch_builds("cpu", system)}

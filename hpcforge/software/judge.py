@@ -6,8 +6,9 @@ from collections.abc import Iterator, Sequence
 
 from hpcforge.blueprint import schema as s
 from hpcforge.blueprint.reader import Loc
-from hpcforge.catalog import Catalog, System
+from hpcforge.catalog import Catalog
 from hpcforge.catalog.compatibility import Compatibility, Component, load_compatibility
+from hpcforge.catalog.distribution import Distribution
 from hpcforge.facility.rules import Breach, not_checked
 from hpcforge.software.rules import NAMES
 from hpcforge.software.solve import Broken, Said, changes, is_error, judge, nearest
@@ -20,7 +21,7 @@ _ONE: tuple[Component, ...] = (
 _FACTS = ("secure_boot",)  # of the firmware's setting: no proposal changes it
 
 
-def breaches(blueprint: s.Blueprint, catalog: Catalog, system: System) -> tuple[Breach, ...]:
+def breaches(blueprint: s.Blueprint, catalog: Catalog, system: Distribution) -> tuple[Breach, ...]:
     """What the rules say of a blueprint's software; nothing where it has neither GPUs nor anything to judge."""
     software = declared(blueprint, catalog, system)
     if {one.component for one in software} <= {"slurm"}:
@@ -28,7 +29,7 @@ def breaches(blueprint: s.Blueprint, catalog: Catalog, system: System) -> tuple[
     return tuple(judged(software, load_compatibility()))
 
 
-def declared(blueprint: s.Blueprint, catalog: Catalog, system: System) -> tuple[Said, ...]:
+def declared(blueprint: s.Blueprint, catalog: Catalog, system: Distribution) -> tuple[Said, ...]:
     """Everything of a blueprint that rules are about, with its place."""
     gpus = tuple(_gpus(blueprint, catalog))
     said = [*_present(blueprint.software), *gpus]
