@@ -8,6 +8,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from hpcforge.cli.exit_codes import Exit
+from hpcforge.cli.rehearsals import not_up
 from hpcforge.cli.site import lab_facts, open_site, stood_in
 from hpcforge.cluster import load
 from hpcforge.errors import UsageError
@@ -27,9 +28,10 @@ def compare(blueprint: Path, inventory: Path | None, lab: str | None, nodes: str
     loaded, name = load(blueprint, inventory), lab or default_lab_name(blueprint)
     running = labs.load(name) if nodes is None and os.geteuid() == 0 else None  # who is not root has none
     if loaded.wants_lab:
-        if running is None or nodes is not None:
-            what = "a blueprint made for a lab is compared with its rehearsal, whole"
-            raise UsageError(what, "leave out --nodes, and start it: hpcforge rehearse up")
+        if nodes is not None:
+            raise UsageError("a blueprint made for a lab is rehearsed whole", "leave out --nodes")
+        if running is None:
+            raise not_up(blueprint, lab)
         site, facts, rules = open_site(blueprint, inventory, lab, None), facts_of(running), OF_LABS
     else:
         facts, rules = lab_facts(loaded, running, nodes), RULES

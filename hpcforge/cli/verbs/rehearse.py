@@ -58,7 +58,7 @@ def up(blueprint: options.Blueprint, lab: options.LabName = None, nodes: _Chosen
     """Start the nodes of a blueprint. What runs already is left running.
 
     A real site's blueprint is rehearsed as it is, on nodes of this machine alone: the last line says how to go on.
-    What they cannot have has a stand-in, which `rehearse compare` shows. Other commands mean the site, but with --lab.
+    What they cannot have has a stand-in, which `rehearse compare` shows. Without --lab other commands mean the site.
     """
     from hpcforge.cli import rehearse as work
 
