@@ -16,6 +16,7 @@ from hpcforge.blueprint.declared import Declared
 from hpcforge.blueprint.fabrics import Fabric
 from hpcforge.blueprint.hardware import Gpus, Parts, Server
 from hpcforge.blueprint.networks import Network
+from hpcforge.blueprint.present import Present
 from hpcforge.blueprint.public_keys import HostKey, UserKey
 from hpcforge.blueprint.section import Later, Section
 from hpcforge.blueprint.services import Services, services_model
@@ -103,11 +104,16 @@ class SiteRole(Section):
 
 
 class Software(Section):
-    """Operating system, frameworks, and a site's own roles."""
+    """Operating system, frameworks, a site's own roles, and what nodes bring."""
 
     os: OperatingSystem = Field(description="Operating system of all nodes.")
     frameworks: Frameworks = Field(Frameworks.model_construct(), description="Frameworks on the workers.")
     site_roles: tuple[SiteRole, ...] = Field((), description="The site's own Ansible roles, run after hpcforge's.")
+    present: Annotated[Present, Later()] = Field(
+        Present.model_construct(),
+        description="Drivers and what goes with them, as nodes with GPUs bring them: judged before any change, "
+        "never installed by hpcforge.",
+    )
 
 
 class Reserve(Section):

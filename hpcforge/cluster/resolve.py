@@ -193,21 +193,22 @@ def _service(said: Service | None, offer: Offer, known: Known) -> m.Service:
 
 def _system(blueprint: s.Blueprint, catalog: Catalog) -> m.OperatingSystem:
     os = blueprint.software.os
-    system = catalog.system(os.name, os.release)
-    if system is None:
-        raise KeyError(f"{os.name} {os.release}")
-    return m.OperatingSystem(system.name, system.release, system.python, system.slurm, system.libc)
+    found = catalog.distributions[os.name, os.release]
+    names = m.Names(found.packages, found.units, found.paths, found.accounts)
+    return m.OperatingSystem(found.name, found.release, found.python, found.slurm, found.libc, names)
 
 
 def _pytorch(blueprint: s.Blueprint, catalog: Catalog) -> m.PyTorch | None:
     version = blueprint.software.frameworks.pytorch
-    system = catalog.system(blueprint.software.os.name, blueprint.software.os.release)
-    if version is None or system is None:
+    if version is None:
         return None
+    system = catalog.distributions[blueprint.software.os.name, blueprint.software.os.release]
     device = pytorch_device(gpu_models(blueprint.nodes, blueprint.overrides, catalog), catalog)
     build = catalog.pytorch_build(version, device, system)
     if build is None:
-        return m.PyTorch(system.pytorch or "unknown", "distribution", ())
+        if system.pytorch is None:
+            raise KeyError(f"pytorch of {system.name} {system.release}")
+        return m.PyTorch(system.pytorch, "distribution", ())
     return m.PyTorch(version, "wheel", tuple(m.Wheel(wheel.file, wheel.sha256) for wheel in build.wheels))
 
 

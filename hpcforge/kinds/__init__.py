@@ -43,6 +43,7 @@ TABLE = (
     Kind("timers", "timer", "name"),
     Kind("downloads", "download", "path", late=True),
 )
+PACKAGE_MANAGERS = ("apt",)  # that the node program has, see `hpcforge.node.packages`
 KINDS: Mapping[str, Kind] = {kind.name: kind for kind in TABLE}
 
 

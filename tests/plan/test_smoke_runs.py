@@ -13,6 +13,7 @@ from hpcforge.plan.compile import compile_desired
 from hpcforge.plan.felt import felt
 from hpcforge.plan.plan import Change, Owns, Removal, ResourceChange, Step, UnitChange
 from hpcforge.plan.role import load_roles
+from hpcforge.plan.role_check import usual_variables
 from hpcforge.plan.smoke_runs import SmokeRun, Standing, Verify, Waiting, smoke_runs
 
 GPU = Gpus("fake", 2)
@@ -156,8 +157,10 @@ def step(role: str, *nodes: str, change: Change | None = None) -> Step:
 def test_which_changes_jobs_feel(cluster: Cluster) -> None:
     """With the shipped roles: by what they say, and on nodes without jobs by what workers need of them."""
     login = replace(cluster.nodes[0], name="login", functions=("login",), address="10.0.0.9")
-    cluster = replace(cluster, nodes=(*cluster.nodes, login))
-    desired = compile_desired(cluster, load_roles(Path("roles")), {})
+    roles = load_roles(Path("roles"))
+    chosen = {role.name: usual_variables(role) for role in roles}
+    cluster = replace(cluster, nodes=(*cluster.nodes, login), variables=chosen)
+    desired = compile_desired(cluster, roles, {})
     workers = [node.name for node in cluster.workers]
 
     def feels(*steps: Step, removals: dict[str, list[Removal]] | None = None) -> set[str]:
