@@ -15,9 +15,11 @@ PACKAGE = Path(hpcforge.__file__).parent
 OTHER_WORDS = {
     "users": {  # the blueprint's section
         "blueprint/acceptance_checks.py",
+        "blueprint/accounting_checks.py",
         "blueprint/checks.py",
         "cluster/load.py",
         "report/disruption_table.py",
+        "slurm/accounting.py",
     },
     "pytorch": {"catalog/__init__.py", "cluster/checks.py"},  # a framework, in the catalog and in the blueprint
     "names": {"node/remains.py", "node/remove.py", "plan/diff.py", "report/design_html.py", "run/walk.py"},  # JSON
