@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,10 +11,15 @@ from typing import Any
 import yaml
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+from hpcforge.blueprint.own_folders import Addition
 from hpcforge.blueprint.section import Section
 from hpcforge.blueprint.services import Offer, ServiceName
 from hpcforge.blueprint.variables import Variable, VariableName
 from hpcforge.errors import ExpectedError
+
+ROLE_NAME = re.compile(r"(?!site_)[a-z][a-z0-9_]{0,62}")  # site_NAME is a role of `software.site_roles`
+A_ROLE_NAME = "lower-case letters, digits and _, a letter first; site_... are those of `software.site_roles`"
+ROLES = Addition("role", "role.yaml", ("role_folders",), (("services",), ("roles",)), ROLE_NAME.fullmatch, A_ROLE_NAME)
 
 
 class DeclarationError(ExpectedError):

@@ -9,6 +9,7 @@ from pydantic import BeforeValidator, Field
 from hpcforge.blueprint import meant
 from hpcforge.blueprint import values as v
 from hpcforge.blueprint.networks import InventoryNetwork
+from hpcforge.blueprint.public_keys import HostKey
 from hpcforge.blueprint.schema import Through, schema_of
 from hpcforge.blueprint.section import Section
 
@@ -37,7 +38,7 @@ class InventoryNode(Section):
     """One machine."""
 
     address: v.Ipv4 | None = Field(None, description="IPv4 address; default: the blueprint's.")
-    host_keys: tuple[v.HostKey, ...] = Field((), description="OpenSSH public host keys, type and base64.")
+    host_keys: tuple[HostKey, ...] = Field((), description="OpenSSH public host keys, type and base64.")
     addresses: dict[v.SectionName, v.Ipv4] = Field(
         {}, description="IPv4 addresses on other networks, by network; default: chosen by its name."
     )

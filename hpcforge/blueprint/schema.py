@@ -17,6 +17,7 @@ from hpcforge.blueprint.declared import Declared
 from hpcforge.blueprint.fabrics import Fabric
 from hpcforge.blueprint.hardware import Gpus, Parts, Server
 from hpcforge.blueprint.networks import Network
+from hpcforge.blueprint.public_keys import HostKey, UserKey
 from hpcforge.blueprint.section import Later, Section
 from hpcforge.blueprint.services import Services, services_model
 from hpcforge.blueprint.site import Site, Units
@@ -38,7 +39,7 @@ class Via(Section):
 
     host: v.HostOrAddress = Field(description="A node, or the name or IPv4 address of another machine.")
     user: v.LoginName | None = Field(None, description="The ssh user there; default, and for a node always: `user`.")
-    host_keys: tuple[v.HostKey, ...] = Field(
+    host_keys: tuple[HostKey, ...] = Field(
         (), description="Its OpenSSH public host keys, type and base64; for a node those of the inventory."
     )
 
@@ -176,7 +177,7 @@ class User(Section):
 
     uid: v.Whole = Field(ge=1000, le=59_999, description="User and group number, 1000 to 59999.")
     admin: v.Truth = Field(False, description="May become root with sudo.")
-    keys: tuple[v.UserKey, ...] = Field(
+    keys: tuple[UserKey, ...] = Field(
         (), description="OpenSSH public keys, or paths of .pub files relative to the blueprint."
     )
 
@@ -217,6 +218,11 @@ class Acceptance(Section):
     """Tests, and who runs them."""
 
     run_as: v.UserName = Field(description="The user, from `users`, that submits the tests; no administrator.")
+    folders: tuple[v.FilePath, ...] = Field(
+        (),
+        description="Folders of the site's own smoke tests, TEST/test.yaml in each, relative to the blueprint; added "
+        "to the shipped ones.",
+    )
     tests: SmokeTests = Field(description="The tests by name.")
 
 

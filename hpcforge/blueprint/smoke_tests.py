@@ -1,6 +1,7 @@
 """Smoke tests as their folders describe them: `NAME/test.yaml`, and beside it the program, `NAME.py`.
 
-The section `acceptance.tests` of a blueprint follows from the folders there are.
+The section `acceptance.tests` of a blueprint follows from those there are: the shipped ones, and the site's own, in
+folders that it names under `acceptance.folders`.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from pydantic import BeforeValidator, Field
 
 from hpcforge.blueprint import values as v
 from hpcforge.blueprint.diagnostics import Diagnostic, InvalidInput, Source, did_you_mean, quote
+from hpcforge.blueprint.own_folders import Addition
 from hpcforge.blueprint.reader import read_file
 from hpcforge.blueprint.section import Section
 from hpcforge.blueprint.validate import Draft, Finding, validate
@@ -129,10 +131,24 @@ class SmokeTestFolder:
         return self.path / f"{self.path.name}.py"
 
 
-def load_smoke_tests(folder: Path) -> dict[str, SmokeTestFolder]:
-    """The smoke tests of a folder, by name: what has a `test.yaml`. Raises InvalidInput with all that is wrong."""
+def _is_name(text: str) -> bool:
+    return bool(_NAME.fullmatch(text)) and text not in _TAKEN and not hasattr(Section, text)
+
+
+SMOKE_TESTS = Addition(
+    "smoke test",
+    "test.yaml",
+    ("acceptance", "folders"),
+    (("acceptance", "tests"),),
+    _is_name,
+    "lower-case letters, digits and _, a letter first; not a module of Python's, nor `ranks` or `in_turn`",
+)
+
+
+def load_smoke_tests(*folders: Path) -> dict[str, SmokeTestFolder]:
+    """The smoke tests of folders, by name: what has a `test.yaml`. Raises InvalidInput with all that is wrong."""
     found, wrong = {}, list[Diagnostic]()
-    for path in sorted(folder.glob("*/test.yaml")):
+    for path in (path for folder in folders for path in sorted(folder.glob(f"*/{SMOKE_TESTS.file}"))):
         draft, said = validate(SmokeTestSpec, read_file(path))
         said += [*draft.place(_findings(draft)), *_of_folder(path)]
         wrong += said
@@ -146,10 +162,9 @@ def load_smoke_tests(folder: Path) -> dict[str, SmokeTestFolder]:
 def _of_folder(path: Path) -> Iterator[Diagnostic]:
     """What is wrong beside what the file says."""
     name, source = path.parent.name, Source(str(path))
-    if not _NAME.fullmatch(name) or name in _TAKEN or hasattr(Section, name):
+    if not _is_name(name):
         why = f"{quote(name)} cannot be a test's name"
-        hint = "lower-case letters, digits and _, a letter first; not a module of Python's, nor `ranks` or `in_turn`"
-        yield Diagnostic("error", why, source, None, f"rename the folder: {hint}")
+        yield Diagnostic("error", why, source, None, f"rename the folder: {SMOKE_TESTS.a_name}")
     elif not (path.parent / f"{name}.py").is_file():
         yield Diagnostic(
             "error", f"there is no `{name}.py` beside it", source, None, "the program has the folder's name"

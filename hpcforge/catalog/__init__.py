@@ -60,6 +60,7 @@ class PyTorchBuild(_Entry):
 
     version: str
     device: Literal["cpu", "cuda"]
+    cuda: str | None = None  # the runtime that the wheels bring; None for the device cpu
     python: str
     arch: str
     libc: str
@@ -131,11 +132,12 @@ class Catalog:
 
     def pytorch_build(self, version: str, device: str, system: System) -> PyTorchBuild | None:
         """The pinned wheels that run on a distribution, None if there are none."""
-        for build in self.pytorch:
-            fits = _number(build.libc) <= _number(system.libc)
-            if (build.version, build.device, build.python) == (version, device, system.python) and fits:
-                return build
-        return None
+        return next((one for one in self.pytorch_builds(device, system) if one.version == version), None)
+
+    def pytorch_builds(self, device: str, system: System) -> tuple[PyTorchBuild, ...]:
+        """Every pinned build for a device that runs on a distribution."""
+        of_device = (build for build in self.pytorch if (build.device, build.python) == (device, system.python))
+        return tuple(build for build in of_device if _number(build.libc) <= _number(system.libc))
 
 
 @cache

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from hpcforge.cluster.select import select
 from hpcforge.errors import UsageError
+from hpcforge.plan.changes import Scope
 from hpcforge.plan.desired import Desired
-from hpcforge.plan.diff import Scope
 from hpcforge.plan.smoke_runs import VERIFY
 from hpcforge.run.compare import Choice
 from hpcforge.run.site import Site

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from hpcforge import shipped
+from hpcforge.blueprint.declared import A_ROLE_NAME, ROLE_NAME
 from hpcforge.blueprint.diagnostics import render_all, to_json, within_limits
 from hpcforge.blueprint.hostlist import fold
-from hpcforge.blueprint.role_folders import A_ROLE_NAME, ROLE_NAME
 from hpcforge.cli.exit_codes import Exit
 from hpcforge.cluster import load
 from hpcforge.errors import UsageError

@@ -16,7 +16,7 @@ from hpcforge.blueprint.reference import reference
 from hpcforge.blueprint.smoke_tests import load_smoke_tests
 from hpcforge.cli.exit_codes import Exit
 from hpcforge.cluster import design, load
-from hpcforge.cluster.load import folders_of_roles
+from hpcforge.cluster.load import folders_of
 from hpcforge.errors import UsageError
 from hpcforge.plan.role import load_roles
 from hpcforge.plan.role_spec import json_schema as role_schema
@@ -26,9 +26,9 @@ from hpcforge.report.role_reference import role_reference
 
 
 def _blueprint(path: Path | None) -> dict[str, Any]:
-    """By the shipped roles, and by those of the folders that this blueprint names."""
-    roles = read_declared(*(folders_of_roles(path) if path else [shipped.roles()]))
-    return blueprint.json_schema(roles, load_smoke_tests(shipped.smoke_tests()))
+    """By the shipped roles and smoke tests, and by those of the folders that this blueprint names."""
+    roles, tests = folders_of(path) if path else ([shipped.roles()], [shipped.smoke_tests()])
+    return blueprint.json_schema(read_declared(*roles), load_smoke_tests(*tests))
 
 
 def schema(

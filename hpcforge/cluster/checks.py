@@ -6,7 +6,7 @@ The findings of `check_catalog` are about the blueprint, those of `check_invento
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from hpcforge.blueprint import hostlist
@@ -174,14 +174,18 @@ def _pytorch(draft: Draft, catalog: Catalog, system: System | None, version: str
         yield Finding(loc, f"unknown PyTorch version {quote(version)}", f"known: {', '.join(known)}")
         return
     services: Services | None = draft.sections["services"]
-    real = sorted({model for model in _gpu_models(draft, catalog) if catalog.gpus[model].vendor != "none"})
-    if real:
+    models = sorted(set(gpu_models(draft.sections["nodes"] or {}, draft.sections["overrides"] or {}, catalog)))
+    device = pytorch_device(models, catalog)
+    builds = dict.fromkeys(build.version for build in catalog.pytorch_builds(device, system)) if system else {}
+    if system and version not in builds and (builds or device != "cpu"):
+        real = ", ".join(model for model in models if catalog.gpus[model].vendor != "none")
         yield Finding(
             loc,
-            f"the catalog has no pinned CUDA build of PyTorch yet, which {', '.join(real)} needs",
-            "leave out `pytorch`; a CPU build would leave the GPUs idle",
+            f"the catalog has no pinned build of PyTorch {version} for Python {system.python} and "
+            + (f"{device}, which {real} needs" if real else device),
+            f"known for it: {', '.join(builds)}" if builds else "leave out `pytorch`: a CPU build leaves GPUs idle",
         )
-    elif system and not catalog.pytorch_build(version, "cpu", system):
+    elif system and version not in builds:
         yield Finding(
             loc,
             f"no pinned wheel of PyTorch {version} for Python {system.python}: nodes get {system.name} "
@@ -195,13 +199,21 @@ def _pytorch(draft: Draft, catalog: Catalog, system: System | None, version: str
             yield Finding(("services",), message, f"{serving[0]}: {{on: NODE}}", key=True)
 
 
-def _gpu_models(draft: Draft, catalog: Catalog) -> Iterator[str]:
-    overrides: dict[str, s.Override] = draft.sections["overrides"] or {}
-    for key, group in (draft.sections["nodes"] or {}).items():
+def gpu_models(
+    nodes: Mapping[str, s.NodeGroup], overrides: Mapping[str, s.Override], catalog: Catalog
+) -> Iterator[str]:
+    """Yield the GPU models of the catalog that nodes have, some several times."""
+    for key, group in nodes.items():
         if group.hardware in catalog.servers:
             kinds = {None, *(overrides.get(name) for name in hostlist.expand(key))} if overrides else {None}
             models = (shape(group, kind, catalog).gpu_model for kind in kinds)
             yield from (model for model in models if model and model in catalog.gpus)
+
+
+def pytorch_device(models: Iterable[str], catalog: Catalog) -> str:
+    """What PyTorch has to be built for: cuda where any node has a GPU of NVIDIA, rocm for AMD's, else cpu."""
+    vendors = {catalog.gpus[model].vendor for model in models}
+    return "cuda" if "nvidia" in vendors else "rocm" if "amd" in vendors else "cpu"
 
 
 def check_addresses(draft: Draft, inventory: Draft | None) -> Findings:

@@ -11,21 +11,20 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import cast
 
-from pydantic_core import PydanticCustomError
-
 from hpcforge import shipped
-from hpcforge.blueprint import checks, reader, values
-from hpcforge.blueprint.declared import Declared, read_declared
+from hpcforge.blueprint import checks, reader
+from hpcforge.blueprint.declared import ROLES, Declared, read_declared
 from hpcforge.blueprint.diagnostics import Diagnostic, InvalidInput, did_you_mean, in_order, quote
 from hpcforge.blueprint.hardware import Parts
 from hpcforge.blueprint.inventory import Inventory, InventoryAccess
-from hpcforge.blueprint.role_folders import RoleFolders, role_folders
-from hpcforge.blueprint.schema import Blueprint, User, blueprint_model
-from hpcforge.blueprint.smoke_tests import load_smoke_tests
+from hpcforge.blueprint.own_folders import OwnFolders, own_folders
+from hpcforge.blueprint.public_keys import is_path
+from hpcforge.blueprint.schema import Blueprint, blueprint_model
+from hpcforge.blueprint.smoke_tests import SMOKE_TESTS, load_smoke_tests
 from hpcforge.blueprint.validate import Draft, Finding, validate
-from hpcforge.blueprint.values import is_path
 from hpcforge.catalog import Catalog, load_catalog
 from hpcforge.cluster.checks import check_addresses, check_catalog, check_inventory
+from hpcforge.cluster.key_files import key_file_problems, key_lines
 from hpcforge.cluster.model import Cluster
 from hpcforge.cluster.networks import networks
 from hpcforge.cluster.remarks import diagnostic, remark
@@ -42,7 +41,6 @@ from hpcforge.facility.layout import Layout
 from hpcforge.facility.placement import place
 from hpcforge.facility.room import Pin, Room, room
 
-_MAX_KEY_FILE_BYTES = 64 << 10
 _MAX_ROLE_FILES = 10_000
 _RELATIVE = "a path is relative to the"
 _NOTHING: Mapping[Path, str] = MappingProxyType({})
@@ -146,10 +144,10 @@ def load(
     `instead` has text to be read in place of what is in a file: what it would say once it is written.
     """
     document = _read(blueprint_path, instead, reader.MAX_VALUES)
-    roles = role_folders(document, blueprint_path.absolute().parent, shipped.roles())
-    declared, model = _declared(*roles.folders)
-    draft, diagnostics = validate(model, roles.document)
-    diagnostics += draft.place(roles.findings)
+    roles, tests = _own_folders(document, blueprint_path)
+    declared, model = _declared(roles.folders, tests.folders)
+    draft, diagnostics = validate(model, tests.document)
+    diagnostics += draft.place((*roles.findings, *tests.findings))
     named = None if inventory_path else _named_inventory(draft, blueprint_path.parent)
     inventory_path = inventory_path or named
     machines: Draft | None = None
@@ -168,20 +166,31 @@ def load(
     return loaded
 
 
-def folders_of_roles(blueprint_path: Path) -> tuple[Path, ...]:
-    """The shipped folder of roles and those that a blueprint names. Raises InvalidInput with what is wrong there."""
+def folders_of(blueprint_path: Path) -> tuple[tuple[Path, ...], tuple[Path, ...]]:
+    """The folders of roles, and those of smoke tests: the shipped one, then those that a blueprint names.
+
+    Raises InvalidInput with what is wrong there.
+    """
     document = reader.read_file(blueprint_path, reader.MAX_VALUES)
-    roles = role_folders(document, blueprint_path.absolute().parent, shipped.roles())
-    found = [*document.diagnostics, *(one.place(document.root, document.source) for one in roles.findings)]
+    roles, tests = _own_folders(document, blueprint_path)
+    findings = (*roles.findings, *tests.findings)
+    found = [*document.diagnostics, *(one.place(document.root, document.source) for one in findings)]
     if found:
         raise InvalidInput(found)
-    return roles.folders
+    return roles.folders, tests.folders
+
+
+def _own_folders(document: reader.Document, blueprint_path: Path) -> tuple[OwnFolders, OwnFolders]:
+    """Of roles, then of smoke tests; the document of the latter is to be read."""
+    folder = blueprint_path.absolute().parent
+    roles = own_folders(document, ROLES, folder, shipped.roles())
+    return roles, own_folders(roles.document, SMOKE_TESTS, folder, shipped.smoke_tests())
 
 
 @cache
-def _declared(*role_folders: Path) -> tuple[Declared, type[Blueprint]]:
+def _declared(role_folders: tuple[Path, ...], test_folders: tuple[Path, ...]) -> tuple[Declared, type[Blueprint]]:
     declared = read_declared(*role_folders)
-    return declared, blueprint_model(declared, load_smoke_tests(shipped.smoke_tests()))
+    return declared, blueprint_model(declared, load_smoke_tests(*test_folders))
 
 
 def _read(path: Path, instead: Mapping[Path, str], max_values: int) -> reader.Document:
@@ -202,7 +211,7 @@ def _loaded(
     warnings: list[Diagnostic],
     blueprint_path: Path,
     inventory_path: Path | None,
-    roles: RoleFolders,
+    roles: OwnFolders,
     declared: Declared,
 ) -> Loaded:
     """Place what stands in racks, connect fabrics, and resolve the rest."""
@@ -221,7 +230,7 @@ def _loaded(
         blueprint,
         inventory,
         catalog,
-        {name: _keys(user, folder) for name, user in blueprint.users.items()},
+        {name: key_lines(user, folder) for name, user in blueprint.users.items()},
         folder,
         _private_key(inventory.access if inventory else None, inventory_path),
         {name: (rack, item.u) for name, (rack, item) in layout.place_of.items()},
@@ -327,50 +336,13 @@ def _unreadable(draft: Draft, folder: Path) -> Iterator[Finding]:
     for name, user in (draft.sections["users"] or {}).items():
         for index, key in enumerate(user.keys):
             if is_path(key) and draft.intact("users", name, "keys"):
-                for message, hint in _key_file_problems(folder / key):
+                for message, hint in key_file_problems(folder / key):
                     yield Finding(("users", name, "keys", index), message, hint)
     software = draft.sections["software"]
     if software and draft.intact("software", "site_roles"):
         for index, role in enumerate(software.site_roles):
             for message, hint in _role_problems(folder / role.path):
                 yield Finding(("software", "site_roles", index, "path"), message, hint)
-
-
-def _keys(user: User, folder: Path) -> tuple[str, ...]:
-    """A user's public key lines, those of files in place of their paths."""
-    return tuple(line for key in user.keys for line in (_key_lines(folder / key) if is_path(key) else (key,)))
-
-
-def _key_lines(path: Path) -> list[str]:
-    lines = (line.strip() for line in path.read_text(encoding="utf-8").splitlines())
-    return [line for line in lines if line and not line.startswith("#")]
-
-
-def _key_file_problems(path: Path) -> Iterator[tuple[str, str | None]]:
-    """Yield what is wrong with a file of public keys; never its content, which may be a private key."""
-    name = quote(path.name)
-    try:
-        if not path.exists():
-            yield (
-                f"there is no file {name} there",
-                f"{_RELATIVE} blueprint; looked for as {path}; or write the key here",
-            )
-            return
-        if not path.is_file() or path.stat().st_size > _MAX_KEY_FILE_BYTES:
-            yield f"{name} is not a file of public keys", f"{_RELATIVE} blueprint; or write the key here"
-            return
-        lines = _key_lines(path)
-    except (OSError, UnicodeDecodeError) as error:
-        yield f"{name} cannot be read: {error.strerror if isinstance(error, OSError) else 'it is not text'}", None
-        return
-    if not lines:
-        yield f"{name} has no key in it", None
-    for line in lines:
-        try:
-            values.public_key(line)
-        except PydanticCustomError as error:
-            yield f"a line of {name} {error.message()}", (error.context or {}).get("hint")
-            return
 
 
 def _is_there(path: Path) -> bool:

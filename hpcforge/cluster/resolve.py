@@ -16,7 +16,7 @@ from hpcforge.blueprint.services import Offer, Service, Services
 from hpcforge.blueprint.values import minutes
 from hpcforge.catalog import Catalog
 from hpcforge.cluster import model as m
-from hpcforge.cluster.checks import shape
+from hpcforge.cluster.checks import gpu_models, pytorch_device, shape
 from hpcforge.cluster.networks import Networks, networks
 from hpcforge.cluster.reserve import usual_cores, usual_memory_mib
 from hpcforge.cluster.select import words, worker_words
@@ -204,7 +204,8 @@ def _pytorch(blueprint: s.Blueprint, catalog: Catalog) -> m.PyTorch | None:
     system = catalog.system(blueprint.software.os.name, blueprint.software.os.release)
     if version is None or system is None:
         return None
-    build = catalog.pytorch_build(version, "cpu", system)
+    device = pytorch_device(gpu_models(blueprint.nodes, blueprint.overrides, catalog), catalog)
+    build = catalog.pytorch_build(version, device, system)
     if build is None:
         return m.PyTorch(system.pytorch or "unknown", "distribution", ())
     return m.PyTorch(version, "wheel", tuple(m.Wheel(wheel.file, wheel.sha256) for wheel in build.wheels))

@@ -2,53 +2,32 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass, field, replace
-from typing import Any
+from dataclasses import replace
 
 from hpcforge.cluster.model import Cluster
 from hpcforge.kinds import KINDS
 from hpcforge.kinds.files import File
-from hpcforge.kinds.resource import Said
 from hpcforge.plan.admission import Declared, Shortfall, declared, drains, judged, shortfalls
+from hpcforge.plan.changes import EVERYTHING, Bare, Scope, node_changes
 from hpcforge.plan.clocks import ClockOff, clocks_off
-from hpcforge.plan.desired import Desired, Disruption, Unit, Wanted, by_kind
+from hpcforge.plan.desired import Desired, Wanted
 from hpcforge.plan.felt import felt
 from hpcforge.plan.jobs import SLURM_JOBS, SLURM_WAITING, asks_for, parse_jobs, parse_waiting, too_large
-from hpcforge.plan.observed import Difference, Observed, nothing_there
+from hpcforge.plan.observed import Observed
 from hpcforge.plan.plan import (
     Change,
     Leaving,
     Obstacle,
-    OpaqueChange,
     Owns,
-    PackageRemoval,
     Plan,
-    Reason,
-    RebootCause,
     Removal,
-    ResourceChange,
     Stays,
     Step,
-    UnitChange,
-    worst,
 )
 from hpcforge.slurm.nodes import not_scheduled, parse_slurm_nodes
-from hpcforge.wire import Action
 
 SLURM_NODES = "slurm_nodes"  # the name under which the controller is asked for Slurm's view
-
-
-@dataclass(frozen=True)
-class Scope:
-    """What of the whole a plan is for. `only`: these roles; `forced`: roles whose work is done again."""
-
-    only: frozenset[str] | None = None
-    forced: frozenset[str] = frozenset()
-
-
-EVERYTHING = Scope()
 
 
 def diff(
@@ -64,8 +43,8 @@ def diff(
     `head` is the controller's answer, where it is not among them.
     """
     reachable = {name: seen for name, seen in observed.items() if seen.unreachable is None}
-    bare = _Bare(desired.texts, scope)
-    found = {name: tuple(_node_changes(desired.nodes[name], seen, bare)) for name, seen in reachable.items()}
+    bare = Bare(desired.texts, scope)
+    found = {name: tuple(node_changes(desired.nodes[name], seen, bare)) for name, seen in reachable.items()}
     controller = head or observed.get(cluster.slurm.controller)
     clocks = _clocks(cluster, reachable, controller, found)
     obstacles = tuple(_obstacles(desired, reachable, scope))
@@ -196,237 +175,3 @@ def _in_service(
         for node in cluster.nodes
         if node.name in reachable and reachable[node.name].configured and node.name not in idle
     )
-
-
-def _node_changes(roles: Sequence[Wanted], seen: Observed, bare: _Bare) -> Iterator[tuple[Wanted, Change]]:
-    """The roles that have something to change. Roles restart units of others on their node."""
-    scope = bare.scope
-    wanted_roles = [wanted for wanted in roles if scope.only is None or wanted.role in scope.only]
-    if not seen.python and seen.receipt is None:
-        yield from ((wanted, change.on(seen.node)) for wanted in wanted_roles if (change := bare.change(wanted)))
-        return
-    differs = {w.role: seen.differs.get(w.role, {}) if seen.python else nothing_there(w) for w in wanted_roles}
-    changed = _Changed(
-        {name for one in differs.values() for _, name in _differing(one)}, bare.texts, _disturbers(roles)
-    )
-    for wanted in wanted_roles:
-        change = _judged_change(wanted, differs[wanted.role], changed, seen, scope)
-        if change:
-            yield wanted, change.on(seen.node)
-
-
-@dataclass(frozen=True)
-class _Changed:
-    """What of a node is not as wanted, by name, and the texts that are wanted, by digest."""
-
-    names: Set[str]
-    texts: Mapping[str, str]
-    disturbers: Mapping[str, Sequence[str]] = field(default_factory=dict)  # unit -> paths of other roles
-
-    def only_in(self, lines: str, change: ResourceChange) -> bool:
-        """True where it is known that a file changes in nothing but lines which match an expression."""
-        file, old = change.resource, change.found.get("text")
-        new = self.texts.get(file.text or "") if isinstance(file, File) and not file.holds else None
-        if old is None or new is None:
-            return False  # in which line a secret stands in the old text is not known
-        others = ([line for line in text.splitlines() if not re.fullmatch(lines, line)] for text in (old, new))
-        return next(others) == next(others)
-
-
-def _disturbers(roles: Iterable[Wanted]) -> dict[str, list[str]]:
-    """The paths of roles that say so for which a unit of another role's is restarted, by that unit."""
-    found: dict[str, list[str]] = {}
-    for restart in (one for wanted in roles for one in wanted.restarts):
-        found.setdefault(restart.unit, []).extend(restart.watches)
-    return found
-
-
-_NOTHING_CHANGED = _Changed(frozenset(), {})
-
-
-@dataclass(frozen=True)
-class _Bare:
-    """What changes on nodes that have nothing: the same on all that are to have the same."""
-
-    texts: Mapping[str, str]
-    scope: Scope
-    changes: dict[int, Change] = field(default_factory=dict)  # by id of what is wanted
-
-    def change(self, wanted: Wanted) -> Change:
-        if id(wanted) not in self.changes:
-            seen = Observed("", python=False)
-            # every unit is started, whatever it watches
-            self.changes[id(wanted)] = _judged_change(wanted, nothing_there(wanted), _NOTHING_CHANGED, seen, self.scope)
-        return self.changes[id(wanted)]
-
-
-def _judged_change(wanted: Wanted, difference: Difference, changed: _Changed, seen: Observed, scope: Scope) -> Change:
-    """What changes, with reason and disruption; false where nothing does."""
-    forced = wanted.role in scope.forced
-    change = _change(wanted, difference, changed, forced)
-    unnoted = _unnoted(wanted, seen)
-    if not change and not unnoted:
-        return change
-    does = _disruptions(wanted, change)
-    return replace(
-        change,
-        noted=not unnoted,
-        reason=_reason(wanted.role, change, seen, forced, unnoted),
-        disruption=worst(does.values()) if seen.configured else "none",
-        reboot=tuple(part for part, disruption in does.items() if disruption == "reboot"),
-    )
-
-
-def _unnoted(wanted: Wanted, seen: Observed) -> bool:
-    return wanted.role in ((seen.receipt or {}).get("unowned") or ())
-
-
-def _change(wanted: Wanted, difference: Difference, changed: _Changed, forced: bool) -> Change:
-    found = {one["name"]: one for one in difference.get("units", ())}
-    due = bool(difference.get("reboot"))  # until then nothing can be said of the checks
-    failed = () if due else tuple((one["name"], str(one["detail"])) for one in difference.get("checks", ()))
-    packages = _named(wanted.packages, difference.get("packages", ()))
-    resources = _resources(wanted, difference)
-    opaque = _opaque(wanted, difference, failed, forced)
-    own_work = bool(packages or resources or found or opaque)
-    again = "forced" if forced else None if own_work or not failed else f"check failed: {failed[0][0]}"
-    units = [_unit(unit, found.get(unit.name), resources, changed, again) for unit in wanted.units]
-    return Change(
-        needs=wanted.needs,
-        packages=packages,
-        removes=tuple(PackageRemoval(one["name"], tuple(one["by"])) for one in difference.get("removes", ())),
-        unforeseen=_named(wanted.packages, difference.get("unforeseen", ())),
-        resources=resources,
-        units=tuple(unit for unit in units if unit is not None),
-        opaque=opaque,
-        failed_checks=() if own_work else failed,
-        checks=wanted.checks,
-        owns=_owns(wanted),
-        guard=wanted.guard,
-        shape=wanted.shape,
-        reboot=("due",) if due else (),
-    )
-
-
-def _owns(wanted: Wanted) -> Owns:
-    named = by_kind(wanted.resources, (one.named for one in wanted.resources))
-    return Owns(
-        packages=wanted.packages,
-        resources={kind: tuple(names) for kind, names in named.items()},
-        units=tuple(unit.name for unit in wanted.units),
-        trees=tuple(tree.path for tree in wanted.trees),
-        on_remove=wanted.on_remove,
-        leaves=wanted.leaves,
-        disrupts=wanted.disrupts.get("opaque", "none") if wanted.trees else "none",
-    )
-
-
-def _reason(role: str, change: Change, seen: Observed, forced: bool, unnoted: bool) -> Reason:
-    """The one word for why: what a person would look into first comes first."""
-    if not seen.configured:
-        return "new node"
-    if forced:
-        return "forced"
-    if change.failed_checks:
-        return "check failed"
-    if any(one["role"] == role for one in seen.reverted):
-        return "taken back"
-    if any(one.resource.drifted(one.found) for one in change.resources):
-        return "drifted"
-    due = any(unit.reason.endswith((" changed", "was cut off")) for unit in change.units)
-    if change.opaque or due or any(one.resource.is_news(one.found) for one in change.resources):
-        return "input changed"
-    if change.reboot:
-        return "reboot pending"
-    if change.packages or change.resources or change.units:
-        return "input changed" if unnoted else "drifted"
-    return "to be noted"
-
-
-def _disruptions(wanted: Wanted, change: Change) -> dict[RebootCause, Disruption]:
-    """What each part that changes does; a unit is not disrupted by being started or re-read."""
-    does: dict[RebootCause, Disruption] = dict.fromkeys(change.reboot, "reboot")
-    if change.packages:
-        does["packages"] = wanted.disrupts.get("packages", "none")
-    for one in change.resources:
-        does[one.resource.kind] = wanted.disrupts.get(one.resource.kind, "none")
-    if any(action == "restart" for unit in change.units for action in unit.actions):
-        does["units"] = wanted.disrupts.get("units", "restart")
-    if change.opaque:
-        does["opaque"] = wanted.disrupts.get("opaque", "none")
-    return does
-
-
-def _named(names: Iterable[str], missing: Iterable[Any]) -> tuple[str, ...]:
-    absent = set(missing)
-    return tuple(name for name in names if name in absent)
-
-
-def _differing(difference: Difference) -> dict[tuple[str, str], Said]:
-    """What was found of each resource that is not as wanted, by kind and name."""
-    return {(kind.name, one[kind.key]): one for kind in KINDS.values() for one in difference.get(kind.name, ())}
-
-
-def _resources(wanted: Wanted, difference: Difference) -> tuple[ResourceChange, ...]:
-    found = _differing(difference)
-    places = ((one, (one.kind, one.named)) for one in wanted.resources)
-    return tuple(ResourceChange(one, found[place]) for one, place in places if place in found)
-
-
-def _unit(
-    unit: Unit,
-    found: Mapping[str, Any] | None,
-    own: Sequence[ResourceChange],
-    changed: _Changed,
-    again: str | None,
-) -> UnitChange | None:
-    """What is done to a unit, and why; `own` are the changes of its role."""
-    actions: list[Action] = []
-    reasons = []
-    if found is not None and not found["enabled"]:
-        actions.append("enable")
-        reasons.append("not enabled")
-    disturbing = [path for path in changed.disturbers.get(unit.name, ()) if path in changed.names]
-    touched = [*(path for path in unit.watches if path in changed.names), *disturbing]
-    if found is not None and found["active"] != "active":
-        actions.append("restart" if found["active"] == "activating" else "start")
-        reasons.append(str(found["active"]))
-    elif touched:
-        more = found is not None and found["restart_pending"]  # of an earlier run, and not known what
-        rereads = not unit.rereads or (not more and set(touched) <= _reread(unit, own, changed))
-        rereads = rereads and not disturbing
-        actions.append("refresh" if unit.refresh and rereads else "restart")
-        reasons.append(f"{', '.join(touched)} changed")
-    elif found is not None and found["restart_pending"]:
-        actions.append("restart")  # which files it was is not known any more
-        reasons.append("an earlier run changed its files and was cut off")
-    elif again is not None:
-        actions.append("restart")
-        reasons.append(again)
-    if not actions:
-        return None
-    return UnitChange(unit.name, tuple(actions), "; ".join(reasons), unit.refresh if "refresh" in actions else ())
-
-
-def _reread(unit: Unit, own: Sequence[ResourceChange], changed: _Changed) -> set[str]:
-    """The files whose change, if they have one, a refresh is enough for."""
-    lines = {one.path: one.lines for one in unit.rereads}
-    changes = {one.resource.named: one for one in own}
-    return {
-        path
-        for path, expression in lines.items()
-        if expression is None or (path in changes and changed.only_in(expression, changes[path]))
-    }
-
-
-def _opaque(
-    wanted: Wanted, difference: Difference, failed: tuple[tuple[str, str], ...], forced: bool
-) -> OpaqueChange | None:
-    if wanted.opaque is None:
-        return None
-    old = difference.get("opaque")
-    if old is not None:
-        return OpaqueChange(wanted.opaque, "first run" if old["digest"] is None else "its code or inputs changed")
-    if forced:
-        return OpaqueChange(wanted.opaque, "forced")
-    return OpaqueChange(wanted.opaque, f"check failed: {failed[0][0]}") if failed else None

@@ -11,9 +11,9 @@ from typing import Any
 
 import yaml
 
+from hpcforge.blueprint.declared import A_ROLE_NAME, ROLE_NAME
 from hpcforge.blueprint.diagnostics import Diagnostic, Severity, Source
 from hpcforge.blueprint.reader import Loc, mark_of
-from hpcforge.blueprint.role_folders import A_ROLE_NAME, ROLE_NAME
 from hpcforge.cluster.model import Cluster, Service
 from hpcforge.kinds.files import File
 from hpcforge.plan.compile import compile_desired

@@ -16,6 +16,7 @@ from typing import Annotated, Any, NamedTuple
 from pydantic import AfterValidator, Field, TypeAdapter, ValidationError
 
 from hpcforge.blueprint import values as v
+from hpcforge.blueprint.public_keys import HostKey
 from hpcforge.cluster.model import Cluster
 
 PATH = "/var/lib/hpcforge/roster.json"  # on the head
@@ -49,7 +50,7 @@ class Enrolled:
 
     # As strict as the blueprint: names are folded, addresses connected to, keys written into a known_hosts file.
     address: v.Ipv4
-    host_keys: tuple[v.HostKey, ...]  # OpenSSH public keys
+    host_keys: tuple[HostKey, ...]  # OpenSSH public keys
     group: Word
     functions: tuple[Word, ...]
     since: Annotated[int, Field(strict=True, ge=0, le=10**9)]  # number of the first run that reached it

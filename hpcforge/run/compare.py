@@ -9,7 +9,8 @@ from hpcforge import __version__
 from hpcforge.engines import Engines
 from hpcforge.engines.tasks import Engine
 from hpcforge.errors import UsageError
-from hpcforge.plan.diff import SLURM_NODES, Scope, diff
+from hpcforge.plan.changes import Scope
+from hpcforge.plan.diff import SLURM_NODES, diff
 from hpcforge.plan.observed import Observed
 from hpcforge.plan.plan import Plan
 from hpcforge.plan.roster import Known, Roster, gone_keys, renamed, without

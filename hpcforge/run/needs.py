@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 
 from hpcforge.plan.plan import Plan
 from hpcforge.run.result import Outcome
-from hpcforge.run.stages import Stage, removed
+from hpcforge.run.stage import Stage, removed
 
 Pair = tuple[str, str]  # a role of a node: (node, role)
 

@@ -17,7 +17,8 @@ from hpcforge.run.needs import Needs
 from hpcforge.run.reboot import Reboot
 from hpcforge.run.result import Outcome, Result
 from hpcforge.run.run import Run
-from hpcforge.run.stages import Stage, leaving_stages, stages
+from hpcforge.run.stage import Stage
+from hpcforge.run.stages import leaving_stages, stages
 from hpcforge.run.turns import Ended, Turns
 
 _WAIT_S = 0.5

@@ -53,6 +53,25 @@ def test_the_schema_of_a_blueprint_knows_the_roles_that_it_names(
     assert run(["schema", "inventory", str(path)]) == 3
 
 
+def test_the_schema_of_a_blueprint_knows_the_smoke_tests_that_it_names(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "ours" / "disk").mkdir(parents=True)
+    (tmp_path / "ours" / "disk" / "disk.py").touch()
+    (tmp_path / "ours" / "disk" / "test.yaml").write_text(
+        "description: Writes.\nlauncher: plain\nmeasures: {sync_ms: {unit: ms}}\nheadline: done\n"
+    )
+    path = tmp_path / "site.yaml"
+    path.write_text("acceptance: {folders: [ours]}\n")
+    assert run(["schema", "blueprint", str(path), "--markdown"]) == 0
+    out = capsys.readouterr().out
+    assert "| `acceptance.tests.disk` | mapping |  | Writes. |\n" in out
+    assert "| `acceptance.tests.allreduce` |" in out
+    path.write_text("acceptance: {folders: [ouers]}\n")
+    assert run(["schema", "blueprint", str(path)]) == 3
+    assert f"{path}:1:24: error: there is no folder `ouers` there" in capsys.readouterr().err
+
+
 def test_five_mistakes_are_five_errors(capsys: pytest.CaptureFixture[str]) -> None:
     case = REPOSITORY / "tests" / "blueprint" / "cases" / "five_mistakes.yaml"
     assert run(["validate", str(case)]) == 3

@@ -169,13 +169,37 @@ def test_what_a_builder_looks_for_is_there() -> None:
 
 def test_wheels_are_for_the_python_they_are_listed_under() -> None:
     for build in CATALOG.pytorch:
-        assert build.wheels[0].file.startswith(f"torch-{build.version}+{build.device}-")
+        suffix = "+cpu" if build.device == "cpu" else ""  # PyPI's are those for CUDA
+        assert build.wheels[0].file.startswith(f"torch-{build.version}{suffix}-")
+        assert (build.cuda is None) == (build.device == "cpu")
         python = f"cp{build.python.replace('.', '')}"
         for wheel in build.wheels:
             tags = wheel.file.removesuffix(".whl").split("-")[-3:]
             assert tags[0] in (python, "py3")
             assert tags[2] == "any" or build.arch in tags[2]
-            assert tags[2] == "any" or f"manylinux_{build.libc.replace('.', '_')}" in tags[2]
+            assert tags[2] == "any" or min(map(_glibc, tags[2].split("."))) <= _number(build.libc)
+        assert len({wheel.file.split("-")[0] for wheel in build.wheels}) == len(build.wheels)
+
+
+def test_the_cuda_build_brings_its_runtime_and_is_the_same_for_every_python() -> None:
+    of_cuda = [build for build in CATALOG.pytorch if build.device == "cuda"]
+    assert {build.python for build in of_cuda} == {"3.11", "3.13"}
+    for build in of_cuda:
+        names = {wheel.file.split("-")[0]: wheel.file.split("-")[1] for wheel in build.wheels}
+        assert _number(names["nvidia_cuda_runtime_cu12"])[:2] == _number(build.cuda or "")
+        assert {"nvidia_nccl_cu12", "nvidia_cublas_cu12", "nvidia_cudnn_cu12", "triton"} <= set(names)
+    anywhere = [{wheel for wheel in build.wheels if "-py3-none-" in wheel.file} for build in of_cuda]
+    assert {wheel.file.split("-")[0] for wheel in anywhere[0] ^ anywhere[1]} == {"setuptools"}  # asked for from 3.12
+
+
+def _glibc(platform: str) -> tuple[int, ...]:
+    """The glibc that a manylinux tag stands for, as in PEP 600."""
+    legacy = {"manylinux2010_x86_64": (2, 12), "manylinux2014_x86_64": (2, 17)}
+    return legacy.get(platform) or tuple(map(int, platform.split("_")[1:3]))
+
+
+def _number(version: str) -> tuple[int, ...]:
+    return tuple(map(int, version.split(".")))
 
 
 def test_builds_are_chosen_by_python_and_libc() -> None:
@@ -185,3 +209,8 @@ def test_builds_are_chosen_by_python_and_libc() -> None:
     assert CATALOG.pytorch_build("2.13.0", "cpu", debian_13) is None
     assert CATALOG.pytorch_build("2.13.0", "cpu", debian_12.model_copy(update={"libc": "2.27"})) is None
     assert CATALOG.pytorch_build("2.13.0", "cuda", debian_12) is None
+    for system, python in ((debian_12, "cp311"), (debian_13, "cp313")):
+        build = CATALOG.pytorch_build("2.10.0", "cuda", system)
+        assert build and f"-{python}-" in build.wheels[0].file
+    assert [build.version for build in CATALOG.pytorch_builds("cpu", debian_12)] == ["2.13.0"]
+    assert CATALOG.pytorch_builds("rocm", debian_12) == ()

@@ -13,9 +13,10 @@ import pytest
 from hpcforge.cli.exit_codes import Exit
 from hpcforge.cli.plan import exit_code
 from hpcforge.cluster.model import Cluster, Rollout
+from hpcforge.plan.changes import Scope
 from hpcforge.plan.compile import compile_desired
 from hpcforge.plan.desired import Desired
-from hpcforge.plan.diff import SLURM_NODES, Scope, diff
+from hpcforge.plan.diff import SLURM_NODES, diff
 from hpcforge.plan.jobs import (
     SLURM_JOBS,
     SLURM_WAITING,

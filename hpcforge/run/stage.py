@@ -1,0 +1,117 @@
+"""A stage of a run: one task for one node. Each kind of stage is a type, which carries its own rules."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from typing import ClassVar, Self
+
+from hpcforge.engines.tasks import Program, Task
+from hpcforge.node import requests
+
+
+@dataclass(frozen=True)
+class Stage:
+    """One task for one node, for these roles; not before every one of `after` (node, role) is done.
+
+    What a walk has to know of a kind of stage is said by its class.
+    """
+
+    roles: tuple[str, ...]
+    after: tuple[tuple[str, str], ...]
+    task: Task
+    completes: tuple[str, ...]  # the roles that are done when it is
+    barrier: tuple[str, ...] = ()  # roles that no node finishes before all nodes have their files
+
+    brings_files: ClassVar[bool] = False
+    restarts: ClassVar[bool] = False  # the node: nothing on it outlives that, and its task is only what tells it
+    confirms: ClassVar[bool] = False  # what was just done well, or the node undoes it: so it is never left out
+
+    @property
+    def name(self) -> str:
+        """As people are told."""
+        raise NotImplementedError
+
+    def label(self, role: str) -> str:
+        """How a role that the node program names is called among the node's roles."""
+        return role
+
+    def lost(self, error: str) -> str | None:  # noqa: ARG002
+        """Why its roles have failed where the node cannot be reached; None: they may go on once it can."""
+        return None
+
+    def only(self, roles: tuple[str, ...]) -> Self:
+        """The stage for fewer roles."""
+        task = self.task
+        if isinstance(task, Program):
+            request = requests.only(task.request, lambda role: self.label(role) in roles)
+            task = dataclasses.replace(task, request=request)
+        completes = tuple(role for role in self.completes if role in roles)
+        return dataclasses.replace(self, roles=roles, task=task, completes=completes)
+
+
+class FirstContact(Stage):
+    """Python 3, where it is missing."""
+
+    name = "bootstrap"
+
+
+class Files(Stage):
+    """All that precedes units."""
+
+    name = "packages and files"
+    brings_files = True
+
+
+class Downloads(Files):
+    """What comes from another node of the cluster."""
+
+    name = "downloads"
+
+
+class Finish(Stage):
+    """Units and checks."""
+
+    name = "units and checks"
+
+
+class OpaqueStage(Stage):
+    """A role's own code, or that it was run."""
+
+    @property
+    def name(self) -> str:
+        """That of the role."""
+        return self.roles[0]
+
+
+class TakenAway(Stage):
+    """What is no longer wanted."""
+
+    name = "removal"
+
+    def label(self, role: str) -> str:
+        """Beside the role itself, which may stay with less."""
+        return removed(role)
+
+
+class Confirmation(Stage):
+    """A new connection, over which the node is told that what it guards may stay."""
+
+    name = "confirmation"
+    confirms = True
+
+    def lost(self, error: str) -> str | None:
+        """That no connection can be made is what a guard is for."""
+        return f"no new connection could be made after it, so the node puts the old files back by itself: {error}"
+
+
+class Restart(Stage):
+    """The node, which has to be asked from outside what became of it: see `hpcforge.run.reboot`."""
+
+    name = "reboot"
+    restarts = True
+
+
+def removed(role: str) -> str:
+    """How the removal of a role, or of what it no longer wants, is called among a node's roles."""
+    return f"{role} (removed)"
