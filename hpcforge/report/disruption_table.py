@@ -133,6 +133,7 @@ MUTATIONS = (
     Mutation("slurm.partitions.<name>.nodes", "fewer nodes", "main: {nodes: all", 'main: {nodes: "w[01-02]"'),
     Mutation("slurm.partitions.<name>.default", "no default", "default: true", "default: false"),
     Mutation("slurm.partitions.<name>.max_time", "another limit", "01:00:00", "02:00:00"),
+    Mutation("slurm.partitions.<name>.billing.*", "GPUs cost", "default: true", "default: true, billing: {gpu: 16}"),
     Mutation("slurm.settings", "a setting of Slurm's", "slurm:\n", "slurm:\n  settings: {MaxJobCount: 5000}\n"),
     Mutation("users", "one user more", "  tests: {uid: 2002}", "  tests: {uid: 2002}\n  eve: {uid: 2004}"),
     Mutation("users", "one user less", "  bob:   {uid: 2003}\n", ""),
@@ -172,6 +173,9 @@ NOT_MEASURED: Mapping[str, str] = {
         f"networks.<name>.{field}": "resolved and checked; no role configures interfaces yet"
         for field in ("fabric", "nodes", "vlan", "mtu", "boot", "bmc", "external", "gateway", "bond")
     },
+    "slurm.accounts": "a command of sacctmgr each, no restart; with the first of all slurmctld restarts, to enforce it",
+    "slurm.qos": "a command of sacctmgr each, no restart; with the first `preempt` slurmctld restarts",
+    "slurm.partitions.<name>.qos": "as `slurm.partitions.<name>.billing`",
     "slurm.topology": "what `fabrics` brings, or without it: a restart of slurmctld",
     "site": "on paper only (`hpcforge design`)",
     "hardware": "as what it brings: `nodes.<name>.gpus`, `overrides`",

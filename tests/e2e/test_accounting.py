@@ -152,7 +152,7 @@ def test_accounts_are_reconciled_and_history_stays(accounted: Site) -> None:
         "head", f"sudo sacct -nPX -j {of_bob},{meanwhile} -o account,state", "vision|COMPLETED\nresearch|COMPLETED\n"
     )
 
-    # The password is in the two files that hold it, and nowhere else on the node: no log, no receipt, no process has it.
+    # The password is in the two files that hold it, and nowhere else on the node: neither in a log nor in the receipt.
     password = "sudo sed -n s/^StoragePass=//p /etc/slurm/slurmdbd.conf"
     assert site.ssh("head", f"{password} | wc -c") == "41\n"
     found = f"{password} | sudo grep -rlF -f - /etc /var/log /var/lib/hpcforge /run 2>/dev/null | sort"

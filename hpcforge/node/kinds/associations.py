@@ -14,7 +14,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Optional
 
 from hpcforge.node import commands, files
-from hpcforge.node.events import Json, NodeError, Report
+from hpcforge.node.events import Json, NodeError, Report, readable
 from hpcforge.node.kinds import Need, Stays
 
 if TYPE_CHECKING:
@@ -180,7 +180,11 @@ def _shown(what: list[str], columns: tuple[str, ...]) -> list[Settings]:
 
 def _sacctmgr(*words: str) -> str:
     """Run it, without questions. Raises NodeError with its own words."""
-    return commands.succeed(["sacctmgr", "--immediate", "--noheader", "--parsable2", *words], _TIMEOUT_S)
+    outcome = commands.run(["sacctmgr", "--immediate", "--noheader", "--parsable2", *words], _TIMEOUT_S)
+    if outcome.rc != 0:
+        why = f"no end after {_TIMEOUT_S} s" if outcome.timed_out else readable(outcome.stderr or outcome.stdout, 500)
+        raise NodeError(f"`sacctmgr {' '.join(word for word in words if not word.startswith('format='))}`: {why}")
+    return outcome.whole("sacctmgr")
 
 
 def _entity(name: str) -> str | None:
