@@ -58,13 +58,13 @@ def edited(site: Site, old: str, new: str) -> None:
     site.blueprint.write_text(text.replace(old, new))
 
 
-def planned(site: Site, role: str = "") -> list[str]:
-    """What a plan says of a role: nothing else is to be done, unless none is named."""
+def planned(site: Site) -> dict[str, list[str]]:
+    """What a plan says of each role, by its heading without reasons; nothing where nothing is to be done."""
     done = site.cli("plan", "BLUEPRINT")
     if done.returncode == 0:
-        return []
-    paragraphs = done.stdout.split("\n\n")
-    return [line.strip() for one in paragraphs if one.startswith(role) for line in one.splitlines()[1:]]
+        return {}
+    paragraphs = [one.splitlines() for one in done.stdout.split("\n\n")]
+    return {heading.partition("  ")[0]: [line.strip() for line in lines] for heading, *lines in paragraphs if lines}
 
 
 def applied(site: Site) -> subprocess.CompletedProcess[str]:
@@ -86,7 +86,7 @@ def test_accounts_are_reconciled_and_history_stays(accounted: Site) -> None:
     site = accounted
     assert site.cli("rehearse", "up", "BLUEPRINT").returncode == 0
     assert applied(site).returncode == 0
-    assert planned(site) == []  # also where Slurm shows 1537 GiB and a day in its own way
+    assert planned(site) == {}  # also where Slurm shows 1537 GiB and a day in its own way
 
     # An account and its users are commands of sacctmgr's, one each, and Slurm's controller does not notice.
     pid = site.ssh("head", "systemctl show -P MainPID slurmctld; date +%FT%T; sleep 1")
@@ -95,7 +95,7 @@ def test_accounts_are_reconciled_and_history_stays(accounted: Site) -> None:
         "users: {ada: {}}}\n",
         "users: {ada: {}}}\n    vision: {parent: research, users: {bob: {fairshare: 10}}}\n",
     )
-    assert planned(site, "slurm_accounts") == [
+    assert planned(site)["slurm_accounts"] == [
         "+ account vision parent=research",
         "+ user bob account=vision fairshare=10",
     ]
@@ -122,12 +122,13 @@ def test_accounts_are_reconciled_and_history_stays(accounted: Site) -> None:
     # What somebody changed by hand is drift, and what is no longer wanted goes; jobs that ran for it do not.
     site.ssh("head", "sudo sacctmgr -i modify user where name=ada account=research set fairshare=7 maxjobs=3")
     site.ssh("head", "sudo sacctmgr -i modify account where name=research set grptres=cpu=5")
-    assert planned(site, "slurm_accounts  head  (drifted)") == [
+    edited(site, "    vision: {parent: research, users: {bob: {fairshare: 10}}}\n", "")
+    told = planned(site)
+    assert told["slurm_accounts"] == [
         "~ account research grptres=mem=1537G,gres/gpu=4,cpu=-1  (grptres=cpu=5,gres/gpu=4,mem=1537G in the database)",
         "~ user ada account=research fairshare=1 maxjobs=-1  (fairshare=7 maxjobs=3 in the database)",
     ]
-    edited(site, "    vision: {parent: research, users: {bob: {fairshare: 10}}}\n", "")
-    assert planned(site, "no longer wanted") == [
+    assert told["no longer wanted"] == [
         "- slurm_accounts: account vision; its jobs stay in sacct",
         "- slurm_accounts: user bob account=vision; its jobs stay in sacct",
     ]
@@ -136,8 +137,9 @@ def test_accounts_are_reconciled_and_history_stays(accounted: Site) -> None:
     site.ssh("head", "sudo systemctl stop mariadb")
     meanwhile = a_job(site, "ada")
     silent = "what there is of it is not known: the accounting database does not answer"
-    assert planned(site, "slurm_database") == ["~ unit mariadb.service: start (inactive)"]
-    assert planned(site, "slurm_accounts")[:3] == [
+    told = planned(site)
+    assert told["slurm_database"] == ["~ unit mariadb.service: start (inactive)"]
+    assert told["slurm_accounts"] == [
         f"? qos high: {silent}",
         f"? account research: {silent}",
         f"? user ada account=research: {silent}",
@@ -146,7 +148,7 @@ def test_accounts_are_reconciled_and_history_stays(accounted: Site) -> None:
     assert down.returncode == 5  # the removal comes first, and is not believed to be done
     assert "Unable to connect to database" in down.stdout + down.stderr
     assert applied(site).returncode == 0
-    assert planned(site) == []
+    assert planned(site) == {}
     assert site.ssh("head", SHOWN).splitlines() == ["root||1", "root|root|1", "research||60", "research|ada|1"]
     site.becomes(
         "head", f"sudo sacct -nPX -j {of_bob},{meanwhile} -o account,state", "vision|COMPLETED\nresearch|COMPLETED\n"
@@ -166,7 +168,7 @@ def test_accounts_are_reconciled_and_history_stays(accounted: Site) -> None:
     assert "- slurm_accounts: all of it stays, and is no longer watched" in gone
     assert "= stays: /var/lib/mysql: the accounting database" in gone
     assert applied(site).returncode == 0
-    assert planned(site) == []
+    assert planned(site) == {}
     assert site.ssh("head", "grep -c Accounting /etc/slurm/slurm.conf || :") == "0\n"
     a_job(site, "bob")
     assert "accounted_job_table.frm" in site.ssh("head", "sudo ls /var/lib/mysql/slurm_acct_db")
