@@ -36,7 +36,8 @@ def _without_service(draft: Draft, slurm: s.Slurm) -> Findings:
     if services is None or not draft.intact("services") or services.by_name().get("accounting"):
         return
     said: list[Loc] = [("slurm", key) for key in ("accounts", "qos") if getattr(slurm, key)]
-    said += [("slurm", "partitions", name, "qos") for name, one in slurm.partitions.items() if one.qos]
+    for name, partition in slurm.partitions.items():  # slurmctld does not start with either and no slurmdbd
+        said += [("slurm", "partitions", name, key) for key in ("qos", "billing") if getattr(partition, key)]
     for loc in said:
         hint = f"add it under `services`: `accounting: {{on: {slurm.controller}}}`"
         yield Finding(loc, f"`{loc[-1]}` needs a cluster with accounting", hint, key=True)

@@ -132,8 +132,12 @@ class Partition(Section):
     max_time: v.MaxTime = Field(
         "infinite", description="Time limit of a job, [days-]hours:minutes:seconds, or infinite."
     )
-    qos: v.SectionName | None = Field(None, description="A QOS whose limits its jobs have, too.")
-    billing: Billing | None = Field(None, description="What jobs are billed for what they have; default: 1 a thread.")
+    qos: v.SectionName | None = Field(
+        None, description="A QOS whose limits its jobs have, too; with `services.accounting`."
+    )
+    billing: Billing | None = Field(
+        None, description="What jobs are billed for what they have, with `services.accounting`; default: 1 a thread."
+    )
 
 
 class SlurmTopology(Section):

@@ -199,7 +199,7 @@ class Partition:
     default: bool
     max_time: str  # as Slurm spells it; "INFINITE" where the blueprint sets none
     qos: str | None = None  # whose limits its jobs have, too
-    billing_weights: str = ""  # as TRESBillingWeights has them; "": Slurm's own
+    billing_weights: tuple[tuple[str, str], ...] = ()  # as TRESBillingWeights has them; none: Slurm's own
 
 
 @dataclass(frozen=True)

@@ -223,7 +223,7 @@ def _slurm(slurm: s.Slurm, known: Known, fabrics: Sequence[Fabric]) -> m.Slurm:
                 partition.default,
                 partition.max_time.upper(),
                 partition.qos,
-                billing_weights(partition.billing),
+                tuple(billing_weights(partition.billing)),
             )
             for name, partition in slurm.partitions.items()
         ),

@@ -9,7 +9,7 @@ from hpcforge.blueprint.accounting import Account, Billing, Limits, Qos, Tres
 from hpcforge.blueprint.values import limit_s
 
 _TRES = {"cpu": "cpu={}", "memory_gib": "mem={}G", "node": "node={}", "gpu": "gres/gpu={}", "billing": "billing={}"}
-_WEIGHTS = {"cpu": "CPU={:g}", "memory_gib": "Mem={:g}G", "gpu": "GRES/gpu={:g}"}
+_WEIGHTS = {"cpu": ("CPU", "{:g}"), "memory_gib": ("Mem", "{:g}G"), "gpu": ("GRES/gpu", "{:g}")}
 
 
 def associations(accounts: Mapping[str, Account], qos: Mapping[str, Qos]) -> Iterator[tuple[str, str]]:
@@ -45,10 +45,12 @@ def _before(names: Mapping[str, object], first: Mapping[str, Sequence[str]]) -> 
         yield from visit(name, ())
 
 
-def billing_weights(billing: Billing | None) -> str:
-    """The value of TRESBillingWeights; "" where a partition has none."""
-    said = {key: getattr(billing, key, None) for key in _WEIGHTS}
-    return ",".join(_WEIGHTS[key].format(value) for key, value in said.items() if value is not None)
+def billing_weights(billing: Billing | None) -> Iterator[tuple[str, str]]:
+    """Yield what TRESBillingWeights has, by TRES."""
+    for key, (tres, weight) in _WEIGHTS.items():
+        value = getattr(billing, key, None)
+        if value is not None:
+            yield tres, weight.format(value)
 
 
 def _settings(section: Limits | Qos) -> str:

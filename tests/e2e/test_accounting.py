@@ -162,6 +162,7 @@ def test_accounts_are_reconciled_and_history_stays(accounted: Site) -> None:
 
     # Without the service Slurm is as it was; what the database has stays there.
     edited(site, ", accounting: {on: head}", "")
+    edited(site, ", billing: {cpu: 1, memory_gib: 0.25, gpu: 16}", "")
     text = site.blueprint.read_text()
     site.blueprint.write_text(text[: text.index("  qos:\n")] + text[text.index("users:\n  ada") :])
     gone = site.cli("plan", "BLUEPRINT").stdout

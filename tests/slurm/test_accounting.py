@@ -68,5 +68,5 @@ def test_a_circle_has_an_end() -> None:
 
 def test_billing_weights() -> None:
     weights = Billing.model_validate({"cpu": "1", "memory_gib": "0.25", "gpu": "16"})
-    assert billing_weights(weights) == "CPU=1,Mem=0.25G,GRES/gpu=16"
-    assert billing_weights(None) == ""
+    assert list(billing_weights(weights)) == [("CPU", "1"), ("Mem", "0.25G"), ("GRES/gpu", "16")]
+    assert list(billing_weights(None)) == []
