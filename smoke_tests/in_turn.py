@@ -1,7 +1,7 @@
 r"""Several tests one after the other in the same ranks: torch is imported, and the ranks find each other, once.
 
     PYTHONPATH=smoke_tests/allreduce:smoke_tests/train_ddp torchrun --standalone --nproc_per_node 2 \
-        smoke_tests/in_turn.py allreduce --sizes 4K --next train_ddp --steps 10
+        smoke_tests/in_turn.py allreduce --sizes-kib 4 --next train_ddp --steps 10
 
 On a node all of them are in one folder. Each test is given its own options, as when it runs alone. The first that is
 not right is the last that runs.

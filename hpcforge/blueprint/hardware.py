@@ -92,6 +92,9 @@ class Server(Entry):
     gpus_max: _Count | None = Field(None, description="GPUs that the chassis takes; 0: none.")
     gpu_form_factors: tuple[FormFactor, ...] | None = Field(None, description="GPU form factors that it takes.")
     gpu_cooling: tuple[GpuCooling, ...] | None = Field(None, description="How GPUs in this chassis may be cooled.")
+    nvswitch: v.Truth | None = Field(
+        None, description="Switches connect the NVLinks of its GPUs, so that it needs NVIDIA's Fabric Manager."
+    )
     cpu: v.ModelName | None = Field(None, description="Processor model in the catalog.")
     rack_units: v.Whole | None = Field(None, ge=0, le=60, description="Height in rack units; 0: on the floor.")
     depth_mm: _Millimetres | None = Field(None, description="Depth of the chassis without cables, mm.")
@@ -122,6 +125,9 @@ class Gpu(Entry):
     """A GPU model; vendor none: a rehearsal's stand-in."""
 
     vendor: Literal["none", "nvidia", "amd"] | None = Field(None, description="Who makes it.")
+    architecture: Literal["volta", "turing", "ampere", "ada", "hopper", "blackwell", "cdna3"] | None = Field(
+        None, description="The maker's name of its generation: which drivers and libraries know it."
+    )
     memory_gb: v.Number | None = Field(None, ge=1, le=4_096, description="Memory as marketed, GB.")
     memory_peak_tb_per_s: v.Number | None = Field(None, ge=0, le=100, description="Peak memory bandwidth, TB/s.")
     bf16_dense_peak_tflops: v.Number | None = Field(

@@ -17,12 +17,13 @@ from hpcforge.blueprint.declared import Declared
 from hpcforge.blueprint.fabrics import Fabric
 from hpcforge.blueprint.hardware import Gpus, Parts, Server
 from hpcforge.blueprint.networks import Network
+from hpcforge.blueprint.present import Present
 from hpcforge.blueprint.public_keys import HostKey, UserKey
 from hpcforge.blueprint.section import Later, Section
 from hpcforge.blueprint.services import Services, services_model
 from hpcforge.blueprint.site import Site, Units
 from hpcforge.blueprint.smoke_tests import SmokeTestFolder, SmokeTestSpec
-from hpcforge.blueprint.variables import Roles, roles_model
+from hpcforge.blueprint.variables import Chosen, Roles, chosen_model, roles_model
 
 Function = Literal["head", "login", "storage", "worker"]  # as in hpcforge.cluster.model
 Enforced = Literal["cores", "memory", "gpus"]
@@ -104,11 +105,16 @@ class SiteRole(Section):
 
 
 class Software(Section):
-    """Operating system, frameworks, and a site's own roles."""
+    """Operating system, frameworks, a site's own roles, and what nodes bring."""
 
     os: OperatingSystem = Field(description="Operating system of all nodes.")
     frameworks: Frameworks = Field(Frameworks.model_construct(), description="Frameworks on the workers.")
     site_roles: tuple[SiteRole, ...] = Field((), description="The site's own Ansible roles, run after hpcforge's.")
+    present: Annotated[Present, Later()] = Field(
+        Present.model_construct(),
+        description="Drivers and what goes with them, as nodes with GPUs bring them: judged before any change, "
+        "never installed by hpcforge.",
+    )
 
 
 class Reserve(Section):
@@ -205,6 +211,7 @@ class SmokeTest(Section):
         description="Workers that it spans: a node set such as all, gpu[01-04], a partition, a rack, all!gpu03; a list "
         "of sets, or `each partition`: a launch for each. A set is within one partition.",
     )
+    options: Chosen = Field(Chosen.model_construct(), description="What the test lets one choose.")
 
 
 class SmokeTests(Section):
@@ -333,13 +340,22 @@ def blueprint_model(declared: Declared, smoke_tests: Mapping[str, SmokeTestFolde
 def acceptance_model(smoke_tests: Mapping[str, SmokeTestFolder]) -> type[Acceptance]:
     """The section of a blueprint that follows from the smoke tests there are."""
     fields: dict[str, Any] = {
-        name: (SmokeTest | None, Field(None, description=folder.spec.description))
+        name: (_smoke_test_model(name, folder.spec) | None, Field(None, description=folder.spec.description))
         for name, folder in smoke_tests.items()
     }
     tests: type[SmokeTests] = create_model("SmokeTests", __base__=SmokeTests, __doc__=SmokeTests.__doc__, **fields)
     tests.folders = smoke_tests
     field: Any = (tests, Field(description="The tests by name."))
     return create_model("Acceptance", __base__=Acceptance, __doc__=Acceptance.__doc__, tests=field)
+
+
+def _smoke_test_model(name: str, spec: SmokeTestSpec) -> type[SmokeTest]:
+    if not spec.options:
+        return SmokeTest
+    model = chosen_model(name, spec.options)
+    options: Any = (model, Field(model.model_construct(), description="What the test lets one choose."))
+    title = "".join(word.capitalize() for word in ("test", *name.split("_")))
+    return create_model(title, __base__=SmokeTest, __doc__=SmokeTest.__doc__, options=options)
 
 
 def json_schema(declared: Declared, smoke_tests: Mapping[str, SmokeTestFolder]) -> dict[str, Any]:

@@ -21,6 +21,7 @@ from hpcforge.blueprint.own_folders import Addition
 from hpcforge.blueprint.reader import read_file
 from hpcforge.blueprint.section import Section
 from hpcforge.blueprint.validate import Draft, Finding, validate
+from hpcforge.blueprint.variables import Variable
 
 Launcher = Literal["torchrun", "srun", "plain"]
 Shown = Literal["number", "count", "size"]
@@ -40,6 +41,18 @@ MeasureName = Annotated[
         "the name of a measure: up to 40 lower-case letters, digits and _, a letter first",
         "busbw_gb_per_s",
         _SAID,
+    ),
+]
+# What a program is told besides its options: by us, by whoever tests the tests, or by people.
+_TOLD = frozenset({"json", "timeout_s", "limit_s", "inject", "next", "help"})
+_HOLD_COMMAS = ("text", "path")  # types of which a list could not be told apart again
+OptionName = Annotated[
+    str,
+    v.Matches(
+        r"[a-z][a-z0-9_]{0,39}",
+        "the name of an option: up to 40 lower-case letters, digits and _, a letter first",
+        "sizes_kib",
+        _TOLD,
     ),
 ]
 _Unit = Annotated[str, v.Matches(r"[A-Za-z0-9%/^. -]{1,20}", "a unit: up to 20 letters, digits, / and %", "GB/s")]
@@ -104,6 +117,11 @@ class SmokeTestSpec(Section):
     )
     needs: Needs = Field(Needs.model_construct(), description="What must be there.")
     time_limit: v.Duration = Field("10min", description="How long it may take, as in 90s or 10min.")
+    options: dict[OptionName, Variable] = Field(
+        {},
+        description="What a blueprint may choose of it, by name with its unit, each with a default. The program is "
+        "told --NAME=VALUE, with - for _; a list with commas, a truth as true or false, a duration in seconds.",
+    )
     measures: dict[MeasureName, Measure] = Field(
         min_length=1, description="What it reports, by name; one that is not reported is a failure."
     )
@@ -173,6 +191,7 @@ def _of_folder(path: Path) -> Iterator[Diagnostic]:
 
 def _findings(draft: Draft) -> Iterator[Finding]:
     """What the values of a file say wrongly together."""
+    yield from _options(draft)
     measures: Mapping[str, Measure] | None = draft.sections["measures"]
     if measures is None or not draft.intact("measures"):
         return
@@ -182,6 +201,26 @@ def _findings(draft: Draft) -> Iterator[Finding]:
     if draft.intact("expectation"):
         for name, line in draft.sections["expectation"].items():
             yield from _line(("expectation", name), name, line, measures, apart)
+
+
+def _options(draft: Draft) -> Iterator[Finding]:
+    options: Mapping[str, Variable] = draft.sections["options"] or {}
+    for name, option in options.items():
+        loc = ("options", name)
+        if draft.intact(*loc) and option.required:
+            yield Finding(
+                loc, f"{quote(name)} has no default", "say what is done where the blueprint is silent", key=True
+            )
+        if draft.intact(*loc) and option.list_of in _HOLD_COMMAS:
+            hint = "a list of name, whole, number or another type without commas"
+            yield Finding((*loc, "list_of"), f"a list of {option.list_of} cannot be told to a program", hint)
+
+
+def option_text(value: Any) -> str:
+    """An option's value as its program is told."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return ",".join(map(option_text, value)) if isinstance(value, tuple) else str(value)
 
 
 def _headline(text: str, measures: Mapping[str, Measure], apart: bool) -> Iterator[Finding]:

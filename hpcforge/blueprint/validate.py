@@ -208,6 +208,7 @@ def _name(loc: Loc) -> str:
 
 
 _MESSAGES = {
+    "value_error": "is not right: {error}",
     "greater_than_equal": "must be at least {ge}",
     "less_than_equal": "must be at most {le}",
     "too_short": "must have at least {min_length} entry",

@@ -1,4 +1,4 @@
-"""What roles let a blueprint choose: `vars:` in a role.yaml, and the section `roles` of a blueprint that follows."""
+"""What a blueprint may choose: `vars:` in a role.yaml, `options:` in a test.yaml, and the sections that follow."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _NUMBERS: Mapping[TypeName | None, tuple[type, Any]] = {"whole": (int, v.whole),
 
 
 class Variable(BaseModel):
-    """A value that a role lets the blueprint choose. Without `default` it has to, wherever the role runs."""
+    """A value that a role, or a smoke test, lets the blueprint choose. Without `default` it has to."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -92,12 +92,12 @@ def _plain(bound: float | None) -> float | None:
 
 
 class Chosen(Section):
-    """What a blueprint chooses of a role's variables."""
+    """What a blueprint chooses of the variables of a role, or of the options of a smoke test."""
 
     declared: ClassVar[Mapping[str, Variable]] = {}  # what it was made from
 
     def by_name(self) -> dict[str, Any]:
-        """Every variable that has a value, as templates and code get it."""
+        """Every one that has a value, as templates and code get it."""
         said = {name: getattr(self, _field(name)) for name in self.declared}
         return {name: self.declared[name].given(value) for name, value in said.items() if value is not None}
 
@@ -126,7 +126,7 @@ def roles_model(variables: Mapping[str, Mapping[str, Variable]], others: Iterabl
     """The section of a blueprint that follows from roles' variables; `others` are the roles that have none."""
     fields: dict[str, Any] = {}
     for role, declared in variables.items():
-        model = _chosen_model(role, declared)
+        model = chosen_model(role, declared)
         description = f"What the role {role} lets one choose."
         fields[_field(role)] = model, Field(model.model_construct(), alias=role, description=description)
     made: type[Roles] = create_model("Roles", __base__=Roles, __doc__=Roles.__doc__, **fields)
@@ -134,13 +134,14 @@ def roles_model(variables: Mapping[str, Mapping[str, Variable]], others: Iterabl
     return made
 
 
-def _chosen_model(role: str, declared: Mapping[str, Variable]) -> type[Chosen]:
+def chosen_model(whose: str, declared: Mapping[str, Variable]) -> type[Chosen]:
+    """The section of a blueprint that follows from what one role, or one smoke test, declares."""
     fields: dict[str, Any] = {}
     for name, one in declared.items():
         description = f"{one.description} Required where the role runs." if one.required else one.description
         kind = one.written | None if one.required else one.written
         fields[_field(name)] = kind, Field(one.usual, alias=name, description=description)
-    title = "".join(word.capitalize() for word in ("chosen", *role.split("_")))
+    title = "".join(word.capitalize() for word in ("chosen", *whose.split("_")))
     made: type[Chosen] = create_model(title, __base__=Chosen, __doc__=Chosen.__doc__, **fields)
     made.declared = declared
     return made

@@ -30,22 +30,11 @@ from hpcforge.blueprint.hardware import (
     Ups,
     inherit,
 )
+from hpcforge.catalog.distribution import Distribution, Distributions
 
 
 class _Entry(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
-
-
-class System(_Entry):
-    """A distribution release and the versions that it packages itself."""
-
-    name: str
-    release: str
-    python: str
-    slurm: str
-    libc: str
-    pytorch: str | None
-    source: str
 
 
 class PinnedWheel(_Entry):
@@ -68,7 +57,6 @@ class PyTorchBuild(_Entry):
     wheels: tuple[PinnedWheel, ...] = Field(min_length=1)
 
 
-_SYSTEMS = TypeAdapter(tuple[System, ...])
 _BUILDS = TypeAdapter(tuple[PyTorchBuild, ...])
 
 
@@ -107,7 +95,7 @@ class Catalog:
     racks: Mapping[str, RackModel]
     cables: Mapping[str, CableModel]
     switches: Mapping[str, Switch]
-    systems: tuple[System, ...]
+    distributions: Mapping[tuple[str, str], Distribution]  # by name and release
     pytorch: tuple[PyTorchBuild, ...]
 
     def extended(self, servers: Mapping[str, Server], parts: Parts) -> Catalog:
@@ -126,15 +114,11 @@ class Catalog:
             switches=_with(self.switches, parts.switches),
         )
 
-    def system(self, name: str, release: str) -> System | None:
-        """The distribution release, None if it is not known."""
-        return next((entry for entry in self.systems if (entry.name, entry.release) == (name, release)), None)
-
-    def pytorch_build(self, version: str, device: str, system: System) -> PyTorchBuild | None:
+    def pytorch_build(self, version: str, device: str, system: Distribution) -> PyTorchBuild | None:
         """The pinned wheels that run on a distribution, None if there are none."""
         return next((one for one in self.pytorch_builds(device, system) if one.version == version), None)
 
-    def pytorch_builds(self, device: str, system: System) -> tuple[PyTorchBuild, ...]:
+    def pytorch_builds(self, device: str, system: Distribution) -> tuple[PyTorchBuild, ...]:
         """Every pinned build for a device that runs on a distribution."""
         of_device = (build for build in self.pytorch if (build.device, build.python) == (device, system.python))
         return tuple(build for build in of_device if _number(build.libc) <= _number(system.libc))
@@ -154,7 +138,7 @@ def load_catalog() -> Catalog:
         racks=_Shelf(RackModel, "racks.yaml"),
         cables=_Shelf(CableModel, "cables.yaml"),
         switches=_Shelf(Switch, "switches.yaml"),
-        systems=_SYSTEMS.validate_python(_read("systems.yaml")),
+        distributions=Distributions(resources.files(__name__).joinpath("distributions")),
         pytorch=_BUILDS.validate_python(_read("frameworks.yaml")["pytorch"]),
     )
 

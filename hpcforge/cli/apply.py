@@ -10,7 +10,7 @@ import typer
 
 from hpcforge.cli.choice import choose
 from hpcforge.cli.exit_codes import Exit, worst
-from hpcforge.cli.rehearsals import named
+from hpcforge.cli.rehearsals import named, say_not_rehearsed
 from hpcforge.cli.site import open_site
 from hpcforge.cli.stopping import in_good_order
 from hpcforge.cli.trust import trust_new
@@ -87,6 +87,7 @@ def apply(
     )
     if code not in (Exit.DONE, Exit.BELOW):
         printing.note(f"go on:        {again}\n")
+    say_not_rehearsed(site, inventory)
     return code
 
 

@@ -11,17 +11,17 @@ from hpcforge.fabric.rules import RULES as FABRIC_RULES
 from hpcforge.facility.rules import RULES as FACILITY_RULES
 from hpcforge.facility.rules import explained
 from hpcforge.report import printing
-
-RULES = {**FACILITY_RULES, **FABRIC_RULES}
+from hpcforge.software.rules import rules as software_rules
 
 
 def explain(code: str | None, as_json: bool) -> int:
     """Do what the help of `hpcforge explain` says; the exit status."""
-    if code is not None and code.upper() not in RULES:
+    known = {**FACILITY_RULES, **FABRIC_RULES, **software_rules()}
+    if code is not None and code.upper() not in known:
         raise UsageError(
-            f"there is no rule {code}", did_you_mean(code, map(str.lower, RULES)) or "hpcforge explain lists them"
+            f"there is no rule {code}", did_you_mean(code, map(str.lower, known)) or "hpcforge explain lists them"
         )
-    rules = list(RULES.values()) if code is None else [RULES[code.upper()]]
+    rules = list(known.values()) if code is None else [known[code.upper()]]
     if as_json:
         entries = [vars(rule) for rule in rules]
         printing.result(json.dumps({"schema_version": 1, "rules": entries}, indent=2) + "\n")

@@ -21,7 +21,8 @@ LabName = Annotated[
     str | None,
     typer.Option(
         "--lab",
-        help="The rehearsal's name, if it is not the one that follows from the blueprint.",
+        help="The rehearsal of this name is meant: of a real site's blueprint, which means the site without; or of one "
+        "made for a lab, if it is not the name that follows from it.",
         metavar="NAME",
         show_default=False,
         envvar="HPCFORGE_LAB",

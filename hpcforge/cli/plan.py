@@ -8,6 +8,7 @@ from pathlib import Path
 
 from hpcforge.cli.choice import choose
 from hpcforge.cli.exit_codes import Exit, worst
+from hpcforge.cli.rehearsals import say_not_rehearsed
 from hpcforge.cli.site import open_site
 from hpcforge.cli.trust import trust_new
 from hpcforge.errors import UsageError
@@ -63,6 +64,7 @@ def plan(
             asked = {"limit": limit, "exclude": exclude, "only": only, "force": force, "verify": verify}
             chosen = asked if output is None else {}
             printing.note(f"Next: {typed('apply', blueprint, **given, plan=output, **chosen)}\n")
+    say_not_rehearsed(site, inventory)
     return exit_code(found)
 
 

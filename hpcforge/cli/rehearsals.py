@@ -16,6 +16,9 @@ from hpcforge.lab.host import require_root
 from hpcforge.lab.listing import blueprint_of, of_blueprint
 from hpcforge.lab.names import default_lab_name
 from hpcforge.program import typed
+from hpcforge.report import printing
+from hpcforge.report.rehearsal_text import not_rehearsed
+from hpcforge.run.site import Site
 
 
 @dataclass(frozen=True)
@@ -43,6 +46,14 @@ class Named:
 def named(blueprint: Path, lab: str) -> Named:
     """How to name the rehearsal `lab` of a blueprint: by that, if it has the name that follows from it."""
     return Named(blueprint, None if lab == default_lab_name(blueprint) else lab)
+
+
+def say_not_rehearsed(site: Site, inventory: Path | None = None) -> None:
+    """End with what this rehearsal of a real site does not show; silent for a site, and for a blueprint of a lab."""
+    if site.lab is not None:
+        lab = named(site.loaded.blueprint_path, site.lab).lab
+        again = typed("rehearse", "compare", site.loaded.blueprint_path, inventory=inventory, lab=lab)
+        printing.note(not_rehearsed(site.stand_ins, again))
 
 
 def parted(words: Sequence[str], lab: str | None) -> tuple[Named, list[str]]:

@@ -5,42 +5,59 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
 from hpcforge.blueprint.hostlist import HostlistError, expand, fold
 from hpcforge.cli.exit_codes import Exit
-from hpcforge.cli.rehearsals import Named, named, named_one, one_of_all, parted
+from hpcforge.cli.rehearsals import Named, named, named_one, one_of_all, parted, say_not_rehearsed
+from hpcforge.cli.site import real_networks, stood_in
 from hpcforge.cluster import load
 from hpcforge.cluster.model import Cluster
-from hpcforge.errors import UsageError
+from hpcforge.errors import ExpectedError, UsageError
 from hpcforge.lab import lab as labs
+from hpcforge.lab.facts import subnet_for
 from hpcforge.lab.listing import Listed, listed
 from hpcforge.lab.names import default_lab_name
+from hpcforge.lab.sources import check_distribution
 from hpcforge.program import typed
+from hpcforge.rehearsal.choice import chosen
+from hpcforge.rehearsal.rules import login_user
 from hpcforge.report import printing
 from hpcforge.report.apply_text import phases_line
 from hpcforge.report.progress import Progress
 from hpcforge.report.text import table
+from hpcforge.run.secrets import default_identity_path
 
 
-def up(blueprint: Path, lab: str | None) -> int:
+def up(blueprint: Path, lab: str | None, nodes: str | None) -> int:
     """Do what the help of `hpcforge rehearse up` says; the exit status."""
-    cluster = load(blueprint, None, judged=True).cluster
+    loaded = load(blueprint, None, judged=True)
+    real, cluster = not loaded.wants_lab, loaded.cluster
+    if nodes is not None and not real:
+        raise UsageError("a blueprint made for a lab is rehearsed whole", "leave out --nodes")
+    names = chosen(cluster, nodes) if real else tuple(cluster.by_name)
+    user = login_user(cluster)
+    check_distribution(cluster.os.name)
     with Progress() as progress, progress.phase("nodes at ssh"):
         made = labs.up(
-            _nodes(cluster),
+            _nodes(cluster, names, addressed=not real),
             name=lab or default_lab_name(blueprint),
-            cidr_wanted=cluster.network.cidr,
-            login_user=cluster.access.user,
+            cidr_wanted=subnet_for(len(names)) if real else cluster.network.cidr,
+            login_user=user,
             release=cluster.os.release,
             blueprint=blueprint.resolve(),
             network_name=cluster.network.name,
             progress=progress.say,
+            login_uid=next((one.uid for one in cluster.users if one.name == user), None),
+            avoid=real_networks(cluster) if real else (),
         )
     printing.note(phases_line(progress.phases, progress.elapsed_s))
     printing.result(_table(labs.status(made.name)), "states")
-    printing.note(f"Next: {typed('apply', blueprint, lab=lab)}\n")
+    if real:
+        say_not_rehearsed(stood_in(loaded, made, made.name, default_identity_path()))
+    printing.note(f"Next: {typed('apply', blueprint, lab=made.name if real else lab)}\n")
     return Exit.DONE
 
 
@@ -105,7 +122,8 @@ def restore(words: list[str], nodes: list[str] | None, lab: str | None, as_json:
     printing.note(phases_line(progress.phases, progress.elapsed_s))
     _print(labs.status(back.name), as_json)
     blueprint = Path(back.blueprint)
-    printing.note(f"Next: {typed('plan', _from_here(blueprint), lab=named(blueprint, back.name).lab)}\n")
+    lab = named(blueprint, back.name).lab if _made_for_lab(blueprint) else back.name
+    printing.note(f"Next: {typed('plan', _from_here(blueprint), lab=lab)}\n")
     return Exit.DONE
 
 
@@ -144,10 +162,24 @@ def _expanded(hostlist: str) -> tuple[str, ...]:
         raise UsageError(f"{hostlist!r} {error}", error.hint or "write it like w[01-03]") from error
 
 
-def _nodes(cluster: Cluster) -> list[labs.LabNode]:
-    """The last worker comes without Python 3, as some machines do: bootstrap brings it."""
-    bare = cluster.workers[-1].name if cluster.workers else None
-    return [labs.LabNode(node.name, node.address, python=node.name != bare) for node in cluster.nodes]
+def _nodes(cluster: Cluster, names: Sequence[str], *, addressed: bool) -> list[labs.LabNode]:
+    """These nodes, with their addresses or with those that the lab chooses.
+
+    The last worker comes without Python 3, as some machines do: bootstrap brings it.
+    """
+    nodes = [cluster.by_name[name] for name in names]
+    bare = [node.name for node in nodes if "worker" in node.functions][-1:]
+    return [
+        labs.LabNode(node.name, node.address if addressed else None, python=node.name not in bare) for node in nodes
+    ]
+
+
+def _made_for_lab(blueprint: Path) -> bool:
+    """Whether a blueprint alone means its rehearsal; one that cannot be read any more is taken for a real site's."""
+    try:
+        return load(blueprint).wants_lab
+    except ExpectedError:
+        return False
 
 
 def _from_here(path: Path) -> Path:

@@ -1,15 +1,32 @@
-"""The site that a verb is about: its blueprint and inventory read, or those of the rehearsal that is up."""
+"""The site that a verb is about: its blueprint and inventory read, or those of the rehearsal that is up.
+
+A blueprint made for a lab means its rehearsal. Of any other one the real site is meant, and with `--lab` what stands in
+for it: then nothing of the real machines is left in the site but their names.
+"""
 
 from __future__ import annotations
 
+from dataclasses import replace
+from ipaddress import IPv4Network
 from pathlib import Path
 
+from hpcforge.blueprint.hostlist import fold
+from hpcforge.blueprint.inventory import Inventory, InventoryNode
 from hpcforge.cli.rehearsals import named, not_up
-from hpcforge.cluster import load
+from hpcforge.cluster import Loaded, load
+from hpcforge.cluster.model import Cluster
+from hpcforge.errors import UsageError
 from hpcforge.lab import lab as labs
+from hpcforge.lab.facts import facts_of, planned_facts, subnet_for
 from hpcforge.lab.names import default_lab_name
+from hpcforge.program import typed
+from hpcforge.rehearsal.choice import carriers, chosen
+from hpcforge.rehearsal.lab_facts import LabFacts
+from hpcforge.rehearsal.roles import left_out
+from hpcforge.rehearsal.rules import RULES, login_user
+from hpcforge.rehearsal.stand_ins import rehearsed
 from hpcforge.run.secrets import default_identity_path
-from hpcforge.run.site import Site
+from hpcforge.run.site import Site, load_site_roles
 
 
 def open_site(
@@ -27,7 +44,12 @@ def open_site(
     """
     loaded, start = load(blueprint, inventory, judged=judged), None
     identity = identity or default_identity_path()
-    if inventory is None and (lab is not None or loaded.blueprint.wants_lab):
+    if lab is not None and not loaded.wants_lab:
+        running = labs.load(lab)
+        if running is None and needs_lab:
+            raise not_up(blueprint, lab)
+        return stood_in(loaded, running, lab, identity)
+    if inventory is None and loaded.wants_lab:
         running = labs.load(lab or default_lab_name(blueprint))
         if running is None and not needs_lab:
             return Site(loaded, loaded.cluster, identity, None)
@@ -37,3 +59,54 @@ def open_site(
     if lab is not None:
         start = named(loaded.blueprint_path, lab).up()
     return Site(loaded, loaded.cluster, identity, lab, start)
+
+
+def stood_in(loaded: Loaded, lab: labs.Lab | None, name: str, identity: Path, nodes: str | None = None) -> Site:
+    """The rehearsal of a real site: on the lab that is there, else on one that would be made of `nodes`."""
+    facts = lab_facts(loaded, lab, nodes)
+    cluster, stand_ins = rehearsed(loaded.cluster, facts, RULES)
+    roles = left_out(cluster, load_site_roles(loaded))
+    machines = {
+        name: InventoryNode.model_construct(address=one.address, host_keys=one.host_keys)
+        for name, one in facts.machines.items()
+    }
+    folder = labs.directory(name)
+    of_lab = replace(
+        loaded,
+        cluster=cluster,
+        inventory=Inventory.model_construct(nodes=machines),
+        inventory_path=folder / "inventory.yaml",
+        secrets_path=folder / "secrets.age",
+    )
+    start = named(loaded.blueprint_path, name).up()
+    return Site(of_lab, cluster, identity, name, start, stand_ins=(*stand_ins, *([roles] if roles else [])))
+
+
+def real_networks(cluster: Cluster) -> tuple[IPv4Network, ...]:
+    """Where a site's own machines are: no lab may be there."""
+    cidrs = [one.cidr for one in (cluster.network, *cluster.networks)]
+    addresses = [address for node in cluster.nodes for address in (node.address, *node.addresses.values())]
+    return tuple(map(IPv4Network, dict.fromkeys((*cidrs, *addresses))))
+
+
+def lab_facts(loaded: Loaded, lab: labs.Lab | None, nodes: str | None = None) -> LabFacts:
+    """What the lab has of this site's nodes; None: what one of `nodes` would have if it were up.
+
+    Raises UsageError where the lab is not one to rehearse the site in.
+    """
+    cluster = loaded.cluster
+    if lab is None:
+        names = chosen(cluster, nodes)
+        return planned_facts(names, login_user(cluster), subnet_for(len(names)))
+    facts = facts_of(lab)
+    up = typed("rehearse", "up", loaded.blueprint_path, lab=named(loaded.blueprint_path, lab.name).lab)
+    if any(network.overlaps(lab.network_address) for network in real_networks(cluster)):
+        raise UsageError(
+            f"the rehearsal {lab.name!r} is on {lab.cidr}, where this blueprint has machines of its own",
+            f"take it down, and up again: {named(loaded.blueprint_path, lab.name).typed('down')}",
+        )
+    facts = replace(facts, machines={name: one for name, one in facts.machines.items() if name in cluster.by_name})
+    missing = [node.name for node in cluster.nodes if node.name in carriers(cluster) - facts.machines.keys()]
+    if missing:
+        raise UsageError(f"the rehearsal {lab.name!r} lacks {fold(missing)}, which carries a service", up)
+    return facts

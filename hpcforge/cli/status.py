@@ -21,7 +21,7 @@ def status(*, blueprint: Path, inventory: Path | None, lab: str | None, history:
     """Do what the help of `hpcforge status` says; the exit status."""
     site = open_site(blueprint, inventory, lab, None)
     with open_engines(site) as engine:
-        found = look_at(engine, site.cluster, max(last, _LOOK_BACK))
+        found = look_at(engine, site.cluster, max(last, _LOOK_BACK), site.kept_as)
     shown = found.history.newest(last)
     if as_json:
         document = status_json(found, shown if history else None)

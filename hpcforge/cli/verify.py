@@ -9,6 +9,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 
 from hpcforge.cli.exit_codes import Exit, worst
+from hpcforge.cli.rehearsals import say_not_rehearsed
 from hpcforge.cli.site import open_site
 from hpcforge.cli.stopping import in_good_order
 from hpcforge.cluster import Loaded, load
@@ -69,6 +70,7 @@ def verify(
         again = typed("verify", blueprint, inventory=inventory, lab=lab, test=names)
         printing.result(verdicts_text(replace(tests, recorded=Recorded()), again, (), time.time()), "states")
     printing.note(phases_line(progress.phases, progress.elapsed_s))
+    say_not_rehearsed(site, inventory)
     unreachable = [node for node, why in out.items() if why.startswith(UNREACHABLE)]
     codes = [Exit.BELOW] * any(not verdict.passed and not verdict.waits_for for verdict in verdicts)
     codes += [Exit.PENDING] * any(verdict.waits_for for verdict in verdicts)  # users' jobs run: tested later
@@ -92,6 +94,8 @@ def _cabling(blueprint: Path, inventory: Path | None, lab: str | None, saved: Pa
             heard, silent, unreachable = read_saved(saved, loaded.fabrics), dict[str, str](), frozenset[str]()
         else:
             site = open_site(blueprint, inventory, lab, None)
+            if site.stand_ins:
+                raise UsageError("a rehearsal has no cables", "leave out --lab, or --cabling")
             loaded = _with_fabrics(site.loaded, blueprint)
             with open_engines(site) as engine, Progress() as progress, progress.phase("ask"):
                 asked = ask(engine, site.cluster)

@@ -18,8 +18,10 @@ from hpcforge.blueprint.named_nodes import NamedNodes
 from hpcforge.blueprint.network_checks import is_bmc
 from hpcforge.blueprint.services import Services
 from hpcforge.blueprint.validate import Draft, Finding
-from hpcforge.catalog import Catalog, System
+from hpcforge.catalog import Catalog
+from hpcforge.catalog.distribution import Distribution
 from hpcforge.cluster.hardware_checks import hardware_findings
+from hpcforge.kinds import PACKAGE_MANAGERS
 
 Findings = Iterator[Finding]
 
@@ -131,24 +133,22 @@ def _software(draft: Draft, catalog: Catalog) -> Findings:
     software: s.Software | None = draft.sections["software"]
     if software is None or not draft.intact("software", "os"):
         return
-    system = catalog.system(software.os.name, software.os.release)
+    system = catalog.distributions.get((software.os.name, software.os.release))
     if system is None:
         yield from _unknown_system(software.os, catalog)
-    if system is not None:
-        yield from _slurm_plugin(draft, system)
+    else:
+        yield from _package_manager(system, catalog)
+    yield from _slurm_fabric(draft)
     if software.frameworks.pytorch and draft.intact("software", "frameworks"):
         yield from _pytorch(draft, catalog, system, software.frameworks.pytorch)
 
 
-def _slurm_plugin(draft: Draft, system: System) -> Findings:
-    """Check that Slurm knows the topology plugin, and the blueprint the fabric that it is about."""
+def _slurm_fabric(draft: Draft) -> Findings:
+    """Check that the blueprint has the fabric of which Slurm is told."""
     slurm: s.Slurm | None = draft.sections["slurm"]
     if slurm is None or not draft.intact("slurm", "topology"):
         return
     loc, fabric = ("slurm", "topology"), slurm.topology.fabric
-    if slurm.topology.plugin == "block" and tuple(map(int, system.slurm.split("."))) < (24, 11):
-        message = f"topology/block needs Slurm 24.11; {system.name} {system.release} has {system.slurm}"
-        yield Finding((*loc, "plugin"), message, "plugin: tree")
     known = draft.keys("fabrics")
     if fabric is not None and fabric not in known:
         hint = did_you_mean(fabric, known) or "name it under `fabrics`"
@@ -156,18 +156,28 @@ def _slurm_plugin(draft: Draft, system: System) -> Findings:
 
 
 def _unknown_system(os: s.OperatingSystem, catalog: Catalog) -> Findings:
-    releases = [entry.release for entry in catalog.systems if entry.name == os.name]
+    releases = [release for name, release in catalog.distributions if name == os.name]
     if releases:
         message = f"unknown release {quote(os.release)} of {os.name}"
         yield Finding(("software", "os", "release"), message, f"known: {', '.join(releases)}")
     else:
-        names = dict.fromkeys(entry.name for entry in catalog.systems)
+        names = dict.fromkeys(name for name, _ in catalog.distributions)
         yield Finding(
             ("software", "os", "name"), f"unknown distribution {quote(os.name)}", did_you_mean(os.name, names)
         )
 
 
-def _pytorch(draft: Draft, catalog: Catalog, system: System | None, version: str) -> Findings:
+def _package_manager(system: Distribution, catalog: Catalog) -> Findings:
+    """Check that the node program can install packages there."""
+    if system.package_manager in PACKAGE_MANAGERS:
+        return
+    can = " ".join(PACKAGE_MANAGERS)
+    known = [" ".join(key) for key, one in catalog.distributions.items() if one.package_manager in PACKAGE_MANAGERS]
+    message = f"{system.name} {system.release} has {system.package_manager}: packages are installed by {can} alone"
+    yield Finding(("software", "os", "name"), message, f"use one of {', '.join(known)}")
+
+
+def _pytorch(draft: Draft, catalog: Catalog, system: Distribution | None, version: str) -> Findings:
     loc = ("software", "frameworks", "pytorch")
     known = dict.fromkeys(build.version for build in catalog.pytorch)
     if version not in known:
@@ -186,12 +196,13 @@ def _pytorch(draft: Draft, catalog: Catalog, system: System | None, version: str
             f"known for it: {', '.join(builds)}" if builds else "leave out `pytorch`: a CPU build leaves GPUs idle",
         )
     elif system and version not in builds:
-        yield Finding(
-            loc,
-            f"no pinned wheel of PyTorch {version} for Python {system.python}: nodes get {system.name} "
-            f"{system.release}'s own package" + (f", version {system.pytorch}" if system.pytorch else ""),
-            severity="warning",
-        )
+        missing = f"no pinned wheel of PyTorch {version} for Python {system.python}"
+        own = f"{system.name} {system.release}"
+        if system.pytorch is None:
+            yield Finding(loc, f"{missing}, and {own} is not known to have a package of its own", "leave out `pytorch`")
+        else:
+            message = f"{missing}: nodes get {own}'s own package, version {system.pytorch}"
+            yield Finding(loc, message, severity="warning")
     elif system and services and draft.intact("services"):
         serving = [name for name, offer in services.offers.items() if offer.serves_artifacts]
         if serving and serving[0] not in services.by_name():

@@ -40,6 +40,8 @@ from hpcforge.facility.design import Remark
 from hpcforge.facility.layout import Layout
 from hpcforge.facility.placement import place
 from hpcforge.facility.room import Pin, Room, room
+from hpcforge.facility.rules import Breach
+from hpcforge.software.judge import breaches as software_breaches
 
 _MAX_ROLE_FILES = 10_000
 _RELATIVE = "a path is relative to the"
@@ -48,7 +50,7 @@ _NOTHING: Mapping[Path, str] = MappingProxyType({})
 
 @dataclass(frozen=True)
 class Judged:
-    """What rules say of racks, power, cooling, fabrics and cables. `diagnostics` have what was found before, too.
+    """What rules say of racks, power, cooling, fabrics, cables and software; `diagnostics` have what was found before.
 
     `not_checked` is what rules could not judge; of racks, power and cooling nothing where the blueprint has no site.
     """
@@ -89,7 +91,7 @@ class Loaded:
         placed, laid = facility(self.room, self.layout), lay(self.room, self.layout, self.fabrics)
         source = self.draft.document.source
         of_room = [one for one in placed.breaches if self.blueprint.site or one.judged != "not-checked"]
-        breaches = (*of_room, *self.connected.breaches, *laid.breaches)
+        breaches = (*of_room, *self.connected.breaches, *laid.breaches, *self._of_software)
         said = [(breach.judged, diagnostic(self.draft, breach)) for breach in breaches]
         all_breaches = (*placed.breaches, *self.connected.breaches, *laid.breaches)
         return Judged(
@@ -99,6 +101,12 @@ class Loaded:
             diagnostics=in_order(source, [*self.found, *(entry for how, entry in said if how != "not-checked")]),
             not_checked=in_order(source, [entry for how, entry in said if how == "not-checked"]),
         )
+
+    @property
+    def _of_software(self) -> tuple[Breach, ...]:
+        os, catalog = self.blueprint.software.os, _catalog(self.draft)
+        system = catalog.distributions.get((os.name, os.release))
+        return software_breaches(self.blueprint, catalog, system) if system else ()
 
     @property
     def facility(self) -> Facility:

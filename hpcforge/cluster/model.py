@@ -36,6 +36,24 @@ class Gpus:
         stem = "/dev/fakegpu" if self.fake else "/dev/nvidia"
         return tuple(f"{stem}{index}" for index in range(self.count))
 
+    def most_ranks(self, cpus: int) -> int:  # noqa: ARG002
+        """How many ranks of a smoke test there may be on a node that has `cpus` for jobs."""
+        return self.count
+
+
+@dataclass(frozen=True)
+class StandInGpus(Gpus):
+    """What stands in for GPUs in a rehearsal: as many character devices, which Slurm knows under the real model."""
+
+    @property
+    def fake(self) -> bool:
+        """True: they compute nothing."""
+        return True
+
+    def most_ranks(self, cpus: int) -> int:
+        """No more than there are CPUs: the ranks compute there."""
+        return min(self.count, cpus)
+
 
 @dataclass(frozen=True)
 class Bmc:
@@ -149,6 +167,16 @@ class Service:
 
 
 @dataclass(frozen=True)
+class Names:
+    """What a distribution calls what roles call by Debian's name, where that is another; see `OperatingSystem`."""
+
+    packages: Mapping[str, tuple[str, ...]] = field(default_factory=dict, hash=False)
+    units: Mapping[str, str] = field(default_factory=dict, hash=False)
+    paths: Mapping[str, str] = field(default_factory=dict, hash=False)  # of files, and of folders with all below them
+    accounts: Mapping[str, str] = field(default_factory=dict, hash=False)  # users and groups that packages bring
+
+
+@dataclass(frozen=True)
 class OperatingSystem:
     """A distribution release and what follows from it."""
 
@@ -157,6 +185,36 @@ class OperatingSystem:
     python: str  # the distribution's own, "3.11"
     slurm: str  # the distribution's own, "22.05"
     libc: str  # "2.36": bounds the wheels that run there
+    names: Names = Names()  # where they are others than Debian 12's
+
+    def packages(self, name: str) -> tuple[str, ...]:
+        """The packages that have here what Debian has in one."""
+        return self.names.packages.get(name, (name,))
+
+    def unit(self, name: str) -> str:
+        """What a systemd unit is called here."""
+        return self.names.units.get(name, name)
+
+    def path(self, path: str) -> str:
+        """Where something lies here. What is in a folder goes with it, a unit's file and drop-ins with the unit."""
+        if self.names.units and "/systemd/system/" in path:
+            path = "/".join(map(self._unit_part, path.split("/")))
+        if not self.names.paths:
+            return path
+        at = len(path)
+        while at > 0:  # the longest that is declared
+            if (own := self.names.paths.get(path[:at])) is not None:
+                return own + path[at:]
+            at = path.rfind("/", 0, at)
+        return path
+
+    def account(self, name: str) -> str:
+        """What a user or a group that a package brings is called here."""
+        return self.names.accounts.get(name, name)
+
+    def _unit_part(self, part: str) -> str:
+        unit = part.removesuffix(".d")
+        return self.unit(unit) + part[len(unit) :]
 
 
 @dataclass(frozen=True)
@@ -270,6 +328,7 @@ class Program:
     measures: tuple[Measure, ...] = ()
     headline: str = ""
     lines: tuple[Line, ...] = ()
+    options: tuple[tuple[str, str], ...] = ()  # with their defaults, as the program is told
     pytorch: bool = True
     gpus: Literal["any", "real"] | None = None
     min_nodes: int = 1
@@ -288,6 +347,7 @@ class SmokeTest:
     nodes: tuple[str, ...]
     time_limit_s: int
     program: Program = field(default=Program(), compare=False)
+    options: tuple[tuple[str, str], ...] = field(default=(), compare=False)  # those that are not at their defaults
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ from hpcforge.blueprint.inventory import Inventory, InventoryNode
 from hpcforge.blueprint.named import racks_of
 from hpcforge.blueprint.node_sets import Known, sure
 from hpcforge.blueprint.services import Offer, Service, Services
+from hpcforge.blueprint.smoke_tests import option_text
 from hpcforge.blueprint.values import minutes
 from hpcforge.catalog import Catalog
 from hpcforge.cluster import model as m
@@ -193,21 +194,22 @@ def _service(said: Service | None, offer: Offer, known: Known) -> m.Service:
 
 def _system(blueprint: s.Blueprint, catalog: Catalog) -> m.OperatingSystem:
     os = blueprint.software.os
-    system = catalog.system(os.name, os.release)
-    if system is None:
-        raise KeyError(f"{os.name} {os.release}")
-    return m.OperatingSystem(system.name, system.release, system.python, system.slurm, system.libc)
+    found = catalog.distributions[os.name, os.release]
+    names = m.Names(found.packages, found.units, found.paths, found.accounts)
+    return m.OperatingSystem(found.name, found.release, found.python, found.slurm, found.libc, names)
 
 
 def _pytorch(blueprint: s.Blueprint, catalog: Catalog) -> m.PyTorch | None:
     version = blueprint.software.frameworks.pytorch
-    system = catalog.system(blueprint.software.os.name, blueprint.software.os.release)
-    if version is None or system is None:
+    if version is None:
         return None
+    system = catalog.distributions[blueprint.software.os.name, blueprint.software.os.release]
     device = pytorch_device(gpu_models(blueprint.nodes, blueprint.overrides, catalog), catalog)
     build = catalog.pytorch_build(version, device, system)
     if build is None:
-        return m.PyTorch(system.pytorch or "unknown", "distribution", ())
+        if system.pytorch is None:
+            raise KeyError(f"pytorch of {system.name} {system.release}")
+        return m.PyTorch(system.pytorch, "distribution", ())
     return m.PyTorch(version, "wheel", tuple(m.Wheel(wheel.file, wheel.sha256) for wheel in build.wheels))
 
 
@@ -266,5 +268,8 @@ def _acceptance(
     tests: list[m.SmokeTest] = []
     for name, test in acceptance.tests.by_name().items():
         limit_s = time_limit_s(acceptance.tests.folders[name].spec)
-        tests += (m.SmokeTest(name, nodes, limit_s, programs[name]) for nodes in sets_of(test, known, of_partitions))
+        options = tuple((option, option_text(value)) for option, value in test.options.by_name().items())
+        chosen = tuple(one for one in options if one not in programs[name].options)
+        for nodes in sets_of(test, known, of_partitions):
+            tests.append(m.SmokeTest(name, nodes, limit_s, programs[name], chosen))
     return m.Acceptance(acceptance.run_as, tuple(tests))

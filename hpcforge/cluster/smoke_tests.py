@@ -8,7 +8,7 @@ from hpcforge.blueprint import hostlist
 from hpcforge.blueprint.acceptance_checks import findings_of
 from hpcforge.blueprint.diagnostics import Diagnostic, InvalidInput, Source
 from hpcforge.blueprint.schema import Blueprint
-from hpcforge.blueprint.smoke_tests import SmokeTestSpec, bounds
+from hpcforge.blueprint.smoke_tests import SmokeTestSpec, bounds, option_text
 from hpcforge.blueprint.validate import Finding
 from hpcforge.cluster.model import Cluster, Line, Measure, Program
 from hpcforge.cluster.select import worker_words
@@ -44,6 +44,7 @@ def program(name: str, spec: SmokeTestSpec, text: str) -> Program:
             for measure, line in spec.expectation.items()
             for bound, number in bounds(line).items()
         ),
+        options=tuple((each, option_text(one.given(one.usual))) for each, one in spec.options.items()),
         pytorch=spec.launcher == "torchrun" or spec.needs.pytorch,
         gpus=spec.needs.gpus,
         min_nodes=spec.needs.nodes,

@@ -7,7 +7,7 @@ each of its nodes is on all of its leaves, and Slurm's tree lets a node be below
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from hpcforge.fabric.graph import Fabric
@@ -78,6 +78,20 @@ def topology(fabric: Fabric, workers: Collection[str], plugin: Plugin = "tree") 
     if elsewhere:
         switches.append(Switch(f"{fabric.name}-elsewhere", nodes=elsewhere))
     return Topology("tree", fabric.name, "dragonfly" in fabric.topology, tuple(switches), (), ())
+
+
+def shrunk(whole: Topology, workers: Collection[str]) -> Topology:
+    """Return what is left of it with these workers alone; switches and blocks without any are left out."""
+    there, switches = frozenset(workers), list[Switch]()
+    for one in whole.switches:  # the lowest first
+        below = {switch.name for switch in switches}
+        nodes = tuple(name for name in one.nodes if name in there)
+        above = tuple(name for name in one.switches if name in below)
+        if nodes or above:
+            switches.append(Switch(one.name, nodes, above))
+    kept = (Block(one.name, tuple(name for name in one.nodes if name in there)) for one in whole.blocks)
+    blocks = tuple(one for one in kept if one.nodes)
+    return replace(whole, switches=tuple(switches), blocks=blocks, block_sizes=_block_sizes(blocks))
 
 
 def _elsewhere(found: Iterable[Level], workers: Collection[str]) -> tuple[str, ...]:

@@ -46,6 +46,7 @@ TABLE = (
     Kind("downloads", "download", "path", late=True),
     Kind("associations", "association", "name", late=True),
 )
+PACKAGE_MANAGERS = ("apt",)  # that the node program has, see `hpcforge.node.packages`
 KINDS: Mapping[str, Kind] = {kind.name: kind for kind in TABLE}
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated, ClassVar, TypedDict
 
-from hpcforge.kinds.resource import Resource, Said
+from hpcforge.kinds.resource import Named, Resource, Said
 from hpcforge.wire import Path, Word
 
 
@@ -20,7 +20,7 @@ class Account(Resource):
     name: Annotated[str, "Its name, and that of its group."]
     uid: Annotated[int, "Its number, and that of its group."]
     home: Annotated[str, "Its home directory, which is made."]
-    shell: Annotated[str, "What it logs in to."] = "/bin/bash"
+    shell: Annotated[str, "What it logs in to.", Named.PATH] = "/bin/bash"
 
     def line(self, found: Said) -> str:  # noqa: ARG002
         """With its number."""

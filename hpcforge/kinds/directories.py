@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated, ClassVar, Literal, TypedDict
 
-from hpcforge.kinds.resource import Resource, Said
+from hpcforge.kinds.resource import Named, Resource, Said
 from hpcforge.wire import Path, Word
 
 
@@ -15,10 +15,10 @@ class Directory(Resource):
 
     kind: ClassVar[str] = "directories"
 
-    path: Annotated[str, "Where it is."]
+    path: Annotated[str, "Where it is.", Named.PATH]
     mode: Annotated[str, "Access rights, octal."] = "0755"
-    owner: Annotated[str, "The user that owns it."] = "root"
-    group: Annotated[str, "The group that owns it."] = "root"
+    owner: Annotated[str, "The user that owns it.", Named.ACCOUNT] = "root"
+    group: Annotated[str, "The group that owns it.", Named.ACCOUNT] = "root"
 
     def line(self, found: Said) -> str:  # noqa: ARG002
         """With its rights."""

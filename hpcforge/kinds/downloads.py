@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, Optional
+from typing import Annotated, ClassVar, Optional
 
 from hpcforge.kinds import directories, files
-from hpcforge.kinds.resource import Resource, Said
+from hpcforge.kinds.resource import Named, Resource, Said
 from hpcforge.wire import Word
 
 
@@ -17,7 +17,7 @@ class Download(Resource):
     kind: ClassVar[str] = "downloads"
     does: ClassVar[str] = "downloads"
 
-    path: str
+    path: Annotated[str, Named.PATH]
     url: str  # http://ADDRESS/...
     digest: str
     size_bytes: Optional[int]  # None: not known, so as much as the server says

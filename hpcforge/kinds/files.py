@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import ClassVar, Optional
+from typing import Annotated, ClassVar, Optional
 
 from hpcforge.kinds import directories
-from hpcforge.kinds.resource import Resource, Said
+from hpcforge.kinds.resource import Named, Resource, Said
 from hpcforge.wire import Word
 
 HIDDEN = "(secret)"  # stands in a text for people where a secret belongs
@@ -22,14 +22,15 @@ class File(Resource):
 
     kind: ClassVar[str] = "files"
 
-    path: str
+    path: Annotated[str, Named.PATH]
     mode: str  # octal
-    owner: str
-    group: str
+    owner: Annotated[str, Named.ACCOUNT]
+    group: Annotated[str, Named.ACCOUNT]
     digest: Optional[str]
     secret: Optional[str]  # name of the secret that is its content; such content never enters a plan
     early: bool  # must be there before packages are installed
-    verify: tuple[str, ...] = ()  # must succeed before it gets its name; the word "{file}" is the new content's path
+    # must succeed before it gets its name; the word "{file}" is the new content's path
+    verify: Annotated[tuple[str, ...], Named.COMMAND] = ()
     fills: tuple[tuple[int, str], ...] = ()  # secrets that belong into its text: offsets in characters, and names
     unfilled: Optional[str] = None  # SHA-256 of that text without them
 

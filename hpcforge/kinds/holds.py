@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
-from hpcforge.kinds.resource import Resource, Said, Told
+from hpcforge.kinds.resource import Named, Resource, Said, Told
 from hpcforge.wire import Word
 
 
@@ -17,7 +17,7 @@ class Hold(Resource):
     does: ClassVar[str] = "holds"
     goes: ClassVar[str] = "lets go of"
 
-    name: Annotated[str, "The package."]
+    name: Annotated[str, "The package.", Named.PACKAGE]
 
     def line(self, found: Said) -> str:  # noqa: ARG002
         """In words."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
-from hpcforge.kinds.resource import Resource, Said, Told
+from hpcforge.kinds.resource import Named, Resource, Said, Told
 from hpcforge.wire import Path, Word
 
 
@@ -16,8 +16,8 @@ class Link(Resource):
     kind: ClassVar[str] = "links"
     does: ClassVar[str] = "links"
 
-    path: Annotated[str, "Where it is."]
-    target: Annotated[str, "What it points to."]
+    path: Annotated[str, "Where it is.", Named.PATH]
+    target: Annotated[str, "What it points to.", Named.PATH]
 
     def line(self, found: Said) -> str:
         """With where it leads, and led."""

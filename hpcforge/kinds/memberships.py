@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
-from hpcforge.kinds.resource import Resource, Said, Told
+from hpcforge.kinds.resource import Named, Resource, Said, Told
 from hpcforge.wire import Word
 
 
@@ -16,7 +16,7 @@ class Membership(Resource):
     kind: ClassVar[str] = "memberships"
     does: ClassVar[str] = "member"
 
-    name: Annotated[str, "ACCOUNT:GROUP."]
+    name: Annotated[str, "ACCOUNT:GROUP.", Named.ACCOUNT]
 
     def line(self, found: Said) -> str:  # noqa: ARG002
         """In words."""

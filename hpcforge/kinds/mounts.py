@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
-from hpcforge.kinds.resource import Resource, Said, Told
+from hpcforge.kinds.resource import Named, Resource, Said, Told
 from hpcforge.wire import Path
 
 
@@ -17,7 +17,7 @@ class Mount(Resource):
     does: ClassVar[str] = "mounts"
     goes: ClassVar[str] = "unmounts"
 
-    path: Annotated[str, "Where it is mounted."]
+    path: Annotated[str, "Where it is mounted.", Named.PATH]
     what: Annotated[str, "A device, an export (`server:/path`) or `tmpfs`."]
     type: Annotated[str, "Of the file system, as in `nfs4`."]
     options: Annotated[str, "As mount(8) has them."] = "defaults"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
-from hpcforge.kinds.resource import Resource, Said, Told
+from hpcforge.kinds.resource import Named, Resource, Said, Told
 from hpcforge.wire import Word
 
 
@@ -17,7 +17,7 @@ class Pin(Resource):
     does: ClassVar[str] = "pin"
 
     name: Annotated[str, "Of its file below /etc/apt/preferences.d."]
-    packages: Annotated[tuple[str, ...], "Names or patterns."]
+    packages: Annotated[tuple[str, ...], "Names or patterns.", Named.PACKAGE]
     pin: Annotated[str, "`version 23.11.*`, `release n=bookworm-backports` or `origin packages.example.org`."]
     priority: Annotated[int, "As apt_preferences(5) has it."]
 

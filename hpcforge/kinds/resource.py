@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from enum import Enum
 from typing import TYPE_CHECKING, Any, ClassVar, TypedDict
 
 from hpcforge.kinds import KINDS
@@ -12,6 +13,16 @@ if TYPE_CHECKING:
     from typing import Self
 
 Said = Mapping[str, Any]  # what the node said of a resource that is not as wanted; at least `exists`
+
+
+class Named(Enum):
+    """What a field names, for which distributions may have a name of their own: said in its annotation."""
+
+    PACKAGE = "package"
+    UNIT = "unit"
+    PATH = "path"
+    ACCOUNT = "account"  # or a group
+    COMMAND = "command"  # words, some of which are paths or units
 
 
 class Told(TypedDict, total=False):

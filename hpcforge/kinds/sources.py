@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
-from hpcforge.kinds.resource import Resource, Said, Told
+from hpcforge.kinds.resource import Named, Resource, Said, Told
 from hpcforge.wire import Word
 
 
@@ -19,7 +19,9 @@ class Source(Resource):
     name: Annotated[str, "Of its file below /etc/apt/sources.list.d, without .sources."]
     uris: Annotated[tuple[str, ...], "Where it is."]
     suites: Annotated[tuple[str, ...], "Which of its suites; one that ends in / has no components."]
-    signed_by: Annotated[str, "The public key in ASCII armour, or the path of a keyring that is there before packages."]
+    signed_by: Annotated[
+        str, "The public key in ASCII armour, or the path of a keyring that is there before packages.", Named.PATH
+    ]
     components: Annotated[tuple[str, ...], "Which of its components."] = ()
     architectures: Annotated[tuple[str, ...], "For which machines; none: those of the node."] = ()
 

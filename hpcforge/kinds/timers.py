@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
-from hpcforge.kinds.resource import Resource, Said, Told
+from hpcforge.kinds.resource import Named, Resource, Said, Told
 from hpcforge.wire import Word
 
 
@@ -17,9 +17,9 @@ class Timer(Resource):
     does: ClassVar[str] = "runs at times"
 
     name: Annotated[str, "Of its units, without .timer."]
-    command: Annotated[tuple[str, ...], "An absolute path and its arguments; no shell reads them."]
+    command: Annotated[tuple[str, ...], "An absolute path and its arguments; no shell reads them.", Named.COMMAND]
     calendar: Annotated[str, "When, as systemd.time(7) has it: `daily`, `Mon *-*-* 04:00`."]
-    user: Annotated[str, "Who runs it."] = "root"
+    user: Annotated[str, "Who runs it.", Named.ACCOUNT] = "root"
     delay_s: Annotated[int, "Each node waits a part of this, seconds, so that not all begin at once."] = 0
 
     def line(self, found: Said) -> str:

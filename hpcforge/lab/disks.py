@@ -193,7 +193,10 @@ def _give_host_key(lab: Lab, node: PlacedNode, root: Path) -> None:
 
 def _give_login_user(lab: Lab, root: Path) -> None:
     user = lab.login_user
-    run("chroot", root, "useradd", "--create-home", "--shell", "/bin/bash", user)
+    number = [] if lab.login_uid is None else [f"--uid={lab.login_uid}", f"--gid={lab.login_uid}"]
+    if number:  # the blueprint's, or its own account would be in the way
+        run("chroot", root, "groupadd", f"--gid={lab.login_uid}", user)
+    run("chroot", root, "useradd", "--create-home", "--shell", "/bin/bash", *number, user)
     write_new(root / "etc/sudoers.d" / user, f"{user} ALL=(ALL) NOPASSWD: ALL\n", 0o440)
     keys = root / "home" / user / ".ssh/authorized_keys"
     write_new(keys, lab.key.with_name("key.pub").read_text(), 0o600)

@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, replace
+from ipaddress import IPv4Network
 from pathlib import Path
 from typing import Literal
 
@@ -30,6 +31,7 @@ __all__ = [
     "NodeStatus",
     "PlacedNode",
     "SaveStatus",
+    "directory",
     "down",
     "forget",
     "lab_names",
@@ -87,15 +89,26 @@ def up(
     blueprint: Path,
     progress: Progress,
     network_name: str = "cluster",
+    login_uid: int | None = None,
+    avoid: Sequence[IPv4Network] = (),
 ) -> Lab:
     """Have a lab with these nodes running and answering on SSH.
 
     What runs is reused, what is stopped is started with its disk and host key, what is new is added. `cidr_wanted` is
     used if it is free on this host, else another subnet of its size in which every node keeps its host part.
-    `network_name` is the blueprint's name for that network. `progress` gets a line for each thing done.
+    `network_name` is the blueprint's name for that network, `login_uid` the number of the login user (None: any),
+    `avoid` are networks that the lab must have nothing of. `progress` gets a line for each thing done.
     """
     request = settle.Request(
-        check_lab_name(name), tuple(cluster_nodes), cidr_wanted, login_user, release, blueprint, network_name
+        check_lab_name(name),
+        tuple(cluster_nodes),
+        cidr_wanted,
+        login_user,
+        release,
+        blueprint,
+        network_name,
+        login_uid,
+        tuple(avoid),
     )
     settle.check(request)
     host.require_root()
@@ -187,6 +200,11 @@ def down(name: str, nodes: Sequence[str] | None, progress: Progress, *, disks_to
             disks.remove_others(lab, saves.wanted_disks(lab))
 
 
+def directory(name: str) -> Path:
+    """All that a lab of that name keeps on this host."""
+    return lab_directory(name)
+
+
 def runs(lab: Lab, node: str) -> bool:
     """Whether a node runs; `LabError` if the lab has none of that name."""
     return machines.running(lab.machine(lab.node(node).name))
@@ -267,7 +285,7 @@ def _settle(request: settle.Request, progress: Progress) -> Lab:
 
 def _new_lab(request: settle.Request, others: Sequence[Lab], trees: settle.Trees, progress: Progress) -> Lab:
     wanted = parse_cidr(request.cidr)
-    taken = [*network.taken_subnets(), *(lab.network_address for lab in others)]
+    taken = [*network.taken_subnets(), *(lab.network_address for lab in others), *request.avoid]
     subnet = choose_subnet(wanted, taken)
     if subnet != wanted:
         progress(f"{wanted} is taken on this host: the lab gets {subnet}")

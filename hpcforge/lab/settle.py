@@ -24,6 +24,8 @@ class Request:
     release: str
     blueprint: Path
     network: str
+    login_uid: int | None = None
+    avoid: tuple[IPv4Network, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -65,12 +67,15 @@ def new_lab(request: Request, trees: Trees, *, subnet: IPv4Network, tag: str, po
         ),
         in_blueprint=tuple(node.name for node in request.nodes),
         disks_made=len(request.nodes),
+        login_uid=request.login_uid,
     )
 
 
 def grown_lab(lab: Lab, request: Request, trees: Trees) -> Lab:
     """An existing lab with what is asked for: nodes it has keep their disk and address, new ones are added."""
     _refuse_another_kind(lab, request)
+    if any(network.overlaps(lab.network_address) for network in request.avoid):
+        raise LabError(f"lab {lab.name} is on {lab.cidr}, where the blueprint has machines of its own", _AGAIN)
     have = {node.name: node for node in lab.nodes}
     addresses: dict[str, str | None] = {node.name: node.address for node in lab.nodes}
     wanted, subnet = subnets.parse_cidr(request.cidr), lab.network_address
@@ -96,6 +101,7 @@ def grown_lab(lab: Lab, request: Request, trees: Trees) -> Lab:
         network=request.network,
         in_blueprint=tuple(node.name for node in request.nodes),
         disks_made=lab.disks_made + len(new),
+        login_uid=request.login_uid,
     )
 
 

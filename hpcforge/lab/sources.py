@@ -6,9 +6,10 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from hpcforge.catalog import load_catalog
 from hpcforge.lab.errors import LabError
 
-CODENAMES = {"12": "bookworm", "13": "trixie"}
+_DISTRIBUTION = "debian"
 _KEYRING = "debian-archive"
 
 
@@ -28,13 +29,23 @@ class Source:
         return f"deb {uri} {self.suite} {' '.join(self.components)}"
 
 
+def check_distribution(name: str) -> None:
+    """`LabError` for one that no lab can be built of."""
+    if name != _DISTRIBUTION:
+        raise LabError(
+            f"no lab can be built of {name}: rehearsals are Debian's", "say `software.os: {name: debian, ...}`"
+        )
+
+
 def codename(release: str) -> str:
     """Debian's code name of a release; `LabError` for one that labs do not know."""
-    if release not in CODENAMES:
+    known = load_catalog().distributions
+    suites = {key[1]: known[key].suite for key in known if key[0] == _DISTRIBUTION}
+    if (suite := suites.get(release)) is None:
         raise LabError(
-            f"no lab can be built of Debian {release!r}", f"use one of {', '.join(CODENAMES)} in `software.os.release`"
+            f"no lab can be built of Debian {release!r}", f"use one of {', '.join(suites)} in `software.os.release`"
         )
-    return CODENAMES[release]
+    return suite
 
 
 def sources_for(name: str, files: Mapping[str, str]) -> str:

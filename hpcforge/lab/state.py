@@ -84,6 +84,7 @@ class Lab:
     disks_made: int  # numbers given to disks; none is given twice
     saves: tuple[Save, ...] = ()
     under_way: UnderWay | None = None
+    login_uid: int | None = None  # None: whichever is free
 
     @property
     def directory(self) -> Path:

@@ -21,12 +21,23 @@ from hpcforge.kinds.downloads import Download
 from hpcforge.kinds.files import File
 from hpcforge.kinds.resource import Resource
 from hpcforge.plan.artifacts import Served, artifact, download, served
+from hpcforge.plan.called import as_called
 from hpcforge.plan.desired import Artifact, Check, Desired, Leaves, Need, Opaque, Reread, Restart, Tree, Unit, Wanted
+from hpcforge.plan.ports import Port, port
 from hpcforge.plan.render import Template, evaluate, hint_of, line_of, render, render_filled, speaks_of_node, spoken_of
 from hpcforge.plan.resources import TYPES, rendered
 from hpcforge.plan.role import Code, Role, declared_secrets
 from hpcforge.plan.role_order import all_needs, in_order, the_depot, the_scheduler
-from hpcforge.plan.role_spec import ArtifactSpec, FileSpec, LeavesSpec, ResourceSpec, RestartSpec, TreeSpec, UnitSpec
+from hpcforge.plan.role_spec import (
+    ArtifactSpec,
+    FileSpec,
+    LeavesSpec,
+    PortSpec,
+    ResourceSpec,
+    RestartSpec,
+    TreeSpec,
+    UnitSpec,
+)
 from hpcforge.plan.secrets import Secret, check_mode, check_text, check_usable, usable
 
 Context = dict[str, Any]
@@ -72,13 +83,13 @@ def compile_desired(
     placed = {role.name: _Placed(_nodes_of(role, cluster)) for role in ordered}
     may_use = {role.name: usable(role.name, role.spec.needs, secrets) for role in ordered}
 
-    def compilers_with(depot: Served) -> list[_Compiler]:
-        common = (cluster, texts, secret_digests, placed, depot)
+    def compilers_with(depot: Served, open_ports: Mapping[str, tuple[Port, ...]]) -> list[_Compiler]:
+        common = (cluster, texts, secret_digests, placed, depot, open_ports)
         return [_Compiler(role, needs[role.name], may_use[role.name], *common) for role in ordered]
 
-    depot = the_depot(roles)
-    serves = served(cluster, depot, ((one.role, one.artifacts()) for one in compilers_with(Served())))
-    compilers = compilers_with(serves)
+    depot, first_pass = the_depot(roles), compilers_with(Served(), {})
+    serves = served(cluster, depot, ((one.role, one.artifacts()) for one in first_pass))
+    compilers = compilers_with(serves, _open_ports(cluster, first_pass))
     first = tuple(Need(role.name) for role in ordered if role.spec.before_site_roles)
     nodes: dict[str, tuple[Wanted, ...]] = {}
     for node in cluster.nodes:
@@ -105,6 +116,15 @@ def _nodes_of(role: Role, cluster: Cluster) -> tuple[str, ...]:
             for node in cluster.nodes
             if alike.get(node, lambda n: bool(evaluate(role.spec.on, {**context, "node": n})))
         )
+
+
+def _open_ports(cluster: Cluster, compilers: Sequence[_Compiler]) -> dict[str, tuple[Port, ...]]:
+    """What the roles of each node want open, each once."""
+    with_ports = [one for one in compilers if one.role.spec.ports]
+    return {
+        node.name: tuple(dict.fromkeys(port for one in with_ports if one.runs_on(node) for port in one.ports(node)))
+        for node in cluster.nodes
+    }
 
 
 def _texts_of(role: Role, spec: ResourceSpec) -> Iterator[object]:
@@ -201,6 +221,7 @@ class _Compiler:
     secret_digests: Mapping[str, str | None]
     placed: Mapping[str, _Placed]
     served: Served
+    open_ports: Mapping[str, tuple[Port, ...]]  # of all roles, by node
     alike: dict[int, _Alike[tuple[Any, ...]]] = field(default_factory=dict)  # by id of a spec
     same: dict[int, _Text] = field(default_factory=dict)  # a text that is the same on all nodes, likewise
 
@@ -214,9 +235,19 @@ class _Compiler:
         found = (self._each(self.cluster.by_name[name], specs, _artifact) for name in nodes)
         return tuple(dict.fromkeys(one for several in found for one in several))
 
+    def ports(self, node: Node) -> tuple[Port, ...]:
+        """What it wants open on a node."""
+        return self._each(node, self.role.spec.ports, _port)
+
     def wanted(self, node: Node) -> Wanted:
         here = tuple(role for role in self.needs if "@" not in role and node.name in self.placed[role].known)
-        return self._all_alike.get(node, lambda n: self._wanted(n, here), here)
+        return self._all_alike.get(node, lambda n: self._called(self._wanted(n, here)), here)
+
+    def _called(self, wanted: Wanted) -> Wanted:
+        try:
+            return as_called(wanted, self.cluster.os)
+        except ValueError as error:
+            raise self.role.wrong(str(error)) from error
 
     @cached_property
     def _all_alike(self) -> _Alike[Wanted]:
@@ -276,7 +307,8 @@ class _Compiler:
 
     @cached_property
     def _context(self) -> Context:
-        return {**role_context(self.cluster, self.role.name), "artifacts": self.served.artifacts}
+        known = {"artifacts": self.served.artifacts, "open_ports": self.open_ports}
+        return {**role_context(self.cluster, self.role.name), **known}
 
     @cached_property
     def _sets_clock(self) -> bool:
@@ -382,6 +414,10 @@ class _Compiler:
 
 def _artifact(spec: ArtifactSpec, context: Context) -> Artifact:
     return artifact(spec, lambda text: render(text, context))
+
+
+def _port(spec: PortSpec, context: Context) -> Port:
+    return port(spec, lambda text: render(text, context))
 
 
 def _tree(spec: TreeSpec, context: Context) -> Tree:

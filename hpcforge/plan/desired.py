@@ -10,9 +10,9 @@ import json
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
-from typing import Any, Literal, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 
-from hpcforge.kinds.resource import Resource
+from hpcforge.kinds.resource import Named, Resource
 
 Disruption = Literal["none", "restart", "drain", "reboot", "destroys-data"]  # from the mildest to the worst
 DISRUPTIONS: tuple[Disruption, ...] = ("none", "restart", "drain", "reboot", "destroys-data")
@@ -26,14 +26,14 @@ T = TypeVar("T")
 class Tree:
     """What a role's own code makes at a path: with the role it goes, and all that is in it."""
 
-    path: str
+    path: Annotated[str, Named.PATH]
 
 
 @dataclass(frozen=True)
 class Leaves:
     """A path that stays when the role goes, and why."""
 
-    path: str
+    path: Annotated[str, Named.PATH]
     why: str
 
 
@@ -41,7 +41,7 @@ class Leaves:
 class Reread:
     """A file that a refresh is enough for; with `lines`, where it changes in lines alone that match that expression."""
 
-    path: str
+    path: Annotated[str, Named.PATH]
     lines: str | None = None
 
 
@@ -49,9 +49,10 @@ class Reread:
 class Unit:
     """A systemd unit that is enabled and running; restarted (or refreshed) when one of `watches` (paths) changes."""
 
-    name: str
-    watches: tuple[str, ...]
-    refresh: tuple[tuple[str, ...], ...] = ()  # commands in place of a restart, in order, where it runs already
+    name: Annotated[str, Named.UNIT]
+    watches: Annotated[tuple[str, ...], Named.PATH]
+    # commands in place of a restart, in order, where it runs already
+    refresh: Annotated[tuple[tuple[str, ...], ...], Named.COMMAND] = ()
     rereads: tuple[Reread, ...] = ()  # the files that a refresh is enough for; none: all of `watches`
 
 
@@ -59,8 +60,8 @@ class Unit:
 class Restart:
     """A unit of another role's, restarted when one of `watches` (paths of this role) changes."""
 
-    unit: str
-    watches: tuple[str, ...]
+    unit: Annotated[str, Named.UNIT]
+    watches: Annotated[tuple[str, ...], Named.PATH]
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +87,7 @@ class Check:
     """
 
     name: str
-    command: tuple[str, ...]
+    command: Annotated[tuple[str, ...], Named.COMMAND]
     stdout: str | None  # regular expression that must match somewhere in the output
     wait_s: float
 
@@ -115,8 +116,8 @@ class Wanted:
 
     role: str
     needs: tuple[Need, ...] = ()
-    packages: tuple[str, ...] = ()
-    replaces: tuple[str, ...] = ()  # packages that go for these, where they are there
+    packages: Annotated[tuple[str, ...], Named.PACKAGE] = ()
+    replaces: Annotated[tuple[str, ...], Named.PACKAGE] = ()  # packages that go for these, where they are there
     resources: tuple[Resource, ...] = ()  # in the order of the table of kinds
     units: tuple[Unit, ...] = ()
     restarts: tuple[Restart, ...] = ()  # units of other roles that it disturbs

@@ -50,12 +50,12 @@ def judge(folders: Sequence[Path], others: Sequence[Role], cluster: Cluster) -> 
     known = {role.name: role for role in others}
     known |= {role.name: role for role in read.values() if isinstance(role, Role)}
     offers = {name: Service() for role in known.values() for name in role.spec.services}
-    usual = {role.name: _usual(role) | dict(cluster.variables.get(role.name, {})) for role in known.values()}
+    usual = {role.name: usual_variables(role) | dict(cluster.variables.get(role.name, {})) for role in known.values()}
     cluster = replace(cluster, services={**offers, **cluster.services}, variables=usual, site_roles=())
     return [one if isinstance(one, Judged) else _judge(one, known, cluster) for one in read.values()]
 
 
-def _usual(role: Role) -> dict[str, Any]:
+def usual_variables(role: Role) -> dict[str, Any]:
     """Its variables that have a default, as templates get them."""
     return {name: one.given(one.usual) for name, one in role.spec.vars.items() if not one.required}
 

@@ -20,6 +20,7 @@ from hpcforge.plan.resources import TYPES, as_templates
 from hpcforge.plan.secrets import SecretName, SecretSpec
 
 _DOWNLOADS = "downloads"  # a kind that role.yaml does not say by itself: it follows from `artifacts`
+_MAX_WHY_BYTES = 100  # nft takes comments of 128
 _TRUE, _FALSE = Expression("true"), Expression("false")
 
 
@@ -142,6 +143,21 @@ class LeavesSpec(ResourceSpec):
     why: str = Field(description="The reason, for the person who takes the role away.")
 
 
+class PortSpec(ResourceSpec):
+    """A port on which its node answers hosts outside the cluster's networks, too, where a firewall stands."""
+
+    port: Template = Field(description="1 to 65535, or a range: `30000-30100`.")
+    protocol: Literal["tcp", "udp"] = Field("tcp", description="Over which transport.")
+    why: str = Field(description="What for: it stands beside the port in the firewall's rules.")
+
+    @field_validator("why")
+    @classmethod
+    def _is_comment(cls, why: str) -> str:
+        if not why.isprintable() or len(why.encode()) > _MAX_WHY_BYTES or '"' in why or "\\" in why:
+            raise refusal(f'one line of at most {_MAX_WHY_BYTES} bytes, without " and \\: it becomes a comment of nft')
+        return why
+
+
 class CheckSpec(ResourceSpec):
     """A command with an expected outcome."""
 
@@ -187,6 +203,10 @@ class RoleSpec(GoingSpec):
         (), description="Units of other roles; those come after this one on the nodes where it is."
     )
     artifacts: tuple[ArtifactSpec, ...] = Field((), description="Files from outside, pinned, through the depot.")
+    ports: tuple[PortSpec, ...] = Field(
+        (), description="Ports that hosts outside the cluster's networks may reach; templates know those of all roles "
+        "of a node as `open_ports[node.name]`."
+    )  # fmt: skip
     services: Mapping[str, Offer] = Field({}, description="What blueprints may then say under `services`.")
     vars: Mapping[VariableName, Variable] = Field({}, description="What blueprints may then choose under `roles`.")
     secrets: Mapping[SecretName, SecretSpec] = Field(
@@ -202,6 +222,11 @@ class RoleSpec(GoingSpec):
         "brought, too; or `keep` all.",
     )
     before_site_roles: bool = Field(False, description="A site's own Ansible roles wait for it.")
+    not_rehearsed: str = Field(
+        "",
+        description="Why a rehearsal leaves it out: what of a machine it needs that a container does not have. A role "
+        "that stands in for it says so by its `on`, as `gpu_fake` does.",
+    )
     scheduler: bool = Field(
         False, description="It brings Slurm's controller: without one nothing is admitted or verified."
     )

@@ -13,7 +13,7 @@ from hpcforge.cluster.model import Cluster, Gpus, SmokeTest
 
 Verify = Literal["touched", "all", "none"]
 VERIFY: tuple[Verify, ...] = get_args(Verify)
-Why = Literal["asked for", "not passed yet", "changed"]
+Why = Literal["asked for", "not passed yet", "other options", "changed"]
 
 
 @dataclass(frozen=True)
@@ -22,6 +22,7 @@ class Standing:
 
     nodes: frozenset[str] = frozenset()
     served: bool = True  # False: what jobs need of nodes that run none has changed since
+    options: tuple[tuple[str, str], ...] = ()  # with which the test was run
 
 
 @dataclass(frozen=True)
@@ -72,7 +73,8 @@ def smoke_runs(
 ) -> SmokeRuns:
     """Choose. `out` are nodes that no job can use, `busy` those that users' jobs hold, and whose.
 
-    `tested` are the tests whose last verdict is that they passed; the others are run on the whole of their sets.
+    `tested` are the tests whose last verdict is that they passed; the others are run on the whole of their sets, and so
+    are those that passed with other options than the blueprint has now.
     """
     tests = cluster.acceptance.tests if cluster.acceptance and verify != "none" else ()
     runs: dict[tuple[tuple[str, ...], tuple[str, ...], Why, tuple[str, ...]], list[str]] = {}
@@ -80,8 +82,8 @@ def smoke_runs(
     held: dict[tuple[str, ...], Mapping[str, str]] = {}
     for test in tests:
         known = tested.get(test)
-        if verify == "all" or known is None:
-            why: Why = "asked for" if verify == "all" else "not passed yet"
+        if verify == "all" or known is None or known.options != test.options:
+            why: Why = "asked for" if verify == "all" else "other options" if known else "not passed yet"
             runs.setdefault((test.nodes, test.nodes, why, ()), []).append(test.name)
             continue
         usable = [node for node in test.nodes if node not in out]

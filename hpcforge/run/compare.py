@@ -66,6 +66,7 @@ def compare(
             say,
             _known(site),
             whole=choice.whole,
+            kept_as=site.kept_as,
             secrets=goal.secrets,
         )
         refuse_older(__version__, found.roster)

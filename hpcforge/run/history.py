@@ -138,7 +138,7 @@ def last_changed(history: History) -> dict[str, Past]:
 
 
 def write_log(
-    engine: Engine, head: str, one: Past, roster: Roster | None, cluster: str, strangers: Collection[str] = ()
+    engine: Engine, head: str, one: Past, roster: Roster | None, kept_as: str, strangers: Collection[str] = ()
 ) -> list[str]:
     """Write a run's line, and the roster, on the head and into this host's copy; what went wrong, for the operator.
 
@@ -155,21 +155,26 @@ def write_log(
     answer = exchange(engine, Program(f"log:{one.id}", head, request, _TIMEOUT_S))
     problems = list(answer.warnings)
     if answer.data is None:
-        problems.append(f"this run is not in the history on {head} ({answer.error}), only in {Copy.of(cluster).folder}")
+        problems.append(f"this run is not in the history on {head} ({answer.error}), only in {Copy.of(kept_as).folder}")
     lines = [str(line) for line in (answer.data or {}).get("lines") or [json.dumps(_document(one), sort_keys=True)]]
     try:
-        Copy.of(cluster).add(lines, None if roster is None else without(roster, strangers))
+        Copy.of(kept_as).add(lines, None if roster is None else without(roster, strangers))
     except OSError as error:
         problems.append(f"no copy of the history on this host: {error.filename}: {error.strerror}")
     return problems
 
 
-def read_log(engine: Engine, head: str, cluster: str, last: int) -> tuple[History, Roster, str | None]:
-    """The last runs and the roster, from the head; else from this host's copy, and why."""
+def read_log(
+    engine: Engine, head: str, cluster: str, last: int, kept_as: str | None = None
+) -> tuple[History, Roster, str | None]:
+    """The last runs and the roster, from the head; else from this host's copy, and why.
+
+    The copy is kept under the cluster's name, or as `kept_as` says.
+    """
     request: requests.ReadLog = {"verb": "log", "do": "read", "last": last}
     answer = exchange(engine, Program(f"log:read:{time.monotonic_ns()}", head, request, _TIMEOUT_S))
     if answer.data is None:
-        return (*Copy.of(cluster).read(cluster, last), answer.error)
+        return (*Copy.of(kept_as or cluster).read(cluster, last), answer.error)
     lines = [str(line) for line in answer.data.get("lines") or ()]
     roster = parse_roster(answer.data.get("roster"), cluster)
     return parse_history(lines, int(answer.data.get("before") or 0)), roster, None
@@ -183,7 +188,7 @@ class Copy:
 
     @classmethod
     def of(cls, cluster: str) -> Self:
-        """Where the copy of a cluster's lies."""
+        """Where the copy of a cluster's lies; `Site.kept_as` is the name that tells it from its rehearsal."""
         base = Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state")
         return cls(base / "hpcforge" / cluster)
 

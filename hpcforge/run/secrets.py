@@ -17,7 +17,7 @@ import shlex
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pyrage
@@ -61,6 +61,15 @@ LARGEST = 64 * 1024  # bytes of a secret that a site provides
 def kinds_of(declared: Mapping[str, Secret]) -> Kinds:
     """All that there are to be: what roles declare, and our own."""
     return {**{name: _kind(one.spec) for name, one in declared.items()}, **KINDS}
+
+
+def made_up(kinds: Kinds) -> Kinds:
+    """The same where no site provides any, as in a rehearsal: what it would provide is made, of letters and digits."""
+    return {name: kind if kind.make else replace(kind, make=_made_up) for name, kind in kinds.items()}
+
+
+def _made_up() -> bytes:
+    return random_source.token_hex(16).encode()
 
 
 def _kind(spec: SecretSpec) -> Kind:

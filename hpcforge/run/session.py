@@ -213,7 +213,7 @@ class _Session:
             left=left,
             verdicts=[one.verdict for one in outcome.done.tests.reached],
         )
-        for problem in write_log(self.engine, self.head, one, roster, self.site.cluster.name, strangers):
+        for problem in write_log(self.engine, self.head, one, roster, self.site.kept_as, strangers):
             self.listener.say(problem)
 
 

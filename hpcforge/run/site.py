@@ -20,9 +20,11 @@ from hpcforge.plan.role import Role, declared_secrets, load_roles, site_role_cod
 from hpcforge.plan.roster import Enrolled
 from hpcforge.plan.secrets import uses
 from hpcforge.program import typed
+from hpcforge.rehearsal.roles import rehearsed_roles
+from hpcforge.rehearsal.stand_ins import StandIn
 from hpcforge.run.contents import digests, unfit
 from hpcforge.run.host_certificates import AUTHORITY, REVOKED, current_step, with_derived, with_revoked
-from hpcforge.run.secrets import ensure_secrets, kinds_of, read_secrets, store_revoked
+from hpcforge.run.secrets import ensure_secrets, kinds_of, made_up, read_secrets, store_revoked
 
 
 @dataclass(frozen=True)
@@ -35,6 +37,12 @@ class Site:
     lab: str | None  # the rehearsal whose nodes these are
     start: str | None = None  # the command that starts them, where they are a rehearsal's
     step: int = field(default_factory=current_step)  # of host certificates: one for all of a run
+    stand_ins: tuple[StandIn, ...] = ()  # what a rehearsal of a real site does not have
+
+    @property
+    def kept_as(self) -> str:
+        """Under which name this host keeps copies of the head's records: those of a site and of its rehearsal apart."""
+        return f"{self.cluster.name}@{self.lab}" if self.stand_ins else self.cluster.name
 
 
 @dataclass(frozen=True)
@@ -50,6 +58,12 @@ def load_site_roles(loaded: Loaded) -> tuple[Role, ...]:
     return load_roles(*loaded.role_folders)
 
 
+def site_roles(site: Site) -> tuple[Role, ...]:
+    """The same, as a rehearsal has them where it is one. Raises `RoleError`."""
+    roles = load_site_roles(site.loaded)
+    return roles if site.lab is None else rehearsed_roles(roles)
+
+
 def compile_site(roles: Sequence[Role], secrets: Mapping[str, bytes], cluster: Cluster) -> Desired:
     """What every node should have. `secrets` are those that are kept, and what is derived from them for nodes."""
     code = {role.name: site_role_code(role.path) for role in cluster.site_roles}
@@ -62,20 +76,21 @@ def goal(site: Site, *, make: bool) -> Goal:
     Raises:
         InvalidInput: a secret that the site has to provide is missing, or does not fit where it is to stand.
     """
-    roles = load_site_roles(site.loaded)
+    roles = site_roles(site)
 
     def reached(kept: Mapping[str, bytes]) -> Goal:
         secrets = with_derived(kept, site.cluster, site.step)
         return Goal(secrets, compile_site(roles, secrets, site.cluster))
 
     kept = read_secrets(site.loaded.secrets_path, site.identity)
-    found = reached(kept)
-    lacking = lacking_secrets(site.loaded, roles, found.desired, kept)
-    if lacking:  # before any is made: what cannot be applied leaves nothing behind
-        raise InvalidInput(lacking)
+    found, kinds = reached(kept), kinds_of(declared_secrets(roles))
+    if site.stand_ins:
+        kinds = made_up(kinds)
+    elif lacking := lacking_secrets(site.loaded, roles, found.desired, kept):
+        raise InvalidInput(lacking)  # before any is made: what cannot be applied leaves nothing behind
     if not make:
         return found
-    made = ensure_secrets(site.loaded.secrets_path, site.identity, kinds_of(declared_secrets(roles)))
+    made = ensure_secrets(site.loaded.secrets_path, site.identity, kinds)
     return found if made == kept else reached(made)
 
 
@@ -103,7 +118,7 @@ def revoking(site: Site, before: Goal, keys: Iterable[str]) -> Goal:
     if AUTHORITY not in secrets or secrets == before.secrets:
         return before
     secrets = with_derived(secrets, site.cluster, site.step)
-    return Goal(secrets, compile_site(load_site_roles(site.loaded), secrets, site.cluster))
+    return Goal(secrets, compile_site(site_roles(site), secrets, site.cluster))
 
 
 def keep_revoked(site: Site, reached: Goal) -> None:

@@ -50,12 +50,12 @@ class Status:
         return self.history.runs[-1] if self.history.runs else None
 
 
-def status(engine: Engine, cluster: Cluster, last: int) -> Status:
-    """Ask every node, and the head for its records: of the history, the `last` runs."""
+def status(engine: Engine, cluster: Cluster, last: int, kept_as: str | None = None) -> Status:
+    """Ask every node, and the head for its records: of the history, the `last` runs. `kept_as`: see `read_log`."""
     names = [node.name for node in cluster.nodes]
     seen = observe(engine, cluster, Desired((), dict.fromkeys(names, ()), {}), names)
     head = cluster.slurm.controller
-    history, roster, away = read_log(engine, head, cluster.name, last)
+    history, roster, away = read_log(engine, head, cluster.name, last, kept_as)
     recorded = load(seen[head].reads.get(VERDICTS_PATH))
     slurm = parse_slurm_nodes(seen[head].answers.get(SLURM_NODES, ""))
     changed = last_changed(history)

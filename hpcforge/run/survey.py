@@ -52,12 +52,14 @@ def survey(
     inventory: Mapping[str, Known],
     *,
     whole: bool,
+    kept_as: str | None = None,
     secrets: Mapping[str, bytes] = NO_SECRETS,
 ) -> Survey:
     """Ask the nodes, and the head in any case. `reach` is called with nodes that leave, so that they can be asked, too.
 
     Nodes that leave are looked for only where the `whole` cluster is meant, and asked only where this host's copy of
-    the roster or the `inventory` says the same of them as the head does. `secrets` are as `observe` wants them.
+    the roster or the `inventory` says the same of them as the head does. `secrets` are as `observe` wants them,
+    `kept_as` is the name of the copy, if it is not the cluster's.
     """
     controller = cluster.slurm.controller
     asked = nodes if controller in nodes else (*nodes, controller)
@@ -67,17 +69,18 @@ def survey(
     tests = leftover.told(seen[controller].answers)
     answers = leftover.without_left(seen[controller].answers, tuple(filter(leftover.dead, tests)))
     head = seen[controller] = replace(seen[controller], answers=answers)
+    copy = Copy.of(kept_as or cluster.name)
     roster = parse_roster(head.reads.get(ROSTER_PATH), cluster.name)
     if roster.problem:
         why = f"the node list on {controller} cannot be used: {roster.problem}"
-        roster, instead = Copy.of(cluster.name).in_place_of(roster, cluster.name)
+        roster, instead = copy.in_place_of(roster, cluster.name)
         say(f"{why}; {instead}")
     number = roster.run.number if roster.run else None
     for name, reason in distrusted(__version__, number, {name: one.receipt for name, one in seen.items()}).items():
         seen[name] = Observed(name, unreachable=reason)
     head = seen[controller]
     gone = leaving(roster, cluster) if whole else {}
-    unknown = strangers(roster, cluster, [inventory, Copy.of(cluster.name).known(cluster.name)])
+    unknown = strangers(roster, cluster, [inventory, copy.known(cluster.name)])
     reached = {name: one for name, one in gone.items() if name not in unknown}
     going: dict[str, Observed] = {}
     if reached:

@@ -64,7 +64,10 @@ def chosen(
     """Which tests run where, by what is known."""
     tests = cluster.acceptance.tests if cluster.acceptance else ()
     kept = [(one, last) for one in tests if (last := recorded.of(one)) is not None and last.last.passed]
-    standing = {one: Standing(frozenset(last.stands_for), last.served) for one, last in kept}
+    standing = {
+        one: Standing(frozenset(last.stands_for), last.served, tuple(last.verdict.options.items()))
+        for one, last in kept
+    }
     return smoke_runs(cluster, standing, verify_what, out, held)
 
 

@@ -115,7 +115,7 @@ def enrolled(site: Site, node: str) -> Enrolled:
     """A node as the head's roster has it. Raises UsageError where the roster has no such node or cannot be read."""
     head = site.cluster.slurm.controller
     with open_engines(site) as engines:
-        _, roster, away = read_log(engines, head, site.cluster.name, 0)
+        _, roster, away = read_log(engines, head, site.cluster.name, 0, site.kept_as)
     if away is not None or roster.problem:
         raise UsageError(f"the node list on {head} cannot be read: {away or roster.problem}", "see `hpcforge status`")
     one = roster.nodes.get(node)
@@ -126,4 +126,4 @@ def enrolled(site: Site, node: str) -> Enrolled:
 
 def confirm(site: Site, node: str, one: Enrolled) -> None:
     """From now on this host knows the node as the head does. Raises `OSError`."""
-    Copy.of(site.cluster.name).trust(site.cluster.name, node, one)
+    Copy.of(site.kept_as).trust(site.cluster.name, node, one)

@@ -115,9 +115,10 @@ def launch(
 
     The first tests, that is: as many as one job of the partition has time for, and at least one; all of the launcher
     torchrun, or a single one of another.
-    Every node gets as many ranks as the node with the fewest GPUs has GPUs (at least one), and a like share of memory
-    within what Slurm has to give. Of a `part` of a node set, one rank a node is enough where GPUs are fake or there are
-    none: a second one would use the same cores. `arguments` are further ones of test programs, by test.
+    Every node gets as many ranks as the node with the fewest GPUs has GPUs (at least one; of stand-ins in a rehearsal
+    no more than jobs have CPUs), and a like share of memory within what Slurm has to give. Of a `part` of a node set,
+    one rank a node is enough where GPUs are fake or there are none: a second one would use the same cores. `arguments`
+    are further ones of test programs, by test.
     Raises NotLaunchableError.
     """
     nodes = tuple(cluster.by_name[name] for name in names)
@@ -126,13 +127,16 @@ def launch(
     gpus = min(node.gpus.count if node.gpus else 0 for node in nodes)
     real = gpus > 0 and not any(node.gpus and node.gpus.fake for node in nodes)
     ranks = max(1, gpus) if first.launcher != "plain" and (real or not part) else 1
+    cpus = max(1, min(cluster.job_cpus(node) for node in nodes))
+    ranks = min(ranks, *(node.gpus.most_ranks(cpus) if node.gpus else ranks for node in nodes))
     memory = min(cluster.job_memory_mib(node) for node in nodes)
     torch = cluster.pytorch if first.pytorch else None
     packaged = torch is not None and torch.build == "distribution"
     old = torch is not None and torch.version.startswith("1.")
     partition = partition_for(cluster, names, tests[0].time_limit_s)
     turns = [
-        Turn(test.name, test.time_limit_s, tuple((arguments or {}).get(test.name, ())), test.program) for test in tests
+        Turn(test.name, test.time_limit_s, (*_options(test), *(arguments or {}).get(test.name, ())), test.program)
+        for test in tests
     ]
     return Launch(
         turns=_in_time(turns, partition),
@@ -142,11 +146,17 @@ def launch(
         python=torch.python if torch else PYTHON,
         ranks_per_node=ranks,
         gpus_per_node=gpus,
-        cpus_per_node=max(1, min(cluster.job_cpus(node) for node in nodes)),
+        cpus_per_node=cpus,
         memory_mib=max(1, min(memory, ranks * MEMORY_MIB[real])),
         launcher_options=_QUIRKS if packaged and old else (),
         libuv=not packaged or old,
     )
+
+
+def _options(test: SmokeTest) -> list[str]:
+    """Every option as its program is told, each one word whatever is in it: no shell reads it."""
+    told = {**dict(test.program.options), **dict(test.options)}
+    return [f"--{name.replace('_', '-')}={text}" for name, text in told.items()]
 
 
 def _check_needs(cluster: Cluster, test: SmokeTest, nodes: Sequence[Node]) -> None:

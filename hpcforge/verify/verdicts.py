@@ -29,6 +29,7 @@ class Verdict:
     status: Status
     nodes: tuple[v.NodeName, ...]  # that the test ran on, or was to run on
     left_out: Mapping[v.NodeName, str] = field(default_factory=dict)  # nodes of the test that it did not span, and why
+    options: Mapping[str, str] = field(default_factory=dict)  # that the blueprint chose otherwise than the test
     launcher: Launcher = "torchrun"
     ranks: int = 0  # processes
     rank: int | None = None  # the rank to blame, where one can be told
@@ -55,6 +56,8 @@ def summary_line(verdict: Verdict) -> str:
     parts = [verdict.test, status, _middle(verdict)]
     if verdict.passed:
         parts += [verdict.headline, _build(verdict)]
+    if verdict.options:
+        parts.append("options: " + "; ".join(f"{name} {text or 'none'}" for name, text in verdict.options.items()))
     if verdict.left_out:
         parts.append("left out: " + ", ".join(f"{nodes} ({why})" for why, nodes in _by_reason(verdict.left_out)))
     return "  ".join(part for part in parts if part)

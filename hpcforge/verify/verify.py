@@ -86,7 +86,8 @@ def _run(
     except jobs.RefusedError as error:
         detail = f"Slurm refused the job: {error}"
         verdicts = [Verdict(test.name, "not_run", tuple(names), detail=detail) for test in tests]
-    return [replace(one, left_out=left_out) for one in _timed(verdicts, time.monotonic() - began)]
+    timed = zip(_timed(verdicts, time.monotonic() - began), tests, strict=False)
+    return [replace(one, left_out=left_out, options=dict(test.options)) for one, test in timed]
 
 
 def _timed(verdicts: Sequence[Verdict], seconds: float) -> list[Verdict]:

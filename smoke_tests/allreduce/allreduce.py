@@ -90,7 +90,7 @@ def label(size: int) -> str:
 def run(job: Job, options: argparse.Namespace) -> None:
     """Measure every size and report them from rank 0."""
     gpu = job.device.type == "cuda"
-    sizes = options.sizes or (GPU_SIZES if gpu else CPU_SIZES)
+    sizes = [kib * KIB for kib in options.sizes_kib] or (GPU_SIZES if gpu else CPU_SIZES)
     repeats = options.repeats or (20 if gpu else 5)
     header, began = job.header(), time.perf_counter()
     lead = job.rank == 0
@@ -116,23 +116,18 @@ def run(job: Job, options: argparse.Namespace) -> None:
         job.say(f"every sum is exact ({elapsed} s)", event="result", **header, seconds=elapsed)
 
 
-def _sizes(text: str) -> tuple[int, ...]:
-    units = {"K": KIB, "M": MIB, "G": 1024 * MIB}
-    sizes = []
-    for part in text.split(","):
-        number, unit = (part[:-1], units[part[-1]]) if part[-1:] in units else (part, 1)
-        if not number.isdigit() or int(number) * unit < 128 or int(number) * unit % 4:
-            raise argparse.ArgumentTypeError(
-                f"{part!r} is not a number of bytes (K, M, G), a multiple of 4, 128 or more"
-            )
-        sizes.append(int(number) * unit)
-    return tuple(sizes)
+def _sizes_kib(text: str) -> tuple[int, ...]:
+    sizes = text.split(",") if text else []
+    if not all(size.isdigit() and int(size) for size in sizes):
+        raise argparse.ArgumentTypeError(f"{text!r} is no list of sizes in KiB, such as 4,1024")
+    return tuple(map(int, sizes))
 
 
 def parser() -> argparse.ArgumentParser:
     """The options of this test."""
     options = options_parser("All-reduce: every sum exact, bandwidth per size.")
-    options.add_argument("--sizes", type=_sizes, help="e.g. 4K,1M (default: 4 KiB to 16 MiB, with GPUs to 1 GiB)")
+    sizes = "e.g. 4,1024 (default: 4 KiB to 16 MiB, with GPUs to 1 GiB)"
+    options.add_argument("--sizes-kib", type=_sizes_kib, default=(), help=sizes)
     options.add_argument("--warmup", type=int, default=2, help="repeats not counted (default: 2)")
     options.add_argument("--repeats", type=int, default=0, help="repeats counted (default: 5, with GPUs 20)")
     return options

@@ -80,12 +80,12 @@ def main() -> int:
     """Measure and compare; 0 if every byte arrived, else 3."""
     options = argparse.ArgumentParser(description="Memory bandwidth of this node; every byte copied is compared.")
     options.add_argument("--json", action="store_true", help="one JSON object a line instead of text")
-    options.add_argument("--mib", type=int, default=256, help="MiB that are copied (default: 256)")
+    options.add_argument("--size-mib", type=int, default=256, help="MiB that are copied (default: 256)")
     options.add_argument("--seconds", type=float, default=3.0, help="how long is measured (default: 3)")
     options.add_argument("--falsify", action="store_true", help="for testing whoever judges this test")
     asked = options.parse_args()
     threads = len(os.sched_getaffinity(0))
-    copy = Copy(asked.mib * MIB, threads)
+    copy = Copy(asked.size_mib * MIB, threads)
     rate = measure(copy, asked.seconds)
     if asked.falsify:
         copy.target[17] ^= 1

@@ -22,6 +22,9 @@ measures:
 headline: "{sync_ms} ms for {size_bytes}, at most {sync_ms:worst} ms on {sync_ms:worst_node}"
 expectation:
   sync_ms: {at_most: 50, at_most_of_median: 1.5}
+options:
+  size_mib: {type: whole, at_least: 1, default: 16, description: "Size of the file, MiB."}
+  kinds: {list_of: name, default: [a, b], description: Which kinds of files.}
 """
 
 
@@ -61,6 +64,13 @@ def test_what_a_blueprint_may_ask_for_follows(tests: Path) -> None:
         ("90s", "ninety", ":4:13:", "`ninety` is not a time such as", ""),
         ("sync_ms: {unit", "host: {unit", ":6:3:", "`host` is a reserved name", "choose another"),
         ("[fio]", '["fio; rm -rf /"]', ":3:20:", "is not the name of a package", ""),
+        ("type: whole", "type: int", ":12:20:", "`int` is not accepted here", "known: text, name, whole"),
+        ("at_least: 1", "at_leats: 1", ":12:27:", "unknown key `at_leats`", "did you mean `at_least`?"),
+        (", default: 16", "", ":12:3:", "`size_mib` has no default", "where the blueprint is silent"),
+        ("default: 16", "default: 0", ":12:13:", "`size_mib` is not right: default: Input should be greater than", ""),
+        ("  size_mib", "  limit_s", ":12:3:", "`limit_s` is a reserved name", "for example sizes_kib"),
+        ("list_of: name", "list_of: text", ":13:20:", "a list of text cannot be told to a program", "a list of name"),
+        ("list_of: name", "list_of: name, type: name", ":13:10:", "`kinds` is not right: give exactly one of type", ""),
     ],
 )  # fmt: skip
 def test_mistakes_are_shown_as_those_of_a_blueprint(

@@ -14,7 +14,7 @@ REHEARSAL = str(REPOSITORY / "blueprints" / "rehearsal.yaml")
 _WORDS = "validate show design explain pin plan apply verify status nodes rehearse secrets schema trust"
 VERBS = _WORDS.split()
 GROUPS = {
-    "rehearse": ("up", "list", "status", "ssh", "save", "restore", "forget", "down"),
+    "rehearse": ("up", "compare", "list", "status", "ssh", "save", "restore", "forget", "down"),
     "nodes": ("add", "remove", "replace"),
     "secrets": ("init", "list", "show", "rotate"),
 }

@@ -203,8 +203,7 @@ def _number(version: str) -> tuple[int, ...]:
 
 
 def test_builds_are_chosen_by_python_and_libc() -> None:
-    debian_12, debian_13 = CATALOG.system("debian", "12"), CATALOG.system("debian", "13")
-    assert debian_12 and debian_13
+    debian_12, debian_13 = CATALOG.distributions["debian", "12"], CATALOG.distributions["debian", "13"]
     assert CATALOG.pytorch_build("2.13.0", "cpu", debian_12)
     assert CATALOG.pytorch_build("2.13.0", "cpu", debian_13) is None
     assert CATALOG.pytorch_build("2.13.0", "cpu", debian_12.model_copy(update={"libc": "2.27"})) is None

@@ -1,4 +1,4 @@
-"""A site's own smoke test: asked for by name, brought to the workers, launched and judged as shipped ones are."""
+"""A site's own smoke test: asked for by name, brought to the workers, told its options, judged as shipped ones are."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ CASES = ROOT / "tests" / "blueprint" / "cases"
 PROGRAM = (CASES / "test_folders" / "site" / "disk_write" / "disk_write.py").read_text()
 
 
-def disk_write() -> tuple[SmokeTest, ...]:
-    acceptance = load(CASES / "test_folders.yaml").cluster.acceptance
+def asked(name: str, blueprint: Path) -> SmokeTest:
+    acceptance = load(blueprint).cluster.acceptance
     assert acceptance is not None
-    return tuple(one for one in acceptance.tests if one.name == "disk_write")
+    return next(one for one in acceptance.tests if one.name == name)
 
 
 def test_its_program_is_brought_to_the_workers_and_follows_the_folder() -> None:
@@ -39,9 +39,12 @@ def test_its_program_is_brought_to_the_workers_and_follows_the_folder() -> None:
 
 
 def test_it_is_launched_and_judged_as_shipped_ones_are() -> None:
-    cluster, (test,) = load(CASES / "test_folders.yaml").cluster, disk_write()
+    path = CASES / "test_folders.yaml"
+    cluster, test = load(path).cluster, asked("disk_write", path)
     job = launch(cluster, [test], test.nodes)
-    assert srun(job, "7")[-3:] == ["/usr/bin/python3", "/opt/hpcforge/smoke_tests/disk_write.py", "--json"]
+    words = srun(job, "7")
+    program = words.index("/opt/hpcforge/smoke_tests/disk_write.py")
+    assert words[program - 1 : program + 2] == ["/usr/bin/python3", words[program], "--json"]
     lines = [
         f"{number}: {json.dumps(event)}"
         for number, node in enumerate(("w01", "w02"))
@@ -53,6 +56,43 @@ def test_it_is_launched_and_judged_as_shipped_ones_are() -> None:
     ]
     (verdict,) = judge(job, Completed(0, "".join(f"{line}\n" for line in lines), ""))
     assert (verdict.test, verdict.status, verdict.headline) == ("disk_write", "passed", "3 ms")
+
+
+def test_a_program_is_told_every_option_as_one_word() -> None:
+    cluster, test = load(CASES / "test_options.yaml").cluster, asked("disk_write", CASES / "test_options.yaml")
+    words = srun(launch(cluster, [test], test.nodes, {"disk_write": ["--more"]}), "7")
+    told = "--size-mib=64 --order=in_order --under=/scratch/a --direct=true --blocks-kib= --rest=120 --more"
+    assert words[words.index("--json") + 1 :] == told.split()
+    silent = asked("disk_write", CASES / "test_folders.yaml")
+    words = srun(launch(cluster, [silent], silent.nodes), "7")
+    told = "--size-mib=16 --order=in_order --under=/tmp --direct=false --blocks-kib=4,1024 --rest=1"
+    assert words[words.index("--json") + 1 :] == told.split()
+
+
+@pytest.mark.parametrize("text", ["$(touch x) `id` ${HOME}", "--next train_ddp", "a' b\" ; rm -rf /", "{{ 1+1 }}"])
+def test_an_option_is_data(tmp_path: Path, text: str) -> None:
+    folder = tmp_path / "ours" / "say"
+    folder.mkdir(parents=True)
+    (folder / "say.py").touch()
+    (folder / "test.yaml").write_text(
+        "description: Says.\nlauncher: srun\nmeasures: {words: {unit: 1}}\nheadline: done\n"
+        "options: {what: {type: text, default: hello, description: What.}}\n"
+    )
+    path = tmp_path / "a.yaml"
+    said = text.replace("'", "''")
+    asks = f"acceptance: {{run_as: ada, folders: [ours], tests: {{say: {{nodes: all, options: {{what: '{said}'}}}}}}}}"
+    path.write_text((CASES / "valid.yaml").read_text().partition("acceptance:")[0] + asks + "\n")
+    test = asked("say", path)
+    assert test.options == (("what", text),)
+    assert srun(launch(load(path).cluster, [test], test.nodes), "7")[-1] == f"--what={text}"
+
+
+def test_only_what_is_chosen_otherwise_is_told_with_the_verdict() -> None:
+    path = CASES / "test_options.yaml"
+    assert asked("allreduce", path).options == (("sizes_kib", "1024,65536"),)
+    chosen = (("size_mib", "64"), ("under", "/scratch/a"), ("direct", "true"), ("blocks_kib", ""), ("rest", "120"))
+    assert asked("disk_write", path).options == chosen
+    assert asked("disk_write", CASES / "test_folders.yaml").options == ()
 
 
 @pytest.mark.parametrize("elsewhere", ["../theirs", "{tmp_path}/theirs"])

@@ -117,6 +117,13 @@ def test_a_second_apply_changes_and_restarts_nothing(site: Site) -> None:
     assert site.cli("plan", "BLUEPRINT").returncode == 0
 
 
+def test_of_a_blueprint_made_for_a_lab_only_addresses_keys_and_access_are_the_labs(site: Site) -> None:
+    done = site.cli("rehearse", "compare", "BLUEPRINT")
+    assert done.returncode == 0
+    assert done.stdout.endswith("; not explained: 0\n")
+    assert not re.search(r"^(memory|GPUs|nodes left out)", done.stdout, flags=re.MULTILINE)
+
+
 def test_the_secret_is_nowhere_but_in_its_file(site: Site) -> None:
     key = site.folder / "blueprints" / "rehearsal.age"
     assert key.stat().st_mode & 0o777 == 0o600

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hpcforge.fabric.ask import Ask, End, Model
 from hpcforge.fabric.build import build
 from hpcforge.fabric.graph import Fabric, Topology
-from hpcforge.fabric.slurm import Block, Switch, compute_fabric, topology
+from hpcforge.fabric.slurm import Block, Switch, compute_fabric, shrunk, topology
 from tests.fabric.as_plugged import names, pair, rails
 
 
@@ -29,6 +29,18 @@ def test_the_rails_of_a_unit_are_one_switch() -> None:
         "compute-unit-002": gpus[8:],
         "compute-spine": ("compute-unit-001", "compute-unit-002"),
     }
+
+
+def test_of_some_workers_what_is_above_them_is_left() -> None:
+    fabric, gpus = rails(nodes=12), names("gpu", 12)
+    left = shrunk(topology(fabric, gpus), (gpus[0], gpus[3]))
+    assert left.switches == (
+        Switch("compute-unit-001", nodes=(gpus[0], gpus[3])),
+        Switch("compute-spine", switches=("compute-unit-001",)),
+    )
+    blocks = shrunk(topology(fabric, gpus, "block"), (gpus[0], gpus[3], gpus[9]))
+    assert [block.nodes for block in blocks.blocks] == [(gpus[0], gpus[3]), (gpus[9],)]
+    assert blocks.block_sizes == (1, 2)
 
 
 def test_three_tiers_are_three_levels() -> None:

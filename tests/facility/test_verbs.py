@@ -12,6 +12,7 @@ import pytest
 from hpcforge.fabric.rules import RULES as FABRIC_RULES
 from hpcforge.facility.rules import RULES, explained, markdown
 from hpcforge.facility.units import breaker_w
+from hpcforge.software.rules import rules as software_rules
 
 from .designs import CASES, ROOT, altered, design_of, shipped
 from .test_placement import hpcforge
@@ -76,6 +77,7 @@ def test_explain() -> None:
     assert [rule["code"] for rule in json.loads(hpcforge("explain", "--json").stdout)["rules"]] == [
         *RULES,
         *FABRIC_RULES,
+        *software_rules(),
     ]
     result = hpcforge("explain", "POWER-03")
     assert (result.returncode, "did you mean `power-" in result.stderr) == (3, True)

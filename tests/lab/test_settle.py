@@ -83,6 +83,13 @@ def test_requests_that_are_refused(nodes: tuple[LabNode, ...], complaint: str) -
         settle.check(replace(REQUEST, nodes=nodes))
 
 
+def test_a_lab_has_nothing_of_networks_to_avoid_and_its_users_number() -> None:
+    asked = replace(REQUEST, login_uid=1900, avoid=(IPv4Network("10.20.0.0/22"),))
+    assert settle.grown_lab(lab(), asked, TREES).login_uid == 1900
+    with pytest.raises(LabError, match=r"is on 10[.]77[.]8[.]0/24, where the blueprint has machines"):
+        settle.grown_lab(lab(), replace(asked, avoid=(IPv4Network("10.77.0.0/20"),)), TREES)
+
+
 def test_what_is_written_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("hpcforge.lab.places.STATE", tmp_path / "state")
     for one in (lab(), saves.saved(lab(), "first", saved_s=1.5, running={"w01"})):

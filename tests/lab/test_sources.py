@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from hpcforge.lab.errors import LabError
-from hpcforge.lab.sources import codename, sources_for
+from hpcforge.lab.sources import check_distribution, codename, sources_for
 
 DEB822 = """\
 Types: deb
@@ -73,3 +73,9 @@ def test_unknown_releases_are_refused() -> None:
     assert codename("13") == "trixie"
     with pytest.raises(LabError, match="no lab can be built of Debian '7'"):
         codename("7")
+
+
+def test_other_distributions_are_refused() -> None:
+    check_distribution("debian")
+    with pytest.raises(LabError, match="no lab can be built of ubuntu"):
+        check_distribution("ubuntu")

@@ -13,6 +13,7 @@ from hpcforge.plan.compile import compile_desired
 from hpcforge.plan.felt import felt
 from hpcforge.plan.plan import Change, Owns, Removal, ResourceChange, Step, UnitChange
 from hpcforge.plan.role import load_roles
+from hpcforge.plan.role_check import usual_variables
 from hpcforge.plan.smoke_runs import SmokeRun, Standing, Verify, Waiting, smoke_runs
 
 GPU = Gpus("fake", 2)
@@ -57,6 +58,23 @@ def test_a_test_that_has_not_passed_is_whole_and_the_other_is_spared(mixed: Clus
     assert smoke_runs(cluster, passed, "touched", (), {}).runs == (
         SmokeRun(("allreduce",), PARTITIONS[0], PARTITIONS[0], "not passed yet"),
     )
+
+
+def test_what_passed_with_other_options_is_tested_again_whole(mixed: Cluster) -> None:
+    cluster = wanting(mixed, PARTITIONS[0])
+    assert cluster.acceptance is not None
+    tests = tuple(
+        replace(test, options=(("sizes_kib", "4"),)) if test.name == "allreduce" else test
+        for test in cluster.acceptance.tests
+    )
+    asked = replace(cluster, acceptance=replace(cluster.acceptance, tests=tests))
+    assert smoke_runs(asked, known(cluster), "touched", (), {}).runs == (
+        SmokeRun(("allreduce",), PARTITIONS[0], PARTITIONS[0], "other options"),
+    )
+    same = {test: replace(one, options=test.options) for test, one in zip(tests, known(asked).values(), strict=True)}
+    assert smoke_runs(asked, same, "touched", (), {}).runs == ()
+    (back,) = smoke_runs(cluster, same, "touched", (), {}).runs  # to the defaults
+    assert (back.tests, back.why) == (("allreduce",), "other options")
 
 
 @pytest.mark.parametrize(("verify", "count"), [("none", 0), ("touched", 0), ("all", 2)])
@@ -139,8 +157,10 @@ def step(role: str, *nodes: str, change: Change | None = None) -> Step:
 def test_which_changes_jobs_feel(cluster: Cluster) -> None:
     """With the shipped roles: by what they say, and on nodes without jobs by what workers need of them."""
     login = replace(cluster.nodes[0], name="login", functions=("login",), address="10.0.0.9")
-    cluster = replace(cluster, nodes=(*cluster.nodes, login))
-    desired = compile_desired(cluster, load_roles(Path("roles")), {})
+    roles = load_roles(Path("roles"))
+    chosen = {role.name: usual_variables(role) for role in roles}
+    cluster = replace(cluster, nodes=(*cluster.nodes, login), variables=chosen)
+    desired = compile_desired(cluster, roles, {})
     workers = [node.name for node in cluster.workers]
 
     def feels(*steps: Step, removals: dict[str, list[Removal]] | None = None) -> set[str]:

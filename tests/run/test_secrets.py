@@ -15,6 +15,7 @@ from hpcforge.run.secrets import (
     default_identity_path,
     ensure_secrets,
     kinds_of,
+    made_up,
     read_secrets,
     rotate_secret,
     set_secret,
@@ -239,3 +240,11 @@ def test_digests_say_nothing_without_the_sites_key() -> None:
     assert digests(one) == digests(dict(one))
     assert digests(one)["licence"] != digests(other)["licence"]
     assert digests({**one, "licence": b"1235"})["licence"] != digests(one)["licence"]
+
+
+def test_in_a_rehearsal_what_a_site_provides_is_made_up(tmp_path: Path) -> None:
+    file, identity, kinds = tmp_path / "lab.age", tmp_path / "age.key", kinds_of({"licence": LICENCE})
+    assert "licence" not in ensure_secrets(file, identity, kinds)
+    made = ensure_secrets(file, identity, made_up(kinds))
+    assert made["licence"].isalnum() and len(made["licence"]) == 32
+    assert ensure_secrets(file, identity, made_up(kinds)) == made

@@ -7,8 +7,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+from tests.verify.conftest import shipped_program
+
 PROGRAM = Path(__file__).parents[2] / "smoke_tests" / "memory_copy" / "memory_copy.py"
-QUICK = ("--mib", "8", "--seconds", "0.2")
+QUICK = ("--size-mib", "8", "--seconds", "0.2")
 
 
 def run(*arguments: str) -> subprocess.CompletedProcess[str]:
@@ -23,6 +25,12 @@ def test_it_measures_and_compares() -> None:
     assert (measured["event"], result["event"]) == ("measurement", "result")
     assert 0.05 < measured["copy_gb_per_s"] < 5000
     assert measured["threads"] >= 1
+
+
+def test_it_knows_the_options_that_a_blueprint_may_choose() -> None:
+    told = [f"--{name.replace('_', '-')}={text}" for name, text in shipped_program("memory_copy").options]
+    assert told == ["--size-mib=256", "--seconds=3.0"]
+    assert run("--json", *told, *QUICK).returncode == 0
 
 
 def test_for_people_it_is_text() -> None:

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from hpcforge.verify.submit import RUN_WITHOUT_LIBUV
+from tests.verify.conftest import shipped_program
 
 SMOKE_TESTS = Path(__file__).parents[2] / "smoke_tests"
 PROGRAMS = {path.stem: path for pattern in ("*.py", "*/*.py") for path in SMOKE_TESTS.glob(pattern)}
@@ -74,7 +75,7 @@ def test_a_torch_without_libuv_is_launched_and_joined(tmp_path: Path) -> None:
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "USE_LIBUV": "0", "PYTHONPATH": f"{tmp_path}:{FOLDERS}"}
     environment["PYTHONWARNINGS"] = "ignore:Failed to initialize NumPy"
     environment.pop("SLURMD_NODENAME", None)
-    test = [str(PROGRAMS["allreduce"]), "--json", "--sizes", "4K", "--repeats", "1"]
+    test = [str(PROGRAMS["allreduce"]), "--json", "--sizes-kib", "4", "--repeats", "1"]
 
     def run(*launcher: str) -> subprocess.CompletedProcess[str]:
         command = [sys.executable, *launcher, *words, *test]
@@ -91,7 +92,7 @@ def test_python_3_9_can_read_it(path: Path) -> None:
 
 @needs_torch
 def test_allreduce_reports_every_size() -> None:
-    said = events(torchrun("allreduce", "--json", "--sizes", "4K,1M", "--repeats", "3"))
+    said = events(torchrun("allreduce", "--json", "--sizes-kib", "4,1024", "--repeats", "3"))
     assert sorted(event["rank"] for event in said["started"]) == [0, 1]
     assert [event["size_bytes"] for event in said["measurement"]] == [4096, 1 << 20]
     for event in said["measurement"]:
@@ -118,8 +119,20 @@ def test_training_agrees_with_the_reference_and_learns() -> None:
 
 
 @needs_torch
+@pytest.mark.parametrize("test", ["allreduce", "train_ddp"])
+def test_alone_it_does_what_a_silent_blueprint_asks_for(test: str) -> None:
+    """What test.yaml says of its options and what the program says of them is one thing."""
+    told = [f"--{name.replace('_', '-')}={text}" for name, text in shipped_program(test).options]
+    assert told
+    code = f"import {test} as one; print(one.parser().parse_args({told!r}) == one.parser().parse_args([]))"
+    assert python(code) == "True\n"
+
+
+@needs_torch
 def test_several_take_turns_in_the_same_ranks() -> None:
-    ran = torchrun("in_turn", "allreduce", "--json", "--sizes", "4K", "--next", "train_ddp", "--json", "--steps", "10")
+    ran = torchrun(
+        "in_turn", "allreduce", "--json", "--sizes-kib", "4", "--next", "train_ddp", "--json", "--steps", "10"
+    )
     assert ran.returncode == 0, ran.stderr
     said = events(ran)
     assert [event["test"] for event in said["result"]] == ["allreduce", "train_ddp"]
@@ -132,10 +145,10 @@ def test_several_take_turns_in_the_same_ranks() -> None:
 @pytest.mark.parametrize(
     ("first", "event", "exitcode"),
     [
-        (["allreduce", "--sizes", "4K", "--inject", "wrong:1"], "wrong", 3),
+        (["allreduce", "--sizes-kib", "4", "--inject", "wrong:1"], "wrong", 3),
         (["allreduce", "--no-such-option"], "failed", 1),
         (["no_such_test"], "failed", 1),
-        (["allreduce", "--sizes", "4K", "--repeats", "100000000", "--limit-s", "1"], "overdue", 4),
+        (["allreduce", "--sizes-kib", "4", "--repeats", "100000000", "--limit-s", "1"], "overdue", 4),
     ],
 )
 def test_the_first_that_is_not_right_is_the_last(first: list[str], event: str, exitcode: int) -> None:
@@ -149,7 +162,7 @@ def test_the_first_that_is_not_right_is_the_last(first: list[str], event: str, e
 
 @needs_torch
 def test_for_people_it_is_text() -> None:
-    ran = torchrun("allreduce", "--sizes", "4K", "--repeats", "1")
+    ran = torchrun("allreduce", "--sizes-kib", "4", "--repeats", "1")
     assert "busbw" in ran.stdout
     assert "4 KiB" in ran.stdout
     assert "every sum is exact" in ran.stdout

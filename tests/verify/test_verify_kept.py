@@ -7,9 +7,11 @@ from dataclasses import replace
 
 import pytest
 
-from hpcforge.cluster.model import SmokeTest
+from hpcforge.cluster.model import Acceptance, SmokeTest
+from hpcforge.run.testing import chosen
 from hpcforge.verify.kept import Kept, Recorded, dump, load
 from hpcforge.verify.verdicts import Verdict
+from tests.run.three_nodes import CLUSTER
 from tests.verify.test_verify_verdicts import FAILED, PASSED, TRAINED
 
 THREE = SmokeTest("allreduce", ("w01", "w02", "w03"), 600)
@@ -27,6 +29,18 @@ def test_what_was_dumped_is_loaded() -> None:
     recorded = Recorded((one, Kept(TRAINED, 3.0, ("g1",)), Kept(FAILED, 4.0, (), served=False)))
     assert load(dump(recorded)) == recorded
     assert load(None) == Recorded()
+
+
+def test_options_are_kept_with_the_verdict_and_others_are_not_what_was_tested() -> None:
+    passed = replace(PASSED, options={"sizes_kib": "4,1024"})
+    recorded = load(dump(Recorded().reached([THREE], [(THREE, passed, True)], 1000.5)))
+    assert recorded.kept[0].verdict.options == {"sizes_kib": "4,1024"}
+    asked = replace(THREE, options=(("sizes_kib", "4,1024"),))
+    acceptance = Acceptance("tests", (asked,))
+    assert chosen(replace(CLUSTER, acceptance=acceptance), recorded, "touched", (), {}).runs == ()
+    silent = replace(CLUSTER, acceptance=Acceptance("tests", (THREE,)))
+    (run,) = chosen(silent, recorded, "touched", (), {}).runs
+    assert (run.why, run.whole) == ("other options", True)
 
 
 def test_a_change_takes_its_nodes_out_and_a_pass_brings_them_back() -> None:

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from hpcforge.cluster.model import Cluster, Gpus, Partition
+from hpcforge.cluster.model import Cluster, Gpus, Partition, StandInGpus
 from hpcforge.verify import submit
 from hpcforge.verify.owner import Owner
 
@@ -154,10 +154,16 @@ def test_ranks_import_their_own_and_nothing_of_other_users(build: Build, planted
     packages = f"{ours / 'allreduce'}:{sysconfig.get_path('purelib')}"  # torch is in the venv here
     command = [PYTHON, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node=2", str(ours / "in_turn.py")]
     ran = subprocess.run(
-        [*command, "allreduce", "--json", "--sizes", "4K", "--repeats", "1"],
+        [*command, "allreduce", "--json", "--sizes-kib", "4", "--repeats", "1"],
         env={**_exported(launch(build(2))), **home, "PYTHONPATH": f"{ours}:{packages}"},
         cwd=here, capture_output=True, text=True, check=False, timeout=180,
     )  # fmt: skip
     assert ran.returncode == 0, ran.stderr
     assert '"event": "result"' in ran.stdout
     assert "theirs" not in ran.stdout + ran.stderr
+
+
+def test_ranks_on_stand_ins_are_no_more_than_cpus(build: Build) -> None:
+    few, many = (launch(build(2, StandInGpus("h100-sxm", 8), cores)) for cores in (4, 64))
+    assert (few.ranks_per_node, few.gpus_per_node, few.cpus_per_node) == (3, 8, 3)  # a core is kept
+    assert (many.ranks_per_node, many.gpus_per_node) == (8, 8)

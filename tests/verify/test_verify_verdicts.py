@@ -56,6 +56,12 @@ FAILED = Verdict(
             "allreduce  timed out  rank 3 on w02: did not answer  left out: w[03-04] (unreachable), w05 (drained)",
         ),
         (Verdict("allreduce", "not_run", (), detail="why"), "allreduce  not run  no node: why"),
+        (
+            Verdict(
+                "disk", "missed", ("w01",), options={"size_mib": "64", "blocks_kib": ""}, node="w01", detail="slow"
+            ),
+            "disk  missed  w01: slow  options: size_mib 64; blocks_kib none",
+        ),
     ],
 )
 def test_summary_line(verdict: Verdict, line: str) -> None:

@@ -28,6 +28,17 @@ _Which = Annotated[
         help=_WHICH, metavar="[BLUEPRINT]", show_default=False, autocompletion=completion.behind_blueprint()
     ),
 ]
+_Chosen = Annotated[
+    str | None,
+    typer.Option(
+        "--nodes",
+        help="A node set: rehearse these, and the nodes that carry a service. Default: all with a function other than "
+        "worker, three workers of each group, and one of each partition. Not for a blueprint made for a lab.",
+        metavar="NODES",
+        show_default=False,
+        autocompletion=completion.node_sets,
+    ),
+]
 _WhichSave = Annotated[
     list[str],
     typer.Argument(
@@ -39,12 +50,37 @@ _WhichSave = Annotated[
 ]
 
 
-@rehearse.command(epilog="Example: hpcforge rehearse up blueprints/rehearsal.yaml")
-def up(blueprint: options.Blueprint, lab: options.LabName = None) -> int:
-    """Start the nodes of a blueprint. What runs already is left running."""
+@rehearse.command(
+    epilog="Example: hpcforge rehearse up blueprints/rehearsal.yaml; or of a real site: "
+    'hpcforge rehearse up blueprints/dgx-h100-site.yaml --nodes "login01,gpu[001-002]"'
+)
+def up(blueprint: options.Blueprint, lab: options.LabName = None, nodes: _Chosen = None) -> int:
+    """Start the nodes of a blueprint. What runs already is left running.
+
+    A real site's blueprint is rehearsed as it is, on nodes of this machine alone: the last line says how to go on.
+    What they cannot have has a stand-in, which `rehearse compare` shows. Without --lab other commands mean the site.
+    """
     from hpcforge.cli import rehearse as work
 
-    return work.up(blueprint, lab)
+    return work.up(blueprint, lab, nodes)
+
+
+@rehearse.command(epilog="Example: hpcforge rehearse compare blueprints/dgx-h100-site.yaml")
+def compare(
+    blueprint: options.Blueprint,
+    inventory: options.Inventory = None,
+    lab: options.LabName = None,
+    nodes: _Chosen = None,
+    as_json: options.Json = False,
+) -> int:
+    """Show what a rehearsal has instead of the real thing: each stand-in, and what it changes in files of nodes.
+
+    No node is asked. Where the rehearsal is not up, what it would be is compared. Exit status 1: a file differs for
+    another reason than a stand-in.
+    """
+    from hpcforge.cli import rehearse_compare as work
+
+    return work.compare(blueprint, inventory, lab, nodes, as_json)
 
 
 @rehearse.command("list", epilog="Example: hpcforge rehearse list")

@@ -1,0 +1,50 @@
+"""The section `software.present`: what nodes with GPUs have that hpcforge does not install. Pure."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from hpcforge.blueprint import meant
+from hpcforge.blueprint import values as v
+from hpcforge.blueprint.section import Section
+
+_FULL = r"[0-9]{1,6}(?:\.[0-9]{1,6}){1,3}"
+_DriverVersion = Annotated[str, v.Matches(_FULL, "a version with all its numbers", "535.261.03", guess=meant.plainer)]
+_Matched = Annotated[
+    str, v.Matches(rf"matched|{_FULL}", "`matched` or a version with all its numbers", "matched", guess=meant.plainer)
+]
+_Kernel = Annotated[
+    str,
+    v.Matches(
+        r"[0-9]{1,3}\.[0-9]{1,3}(?:[.-][A-Za-z0-9_]{1,32}){0,8}",
+        "the release of a kernel, as `uname -r` says it",
+        "6.1.0-40-amd64",
+        guess=meant.plainer,
+    ),
+]
+
+
+class Present(Section):
+    """What nodes with GPUs bring with them."""
+
+    kernel: _Kernel | None = Field(None, description="The kernel's release, as `uname -r` says it.")
+    secure_boot: v.Truth | None = Field(None, description="The firmware checks what is booted (Secure Boot).")
+    signed_by: Literal["none", "owner", "distribution"] | None = Field(
+        None, description="Who signed the kernel modules; owner: a machine owner key that was enrolled."
+    )
+    driver: _DriverVersion | None = Field(None, description="Version of NVIDIA's driver.")
+    modules: Literal["open", "closed"] | None = Field(None, description="Which of its kernel modules.")
+    fabric_manager: _Matched | None = Field(
+        None, description="Version of Fabric Manager; matched: the driver's version."
+    )
+    cuda: tuple[v.Version, ...] = Field((), max_length=6, description="CUDA toolkits, side by side.")
+    dcgm: v.Version | None = Field(None, description="Version of DCGM.")
+    container_toolkit: v.Version | None = Field(None, description="Version of NVIDIA's container toolkit.")
+    ofed: v.Version | None = Field(
+        None, description="Version of DOCA-OFED, where not the kernel's own drivers are used."
+    )
+    gpudirect: Literal["peermem", "dma-buf"] | None = Field(
+        None, description="How adapters reach the memory of GPUs; peermem: over the module nvidia-peermem."
+    )

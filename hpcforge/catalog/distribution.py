@@ -1,0 +1,116 @@
+"""Distributions as data: a release is a file, `distributions/NAME-RELEASE.yaml`, that nothing else is told of. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from functools import cached_property
+from importlib.resources.abc import Traversable
+from typing import Annotated, Any
+
+import yaml
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+
+from hpcforge.errors import ExpectedError
+
+_INHERITED = ("package_manager", "packages", "units", "paths", "accounts")  # not versions: those are each release's own
+_Version = Annotated[str, Field(pattern=r"^[0-9]+(\.[0-9]+)+$")]
+_Path = Annotated[str, Field(pattern=r"^(/[^/\s]+)+$")]
+_Unit = Annotated[str, Field(pattern=r"^[^/\s]+\.[a-z]+$")]
+_Word = Annotated[str, Field(pattern=r"^[^/\s]+$")]
+
+
+class DistributionError(ExpectedError):
+    """A distribution's file is wrong."""
+
+    kind = "invalid"
+
+
+def _several(said: Any) -> Any:
+    return (said,) if isinstance(said, str) else said
+
+
+class Distribution(BaseModel):
+    """A release of a distribution: the versions that it packages, and its names for what roles call by Debian 12's.
+
+    `packages`, `units`, `paths` and `accounts` have its name by the reference name, where that is another; for a path
+    all that lies below it goes with it, and for one package there may be several, or none.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    name: str  # as ID in /etc/os-release
+    release: str  # as VERSION_ID there
+    package_manager: str
+    python: _Version
+    slurm: _Version
+    libc: _Version
+    pytorch: _Version | None = None
+    suite: str | None = None  # its name in the archive
+    sources: Mapping[str, str] = Field(min_length=1)  # where each fact is published, by its name; *: the rest
+    packages: Mapping[_Word, Annotated[tuple[_Word, ...], BeforeValidator(_several)]] = {}
+    units: Mapping[_Unit, _Unit] = {}
+    paths: Mapping[_Path, _Path] = {}
+    accounts: Mapping[_Word, _Word] = {}  # users and groups that packages bring
+
+
+class Distributions(Mapping[tuple[str, str], Distribution]):
+    """Those of a folder, by name and release. A file is read when its release is looked for."""
+
+    def __init__(self, folder: Traversable) -> None:
+        self._folder = folder
+        self._read: dict[tuple[str, str], Distribution] = {}
+
+    def __getitem__(self, key: tuple[str, str]) -> Distribution:
+        """One of them. Raises `KeyError`, or `DistributionError` where its file is wrong."""
+        if key not in self._read:
+            self._read[key] = _distribution(*key, self._whole(self._files[key]))
+        return self._read[key]
+
+    def __iter__(self) -> Iterator[tuple[str, str]]:
+        return iter(self._files)
+
+    def __len__(self) -> int:
+        return len(self._files)
+
+    @cached_property
+    def _files(self) -> dict[tuple[str, str], Traversable]:
+        stems = {
+            file.name.removesuffix(".yaml"): file for file in self._folder.iterdir() if file.name.endswith(".yaml")
+        }
+        found = {(stem.rpartition("-")[0], stem.rpartition("-")[2]): file for stem, file in stems.items()}
+        return dict(sorted(found.items()))
+
+    def _whole(self, file: Traversable, below: tuple[str, ...] = ()) -> dict[str, Any]:
+        """What is in a file, with the names of the release that it is like."""
+        try:
+            said = yaml.load(file.read_text(encoding="utf-8"), Loader=yaml.CSafeLoader)
+        except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+            raise DistributionError(f"{file}: {' '.join(str(error).split())}") from error
+        if not isinstance(said, dict):
+            raise DistributionError(f"{file}: not a mapping")
+        like = said.pop("like", None)
+        if like is None:
+            return said
+        if like in below or not (parent := self._folder.joinpath(f"{like}.yaml")).is_file():
+            raise DistributionError(f"{file}: like: {like} is no other file of this folder")
+        return {**_inherited(self._whole(parent, (*below, like)), said), **said}
+
+
+def _inherited(parent: Mapping[str, Any], own: dict[str, Any]) -> dict[str, Any]:
+    """What a release has of the one it is like; its own names come on top, and `own` loses them."""
+    found: dict[str, Any] = {}
+    for key in _INHERITED:
+        if isinstance(parent.get(key), dict) and isinstance(own.get(key, {}), dict):
+            found[key] = {**parent[key], **own.pop(key, {})}
+        elif key in parent:
+            found[key] = parent[key]
+    return found
+
+
+def _distribution(name: str, release: str, said: Mapping[str, Any]) -> Distribution:
+    try:
+        return Distribution.model_validate({**said, "name": name, "release": release})
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(map(str, first["loc"]))
+        raise DistributionError(f"distributions/{name}-{release}.yaml: {where}: {first['msg']}") from error

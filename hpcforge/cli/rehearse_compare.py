@@ -1,0 +1,50 @@
+"""`hpcforge rehearse compare`: what a rehearsal has instead of the real thing, file by file."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import asdict
+from pathlib import Path
+
+from hpcforge.cli.exit_codes import Exit
+from hpcforge.cli.rehearsals import not_up
+from hpcforge.cli.site import lab_facts, open_site, stood_in
+from hpcforge.cluster import load
+from hpcforge.errors import UsageError
+from hpcforge.lab import lab as labs
+from hpcforge.lab.facts import facts_of
+from hpcforge.lab.names import default_lab_name
+from hpcforge.rehearsal.compare import compare as compared
+from hpcforge.rehearsal.rules import OF_LABS, RULES
+from hpcforge.report import printing
+from hpcforge.report.rehearsal_text import compared_text
+from hpcforge.run.secrets import default_identity_path
+from hpcforge.run.site import compile_site, load_site_roles, site_roles
+
+
+def compare(blueprint: Path, inventory: Path | None, lab: str | None, nodes: str | None, as_json: bool) -> int:
+    """Do what the help of `hpcforge rehearse compare` says; the exit status."""
+    loaded, name = load(blueprint, inventory), lab or default_lab_name(blueprint)
+    running = labs.load(name) if nodes is None and os.geteuid() == 0 else None  # who is not root has none
+    if loaded.wants_lab:
+        if nodes is not None:
+            raise UsageError("a blueprint made for a lab is rehearsed whole", "leave out --nodes")
+        if running is None:
+            raise not_up(blueprint, lab)
+        site, facts, rules = open_site(blueprint, inventory, lab, None), facts_of(running), OF_LABS
+    else:
+        facts, rules = lab_facts(loaded, running, nodes), RULES
+        site = (
+            open_site(blueprint, inventory, name, None)
+            if running
+            else stood_in(loaded, None, name, default_identity_path(), nodes)
+        )
+    own = compile_site(site_roles(site), {}, site.cluster)
+    roles = load_site_roles(loaded)
+    found = compared(loaded.cluster, facts, rules, roles, own, lambda some, cluster: compile_site(some, {}, cluster))
+    if as_json:
+        printing.result(json.dumps({"schema_version": 1, "up": running is not None, **asdict(found)}, indent=2) + "\n")
+    else:
+        printing.result(compared_text(found, up=running is not None), "plan")
+    return Exit.ERROR if found.unexplained else Exit.DONE

@@ -1,0 +1,72 @@
+"""What roles declare by Debian's names, in the names of the distribution that nodes have."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import fields, is_dataclass, replace
+from functools import cache
+from typing import Any, TypeVar, get_type_hints
+
+from hpcforge.cluster.model import Names, OperatingSystem
+from hpcforge.kinds.resource import Named
+
+T = TypeVar("T")
+_AS_IN_DEBIAN = Names()
+
+
+def as_called(one: T, os: OperatingSystem) -> T:
+    """A dataclass, and all in it, with the distribution's own names in the fields that say what they name.
+
+    Text is left as it is: what stands in a file, or in a shell's line, its role has to ask for. Raises ValueError where
+    a field is for one package, and there are several or none.
+    """
+    if os.names == _AS_IN_DEBIAN:
+        return one
+    named = _named(type(one))  # type: ignore[arg-type]
+    own = {name: _own(getattr(one, name), what, os) for name, what in named.items()}
+    changed: T = replace(one, **own)  # type: ignore[type-var]
+    return changed
+
+
+@cache
+def _named(of: Any) -> Mapping[str, Named | None]:
+    """What each field names; None: nothing, or what is in it does."""
+    hints = get_type_hints(of, include_extras=True)
+    said = {one.name: getattr(hints[one.name], "__metadata__", ()) for one in fields(of)}
+    return {name: next((one for one in of_it if isinstance(one, Named)), None) for name, of_it in said.items()}
+
+
+def _own(value: Any, what: Named | None, os: OperatingSystem) -> Any:
+    if is_dataclass(value):
+        return as_called(value, os)
+    if isinstance(value, tuple):
+        if what is Named.PACKAGE:
+            return tuple(dict.fromkeys(one for name in value for one in os.packages(name)))
+        return tuple(_own(one, what, os) for one in value)
+    return _CALLED[what](os, value) if what and isinstance(value, str) else value
+
+
+def _package(os: OperatingSystem, name: str) -> str:
+    found = os.packages(name)
+    if len(found) != 1:
+        raise ValueError(
+            f"{name} is {' and '.join(found) or 'no package'} in {os.name} {os.release}, and one is wanted"
+        )
+    return found[0]
+
+
+def _account(os: OperatingSystem, name: str) -> str:
+    return ":".join(map(os.account, name.split(":")))  # ACCOUNT, or ACCOUNT:GROUP
+
+
+def _word(os: OperatingSystem, word: str) -> str:
+    return os.path(word) if word.startswith("/") else os.unit(word)
+
+
+_CALLED: Mapping[Named, Callable[[OperatingSystem, str], str]] = {
+    Named.PACKAGE: _package,
+    Named.UNIT: OperatingSystem.unit,
+    Named.PATH: OperatingSystem.path,
+    Named.ACCOUNT: _account,
+    Named.COMMAND: _word,
+}

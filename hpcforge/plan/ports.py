@@ -1,0 +1,32 @@
+"""Ports on which a node answers hosts outside the cluster: roles declare them, a firewall opens no others. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from hpcforge.plan.render import Template
+from hpcforge.plan.role_spec import PortSpec
+
+_PORTS = re.compile(r"([0-9]{1,5})(?:-([0-9]{1,5}))?")
+_LAST = 65535
+
+
+@dataclass(frozen=True)
+class Port:
+    """One port, or several in a row: `22`, `30000-30100`."""
+
+    port: str
+    protocol: str  # tcp, udp
+    why: str
+
+
+def port(spec: PortSpec, render: Callable[[Template], str]) -> Port:
+    """What a role says of one, rendered. Raises ValueError for what is no port."""
+    text = render(spec.port)
+    found = _PORTS.fullmatch(text)
+    first, last = (int(one) for one in (found[1], found[2] or found[1])) if found else (0, 0)
+    if not 0 < first <= last <= _LAST:
+        raise ValueError(f"{text!r} is no port, and no FIRST-LAST of ports: they are 1 to {_LAST}")
+    return Port(text, spec.protocol, spec.why)

@@ -1,0 +1,70 @@
+"""What a lab has: all that stand-ins depend on beside the cluster itself."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+
+@dataclass(frozen=True)
+class LabMachine:
+    """One node of the lab. `host_keys` are OpenSSH public keys."""
+
+    address: str
+    host_keys: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class LabFacts:
+    """A lab: its machines by node name, the subnet that they are on, how to get in, and what each has.
+
+    All nodes share the processors of their host; `memory_mib` is a node's share of its memory.
+    """
+
+    machines: Mapping[str, LabMachine]
+    cidr: str
+    user: str
+    key: Path | None  # None: the lab is not there
+    sockets: int
+    cores_per_socket: int
+    threads_per_core: int
+    memory_mib: int
+
+    @property
+    def cpus(self) -> int:
+        """Hardware threads."""
+        return self.sockets * self.cores_per_socket * self.threads_per_core
+
+
+_CONTROL = ("198", "18")  # of the block that RFC 2544 keeps for tests of devices
+# How an address begins, its dots as they are or as they stand in a regular expression; how its name in DNS ends.
+_FORWARD = r"(?<![\d.])(\d{1,3})(\.|\[\.\]|\\\.)(\d{1,3})(?=\2)"
+_REVERSE = r"(?<=\.)(\d{1,3})\.(\d{1,3})(?=\.in-addr\.arpa)"
+
+
+def elsewhere(lab: LabFacts) -> LabFacts:
+    """The same lab in another subnet and with other keys: what is said of it differs from the lab's in these alone."""
+    machines = {
+        name: LabMachine(_moved(lab, one.address), tuple(f"{key}elsewhere" for key in one.host_keys))
+        for name, one in lab.machines.items()
+    }
+    return replace(lab, machines=machines, cidr=_moved(lab, lab.cidr), key=Path("/elsewhere"))
+
+
+def as_elsewhere(lab: LabFacts, text: str) -> str:
+    """A text about the lab, with the subnet that `elsewhere` gives it."""
+    here = tuple(lab.cidr.split(".")[:2])
+
+    def forward(found: re.Match[str]) -> str:
+        return found[2].join(_CONTROL) if (found[1], found[3]) == here else found[0]
+
+    def reverse(found: re.Match[str]) -> str:
+        return ".".join(reversed(_CONTROL)) if (found[2], found[1]) == here else found[0]
+
+    return re.sub(_REVERSE, reverse, re.sub(_FORWARD, forward, text))
+
+
+def _moved(lab: LabFacts, address: str) -> str:
+    return as_elsewhere(lab, address)

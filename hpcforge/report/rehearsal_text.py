@@ -1,0 +1,39 @@
+"""What a rehearsal does not show: in a line or two, and as a comparison with the real site."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from hpcforge.blueprint.hostlist import fold
+from hpcforge.rehearsal.compare import Compared, Difference
+from hpcforge.rehearsal.stand_ins import StandIn
+from hpcforge.report.text import one_line, plural
+
+
+def not_rehearsed(stand_ins: Sequence[StandIn], compare: str) -> str:
+    """What has only a stand-in, and the command that shows the difference; nothing where all is rehearsed."""
+    if not stand_ins:
+        return ""
+    short = "; ".join(one.short for one in stand_ins if one.short)
+    return f"not rehearsed: {short}\nthe difference: {compare}\n"
+
+
+def compared_text(found: Compared, *, up: bool) -> str:
+    """The whole comparison: under each stand-in what it changes. `up`: the rehearsal is there, not only planned."""
+    lines = [f"{'rehearsed on' if up else 'would be rehearsed on'} {fold(found.nodes)}", ""]
+    for one in found.explained:
+        lines += [f"{one.stand_in.name}: {one.stand_in.sentence}", *_differences(one.differences), ""]
+    if found.unexplained:
+        lines += ["NOT EXPLAINED by any stand-in: a role looks at where it runs", *_differences(found.unexplained), ""]
+    count = sum(len(one.differences) for one in found.explained)
+    lines.append(
+        f"{plural(len(found.explained), 'stand-in')}, {plural(count, 'difference')}; "
+        f"not explained: {len(found.unexplained)}"
+    )
+    return "".join(f"{one_line(line)}\n" for line in lines)
+
+
+def _differences(several: Sequence[Difference]) -> Iterator[str]:
+    for one in several:
+        yield f"  {one.what}  {fold(one.nodes)}"
+        yield from (f"      {line}" for line in one.lines)

@@ -1,0 +1,1 @@
+"""Whether drivers, kernels, libraries and GPUs go together, and the nearest that do. Pure."""

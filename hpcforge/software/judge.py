@@ -1,0 +1,132 @@
+"""What a blueprint says of drivers and what goes with them, judged by the table. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from hpcforge.blueprint import schema as s
+from hpcforge.blueprint.reader import Loc
+from hpcforge.catalog import Catalog
+from hpcforge.catalog.compatibility import Compatibility, Component, load_compatibility
+from hpcforge.catalog.distribution import Distribution
+from hpcforge.facility.rules import Breach, not_checked
+from hpcforge.software.rules import NAMES
+from hpcforge.software.solve import Broken, Said, changes, is_error, judge, nearest
+
+_PRESENT = ("software", "present")
+_ONE: tuple[Component, ...] = (
+    "kernel", "secure_boot", "signed_by", "driver", "modules", "fabric_manager", "dcgm", "container_toolkit", "ofed",
+    "gpudirect",
+)  # fmt: skip
+_FACTS = ("secure_boot",)  # of the firmware's setting: no proposal changes it
+
+
+def breaches(blueprint: s.Blueprint, catalog: Catalog, system: Distribution) -> tuple[Breach, ...]:
+    """What the rules say of a blueprint's software; nothing where it has neither GPUs nor anything to judge."""
+    software = declared(blueprint, catalog, system)
+    if {one.component for one in software} <= {"slurm"}:
+        return ()
+    return tuple(judged(software, load_compatibility()))
+
+
+def declared(blueprint: s.Blueprint, catalog: Catalog, system: Distribution) -> tuple[Said, ...]:
+    """Everything of a blueprint that rules are about, with its place."""
+    gpus = tuple(_gpus(blueprint, catalog))
+    said = [*_present(blueprint.software), *gpus]
+    version = blueprint.software.frameworks.pytorch
+    build = catalog.pytorch_build(version, "cuda", system) if version and gpus else None
+    if build and build.cuda:
+        where, shown = ("software", "frameworks", "pytorch"), f"PyTorch {version} for CUDA {build.cuda}"
+        said.append(Said("pytorch_cuda", build.cuda, where, fixed=True, shown=shown))
+    if blueprint.slurm.topology.plugin != "tree":
+        plugin = blueprint.slurm.topology.plugin
+        shown = f"topology/{plugin}"
+        said.append(Said("slurm_topology", plugin, ("slurm", "topology", "plugin"), shown=shown))
+    shown = f"Slurm {system.slurm} of {system.name} {system.release}"
+    said.append(Said("slurm", system.slurm, ("software", "os", "release"), fixed=True, shown=shown))
+    return tuple(said)
+
+
+def judged(software: Sequence[Said], table: Compatibility) -> Iterator[Breach]:
+    """What the rules say of a set: what is broken with the nearest set that works, and what could not be judged."""
+    found = tuple(judge(software, table.rules))
+    wrong = [one for one in found if one.missing is None or one.rule.required]
+    proposal = nearest(software, table) if any(map(is_error, wrong)) else None
+    for one in wrong:
+        hint = _proposed(software, proposal, table) if is_error(one) else None
+        place = _place(one, [old for old, _ in changes(software, proposal or ())])
+        yield Breach(one.rule.code, place, _message(one), None, hint, one.rule.severity)
+    unknown: dict[Component, Broken] = {}
+    for one in found:
+        if one.missing is not None and not one.rule.required:
+            unknown.setdefault(one.missing, one)
+    for component, one in unknown.items():
+        message = f"nothing is said of {NAMES[component]}, on which it depends: {one.rule.title}"
+        yield not_checked(one.rule.code, _place(one, ()), message, f"say it under `software.present`: {component}")
+
+
+def _present(software: s.Software) -> Iterator[Said]:
+    present = software.present
+    for component in _ONE:
+        value = getattr(present, component)
+        if value is not None:
+            text = str(value).lower() if isinstance(value, bool) else value
+            yield Said(component, text, (*_PRESENT, component), fixed=component in _FACTS)
+    for index, version in enumerate(present.cuda):
+        yield Said("cuda", version, (*_PRESENT, "cuda", index))
+
+
+def _gpus(blueprint: s.Blueprint, catalog: Catalog) -> Iterator[Said]:
+    """The kinds of NVIDIA's GPUs, and whether switches connect them, each where it is first said."""
+    first: dict[tuple[Component, str], Said] = {}
+
+    def add(component: Component, value: str, loc: Loc, shown: str) -> None:
+        first.setdefault((component, value), Said(component, value, loc, fixed=True, shown=shown))
+
+    def add_gpu(model: str, loc: Loc) -> bool:
+        kind = catalog.gpus[model]
+        if kind.vendor == "nvidia":
+            generation = kind.architecture or "unknown"
+            add("gpu", generation, loc, f"{model} ({generation.capitalize()})")
+        return kind.vendor == "nvidia"
+
+    for key, group in blueprint.nodes.items():
+        server, where = catalog.servers[group.hardware], ("nodes", key, "hardware")
+        gpus = group.gpus or server.gpus
+        if gpus and add_gpu(gpus.model, where) and server.nvswitch:
+            add("nvswitch", "true", where, f"{group.hardware} with NVSwitches")
+    for name, override in blueprint.overrides.items():
+        if override.gpus and override.gpus.count:
+            add_gpu(override.gpus.model, ("overrides", name, "gpus", "model"))
+    yield from first.values()
+
+
+def _place(broken: Broken, changed: Sequence[Said | None]) -> Loc:
+    """The line that is to be changed; else one that can be, of several what is needed, which comes last."""
+    proposed = [said for said in broken.of if said in changed]
+    return (proposed or [said for said in broken.of if not said.fixed] or broken.of)[-1].loc
+
+
+def _message(broken: Broken) -> str:
+    of = " and ".join(dict.fromkeys(map(_called, broken.of)))
+    if broken.missing is not None:
+        return f"{of} without {NAMES[broken.missing]}: {broken.rule.reason}"
+    verb = "do not go together" if len(broken.of) > 1 else "does not work"
+    return f"{of} {verb}: {broken.rule.reason}"
+
+
+def _called(said: Said) -> str:
+    return said.shown or f"{NAMES[said.component].removeprefix('the ')} {said.value}"
+
+
+def _proposed(software: Sequence[Said], proposal: tuple[Said, ...] | None, table: Compatibility) -> str:
+    if proposal is None:
+        return "nothing that hpcforge knows makes a set of these that works"
+    said = []
+    for old, new in changes(software, proposal):
+        origin = table.offered[new.component][new.value]
+        instead = f"instead of {old.value}" if old else None
+        about = ", ".join(filter(None, (origin, instead)))
+        key = ".".join(map(str, new.loc)) if new.loc[:2] not in ((), _PRESENT) else new.component
+        said.append(f"{key}: {new.value}" + (f" ({about})" if about else ""))
+    return f"nearest set that works: {', '.join(said)}"

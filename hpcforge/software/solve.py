@@ -1,0 +1,160 @@
+"""Which rules a set of software breaks, and the nearest set that breaks none. Pure.
+
+A set is a tuple of `Said`. Of some components it may have several, CUDA toolkits side by side or GPUs of different
+kinds: a rule is about each combination of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import product
+
+from hpcforge.blueprint.reader import Loc
+from hpcforge.catalog.compatibility import Compatibility, Component, Rule
+from hpcforge.software.ranges import numbers, within
+
+MATCHED = "matched"  # the driver's version, whichever that is
+
+
+@dataclass(frozen=True)
+class Said:
+    """One component as it is said, and where. `fixed`: it is a fact, and no proposal changes it."""
+
+    component: Component
+    value: str
+    loc: Loc
+    fixed: bool = False
+    shown: str | None = None  # what people call it, if not by component and value
+
+
+@dataclass(frozen=True)
+class Broken:
+    """A rule that does not hold among `of`; `missing` is what it needs if nothing is said of that."""
+
+    rule: Rule
+    of: tuple[Said, ...]
+    missing: Component | None = None
+
+
+def judge(software: Sequence[Said], rules: Iterable[Rule]) -> Iterator[Broken]:
+    """Yield what is broken, and with `missing` what needs something of which nothing is said, each rule once."""
+    by_component: dict[Component, list[Said]] = {}
+    for one in software:
+        by_component.setdefault(one.component, []).append(one)
+    for rule in rules:
+        found = next(_broken(rule, by_component), None)
+        if found is not None:
+            yield found
+
+
+def nearest(software: Sequence[Said], table: Compatibility) -> tuple[Said, ...] | None:
+    """The set nearest to one that breaks rules; None if no set of what is offered works.
+
+    Fewest changes, then fewest offered versions between old and new, then fewest that go back to an older one.
+    """
+    rules = [rule for rule in table.rules if rule.severity == "error"]
+    start = tuple(software)
+    for most in range(1, len(start) + len(table.offered) + 1):
+        found = set(_mended(start, frozenset(), most, rules, table.offered, set()))
+        if found:
+            return min(found, key=lambda one: (_distance(start, one, table.offered), [said.value for said in one]))
+    return None
+
+
+def is_error(found: Broken) -> bool:
+    """Whether something is refused for it: a rule that does not hold, or what one requires and nobody has said."""
+    return found.rule.severity == "error" and (found.missing is None or found.rule.required)
+
+
+def changes(before: Sequence[Said], after: Sequence[Said]) -> Iterator[tuple[Said | None, Said]]:
+    """Yield what a proposal changes: as it was (None: nothing was said of it) and as it would be."""
+    for place, said in enumerate(after):
+        old = before[place] if place < len(before) else None
+        if said != old:
+            yield old, said
+
+
+def _broken(rule: Rule, software: Mapping[Component, Sequence[Said]]) -> Iterator[Broken]:
+    [(needed, wanted)] = rule.needs.items()
+    for when in product(*(software.get(component, ()) for component in rule.when)):
+        if not all(within(said.value, wanted) for said, wanted in zip(when, rule.when.values(), strict=True)):
+            continue
+        # what is needed of a component that `when` names, too, is needed of that very one
+        own = tuple(said for said in when if said.component == needed)
+        there = own or tuple(software.get(needed, ()))
+        if not there:
+            yield Broken(rule, when, needed)
+        for said in there:
+            yield from _wrong(rule, (*when, *(() if own else (said,))), said, wanted, software)
+
+
+def _wrong(
+    rule: Rule, of: tuple[Said, ...], said: Said, wanted: str, software: Mapping[Component, Sequence[Said]]
+) -> Iterator[Broken]:
+    if not wanted.startswith("same as "):
+        if not within(said.value, wanted):
+            yield Broken(rule, of)
+        return
+    others = [one for component, all_of in software.items() if component == wanted[8:] for one in all_of]
+    if not others and said.value != MATCHED:
+        yield Broken(rule, of, "driver")
+    for other in others:
+        if said.value not in (other.value, MATCHED):
+            yield Broken(rule, (*of, other))
+
+
+def _mended(
+    software: tuple[Said, ...],
+    changed: frozenset[int],
+    left: int,
+    rules: Sequence[Rule],
+    offered: Mapping[Component, Mapping[str, str]],
+    seen: set[tuple[Said, ...]],
+) -> Iterator[tuple[Said, ...]]:
+    """Yield sets that break nothing, with `left` more changes at most.
+
+    In any set that works, some part of each rule that is broken is another one: so only those are tried, of the rule
+    that leaves the fewest ways, which ends at once where there is none.
+    """
+    if software in seen:
+        return
+    seen.add(software)
+    ways = [list(_ways(one, software, changed, offered)) for one in judge(software, rules) if is_error(one)]
+    if not ways:
+        yield software
+    elif left:
+        for place, said in min(ways, key=len):
+            other = (*software[:place], said, *software[place + 1 :])
+            yield from _mended(other, changed | {place}, left - 1, rules, offered, seen)
+
+
+def _ways(
+    found: Broken, software: Sequence[Said], changed: frozenset[int], offered: Mapping[Component, Mapping[str, str]]
+) -> Iterator[tuple[int, Said]]:
+    """Yield what may be put in which place so that a rule might hold; what is missing, behind all others."""
+    for place, said in enumerate(software):
+        if said in found.of and not said.fixed and place not in changed:
+            for value in offered.get(said.component, {}):
+                if value != said.value:
+                    yield place, replace(said, value=value)
+    if found.missing is not None:
+        for value in offered.get(found.missing, {}):
+            yield len(software), Said(found.missing, value, ())
+
+
+def _distance(
+    before: Sequence[Said], after: Sequence[Said], offered: Mapping[Component, Mapping[str, str]]
+) -> tuple[int, int]:
+    """How many steps there are between two sets, and how many components go back."""
+    pairs = list(changes(before, after))
+    back = sum(numbers(new.value) < numbers(old.value) for old, new in pairs if old)
+    return sum(_steps(old, new, list(offered[new.component])) for old, new in pairs), back
+
+
+def _steps(old: Said | None, new: Said, values: Sequence[str]) -> int:
+    """One, and how many offered versions lie between the two."""
+    if old is None or not numbers(old.value):
+        return 1
+    low, high = sorted((numbers(old.value), numbers(new.value)))
+    return 1 + sum(low < numbers(value) < high for value in values)

@@ -1,0 +1,147 @@
+"""What stands around Slurm, on real nodes of both releases: a log server, a firewall."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+
+import pytest
+
+from tests.e2e.conftest import Site
+
+pytestmark = pytest.mark.lab
+
+BLUEPRINT = """
+schema: 1
+name: around
+domain: around.example.org
+inventory: {lab: nspawn}
+access: {user: ops}
+nodes:
+  head: {functions: [head], hardware: rehearsal-node, addresses: 10.78.0.10}
+  w01: {functions: [worker], hardware: rehearsal-node, addresses: 10.78.0.11}
+networks: {mgmt: {cidr: 10.78.0.0/23}}
+services: {dns: {on: head}, time: {on: head}, syslog: {on: head}}
+software: {os: {name: debian, release: "RELEASE"}}
+roles: {firewall: {enabled: true}}
+slurm:
+  controller: head
+  reserve: {cores: 0, memory_gib: 1}
+  enforce: []
+  partitions: {main: {nodes: all, default: true}}
+"""
+STRANGER = "198.51.100.8"  # an address of the worker's own that is no node's
+TRUSTED = "198.51.100.8/29"  # a network that it is of
+PRETEND = """
+import socket
+out = socket.create_connection(("HEAD", 514), 5, ("FROM", 0))
+out.sendall(b"<13>Nov 22 10:00:00 head su: SAID\\n"); out.close()
+"""
+
+
+# Which of these ports of a host answer a connection from an address of this node.
+SCAN = """
+import socket, sys
+def answers(port):
+    with socket.socket() as scan:
+        scan.settimeout(5); scan.bind((sys.argv[1], 0))
+        return scan.connect_ex((sys.argv[2], port)) == 0
+print([port for port in map(int, sys.argv[3:]) if answers(port)])
+"""
+
+
+@pytest.fixture(scope="module", params=["12", "13"])
+def site(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    folder = tmp_path_factory.mktemp("around")
+    (folder / "blueprints").mkdir()
+    (folder / "blueprints" / "rehearsal.yaml").write_text(BLUEPRINT.replace("RELEASE", request.param))
+    here = Site(folder, f"test-around{request.param}-{os.getpid()}")
+    try:
+        assert here.cli("rehearse", "up", "BLUEPRINT").returncode == 0
+        assert here.cli("apply", "BLUEPRINT", "--yes").returncode == 0
+        head = here.ssh("w01", "getent ahostsv4 head").split()[0]
+        own = here.ssh("w01", f"ip -4 -o route get {head}").split(" src ")[1].split()[0]
+        here.ssh("w01", f"sudo ip address add {STRANGER}/32 dev lo")
+        here.ssh("head", f"sudo ip route add {STRANGER} via {own}")
+        yield here
+    finally:
+        here.cli("rehearse", "down")
+
+
+def addresses(site: Site) -> tuple[str, str]:
+    """Those of the head and of the worker."""
+    head = site.ssh("w01", "getent ahostsv4 head").split()[0]
+    return head, site.ssh("w01", f"ip -4 -o route get {head}").split(" src ")[1].split()[0]
+
+
+def pretend(site: Site, head: str, source: str, said: str) -> None:
+    """Send a message from an address of the worker's in which it calls itself head."""
+    program = PRETEND.replace("HEAD", head).replace("FROM", source).replace("SAID", said)
+    site.ssh("w01", f"python3 -c '{program}'")
+
+
+def written(site: Site, file: str, message: str) -> None:
+    """Wait until it is there, once; sudo logs these commands as well, which hold the same words further back."""
+    site.becomes("head", f"sudo grep -cE '^[^ ]+ [^ ]+ {message}' /var/log/cluster/{file} || :", "1\n")
+
+
+def test_a_message_is_in_the_file_of_the_node_that_it_came_from(site: Site) -> None:
+    site.ssh("w01", "logger -t disk 'sda is failing'")
+    written(site, "w01.log", "disk: sda is failing")
+    site.ssh("head", "logger -t fan 'fan 2 stopped'")
+    written(site, "head.log", "fan: fan 2 stopped")
+
+    # Whose it is follows from where it comes from, not from what it says; a stranger's is nobody's.
+    head, own = addresses(site)
+    pretend(site, head, own, "forged")
+    written(site, "w01.log", "su: forged")
+    site.ssh("head", "sudo systemctl stop hpcforge-firewall")  # which would not even let it connect
+    pretend(site, head, STRANGER, "stranger")
+    site.ssh("head", "sudo systemctl start hpcforge-firewall")
+    pretend(site, head, own, "afterwards")
+    written(site, "w01.log", "su: afterwards")
+    assert site.ssh("head", "sudo sh -c 'cat /var/log/cluster/*' | grep -cE '^[^ ]+ [^ ]+ su: stranger' || :") == "0\n"
+    assert site.ssh("head", "sudo ls /var/log/cluster").split() == ["head.log", "w01.log"]
+    site.ssh("head", "sudo logrotate -f /etc/logrotate.d/hpcforge_cluster")
+    pretend(site, head, own, "rotated")
+    written(site, "w01.log", "su: rotated")
+
+    assert site.cli("plan", "BLUEPRINT").returncode == 0
+
+
+def scan(site: Site, source: str) -> list[int]:
+    """Ports on which the head answers an address of the worker's, of all on which anything listens there, and one."""
+    sockets = site.ssh("head", "ss -Hltn").splitlines()
+    ports = {line.split()[3].rpartition(":")[2] for line in sockets if not line.split()[3].startswith("127.")}
+    found: list[int] = json.loads(
+        site.ssh("w01", f"python3 -c '{SCAN}' {source} {addresses(site)[0]} {' '.join(ports)} 9")
+    )
+    return sorted(found)
+
+
+def test_hosts_outside_reach_what_roles_declare_and_nothing_else(site: Site) -> None:
+    _, own = addresses(site)
+    inside = scan(site, own)
+    assert {22, 53, 514, 6817} <= set(inside)  # ssh, DNS, syslog, slurmctld
+    assert 9 not in inside
+    assert scan(site, STRANGER) == [22]
+
+    # What somebody opened by hand is seen, and shut again.
+    site.ssh("head", "sudo nft insert rule inet hpcforge input tcp dport 514 accept")
+    assert scan(site, STRANGER) == [22, 514]
+    plan = site.cli("plan", "BLUEPRINT")
+    assert plan.returncode == 2
+    assert "check failed: the rules in force are those that were loaded" in plan.stdout
+    assert site.cli("apply", "BLUEPRINT", "--yes").returncode == 0
+    assert scan(site, STRANGER) == [22]
+
+    # A network that the blueprint trusts is the cluster's own to it; without a firewall everybody is.
+    text = site.blueprint.read_text()
+    site.blueprint.write_text(text.replace("enabled: true", f"enabled: true, trusted: [{TRUSTED}]"))
+    assert site.cli("apply", "BLUEPRINT", "--yes").returncode == 0
+    assert scan(site, STRANGER) == inside
+    site.blueprint.write_text(text.replace("enabled: true", "enabled: false"))
+    assert site.cli("apply", "BLUEPRINT", "--yes").returncode == 0
+    assert site.ssh("head", "sudo nft list tables; ls /etc/nftables.d/* 2>/dev/null || :") == ""
+    assert site.cli("plan", "BLUEPRINT").returncode == 0

@@ -1,0 +1,203 @@
+"""What is said of a blueprint's software: traps that are about versions, at their line; and what is accepted."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from hpcforge.blueprint.diagnostics import Diagnostic, InvalidInput
+from hpcforge.catalog import load_catalog
+from hpcforge.catalog.compatibility import load_compatibility
+from hpcforge.cluster import load
+from hpcforge.facility.rules import explained
+from hpcforge.software.rules import markdown, rules
+from tests.facility.test_placement import hpcforge
+
+ROOT = Path(__file__).parents[2]
+SHIPPED = sorted((ROOT / "blueprints").glob("*.yaml"))
+TEXT = """schema: 1
+name: small
+domain: small.example.org
+access: {user: ops}
+nodes:
+  head: {functions: [head], hardware: generic-1u, addresses: 10.1.0.1}
+  w[01-04]: {functions: [worker], hardware: MODEL, addresses: "10.1.0.[11-14]"}
+networks: {mgmt: {cidr: 10.1.0.0/24}}
+services: {dns: {on: head}, time: {on: head}, depot: {on: head}}
+hardware: {volta-4u: {like: dgx-h100, gpus: {model: v100-sxm2, count: 8}, gpu_form_factors: [sxm2], nvswitch: false}}
+software:
+  os: {name: debian, release: "RELEASE"}
+  frameworks: FRAMEWORKS
+  present:
+    PRESENT
+slurm:
+  controller: head
+  reserve: {cores: 1, memory_gib: 1}
+  partitions: {main: {nodes: all, default: true}}
+"""
+FIRST = TEXT.splitlines().index("    PRESENT") + 1
+
+
+def of_software(
+    folder: Path, present: str, hardware: str = "dgx-h100", release: str = "12", pytorch: str | None = None
+) -> list[Diagnostic]:
+    """What rules of software say of a blueprint; `present` has its keys, a line each."""
+    text = TEXT.replace("MODEL", hardware).replace("RELEASE", release)
+    text = text.replace("FRAMEWORKS", f'{{pytorch: "{pytorch}"}}' if pytorch else "{}")
+    path = folder / "blueprint.yaml"
+    path.write_text(text.replace("PRESENT", present.replace("\n", "\n    ")))
+    loaded = load(path, judged=False)
+    return [one for one in (*loaded.diagnostics, *loaded.not_checked) if one.message.startswith("SOFTWARE-")]
+
+
+DRIVER = 'driver: "535.261.03"\nfabric_manager: matched'
+
+# mistakes that are about versions: what is written, on which machine; the code, the line (from 0) and the hint
+TRAPS = {
+    "fabric manager of another version": (
+        'driver: "530.41.03"\nfabric_manager: "530.30.02"', "dgx-a100", "SOFTWARE-021", 1, "fabric_manager: matched",
+    ),
+    "no fabric manager on an NVSwitch machine": (
+        'driver: "535.261.03"', "dgx-h100", "SOFTWARE-020", 0, "fabric_manager: matched",
+    ),
+    "the kernel moves under the driver": (
+        'driver: "570.153.02"\nfabric_manager: matched\nkernel: "6.15.2-1"', "dgx-h100", "SOFTWARE-031", 0,
+        "driver: 570.172.08",
+    ),
+    "Secure Boot with unsigned modules": (
+        f"{DRIVER}\nsecure_boot: true\nsigned_by: none", "dgx-h100", "SOFTWARE-040", 3, "signed_by: owner",
+    ),
+    "Secure Boot, and nobody said who signs": (
+        f"{DRIVER}\nsecure_boot: true", "dgx-h100", "SOFTWARE-040", 0, "signed_by: owner",
+    ),
+    "a kernel's point release breaks DOCA": (
+        f'{DRIVER}\nkernel: "5.14.0-687.12.1.el9_8"\nofed: "3.2.2"', "dgx-h100", "SOFTWARE-033", 3, "ofed: 3.2.3",
+    ),
+    "peermem without what it is a client of": (
+        f"{DRIVER}\ngpudirect: peermem", "dgx-h100", "SOFTWARE-070", 2, "gpudirect: dma-buf",
+    ),
+    "DMA-BUF with closed modules": (
+        f'{DRIVER}\nkernel: "6.1.0-40-amd64"\nmodules: closed\ngpudirect: dma-buf', "dgx-h100", "SOFTWARE-071", 3,
+        "modules: open",
+    ),
+    "DCGM older than the driver": (
+        'driver: "580.82.07"\nfabric_manager: matched\ndcgm: "3.3.9"', "dgx-h100", "SOFTWARE-050", 2, "dcgm: 4.5.3",
+    ),
+    "Blackwell with closed modules": (
+        'driver: "580.82.07"\nfabric_manager: matched\nmodules: closed', "dgx-b200", "SOFTWARE-013", 2, "modules: open",
+    ),
+    "Volta with open modules": (
+        'driver: "535.261.03"\nmodules: open', "volta-4u", "SOFTWARE-014", 1, "modules: closed",
+    ),
+    "a toolkit newer than the driver": (
+        f'{DRIVER}\ncuda: ["12.4", "13.0"]', "dgx-h100", "SOFTWARE-003", 2, "cuda: 12.8",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("trap", TRAPS)
+def test_a_trap_is_refused_at_its_line_with_the_nearest_set(trap: str, tmp_path: Path) -> None:
+    present, hardware, code, line, hint = TRAPS[trap]
+    [found] = [one for one in of_software(tmp_path, present, hardware) if one.severity == "error"]
+    assert found.message.startswith(f"{code}: ")
+    assert found.line == FIRST + line
+    assert hint in (found.hint or "")
+    with pytest.raises(InvalidInput, match=code):
+        load(tmp_path / "blueprint.yaml", judged=True)  # as a plan and an apply do
+
+
+def test_a_kernel_that_may_refuse_enrolled_keys_is_a_warning(tmp_path: Path) -> None:
+    text = f'{DRIVER}\nsecure_boot: true\nsigned_by: owner\nkernel: "6.18.48-amd64"'
+    [found] = of_software(tmp_path, text)
+    assert (found.severity, found.message[:12]) == ("warning", "SOFTWARE-041")
+
+
+def test_the_pinned_pytorch_against_the_drivers_at_hand(tmp_path: Path) -> None:
+    for release, driver in (("12", "535.261.03"), ("13", "550.163.01")):
+        assert driver in load_compatibility().offered["driver"]
+        present = f'driver: "{driver}"\nfabric_manager: matched'
+        assert of_software(tmp_path, present, release=release, pytorch="2.10.0") == []
+    old = 'driver: "470.256.02"\nfabric_manager: matched'
+    [found] = [one for one in of_software(tmp_path, old, "dgx-a100", "12", "2.10.0") if one.severity == "error"]
+    assert found.message.startswith(
+        "SOFTWARE-004: PyTorch 2.10.0 for CUDA 12.8 and driver 470.256.02 do not go together"
+    )
+    assert found.hint == ("nearest set that works: driver: 535.261.03 (Debian 12, non-free, instead of 470.256.02)")
+    for build in load_catalog().pytorch:
+        assert build.cuda is None or build.cuda.startswith("12.")  # 13 needs a driver that no Debian has
+
+
+def test_a_blueprint_that_says_nothing_of_its_driver_is_not_refused(tmp_path: Path) -> None:
+    [found] = of_software(tmp_path, 'kernel: "6.1.0-40-amd64"', pytorch="2.10.0")
+    assert (found.severity, found.hint) == ("not-checked", "say it under `software.present`: driver")
+
+
+def test_gpus_of_one_node_count_too(tmp_path: Path) -> None:
+    of_software(tmp_path, DRIVER)
+    path = tmp_path / "blueprint.yaml"
+    path.write_text(path.read_text() + 'overrides: {w02: {gpus: {model: b200-sxm, count: 8}, reason: "a loan"}}\n')
+    with pytest.raises(InvalidInput, match="SOFTWARE-012") as refused:
+        load(path, judged=True)
+    said = [one for one in refused.value.diagnostics if one.severity == "error"]
+    assert "driver: 570.172.08" in (said[0].hint or "")
+    assert "modules: open" in (said[0].hint or "")
+
+
+@pytest.mark.parametrize("path", SHIPPED, ids=lambda path: path.stem)
+def test_shipped_sites_are_accepted(path: Path) -> None:
+    loaded = load(path)
+    said = [one for one in (*loaded.diagnostics, *loaded.not_checked) if one.message.startswith("SOFTWARE-")]
+    assert said == []
+    real = {node.gpus.model for node in loaded.cluster.nodes if node.gpus} - {"fake"}
+    if real and loaded.cluster.pytorch:
+        assert loaded.blueprint.software.present.driver
+
+
+def test_slurm_is_a_part_of_the_set(tmp_path: Path) -> None:
+    for release, refused in (("12", True), ("13", False)):
+        of_software(tmp_path, DRIVER, release=release)
+        path = tmp_path / "blueprint.yaml"
+        path.write_text(path.read_text() + "  topology: {plugin: block}\n")
+        said = [one for one in load(path).diagnostics if one.severity == "error"]
+        assert [(one.message[:12], one.line) for one in said] == [("SOFTWARE-080", FIRST + 6)] * refused
+        assert [one.hint for one in said] == [
+            "nearest set that works: slurm.topology.plugin: tree (instead of block)"
+        ] * refused
+
+
+def test_slurm_is_not_asked_to_find_gpus_by_itself() -> None:
+    """A Slurm that was built without NVML would find none, and call the node invalid."""
+    written = list((ROOT / "tests" / "roles" / "golden").glob("*/slurm_controller/etc__slurm__gres.conf*"))
+    assert len(written) >= len(SHIPPED)
+    assert all("\nAutoDetect=off\n" in path.read_text(encoding="utf-8") for path in written)
+
+
+def test_values_that_are_none(tmp_path: Path) -> None:
+    for wrong in ('driver: "535"', "driver: latest", 'kernel: "six"', "fabric_manager: same", "modules: free"):
+        with pytest.raises(InvalidInput):
+            of_software(tmp_path, wrong)
+
+
+def test_every_machine_with_gpus_of_nvidia_has_an_architecture() -> None:
+    catalog = load_catalog()
+    assert [name for name, gpu in catalog.gpus.items() if gpu.vendor != "none" and gpu.architecture is None] == []
+    switched = {name for name, server in catalog.servers.items() if server.nvswitch}
+    assert {"dgx-a100", "dgx-h100", "dgx-h200", "dgx-b200", "dell-xe9680-h100"} <= switched
+
+
+def test_explain_knows_every_rule() -> None:
+    said = json.loads(hpcforge("explain", "--json").stdout)["rules"]
+    assert {rule.code for rule in load_compatibility().rules} <= {one["code"] for one in said}
+    result = hpcforge("explain", "software-021")
+    assert result.stdout == explained(rules()["SOFTWARE-021"])
+    assert "github.com/NVIDIA/gpu-operator/issues/544" in result.stdout
+
+
+def test_the_document_lists_every_rule() -> None:
+    text = (ROOT / "docs" / "software.md").read_text(encoding="utf-8")
+    start, end = "<!-- rules: from hpcforge/catalog/compatibility.yaml -->\n", "<!-- end of rules -->"
+    assert text[text.index(start) + len(start) : text.index(end)] == markdown()
+    assert re.search(r"installs none of", text)
