@@ -21,7 +21,8 @@ OTHER_WORDS = {
         "report/disruption_table.py",
         "slurm/accounting.py",
     },
-    "pytorch": {"catalog/__init__.py", "cluster/checks.py"},  # a framework, in the catalog and in the blueprint
+    # a framework, in the catalog and in the blueprint
+    "pytorch": {"catalog/__init__.py", "cluster/checks.py", "software/judge.py"},
     "names": {"node/remains.py", "node/remove.py", "plan/diff.py", "report/design_html.py", "run/walk.py"},  # JSON
     "lldp": {"verify/cabling.py"},  # what lldpctl answers
     "base": {"lab/base.py"},  # a folder of trees
