@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from hpcforge.blueprint import hostlist, node_sets
 from hpcforge.blueprint import schema as s
 from hpcforge.blueprint.acceptance_checks import acceptance_findings
+from hpcforge.blueprint.accounting_checks import accounting_findings
 from hpcforge.blueprint.diagnostics import did_you_mean, quote
 from hpcforge.blueprint.fabric_checks import NodeSet, fabric_findings
 from hpcforge.blueprint.named_nodes import NamedNodes
@@ -37,6 +38,7 @@ def check(draft: Draft) -> Iterator[Finding]:
         _site_roles,
         _controller,
         _partitions,
+        lambda draft, _: accounting_findings(draft),
         _idle_workers,
         _users,
         _overrides,

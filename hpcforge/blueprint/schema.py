@@ -12,6 +12,7 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import BeforeValidator, Discriminator, Field, Tag, create_model
 
 from hpcforge.blueprint import values as v
+from hpcforge.blueprint.accounting import Account, Billing, Qos
 from hpcforge.blueprint.declared import Declared
 from hpcforge.blueprint.fabrics import Fabric
 from hpcforge.blueprint.hardware import Gpus, Parts, Server
@@ -137,6 +138,12 @@ class Partition(Section):
     max_time: v.MaxTime = Field(
         "infinite", description="Time limit of a job, [days-]hours:minutes:seconds, or infinite."
     )
+    qos: v.SectionName | None = Field(
+        None, description="A QOS whose limits its jobs have, too; with `services.accounting`."
+    )
+    billing: Billing | None = Field(
+        None, description="What jobs are billed for what they have, with `services.accounting`; default: 1 a thread."
+    )
 
 
 class SlurmTopology(Section):
@@ -163,6 +170,12 @@ class Slurm(Section):
         {},
         description="Further keys of slurm.conf, as in TreeWidth: 50; those that hpcforge writes are refused. "
         "DefMemPerCPU, DefMemPerGPU or DefMemPerNode: for jobs that ask for no memory; else their CPUs' share.",
+    )
+    accounts: Annotated[dict[v.SectionName, Account], Later()] = Field(
+        {}, description="Accounts by name, with `services.accounting`; then jobs are for users who are in one."
+    )
+    qos: Annotated[dict[v.SectionName, Qos], Later()] = Field(
+        {}, description="Qualities of service by name, with `services.accounting`."
     )
     topology: SlurmTopology = Field(
         SlurmTopology.model_construct(), description="What Slurm knows of the network between nodes."

@@ -256,6 +256,16 @@ class Partition:
     nodes: tuple[str, ...]
     default: bool
     max_time: str  # as Slurm spells it; "INFINITE" where the blueprint sets none
+    qos: str | None = None  # whose limits its jobs have, too
+    billing_weights: tuple[tuple[str, str], ...] = ()  # as TRESBillingWeights has them; none: Slurm's own
+
+
+@dataclass(frozen=True)
+class Association:
+    """A QOS, an account or a user in one, as sacctmgr takes it."""
+
+    name: str  # "qos high", "account vision" or "user ada account=vision"
+    settings: str  # "fairshare=10 maxjobs=4"; "": none
 
 
 @dataclass(frozen=True)
@@ -267,6 +277,8 @@ class Slurm:
     partitions: tuple[Partition, ...]
     settings: tuple[tuple[str, str], ...] = ()  # further keys of slurm.conf and their values
     topology: Topology | None = None  # what it is told of the fabric between nodes
+    associations: tuple[Association, ...] = ()  # in an order in which they can be made
+    preempts: bool = False  # jobs of some QOS make way for those of others
 
 
 @dataclass(frozen=True)

@@ -23,6 +23,7 @@ from hpcforge.cluster.reserve import usual_cores, usual_memory_mib
 from hpcforge.cluster.select import words, worker_words
 from hpcforge.fabric.graph import Fabric
 from hpcforge.fabric.slurm import Topology, compute_fabric, topology
+from hpcforge.slurm.accounting import associations, billing_weights
 
 _NO_RESERVE = s.Reserve.model_construct(cores=0, memory_gib=0)
 _UNKNOWN_MACHINE = InventoryNode.model_construct()
@@ -218,11 +219,20 @@ def _slurm(slurm: s.Slurm, known: Known, fabrics: Sequence[Fabric]) -> m.Slurm:
         controller=slurm.controller,
         enforce=slurm.enforce,
         partitions=tuple(
-            m.Partition(name, sure(partition.nodes, known), partition.default, partition.max_time.upper())
+            m.Partition(
+                name,
+                sure(partition.nodes, known),
+                partition.default,
+                partition.max_time.upper(),
+                partition.qos,
+                tuple(billing_weights(partition.billing)),
+            )
             for name, partition in slurm.partitions.items()
         ),
         settings=tuple(slurm.settings.items()),
         topology=_topology(slurm.topology, known.everything, fabrics),
+        associations=tuple(m.Association(*one) for one in associations(slurm.accounts, slurm.qos)),
+        preempts=any(one.preempt for one in slurm.qos.values()),
     )
 
 

@@ -24,7 +24,9 @@ class Kind(NamedTuple):
     one: str  # as events call one
     key: str  # the field that names one
     early: bool = False  # there before packages are installed; else only those that say `early` of themselves
-    late: bool = False  # it comes from another node: put once what its role needs elsewhere is done, before units
+    late: bool = (
+        False  # it needs what runs, here or on another node: put once what its role needs is done, before units
+    )
     sources: bool = False  # where packages come from: what there is to install is read again when one has changed
 
 
@@ -42,6 +44,7 @@ TABLE = (
     Kind("mounts", "mount", "path"),
     Kind("timers", "timer", "name"),
     Kind("downloads", "download", "path", late=True),
+    Kind("associations", "association", "name", late=True),
 )
 PACKAGE_MANAGERS = ("apt",)  # that the node program has, see `hpcforge.node.packages`
 KINDS: Mapping[str, Kind] = {kind.name: kind for kind in TABLE}

@@ -29,7 +29,7 @@ def expected(role: str, entry: Json, going: Mapping[str, Sequence[str]], whole: 
     `whole`: nothing of the role is wanted any more, and `coded`: its own code ran.
     """
     words = {one["path"]: one["why"] for one in entry["leaves"]}
-    keeps = entry["on_remove"] == "keep"
+    keeps = whole and entry["on_remove"] == "keep"
     said = list(_kept(role, entry, going, words) if keeps else _by_kind(entry, going))
     if whole:
         said += [("package", name, PACKAGES) for name in going.get("packages", ()) if entry["on_remove"] != "purge"]

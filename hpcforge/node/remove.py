@@ -48,10 +48,10 @@ def remove(request: Remove, report: Report) -> None:
         asked = _everything(remembered, request["work"]) if leave else request["work"]
         work = _in_order(asked, remembered, report)
         _arm(work, remembered, report)
-        _take_away([role for role in work if role.get("on_remove") != "keep"], remembered, report)
+        _take_away([role for role in work if not _is_kept(role)], remembered, report)
         done = [role for role in work if role["role"] not in report.failures]
         left = ownership.forget(remembered, done)
-        made = _directories([role for role in done if role.get("on_remove") != "keep"], remembered, left, report)
+        made = _directories([role for role in done if not _is_kept(role)], remembered, left, report)
         if remembered.roles:  # else an earlier request did it, and what stayed then is not known any more
             stays = [*_remains(done, remembered, left, made), *(_OURS if leave else ())]
             report.emit({"event": "remains", "stays": remains.found(stays, [], [])})
@@ -60,6 +60,11 @@ def remove(request: Remove, report: Report) -> None:
         originals.tidy(left, guard.kept(guard.armed()))
         if leave and not report.failures:
             _go(report)
+
+
+def _is_kept(role: Less) -> bool:
+    """Whether it is only forgotten: a role that leaves all that it has, and goes. What it alone wants no more goes."""
+    return role.get("on_remove") == "keep" and not role.get("wanted")
 
 
 def _take_away(work: Sequence[Less], remembered: Receipt, report: Report) -> None:
@@ -222,7 +227,7 @@ def _remains(done: Sequence[Less], remembered: Receipt, left: Receipt, directori
         going["packages"] = [name for name in entry["packages"] if name not in held]
         coded = role["role"] in remembered.opaque
         stays += remains.expected(role["role"], entry, going, not role.get("wanted"), coded)
-        if role.get("on_remove") != "keep":
+        if not _is_kept(role):
             taken += [path for path in of_kind(role, "files") if entry["files"][path]["before"] in (None, UNKNOWN)]
     return remains.found(stays, taken, directories)
 

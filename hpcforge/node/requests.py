@@ -180,7 +180,7 @@ else:
         owns: NotRequired[Owns]
 
     class Less(_Less, _Names):
-        """What is to be taken away of a role; with `on_remove` *keep* it is only forgotten."""
+        """What is to be taken away of a role; one that goes with `on_remove` *keep* is only forgotten."""
 
 
 class Observe(Asked):

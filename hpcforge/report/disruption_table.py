@@ -173,6 +173,10 @@ NOT_MEASURED: Mapping[str, str] = {
         f"networks.<name>.{field}": "resolved and checked; no role configures interfaces yet"
         for field in ("fabric", "nodes", "vlan", "mtu", "boot", "bmc", "external", "gateway", "bond")
     },
+    "slurm.accounts": "a command of sacctmgr each, no restart; with the first of all slurmctld restarts, to enforce it",
+    "slurm.qos": "a command of sacctmgr each, no restart; with the first `preempt` slurmctld restarts",
+    "slurm.partitions.<name>.qos": "as `slurm.partitions.<name>.max_time`",
+    "slurm.partitions.<name>.billing": "as `slurm.partitions.<name>.max_time`",
     "slurm.topology": "what `fabrics` brings, or without it: a restart of slurmctld",
     "site": "on paper only (`hpcforge design`)",
     "hardware": "as what it brings: `nodes.<name>.gpus`, `overrides`",

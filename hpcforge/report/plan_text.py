@@ -87,7 +87,7 @@ def _goes(removals: Sequence[Removal]) -> list[str]:
     lines = []
     for one in removals:
         owns, stays = one.owns, {(kept.kind, name) for kept in one.stays for name in kept.names}
-        if owns.on_remove == "keep":
+        if owns.on_remove == "keep" and not one.wanted:
             lines.append(f"  - {one.role}: all of it stays, and is no longer watched")
             continue
         lines += [f"  - {one.role}: unit {name}: stop" for name in owns.units if ("unit", name) not in stays]

@@ -50,6 +50,7 @@ ITEMS: dict[str, Json] = {
     "holds": {"name": "less"},
     "mounts": {"path": "/srv/m", "what": "tmpfs", "type": "tmpfs", "options": "defaults"},
     "downloads": {"path": "/opt/a", "url": "http://d/a", "digest": "ab", "size_bytes": None, "mode": "0644"},
+    "associations": {"name": "user ada account=vision", "settings": "fairshare=10"},
     "timers": {"name": "t", "command": ["/bin/true"], "calendar": "daily", "user": "root", "delay_s": 0},
 }
 RESOURCES = {kind: [ITEMS[kind]] for kind in KINDS}

@@ -1,4 +1,4 @@
-"""The shipped blueprints, resolved, and what the shipped roles make of them."""
+"""The shipped blueprints, and what no such asks for, resolved, and what the shipped roles make of them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,10 @@ from hpcforge.plan.compile import compile_desired
 from hpcforge.plan.desired import Desired
 from hpcforge.plan.role import Role, load_roles, site_role_code
 
-BLUEPRINTS = sorted((shipped.root() / "blueprints").glob("*.yaml"))
+SHIPPED = shipped.root() / "blueprints"
+BLUEPRINTS = [
+    path for folder in (SHIPPED, Path(__file__).parent / "blueprints") for path in sorted(folder.glob("*.yaml"))
+]
 
 
 @pytest.fixture(scope="session")

@@ -103,7 +103,7 @@ def _file_texts(stem: str, files: dict[str, File], desired: Desired) -> Iterator
 
 def _file_text(file: File, desired: Desired) -> str:
     early = " early" if file.early else ""
-    content = f"<secret {file.secret}>\n" if file.secret else desired.texts[str(file.digest)]
+    content = f"<secret {file.secret}>\n" if file.secret else file.shown(desired.texts[str(file.text)])
     return f"{file.path} {file.mode} {file.owner}:{file.group}{early}\n{'-' * 40}\n{content}"
 
 

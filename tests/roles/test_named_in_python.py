@@ -15,9 +15,11 @@ PACKAGE = Path(hpcforge.__file__).parent
 OTHER_WORDS = {
     "users": {  # the blueprint's section
         "blueprint/acceptance_checks.py",
+        "blueprint/accounting_checks.py",
         "blueprint/checks.py",
         "cluster/load.py",
         "report/disruption_table.py",
+        "slurm/accounting.py",
     },
     # a framework, in the catalog and in the blueprint
     "pytorch": {"catalog/__init__.py", "cluster/checks.py", "software/judge.py"},

@@ -1,0 +1,119 @@
+"""What `slurm.accounts` and `slurm.qos` say wrongly of each other, of users and of the accounting service. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from hpcforge.blueprint import schema as s
+from hpcforge.blueprint.accounting import Account, Limits
+from hpcforge.blueprint.diagnostics import did_you_mean, quote
+from hpcforge.blueprint.reader import Loc
+from hpcforge.blueprint.services import Services
+from hpcforge.blueprint.validate import Draft, Finding
+
+ROOT = "root"  # the account that Slurm has anyway, of which all others are part
+USUAL_QOS = "normal"  # the QOS that it has anyway
+
+Findings = Iterator[Finding]
+
+
+def accounting_findings(draft: Draft) -> Findings:
+    """Yield names that there are not, circles, and who could run nothing."""
+    slurm: s.Slurm | None = draft.sections["slurm"]
+    if slurm is None:
+        return
+    yield from _without_service(draft, slurm)
+    if draft.intact("slurm", "accounts"):
+        yield from _parents(slurm.accounts)
+        yield from _people(draft, slurm.accounts)
+        yield from _run_as(draft, slurm.accounts)
+    if draft.intact("slurm", "qos"):
+        yield from _qos(draft, slurm)
+
+
+def _without_service(draft: Draft, slurm: s.Slurm) -> Findings:
+    services: Services | None = draft.sections["services"]
+    if services is None or not draft.intact("services") or services.by_name().get("accounting"):
+        return
+    said: list[Loc] = [("slurm", key) for key in ("accounts", "qos") if getattr(slurm, key)]
+    for name, partition in slurm.partitions.items():  # slurmctld does not start with either and no slurmdbd
+        said += [("slurm", "partitions", name, key) for key in ("qos", "billing") if getattr(partition, key)]
+    for loc in said:
+        hint = f"add it under `services`: `accounting: {{on: {slurm.controller}}}`"
+        yield Finding(loc, f"`{loc[-1]}` needs a cluster with accounting", hint, key=True)
+
+
+def _parents(accounts: Mapping[str, Account]) -> Findings:
+    for name, account in accounts.items():
+        loc = ("slurm", "accounts", name)
+        if name == ROOT:
+            yield Finding(loc, "`root` is Slurm's own account, of which all others are part", "rename it", key=True)
+        if account.parent is not None and account.parent not in (*accounts, ROOT):
+            message = f"{quote(account.parent)} is not an account of this blueprint"
+            yield Finding((*loc, "parent"), message, did_you_mean(account.parent, accounts))
+    parents = {name: (one.parent,) if one.parent else () for name, one in accounts.items()}
+    for name, circle in _circles(parents):
+        message = f"an account cannot be part of itself: {' in '.join(circle)}"
+        yield Finding(("slurm", "accounts", name, "parent"), message, "leave one `parent` out")
+
+
+def _people(draft: Draft, accounts: Mapping[str, Account]) -> Findings:
+    users = draft.keys("users")
+    for name, account in accounts.items() if draft.keys_intact("users") else ():
+        for user in account.users:
+            if user not in users:
+                hint = did_you_mean(user, users) or "add her under `users`"
+                loc = ("slurm", "accounts", name, "users", user)
+                yield Finding(loc, f"{quote(user)} is not a user of this blueprint", hint, key=True)
+
+
+def _run_as(draft: Draft, accounts: Mapping[str, Account]) -> Findings:
+    acceptance: s.Acceptance | None = draft.sections["acceptance"]
+    if acceptance is None or not accounts or not draft.intact("acceptance", "run_as"):
+        return
+    if not any(acceptance.run_as in account.users for account in accounts.values()):
+        message = f"{quote(acceptance.run_as)} is in no account: Slurm would refuse the tests' jobs"
+        yield Finding(("acceptance", "run_as"), message, f"put it under the `users` of {quote(next(iter(accounts)))}")
+
+
+def _qos(draft: Draft, slurm: s.Slurm) -> Findings:
+    known = tuple(dict.fromkeys((*slurm.qos, USUAL_QOS)))
+    named: list[tuple[Loc, str]] = []
+    for name, one in slurm.qos.items():
+        named += ((("slurm", "qos", name, "preempt", place), other) for place, other in enumerate(one.preempt))
+    for name, partition in slurm.partitions.items() if draft.intact("slurm", "partitions") else ():
+        named += [(("slurm", "partitions", name, "qos"), partition.qos)] if partition.qos else []
+    for name, account in slurm.accounts.items() if draft.intact("slurm", "accounts") else ():
+        loc: Loc = ("slurm", "accounts", name)
+        limits: list[tuple[Loc, Limits]] = [(loc, account)]
+        limits += (((*loc, "users", user), of_user) for user, of_user in account.users.items())
+        for where, each in limits:
+            named += (((*where, "qos", place), one) for place, one in enumerate(each.qos))
+            named += [((*where, "default_qos"), each.default_qos)] if each.default_qos else []
+            if each.default_qos and each.qos and each.default_qos not in each.qos:
+                message = f"{quote(each.default_qos)} is not among the QOS that its jobs may have"
+                yield Finding((*where, "default_qos"), message, f"add it to `qos`: {', '.join(each.qos)}")
+    for where, word in named:
+        if word not in known:
+            yield Finding(where, f"{quote(word)} is not a QOS of this blueprint", did_you_mean(word, known))
+    for name, circle in _circles({name: one.preempt for name, one in slurm.qos.items()}):
+        message = f"jobs cannot make way for each other: {' before '.join(circle)}"
+        yield Finding(("slurm", "qos", name, "preempt"), message, "say which comes first")
+
+
+def _circles(first: Mapping[str, Sequence[str]]) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """Yield each circle once: where it was found, and the names on the way round."""
+    done: set[str] = set()
+    for start in first:
+        way = [start]
+        ways = [iter(first[start])]
+        while ways:
+            one = next(ways[-1], None)
+            if one is None:
+                ways.pop()
+                done.add(way.pop())
+            elif one in way:
+                yield way[-1], (*way[way.index(one) :], one)
+            elif one in first and one not in done:
+                way.append(one)
+                ways.append(iter(first[one]))

@@ -1,0 +1,50 @@
+"""What Slurm's accounting database has of QOS, accounts and the users in them, as sacctmgr(1) names it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, ClassVar, Optional
+
+from hpcforge.kinds.resource import Resource, Said, Told
+from hpcforge.wire import Word
+
+
+@dataclass(frozen=True)
+class Association(Resource):
+    """A QOS, an account or a user in one, with all its limits, where Slurm's sacctmgr runs."""
+
+    kind: ClassVar[str] = "associations"
+    does: ClassVar[str] = "sets in the accounting database"
+
+    name: Annotated[str, "`qos high`, `account vision` or `user ada account=vision`."]
+    settings: Annotated[str, "As sacctmgr takes them: `fairshare=10 maxjobs=4`; the rest is as usual."] = ""
+
+    def line(self, found: Said) -> str:
+        """With what differs; or why that is not known."""
+        if found.get("unknown"):
+            return f"? {self.name}: what there is of it is not known: {found['unknown']}"
+        if not found["exists"]:
+            return f"+ {self.name} {self.settings}".rstrip()
+        return f"~ {self.name} {found.get('wanted')}  ({found.get('found')} in the database)"
+
+    def drifted(self, found: Said) -> bool:
+        """Somebody else changed or removed it, as far as that is known."""
+        return not found.get("unknown") and super().drifted(found)
+
+    @classmethod
+    def farewell(cls, name: str) -> str | None:
+        """History is of jobs, not of associations."""
+        return f"{name}; its jobs stay in sacct" if not name.startswith("qos ") else name
+
+
+class Found(Told):
+    """One that is not as wanted: what of its settings differs, there and as wanted; `unknown`: why nobody can tell."""
+
+    name: Word
+    exists: bool
+    found: Optional[str]
+    wanted: Optional[str]
+    unknown: Optional[str]
+
+
+RESOURCE, FOUND = Association, Found

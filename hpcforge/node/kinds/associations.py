@@ -1,0 +1,279 @@
+"""What Slurm's accounting database has of QOS, accounts and users in them: read and changed by sacctmgr.
+
+The receipt has `{"before": whether it was there before us}`: such a one stays. All settings of the table are compared,
+also those that are not said: a limit that is wanted no more is taken away. Before Slurm is told of a database here (in
+slurm.conf) there is nothing yet; where slurmdbd does not answer after that, it is not known what there is.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Iterator, Mapping
+from functools import lru_cache
+from typing import TYPE_CHECKING, Optional
+
+from hpcforge.node import commands, files
+from hpcforge.node.events import Json, NodeError, Report, readable
+from hpcforge.node.kinds import Need, Stays
+
+if TYPE_CHECKING:
+    from hpcforge.kinds.associations import Association
+
+_CONFIG = "/etc/slurm/slurm.conf"
+_TIMEOUT_S = 30
+_SILENT = "the accounting database does not answer"
+_REGISTERS_S = 30  # slurmctld makes its cluster known to slurmdbd some time after it has begun to answer
+_BEFORE = "it was there before hpcforge"
+_WORD = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.,:=/+-]{0,200}")
+# What sacctmgr shows of each, and what stands there where nothing was said.
+_ALL = {"grptres": "", "grpjobs": "", "maxtres": "", "maxwall": ""}
+_QOS = {
+    **_ALL, "priority": "0", "preempt": "", "preemptmode": "cluster", "maxtresperuser": "", "maxjobsperuser": "",
+    "maxsubmitjobsperuser": "",
+}  # fmt: skip
+_OF_ACCOUNT = {
+    **_ALL, "fairshare": "1", "grptresmins": "", "maxjobs": "", "maxsubmitjobs": "", "qos": "", "defaultqos": "",
+}  # fmt: skip
+_SETTINGS: Mapping[str, Mapping[str, Optional[str]]] = {  # None: as it is
+    "qos": _QOS,
+    "account": {**_OF_ACCOUNT, "parent": "root"},
+    "user": {**_OF_ACCOUNT, "defaultaccount": None},
+}
+_TRES = ("grptres", "grptresmins", "maxtres", "maxtresperuser")
+_LISTS = ("qos", "preempt")
+_MIB = {"M": 1.0, "G": 2.0**10, "T": 2.0**20, "P": 2.0**30}
+
+Settings = dict[str, str]
+
+
+def compare(wanted: Association) -> Json | None:
+    """What of it differs in the database."""
+    said: Json = {"name": wanted.name, "exists": False, "found": None, "wanted": None, "unknown": None}
+    if not _set_up():
+        return said
+    try:
+        there = _database().get(wanted.name)
+    except NodeError:
+        return {**said, "unknown": _SILENT}
+    if there is None:
+        return said
+    changes = _changes(wanted, there)
+    if not changes:
+        return None
+    old = {key: there[key] or "-1" for key in changes}
+    return {**said, "exists": True, "found": _words(old), "wanted": _words(changes)}
+
+
+def obstacle(wanted: Association, known: Json | None) -> str | None:  # noqa: ARG001
+    """What sacctmgr would not take."""
+    entity = _entity(wanted.name)
+    if entity is None:
+        return f"{wanted.name!r} is none of `qos NAME`, `account NAME` and `user NAME account=NAME`"
+    for word in wanted.settings.split():
+        key, _, value = word.partition("=")
+        if key not in _SETTINGS[entity] or not value or not (_WORD.fullmatch(value) or value == "-1"):
+            return f"{wanted.name}: {word!r} is no setting of it: {', '.join(_SETTINGS[entity])}"
+    return None
+
+
+def put(wanted: Association) -> str | None:
+    """Add it, or change what differs, by one command; what was read at first holds for all that follow."""
+    there, words = _awaited().get(wanted.name), wanted.name.split()
+    if there is None:
+        _sacctmgr("add", *_named(words), *wanted.settings.split())
+        return "added"
+    changes = _changes(wanted, there)
+    if not changes:
+        return None
+    for where, some in _by_place(words, changes):
+        _sacctmgr("modify", *where, "set", *_words(some).split())
+    return _words(changes)
+
+
+def own(name: str, change: Association | None, made: set[str]) -> Json | None:  # noqa: ARG001
+    """Whether it was there before us; None where there is nothing to own yet."""
+    if change:
+        return {"before": name in _awaited()}
+    return {"before": True} if _set_up() and is_there(name) else None
+
+
+def put_back(name: str, known: Json, report: Report) -> str | None:
+    """Without it. Accounts below an account become those of its parent; users of others' are in the way."""
+    there = _database().get(name)
+    if known["before"] or there is None:
+        if there is not None:
+            report.warning(f"{name}: {_BEFORE}, and so it stays in the accounting database")
+        return None
+    words = name.split()
+    try:
+        if words[0] == "account":
+            _empty(words[1], there["parent"])
+        if words[0] == "user":
+            _keep_a_default(words[1], words[2].partition("=")[2])
+        _sacctmgr("delete", *_named(words))
+    finally:
+        _database.cache_clear()
+    return "removed; its jobs stay in the database"
+
+
+def is_there(name: str) -> bool:
+    """Whether it is there, as far as that is known."""
+    try:
+        return name in _database()
+    except NodeError:
+        return False
+
+
+def stays(name: str, known: Json) -> Stays | None:
+    """What was there before us."""
+    return ("association", name, _BEFORE) if known["before"] else None
+
+
+def room(wanted: Association) -> list[Need]:  # noqa: ARG001
+    """Some lines of a database that may be elsewhere."""
+    return []
+
+
+def _set_up() -> bool:
+    """Whether Slurm is told of an accounting database here."""
+    return "\nAccountingStorageHost=" in (files.read_text(_CONFIG) or "")
+
+
+def _awaited() -> Mapping[str, Settings]:
+    """What there is, once the database answers for this cluster."""
+    until = time.monotonic() + _REGISTERS_S
+    while True:
+        try:
+            return _database()
+        except NodeError:
+            if time.monotonic() > until:
+                raise
+        time.sleep(0.5)
+
+
+@lru_cache(maxsize=None)
+def _database() -> Mapping[str, Settings]:
+    """All QOS, accounts and users in accounts, by name; without what they have from their parents."""
+    found = {f"qos {row.pop('name')}": row for row in _shown(["qos"], ("name", *_QOS))}
+    rows = _shown(["association", "wopl"], ("account", "user", "partition", "parentname", *_OF_ACCOUNT))
+    if not any(row["account"] == "root" for row in rows):  # it always is: an answer without it is none
+        raise NodeError("sacctmgr shows no account root: does slurmdbd reach its database?")
+    defaults = {row["user"]: row["defaultaccount"] for row in _shown(["user"], ("user", "defaultaccount"))}
+    for row in rows:
+        account, user, partition, parent = (row.pop(key) for key in ("account", "user", "partition", "parentname"))
+        if partition:
+            continue  # for a partition alone: nothing of ours
+        if user:
+            found[f"user {user} account={account}"] = {**row, "defaultaccount": defaults.get(user, "")}
+        else:
+            found[f"account {account}"] = {**row, "parent": parent}
+    return found
+
+
+def _shown(what: list[str], columns: tuple[str, ...]) -> list[Settings]:
+    """What sacctmgr shows, a mapping of columns a line; a line of another number of cells is nobody's we know."""
+    output = _sacctmgr("show", *what, f"format={','.join(columns)}")
+    cells = (line.split("|") for line in output.splitlines())
+    return [dict(zip(columns, each)) for each in cells if len(each) == len(columns)]
+
+
+def _sacctmgr(*words: str) -> str:
+    """Run it, without questions. Raises NodeError with its own words."""
+    outcome = commands.run(["sacctmgr", "--immediate", "--noheader", "--parsable2", *words], _TIMEOUT_S)
+    if outcome.rc != 0:
+        why = f"no end after {_TIMEOUT_S} s" if outcome.timed_out else readable(outcome.stderr or outcome.stdout, 500)
+        raise NodeError(f"`sacctmgr {' '.join(word for word in words if not word.startswith('format='))}`: {why}")
+    return outcome.whole("sacctmgr")
+
+
+def _entity(name: str) -> str | None:
+    """What a name is of; None for what is none."""
+    entity, *rest = name.split()
+    if entity not in _SETTINGS or not rest or not all(map(_WORD.fullmatch, rest)):
+        return None
+    of_user = len(rest) == 2 and rest[1].startswith("account=")
+    return entity if (of_user if entity == "user" else len(rest) == 1) else None
+
+
+def _changes(wanted: Association, there: Settings) -> Settings:
+    """The settings that differ, as sacctmgr is to be told."""
+    said = dict(word.partition("=")[::2] for word in wanted.settings.split())
+    usual = _SETTINGS[wanted.name.split()[0]]
+    changes = {}
+    for key, default in usual.items():
+        new = said.get(key, default)
+        if new is None or _plain(key, new) == _plain(key, there[key]):
+            continue
+        if key in _TRES:  # those that are not named stay as they are
+            wanted_tres = _tres(new)
+            gone = [f"{one}=-1" for one in _tres(there[key]) if one not in wanted_tres]
+            new = ",".join([*filter(None, new.split(",")), *gone])
+        changes[key] = new if new or key in _LISTS else "-1"
+    return changes
+
+
+def _plain(key: str, value: str) -> object:
+    """A value as it is compared: in what order and unit it is spelled does not count."""
+    if key in _TRES:
+        return _tres(value)
+    if key in _LISTS:
+        return frozenset(filter(None, value.lower().split(",")))
+    return "" if value == "-1" else value.lower()
+
+
+def _tres(value: str) -> dict[str, float | str]:
+    """So much of what, by name."""
+    words = (one.partition("=") for one in value.split(","))
+    return {name: _amount(amount) for name, _, amount in words if name}
+
+
+def _amount(text: str) -> float | str:
+    """A number, memory in MiB."""
+    factor = _MIB.get(text[-1:].upper())
+    try:
+        return float(text[:-1]) * factor if factor else float(text)
+    except ValueError:
+        return text
+
+
+def _words(settings: Settings) -> str:
+    return " ".join(f"{key}={value}" for key, value in settings.items())
+
+
+def _by_place(words: list[str], changes: Settings) -> Iterator[tuple[list[str], Settings]]:
+    """Where each is set: a user's default account is hers, not that of her association."""
+    hers = {key: value for key, value in changes.items() if key == "defaultaccount"}
+    rest = {key: value for key, value in changes.items() if key not in hers}
+    entity, *where = _named(words)
+    if rest:
+        yield [entity, "where", *where], rest
+    if hers:
+        yield [entity, "where", where[0]], hers
+
+
+def _named(words: list[str]) -> list[str]:
+    """The words of a name, so that none is read as a word of sacctmgr's own."""
+    return [words[0], f"name={words[1]}", *words[2:]]
+
+
+def _empty(account: str, parent: str) -> None:
+    """Move the accounts below one to its parent: deleting it would delete them. NodeError where users are in it."""
+    inside = f" account={account}"
+    users = sorted(name.split()[1] for name in _database() if name.startswith("user ") and name.endswith(inside))
+    if users:
+        raise NodeError(
+            f"account {account} has users that hpcforge did not put there: {', '.join(users)}; take them out of it "
+            f"(sacctmgr delete user name=... account={account}), or put them into the blueprint"
+        )
+    for name, settings in _database().items():
+        if settings.get("parent") == account:
+            _sacctmgr("modify", "account", "where", f"name={name.split()[1]}", "set", f"parent={parent}")
+
+
+def _keep_a_default(user: str, account: str) -> None:
+    """Give a user another default account before the one that is goes; a user without any other goes herself."""
+    accounts = [name.partition("account=")[2] for name in _database() if name.startswith(f"user {user} ")]
+    others = [one for one in accounts if one != account]
+    if others and _database()[f"user {user} account={account}"]["defaultaccount"] == account:
+        _sacctmgr("modify", "user", "where", f"name={user}", "set", f"defaultaccount={others[0]}")

@@ -1,0 +1,79 @@
+"""Accounts and QOS of a blueprint as sacctmgr takes them: each a name (`user ada account=research`) and settings."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+
+from hpcforge.blueprint.accounting import Account, Billing, Limits, Qos, Tres
+from hpcforge.blueprint.values import limit_s
+
+_TRES = {"cpu": "cpu={}", "memory_gib": "mem={}G", "node": "node={}", "gpu": "gres/gpu={}", "billing": "billing={}"}
+_WEIGHTS = {"cpu": ("CPU", "{:g}"), "memory_gib": ("Mem", "{:g}G"), "gpu": ("GRES/gpu", "{:g}")}
+
+
+def associations(accounts: Mapping[str, Account], qos: Mapping[str, Qos]) -> Iterator[tuple[str, str]]:
+    """Yield all of it in an order in which it can be made: QOS first, an account after its parent, then users."""
+    for name in _before(qos, {name: one.preempt for name, one in qos.items()}):
+        yield f"qos {name}", _settings(qos[name])
+    for name in _before(accounts, {name: (one.parent,) if one.parent else () for name, one in accounts.items()}):
+        yield f"account {name}", _settings(accounts[name])
+    of_user: dict[str, list[str]] = {}
+    for name, account in accounts.items():
+        for user in account.users:
+            of_user.setdefault(user, []).append(name)
+    for name, account in accounts.items():
+        for user, limits in account.users.items():
+            # Who has several accounts is said to have the first where a job names none.
+            default = f"defaultaccount={name}" if of_user[user][0] == name and len(of_user[user]) > 1 else ""
+            yield f"user {user} account={name}", " ".join(filter(None, (_settings(limits), default)))
+
+
+def _before(names: Mapping[str, object], first: Mapping[str, Sequence[str]]) -> Iterator[str]:
+    """Yield names in their order, each after those that have to come first; without end is none of them."""
+    done: set[str] = set()
+
+    def visit(name: str, under_way: tuple[str, ...]) -> Iterator[str]:
+        if name in done or name in under_way or name not in names:
+            return
+        for one in first[name]:
+            yield from visit(one, (*under_way, name))
+        done.add(name)
+        yield name
+
+    for name in names:
+        yield from visit(name, ())
+
+
+def billing_weights(billing: Billing | None) -> Iterator[tuple[str, str]]:
+    """Yield what TRESBillingWeights has, by TRES."""
+    for key, (tres, weight) in _WEIGHTS.items():
+        value = getattr(billing, key, None)
+        if value is not None:
+            yield tres, weight.format(value)
+
+
+def _settings(section: Limits | Qos) -> str:
+    """All that is said, in the order of the schema."""
+    said = {key: getattr(section, key) for key in type(section).model_fields if key != "users"}
+    values = {key: _value(key, value) for key, value in said.items() if value is not None}
+    return " ".join(f"{key.replace('_', '')}={value}" for key, value in values.items() if value)
+
+
+def _value(key: str, value: object) -> str:
+    if isinstance(value, Tres):
+        amounts = {one: getattr(value, one) for one in _TRES}
+        return ",".join(_TRES[one].format(amount) for one, amount in amounts.items() if amount is not None)
+    if isinstance(value, tuple):
+        return ",".join(value)
+    return _clock(value) if key == "max_wall" else str(value)
+
+
+def _clock(max_wall: object) -> str:
+    """As sacctmgr shows it: whole minutes, days where there are some; -1 is no limit."""
+    seconds = limit_s(str(max_wall))
+    if math.isinf(seconds):
+        return "-1"
+    hours, minutes = divmod(math.ceil(seconds / 60), 60)
+    days, hours = divmod(hours, 24)
+    return f"{days}-{hours:02}:{minutes:02}:00" if days else f"{hours:02}:{minutes:02}:00"

@@ -1,0 +1,72 @@
+"""Accounts and QOS of a blueprint, in the words and the order of sacctmgr."""
+
+from typing import Any
+
+import pytest
+
+from hpcforge.blueprint.accounting import Account, Billing, Qos
+from hpcforge.slurm.accounting import associations, billing_weights
+
+
+def made(accounts: dict[str, Any], qos: dict[str, Any] | None = None) -> list[tuple[str, str]]:
+    said = {name: Account.model_validate(one) for name, one in accounts.items()}
+    return list(associations(said, {name: Qos.model_validate(one) for name, one in (qos or {}).items()}))
+
+
+def test_what_another_needs_comes_first() -> None:
+    accounts = {"a": {"parent": "b", "users": {"ada": {}}}, "b": {"parent": "c"}, "c": {}}
+    qos = {"high": {"preempt": ["low"]}, "low": {}}
+    assert [name for name, _ in made(accounts, qos)] == [
+        "qos low",
+        "qos high",
+        "account c",
+        "account b",
+        "account a",
+        "user ada account=a",
+    ]
+
+
+def test_settings_are_spelled_as_sacctmgr_takes_them() -> None:
+    limits = {
+        "fairshare": "10",
+        "grp_tres": {"gpu": "192", "memory_gib": "512", "cpu": "0"},
+        "max_tres": {},
+        "max_submit_jobs": "8",
+        "qos": ["normal", "high"],
+        "default_qos": "high",
+    }
+    [(_, said)] = made({"a": limits})
+    assert said == ("fairshare=10 grptres=cpu=0,mem=512G,gres/gpu=192 maxsubmitjobs=8 qos=normal,high defaultqos=high")
+
+
+@pytest.mark.parametrize(
+    ("written", "said"),
+    [
+        ("01:30:00", "01:30:00"),
+        ("2-00:00:00", "2-00:00:00"),
+        ("0-02:00:00", "02:00:00"),
+        ("00:00:30", "00:01:00"),  # Slurm counts minutes
+        ("infinite", "-1"),
+    ],
+)
+def test_a_time_limit_is_as_sacctmgr_shows_it(written: str, said: str) -> None:
+    assert made({"a": {"max_wall": written}}) == [("account a", f"maxwall={said}")]
+
+
+def test_who_has_several_accounts_is_told_which_one_is_meant() -> None:
+    accounts = {"b": {"users": {"ada": {}, "bob": {}}}, "a": {"users": {"ada": {"fairshare": "3"}}}}
+    assert made(accounts)[2:] == [
+        ("user ada account=b", "defaultaccount=b"),
+        ("user bob account=b", ""),
+        ("user ada account=a", "fairshare=3"),
+    ]
+
+
+def test_a_circle_has_an_end() -> None:
+    assert len(made({"a": {"parent": "b"}, "b": {"parent": "a"}})) == 2
+
+
+def test_billing_weights() -> None:
+    weights = Billing.model_validate({"cpu": "1", "memory_gib": "0.25", "gpu": "16"})
+    assert list(billing_weights(weights)) == [("CPU", "1"), ("Mem", "0.25G"), ("GRES/gpu", "16")]
+    assert list(billing_weights(None)) == []
