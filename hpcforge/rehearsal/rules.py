@@ -10,12 +10,24 @@ from dataclasses import replace
 
 from hpcforge.blueprint.hostlist import fold
 from hpcforge.catalog import load_catalog
-from hpcforge.cluster.model import Access, Cluster, Node, PyTorch, Service, SmokeTest, StandInGpus, Wheel
+from hpcforge.cluster.model import (
+    Access,
+    Cluster,
+    Line,
+    Node,
+    Program,
+    PyTorch,
+    Service,
+    SmokeTest,
+    StandInGpus,
+    Wheel,
+)
 from hpcforge.fabric.slurm import shrunk
 from hpcforge.rehearsal.lab_facts import LabFacts
 from hpcforge.rehearsal.stand_ins import Rule
 
 Said = tuple[str, str] | None
+_TIMES = ("s", "ms", "us", "ns")  # units of how long
 
 
 def login_user(cluster: Cluster) -> str:
@@ -245,6 +257,28 @@ def _smoke(cluster: Cluster, lab: LabFacts) -> Cluster:  # noqa: ARG001
     return replace(cluster, acceptance=replace(cluster.acceptance, tests=tests))
 
 
+def _of_speed(program: Program) -> tuple[Line, ...]:
+    """The lines that say how fast it must be, by itself or beside other nodes."""
+    units = {one.name: one.unit for one in program.measures}
+    return tuple(one for one in program.lines if units[one.measure].endswith("/s") or units[one.measure] in _TIMES)
+
+
+def _speeds_said(cluster: Cluster, lab: LabFacts) -> Said:  # noqa: ARG001
+    tests = cluster.acceptance.tests if cluster.acceptance else ()
+    lines = (f"{line.measure} of {test.name}" for test in tests for line in _of_speed(test.program))
+    without = ", ".join(dict.fromkeys(lines))
+    return ("speeds", f"the nodes share this machine's cores: no line is drawn for {without}") if without else None
+
+
+def _speeds(cluster: Cluster, lab: LabFacts) -> Cluster:  # noqa: ARG001
+    assert cluster.acceptance is not None
+    tests = []
+    for test in cluster.acceptance.tests:
+        left = tuple(line for line in test.program.lines if line not in _of_speed(test.program))
+        tests.append(replace(test, program=replace(test.program, lines=left)))
+    return replace(cluster, acceptance=replace(cluster.acceptance, tests=tuple(tests)))
+
+
 def _networks_said(cluster: Cluster, lab: LabFacts) -> Said:  # noqa: ARG001
     others = [one.name for one in cluster.networks[1:]]
     fabrics = [one.name for one in cluster.fabrics]
@@ -286,6 +320,7 @@ RULES: tuple[Rule, ...] = (
     Rule("services outside", _services_said, _services),
     Rule("PyTorch", _pytorch_said, _pytorch),
     Rule("smoke tests", _smoke_said, _smoke),
+    Rule("speeds", _speeds_said, _speeds),
     Rule("networks", _networks_said, _networks),
     Rule("racks and BMCs", _site_said, _site),
 )

@@ -15,7 +15,7 @@ from hpcforge.cli import site as sites
 from hpcforge.cli.choice import choose
 from hpcforge.cli.site import lab_facts, open_site, real_networks
 from hpcforge.cluster import Loaded
-from hpcforge.cluster.model import Jump, StandInGpus
+from hpcforge.cluster.model import Jump, Line, Measure, StandInGpus
 from hpcforge.cluster.select import SelectionError
 from hpcforge.errors import UsageError
 from hpcforge.lab import facts
@@ -195,3 +195,19 @@ def test_smoke_tests_keep_what_can_run(dgx: Loaded, rehearsal_of: Rehearsal) -> 
     assert kept == names[1:] and f"left out, for they need real GPUs: {names[0]}" in said
     kept, said = left(min_nodes=30)
     assert kept == names[1:] and f"the smoke tests {names[0]}, which take more nodes" in said
+
+
+def test_nodes_that_share_a_machine_are_not_held_to_speeds(dgx: Loaded) -> None:
+    acceptance = dgx.cluster.acceptance
+    assert acceptance is not None
+    copy = next(one for one in acceptance.tests if one.name == "memory_copy")
+    measures = (*copy.program.measures, Measure("checked_bytes", "B"), Measure("step_s", "s"))
+    kept = Line("checked_bytes", "at_least", 1)
+    lines = (*copy.program.lines, kept, Line("step_s", "at_most", 2))
+    copy = dataclasses.replace(copy, program=dataclasses.replace(copy.program, measures=measures, lines=lines))
+    changed = dataclasses.replace(dgx.cluster, acceptance=dataclasses.replace(acceptance, tests=(copy,)))
+    cluster, said = rehearsed(changed, lab_facts(dgx, None), RULES)
+    assert cluster.acceptance is not None
+    assert [one.program.lines for one in cluster.acceptance.tests] == [(kept,)]
+    (speeds,) = (one.sentence for one in said if one.name == "speeds")
+    assert speeds.endswith(": no line is drawn for copy_gb_per_s of memory_copy, step_s of memory_copy")
