@@ -35,11 +35,7 @@ def compare(blueprint: Path, inventory: Path | None, lab: str | None, nodes: str
         site, facts, rules = open_site(blueprint, inventory, lab, None), facts_of(running), OF_LABS
     else:
         facts, rules = lab_facts(loaded, running, nodes), RULES
-        site = (
-            open_site(blueprint, inventory, name, None)
-            if running
-            else stood_in(loaded, None, name, default_identity_path(), nodes)
-        )
+        site = stood_in(loaded, running, name, default_identity_path(), nodes)
     own = compile_site(site_roles(site), {}, site.cluster)
     roles = load_site_roles(loaded)
     found = compared(loaded.cluster, facts, rules, roles, own, lambda some, cluster: compile_site(some, {}, cluster))

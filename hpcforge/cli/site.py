@@ -19,6 +19,7 @@ from hpcforge.errors import UsageError
 from hpcforge.lab import lab as labs
 from hpcforge.lab.facts import facts_of, planned_facts, subnet_for
 from hpcforge.lab.names import default_lab_name
+from hpcforge.lab.places import lab_directory
 from hpcforge.program import typed
 from hpcforge.rehearsal.choice import carriers, chosen
 from hpcforge.rehearsal.lab_facts import LabFacts
@@ -70,7 +71,7 @@ def stood_in(loaded: Loaded, lab: labs.Lab | None, name: str, identity: Path, no
         name: InventoryNode.model_construct(address=one.address, host_keys=one.host_keys)
         for name, one in facts.machines.items()
     }
-    folder = labs.directory(name)
+    folder = lab_directory(name)
     of_lab = replace(
         loaded,
         cluster=cluster,

@@ -21,7 +21,7 @@ def missing_variables(blueprint: Blueprint, declared: Declared, cluster: Cluster
     """Yield those that have neither value nor default, of roles that run on a node of this cluster."""
     said = "roles" in blueprint.model_fields_set  # else what brings the role is the place to show
     for role, name, variable in blueprint.roles.missing():
-        if _runs(role, declared.on[role], cluster):
+        if runs(role, declared.on[role], cluster):
             yield Finding(
                 ("roles", role, name) if said else ("role_folders",),
                 f"the role `{role}` runs here, and its variable `{name}` is missing",
@@ -30,8 +30,8 @@ def missing_variables(blueprint: Blueprint, declared: Declared, cluster: Cluster
             )
 
 
-def _runs(role: str, on: str, cluster: Cluster) -> bool:
-    """Whether a role runs on any node; where that cannot be told, it may need what is missing to tell it."""
+def runs(role: str, on: str, cluster: Cluster) -> bool:
+    """Whether a role runs on any node; True where that cannot be told: it may need what is missing for it."""
     from jinja2 import TemplateError  # noqa: PLC0415 - few blueprints have something missing
 
     from hpcforge.plan.render import evaluate  # noqa: PLC0415

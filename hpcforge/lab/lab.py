@@ -31,7 +31,6 @@ __all__ = [
     "NodeStatus",
     "PlacedNode",
     "SaveStatus",
-    "directory",
     "down",
     "forget",
     "lab_names",
@@ -198,11 +197,6 @@ def down(name: str, nodes: Sequence[str] | None, progress: Progress, *, disks_to
             lab = saves.ended(lab, nodes)
             state.save(lab)
             disks.remove_others(lab, saves.wanted_disks(lab))
-
-
-def directory(name: str) -> Path:
-    """All that a lab of that name keeps on this host."""
-    return lab_directory(name)
 
 
 def runs(lab: Lab, node: str) -> bool:

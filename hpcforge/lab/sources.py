@@ -40,12 +40,11 @@ def check_distribution(name: str) -> None:
 def codename(release: str) -> str:
     """Debian's code name of a release; `LabError` for one that labs do not know."""
     known = load_catalog().distributions
-    suites = {key[1]: known[key].suite for key in known if key[0] == _DISTRIBUTION}
-    if (suite := suites.get(release)) is None:
-        raise LabError(
-            f"no lab can be built of Debian {release!r}", f"use one of {', '.join(suites)} in `software.os.release`"
-        )
-    return suite
+    found = known.get((_DISTRIBUTION, release))
+    if found is None or found.suite is None:
+        releases = ", ".join(one for name, one in known if name == _DISTRIBUTION)
+        raise LabError(f"no lab can be built of Debian {release!r}", f"use one of {releases} in `software.os.release`")
+    return found.suite
 
 
 def sources_for(name: str, files: Mapping[str, str]) -> str:

@@ -47,10 +47,10 @@ _REVERSE = r"(?<=\.)(\d{1,3})\.(\d{1,3})(?=\.in-addr\.arpa)"
 def elsewhere(lab: LabFacts) -> LabFacts:
     """The same lab in another subnet and with other keys: what is said of it differs from the lab's in these alone."""
     machines = {
-        name: LabMachine(_moved(lab, one.address), tuple(f"{key}elsewhere" for key in one.host_keys))
+        name: LabMachine(as_elsewhere(lab, one.address), tuple(f"{key}elsewhere" for key in one.host_keys))
         for name, one in lab.machines.items()
     }
-    return replace(lab, machines=machines, cidr=_moved(lab, lab.cidr), key=Path("/elsewhere"))
+    return replace(lab, machines=machines, cidr=as_elsewhere(lab, lab.cidr), key=Path("/elsewhere"))
 
 
 def as_elsewhere(lab: LabFacts, text: str) -> str:
@@ -64,7 +64,3 @@ def as_elsewhere(lab: LabFacts, text: str) -> str:
         return ".".join(reversed(_CONTROL)) if (found[2], found[1]) == here else found[0]
 
     return re.sub(_REVERSE, reverse, re.sub(_FORWARD, forward, text))
-
-
-def _moved(lab: LabFacts, address: str) -> str:
-    return as_elsewhere(lab, address)

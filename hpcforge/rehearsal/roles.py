@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
-from jinja2 import TemplateError
-
 from hpcforge.cluster.model import Cluster
-from hpcforge.cluster.variables import role_context
-from hpcforge.plan.render import Expression, evaluate
+from hpcforge.cluster.variables import runs
+from hpcforge.plan.render import Expression
 from hpcforge.plan.role import Role
 from hpcforge.rehearsal.stand_ins import StandIn
 
@@ -27,19 +25,9 @@ def rehearsed_roles(roles: Sequence[Role]) -> tuple[Role, ...]:
 
 def left_out(cluster: Cluster, roles: Sequence[Role]) -> StandIn | None:
     """What to say of those that would run; None where there are none."""
-    out = [role for role in roles if role.spec.not_rehearsed and any(_runs(role, cluster))]
+    out = [role for role in roles if role.spec.not_rehearsed and runs(role.name, role.spec.on, cluster)]
     if not out:
         return None
     names = ", ".join(role.name for role in out)
     why = "; ".join(f"{role.name}: {role.spec.not_rehearsed}" for role in out)
     return StandIn(NAME, f"roles {names}", f"these roles are left out: {why}")
-
-
-def _runs(role: Role, cluster: Cluster) -> Iterator[bool]:
-    """Whether it runs on each node; where that cannot be told, the compiler says what is wrong."""
-    context = role_context(cluster, role.name)
-    for node in cluster.nodes:
-        try:
-            yield bool(evaluate(role.spec.on, {**context, "node": node}))
-        except (TemplateError, TypeError, ValueError):
-            yield True

@@ -60,8 +60,7 @@ def site(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
     try:
         assert here.cli("rehearse", "up", "BLUEPRINT").returncode == 0
         assert here.cli("apply", "BLUEPRINT", "--yes").returncode == 0
-        head = here.ssh("w01", "getent ahostsv4 head").split()[0]
-        own = here.ssh("w01", f"ip -4 -o route get {head}").split(" src ")[1].split()[0]
+        _, own = addresses(here)
         here.ssh("w01", f"sudo ip address add {STRANGER}/32 dev lo")
         here.ssh("head", f"sudo ip route add {STRANGER} via {own}")
         yield here
