@@ -35,10 +35,12 @@ from hpcforge.plan.role_spec import (
     PortSpec,
     ResourceSpec,
     RestartSpec,
+    SettingSpec,
     TreeSpec,
     UnitSpec,
 )
 from hpcforge.plan.secrets import Secret, check_mode, check_text, check_usable, usable
+from hpcforge.plan.settings import Setting, Settings, gathered, setting
 
 Context = dict[str, Any]
 S = TypeVar("S", bound=ResourceSpec)
@@ -83,13 +85,14 @@ def compile_desired(
     placed = {role.name: _Placed(_nodes_of(role, cluster)) for role in ordered}
     may_use = {role.name: usable(role.name, role.spec.needs, secrets) for role in ordered}
 
-    def compilers_with(depot: Served, open_ports: Mapping[str, tuple[Port, ...]]) -> list[_Compiler]:
-        common = (cluster, texts, secret_digests, placed, depot, open_ports)
+    def compilers_with(depot: Served, open_ports: Mapping[str, tuple[Port, ...]], told: Settings) -> list[_Compiler]:
+        common = (cluster, texts, secret_digests, placed, depot, open_ports, told)
         return [_Compiler(role, needs[role.name], may_use[role.name], *common) for role in ordered]
 
-    depot, first_pass = the_depot(roles), compilers_with(Served(), {})
+    depot, first_pass = the_depot(roles), compilers_with(Served(), {}, {})
     serves = served(cluster, depot, ((one.role, one.artifacts()) for one in first_pass))
-    compilers = compilers_with(serves, _open_ports(cluster, first_pass))
+    told = gathered(roles, (said for one in first_pass for said in one.settings()))
+    compilers = compilers_with(serves, _open_ports(cluster, first_pass), told)
     first = tuple(Need(role.name) for role in ordered if role.spec.before_site_roles)
     nodes: dict[str, tuple[Wanted, ...]] = {}
     for node in cluster.nodes:
@@ -222,6 +225,7 @@ class _Compiler:
     placed: Mapping[str, _Placed]
     served: Served
     open_ports: Mapping[str, tuple[Port, ...]]  # of all roles, by node
+    told: Settings  # what files are told by all roles
     alike: dict[int, _Alike[tuple[Any, ...]]] = field(default_factory=dict)  # by id of a spec
     same: dict[int, _Text] = field(default_factory=dict)  # a text that is the same on all nodes, likewise
 
@@ -238,6 +242,12 @@ class _Compiler:
     def ports(self, node: Node) -> tuple[Port, ...]:
         """What it wants open on a node."""
         return self._each(node, self.role.spec.ports, _port)
+
+    def settings(self) -> Iterator[tuple[Role, str, Setting]]:
+        """Yield what it has files of other roles say; nothing where it runs on no node."""
+        for spec in self.role.spec.settings if self.placed[self.role.name].nodes else ():
+            with self._placed_error(spec):
+                yield from ((self.role, *one) for one in self._rendered_of(spec, _setting, self._context))
 
     def wanted(self, node: Node) -> Wanted:
         here = tuple(role for role in self.needs if "@" not in role and node.name in self.placed[role].known)
@@ -307,7 +317,7 @@ class _Compiler:
 
     @cached_property
     def _context(self) -> Context:
-        known = {"artifacts": self.served.artifacts, "open_ports": self.open_ports}
+        known = {"artifacts": self.served.artifacts, "open_ports": self.open_ports, "settings": self.told}
         return {**role_context(self.cluster, self.role.name), **known}
 
     @cached_property
@@ -333,12 +343,18 @@ class _Compiler:
             alike = self.alike.get(id(spec))
             if alike is None:
                 alike = self.alike[id(spec)] = _Alike(spoken_of(_texts_of(self.role, spec)))
-            try:
+            with self._placed_error(spec):
                 made += alike.get(node, partial(self._made, spec, make))
-            except _WRONG as error:
-                name = getattr(spec, "path", getattr(spec, "name", ""))
-                raise self.role.wrong(f"{name}: {error}", self._loc(spec), hint_of(error)) from error
         return tuple(made)
+
+    @contextmanager
+    def _placed_error(self, spec: ResourceSpec) -> Iterator[None]:
+        """Turn what goes wrong inside into a `RoleError` that has the resource's place in role.yaml."""
+        try:
+            yield
+        except _WRONG as error:
+            name = getattr(spec, "path", getattr(spec, "name", getattr(spec, "key", "")))
+            raise self.role.wrong(f"{name}: {error}", self._loc(spec), hint_of(error)) from error
 
     def _loc(self, spec: ResourceSpec) -> tuple[str | int, ...]:
         """Where a resource stands in role.yaml."""
@@ -346,7 +362,10 @@ class _Compiler:
         return next((key, place) for key, all_ in lists.items() for place, one in enumerate(all_) if one is spec)
 
     def _made(self, spec: S, make: Callable[[S, Context], T], node: Node) -> tuple[T, ...]:
-        context: Context = {**self._context, "node": node}
+        return self._rendered_of(spec, make, {**self._context, "node": node})
+
+    @staticmethod
+    def _rendered_of(spec: S, make: Callable[[S, Context], T], context: Context) -> tuple[T, ...]:
         scopes = [context]
         if spec.for_each is not None:
             scopes = [{**context, "item": item} for item in evaluate(spec.for_each, context)]
@@ -414,6 +433,10 @@ class _Compiler:
 
 def _artifact(spec: ArtifactSpec, context: Context) -> Artifact:
     return artifact(spec, lambda text: render(text, context))
+
+
+def _setting(spec: SettingSpec, context: Context) -> tuple[str, Setting]:
+    return setting(spec, lambda text: render(text, context))
 
 
 def _port(spec: PortSpec, context: Context) -> Port:

@@ -122,6 +122,8 @@ def _with_needed(role: Role, known: Mapping[str, Role]) -> list[Role]:
         restarted = {restart.name for restart in one.spec.restarts}
         needed = {need.partition("@")[0] for need in one.spec.needs}
         needed |= {other.name for other in known.values() if restarted & {unit.name for unit in other.spec.units}}
+        told = {setting.file for setting in one.spec.settings}
+        needed |= {other.name for other in known.values() if told & {file.path for file in other.spec.files}}
         depots = (other for other in known.values() if any(o.serves_artifacts for o in other.spec.services.values()))
         needed |= {depot.name for depot in depots if one.spec.artifacts}
         left += [known[name] for name in sorted(needed) if name in known and name not in found]

@@ -158,6 +158,17 @@ class PortSpec(ResourceSpec):
         return why
 
 
+class SettingSpec(ResourceSpec):
+    """A key that a file of another role shall have, the same on all nodes: its template puts it where it belongs."""
+
+    file: Template = Field(description="The path of that file.")
+    key: Template = Field(description="As in `PrologFlags`.")
+    value: Template = Field(description="One line, without `#`.")
+    several: bool = Field(
+        False, description="It takes a list: what several roles, and the site, say of it is joined by commas."
+    )
+
+
 class CheckSpec(ResourceSpec):
     """A command with an expected outcome."""
 
@@ -206,6 +217,10 @@ class RoleSpec(GoingSpec):
     ports: tuple[PortSpec, ...] = Field(
         (), description="Ports that hosts outside the cluster's networks may reach; templates know those of all roles "
         "of a node as `open_ports[node.name]`."
+    )  # fmt: skip
+    settings: tuple[SettingSpec, ...] = Field(
+        (), description="Keys that files of other roles shall have, where this one runs on any node; templates know "
+        "them as `settings[PATH]`."
     )  # fmt: skip
     services: Mapping[str, Offer] = Field({}, description="What blueprints may then say under `services`.")
     vars: Mapping[VariableName, Variable] = Field({}, description="What blueprints may then choose under `roles`.")

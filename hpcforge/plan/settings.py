@@ -1,0 +1,50 @@
+"""What roles have another role's file say: keys and values, gathered for the template of that file. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+
+from hpcforge.plan.render import Template
+from hpcforge.plan.role import Role
+from hpcforge.plan.role_spec import SettingSpec
+
+_KEY = re.compile(r"[A-Za-z][A-Za-z0-9_.-]*")
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One key and its value, of one role or, where `several`, of all that say it, joined by commas."""
+
+    key: str
+    value: str
+    several: bool
+
+
+Settings = Mapping[str, tuple[Setting, ...]]  # by the path of the file
+
+
+def setting(spec: SettingSpec, render: Callable[[Template], str]) -> tuple[str, Setting]:
+    """What a role says of one, rendered: the file, and what it shall say. Raises ValueError for what is no line."""
+    key, value = render(spec.key), render(spec.value)
+    if not _KEY.fullmatch(key):
+        raise ValueError(f"{key!r} is no key")
+    if not value or not value.isprintable() or "#" in value:
+        raise ValueError(f"{key}: {value!r} is no value: one line, without #")
+    return render(spec.file), Setting(key, value, spec.several)
+
+
+def gathered(roles: Iterable[Role], said: Iterable[tuple[Role, str, Setting]]) -> Settings:
+    """What each file of a role is told by all roles, each key once. Raises `RoleError` where two do not agree."""
+    found: dict[str, dict[str, tuple[Role, Setting]]] = {file.path: {} for role in roles for file in role.spec.files}
+    for role, path, one in said:
+        if path not in found:
+            raise role.wrong(f"sets {one.key} in {path}, but no role has such a file", ("settings",))
+        other, before = found[path].setdefault(one.key, (role, one))
+        if one.several and before.several:
+            values = dict.fromkeys((*before.value.split(","), *one.value.split(",")))
+            found[path][one.key] = (other, Setting(one.key, ",".join(values), several=True))
+        elif one != before:
+            raise role.wrong(f"sets {one.key}={one.value}, and role {other.name} {before.value}", ("settings",))
+    return {path: tuple(one for _, one in keys.values()) for path, keys in found.items()}
