@@ -1,4 +1,4 @@
-"""What stands around Slurm, on real nodes of both releases: a log server, a firewall."""
+"""What stands around Slurm, on real nodes of both releases: a log server, a firewall, the health of workers."""
 
 from __future__ import annotations
 
@@ -20,19 +20,28 @@ inventory: {lab: nspawn}
 access: {user: ops}
 nodes:
   head: {functions: [head], hardware: rehearsal-node, addresses: 10.78.0.10}
-  w01: {functions: [worker], hardware: rehearsal-node, addresses: 10.78.0.11}
+  w[01-02]: {functions: [worker], hardware: rehearsal-node, gpus: {model: fake, count: 2}, addresses: "10.78.0.[11-12]"}
 networks: {mgmt: {cidr: 10.78.0.0/23}}
 services: {dns: {on: head}, time: {on: head}, syslog: {on: head}}
 software: {os: {name: debian, release: "RELEASE"}}
-roles: {firewall: {enabled: true}}
+roles:
+  firewall: {enabled: true}
+  slurm_health: {interval_s: 3600, clean: [/tmp, /dev/shm]}
 slurm:
   controller: head
   reserve: {cores: 0, memory_gib: 1}
   enforce: []
   partitions: {main: {nodes: all, default: true}}
+users: {ada: {uid: 2001}, bob: {uid: 2002}}
 """
 STRANGER = "198.51.100.8"  # an address of the worker's own that is no node's
 TRUSTED = "198.51.100.8/29"  # a network that it is of
+# What a job of ada's leaves behind, and a link to what is hers and not in a folder that is cleaned.
+LEAVES = """#!/bin/sh
+setsid sleep 54321 </dev/null >/dev/null 2>&1 &
+mkdir -p /tmp/of_ada/deep && touch /tmp/of_ada/deep/file /dev/shm/of_ada
+ln -s /var/tmp/kept /tmp/of_ada/link && ln -s /var/tmp/kept /tmp/link
+"""
 PRETEND = """
 import socket
 out = socket.create_connection(("HEAD", 514), 5, ("FROM", 0))
@@ -101,7 +110,7 @@ def test_a_message_is_in_the_file_of_the_node_that_it_came_from(site: Site) -> N
     pretend(site, head, own, "afterwards")
     written(site, "w01.log", "su: afterwards")
     assert site.ssh("head", "sudo sh -c 'cat /var/log/cluster/*' | grep -cE '^[^ ]+ [^ ]+ su: stranger' || :") == "0\n"
-    assert site.ssh("head", "sudo ls /var/log/cluster").split() == ["head.log", "w01.log"]
+    assert set(site.ssh("head", "sudo ls /var/log/cluster").split()) - {"w02.log"} == {"head.log", "w01.log"}
     site.ssh("head", "sudo logrotate -f /etc/logrotate.d/hpcforge_cluster")
     pretend(site, head, own, "rotated")
     written(site, "w01.log", "su: rotated")
@@ -144,3 +153,69 @@ def test_hosts_outside_reach_what_roles_declare_and_nothing_else(site: Site) -> 
     assert site.cli("apply", "BLUEPRINT", "--yes").returncode == 0
     assert site.ssh("head", "sudo nft list tables; ls /etc/nftables.d/* 2>/dev/null || :") == ""
     assert site.cli("plan", "BLUEPRINT").returncode == 0
+
+
+STATE = "sinfo -hn w01 -o '%T %E'"
+FAULT = "hpcforge-health: GPUs 1, declared 2: no /dev/fakegpu1"
+TAKE_AWAY = "sudo rm /dev/fakegpu1"
+PUT_BACK = "sudo mknod -m 666 /dev/fakegpu1 c 195 1"
+WELL = "test -e /run/hpcforge_health.well && echo well || echo ill"  # what the last check found
+
+
+def test_a_worker_with_a_fault_takes_no_jobs_until_it_is_well(site: Site) -> None:
+    # Nobody has looked since: the prolog of the first job does, and the job goes to another worker.
+    site.ssh("w01", TAKE_AWAY)
+    job = site.ssh("head", "sudo -iu ada sbatch --parsable -D / -o /dev/null --wrap 'sleep 1'").strip()
+    site.becomes("head", STATE, f"drained {FAULT}\n")
+    assert FAULT in site.cli("status", "BLUEPRINT").stdout
+    site.becomes("head", f"squeue -hj {job} -o '%T %r'", "PENDING BeginTime\n")  # Slurm would begin it in two minutes
+    site.ssh("head", f"sudo scontrol update JobId={job} StartTime=now")
+    ran = f"scontrol show job {job} | grep -oE 'JobState=[A-Z]+|Restarts=[0-9]+| NodeList=[^ ]+' | xargs"
+    site.becomes("head", ran, "JobState=COMPLETED Restarts=1 NodeList=w02\n")
+
+    # From now on somebody looks every second, and what was drained so is resumed.
+    site.ssh("w01", PUT_BACK)
+    text = site.blueprint.read_text()
+    site.blueprint.write_text(text.replace("interval_s: 3600", "interval_s: 1"))
+    assert site.cli("apply", "BLUEPRINT", "--yes").returncode == 0
+    site.becomes("head", STATE, "idle none\n")
+    site.ssh("w01", TAKE_AWAY)
+    site.becomes("head", STATE, f"drained {FAULT}\n")
+    site.ssh("w01", PUT_BACK)
+    site.becomes("head", STATE, "idle none\n")
+
+    # What an administrator drained stays so, with a fault and after it.
+    site.ssh("head", "sudo scontrol update NodeName=w01 State=DRAIN Reason='fan 2'")
+    for change, seen in ((TAKE_AWAY, "ill\n"), (PUT_BACK, "well\n")):
+        site.ssh("w01", change)
+        site.becomes("w01", WELL, seen)
+        assert site.ssh("head", STATE) == "drained fan 2\n"
+    site.ssh("head", "sudo scontrol update NodeName=w01 State=RESUME")
+    site.becomes("head", STATE, "idle none\n")
+
+    # A node that has not got the program, as one that was off when the others got it, works as before.
+    site.ssh("w02", "sudo mv /usr/bin/hpcforge-health-or-true /root")
+    assert site.ssh("head", "sudo -iu ada srun -w w02 hostname") == "w02\n"
+    site.ssh("w02", "sudo mv /root/hpcforge-health-or-true /usr/bin")
+    assert site.ssh("head", "sinfo -hn w02 -o '%T %E' | sed s/completing/idle/") == "idle none\n"
+
+
+def test_what_a_job_left_goes_and_nothing_of_others(site: Site) -> None:
+    begin = "setsid sleep 54321 </dev/null >/dev/null 2>&1 &"
+    site.ssh("w01", f"sudo -u bob sh -c '{begin}'; sudo sh -c '{begin}'; sudo -u bob touch /tmp/of_bob /dev/shm/of_bob")
+    site.ssh("w01", "sudo install -d -o ada /var/tmp/kept && sudo -u ada touch /var/tmp/kept/file")
+    files = "cd /tmp; ls -d of_* link /dev/shm/of_* /var/tmp/kept/file 2>/dev/null | xargs"
+    there = f"ps -o user= -C sleep | sort -u | xargs; {files}"
+    before = "ada bob root\n/dev/shm/of_ada /dev/shm/of_bob /var/tmp/kept/file link of_ada of_bob\n"
+    after = "bob root\n/dev/shm/of_bob /var/tmp/kept/file of_bob\n"
+
+    site.becomes("head", STATE, "idle none\n")
+
+    # While another job of hers runs there, nothing of hers is anybody's business.
+    other = site.ssh("head", "sudo -iu ada sbatch --parsable -w w01 -D / -o /dev/null --wrap 'sleep 600'").strip()
+    site.ssh("head", f"printf '%s' '{LEAVES}' | sudo -iu ada sbatch --wait -w w01 -D / -o /dev/null")
+    site.becomes("head", "squeue -ht completing | wc -l", "0\n")
+    assert site.ssh("w01", there) == before
+    site.ssh("head", f"sudo scancel {other}")
+    site.becomes("w01", there, after)
+    assert site.ssh("w01", "sudo -u ada ls /var/tmp/kept") == "file\n"

@@ -1,0 +1,384 @@
+#!/usr/bin/python3 -IS
+"""What slurmd runs as root on a worker: every so often, before each job (prolog) and after it (epilog).
+
+A node with a fault is drained, with the fault and its number as the reason; once nothing is wrong any more the node is
+resumed, if that reason is still this program's. SLURM_SCRIPT_CONTEXT says as which of the three it runs, and
+/etc/hpcforge/slurm_health.json what to look at. Standard library, Python 3.9.
+"""
+
+import contextlib
+import fcntl
+import json
+import os
+import select
+import signal
+import stat
+import subprocess
+import sys
+import syslog
+import time
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple, Optional
+
+PREFIX = "hpcforge-health: "  # of reasons; whoever else drained a node, hpcforge too, has another
+WANTED = "/etc/hpcforge/slurm_health.json"
+LOCK = "/run/hpcforge_health.lock"  # held while the checks run
+WELL = "/run/hpcforge_health.well"  # it is there while Slurm need not be asked: nothing was wrong, nor drained by us
+# slurmd gives a health check 60 s, and waits for it when it starts: what hangs, and Slurm's answers, end before that.
+HANGS_S = 25.0
+AGAIN_S = 3.0  # after which a fault is looked for again: a unit that is restarted, a device that is made anew, is none
+SLURM_S = 15.0
+PROCESSES_S = 10.0
+CLEAN_S = 40.0
+DEEPEST = 64  # folders in folders: each is an open file meanwhile
+FIRST_UID, NOBODY = 1000, 65534
+RUNS = "RUNNING,SUSPENDED,STOPPED,CONFIGURING,RESIZING,SIGNALING"
+MIB = 1 << 20
+
+
+# What may be wrong with a node
+
+
+def faults(wanted: dict[str, Any], begin: Callable[[str], None], root: str = "") -> Iterator[str]:
+    """Yield what is wrong; `begin` is told what is looked at next."""
+    if wanted["gpus"]:
+        begin("GPUs")
+        yield from missing_gpus(wanted["gpus"], root)
+    for path in wanted["space"]:
+        begin(path)
+        try:
+            yield from space_faults(path, os.statvfs(root + path), wanted["min_free_mib"])
+        except OSError as error:
+            yield f"{path}: {error.strerror}"
+    begin("mounts")
+    there = mount_points(root)
+    yield from (f"nothing is mounted at {path}" for path in wanted["mounts"] if path not in there)
+    if wanted["units"]:
+        begin("systemd")
+        yield from unit_faults(wanted["units"], unit_states(wanted["units"]))
+
+
+def missing_gpus(devices: list[str], root: str = "") -> Iterator[str]:
+    """Yield how many device files there are, if not all are, and which are not."""
+    missing = [path for path in devices if not is_character_device(root + path)]
+    if missing:
+        yield f"GPUs {len(devices) - len(missing)}, declared {len(devices)}: no {', '.join(missing)}"
+
+
+def is_character_device(path: str) -> bool:
+    """Whether there is one; it is not opened, which might wake it or fail for a reason of its own."""
+    try:
+        return stat.S_ISCHR(os.stat(path).st_mode)
+    except OSError:
+        return False
+
+
+def space_faults(path: str, seen: os.statvfs_result, min_free_mib: int) -> Iterator[str]:
+    """Yield what is wrong with a file system: it cannot be written to, or is full."""
+    free_mib = seen.f_bavail * seen.f_frsize // MIB
+    if seen.f_flag & os.ST_RDONLY:
+        yield f"{path} is read-only"
+    elif free_mib < min_free_mib:
+        yield f"{path} has {free_mib} MiB free, needed {min_free_mib} MiB"
+    elif seen.f_files and not seen.f_favail:  # some file systems count none
+        yield f"{path} has 0 of {seen.f_files} inodes free"
+
+
+def mount_points(root: str = "") -> frozenset[str]:
+    """Where something is mounted; none of it is touched, so that a server that is away hangs nothing."""
+    with open(f"{root}/proc/self/mountinfo", encoding="utf-8", errors="surrogateescape") as file:
+        return frozenset(line.split(" ")[4] for line in file)
+
+
+def unit_states(units: list[str]) -> list[str]:
+    """What systemd says of each, in their order."""
+    return said("systemctl", "is-active", "--", *units, fails=True).split()
+
+
+def unit_faults(units: list[str], states: list[str]) -> Iterator[str]:
+    """Yield the units that are not running; one that is being started is no fault yet."""
+    for unit, state in zip(units, states):
+        if state not in ("active", "activating", "reloading"):
+            yield f"{unit} is {state}"
+
+
+def found(wanted: dict[str, Any], lock: str = LOCK, hangs_s: float = HANGS_S) -> list[str]:
+    """Every fault, or else which check does not come back. A check that hangs stays behind, and no second joins it.
+
+    The checks run in a process of their own: whatever waits for a dead disk cannot be interrupted.
+    """
+    until = time.monotonic() + hangs_s
+    held = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    try:
+        while not taken(held):
+            if time.monotonic() >= until:
+                return [f"an earlier check has not come back for {hangs_s:.0f} s"]
+            time.sleep(0.05)
+        reads, writes = os.pipe()
+        if os.fork() == 0:
+            tell(wanted, writes)  # which has the lock, too, until it ends
+        os.close(writes)
+        return heard(reads, until, hangs_s)
+    finally:
+        os.close(held)
+
+
+def taken(lock: int) -> bool:
+    """Whether the lock is ours now."""
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def tell(wanted: dict[str, Any], writes: int) -> None:
+    """Write what is begun, what is wrong and that this was all, a line each, and end this process."""
+
+    def line(kind: str, text: str = "") -> None:
+        os.write(writes, f"{json.dumps([kind, text])}\n".encode())
+
+    status = 1
+    try:
+        if any(faults(wanted, lambda what: line("begun", what))):
+            time.sleep(AGAIN_S)
+            for fault in faults(wanted, lambda what: line("begun", what)):
+                line("fault", fault)
+        line("done")
+        status = 0
+    except Exception as error:
+        line("broken", f"{type(error).__name__}: {error}")
+    finally:
+        os._exit(status)
+
+
+def heard(reads: int, until: float, hangs_s: float) -> list[str]:
+    """What the checks found. Raises RuntimeError if they could not be made, which is no fault of the node's."""
+    text, begun = b"", "nothing"
+    while time.monotonic() < until and select.select([reads], [], [], max(0.0, until - time.monotonic()))[0]:
+        more = os.read(reads, 1 << 16)
+        if not more:
+            break
+        text += more
+    os.close(reads)
+    lines = [json.loads(line) for line in text.decode().splitlines()]
+    for kind, what in lines:
+        if kind == "broken":
+            raise RuntimeError(f"the health check failed at {begun}: {what}")
+        begun = what if kind == "begun" else begun
+    known = [what for kind, what in lines if kind == "fault"]
+    return known if ["done", ""] in lines else [*known, f"{begun} does not answer within {hangs_s:.0f} s"]
+
+
+# What Slurm is told
+
+
+def said(*argv: str, fails: bool = False) -> str:
+    """What a program prints. Raises RuntimeError if it ends otherwise than well, unless that `fails` to matter."""
+    try:
+        done = subprocess.run(argv, capture_output=True, text=True, timeout=SLURM_S, check=False)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise RuntimeError(f"{argv[0]}: {error}") from error
+    if done.returncode and not fails:
+        raise RuntimeError(f"{argv[0]}: {done.stderr.strip()}")
+    return done.stdout
+
+
+class Order(NamedTuple):
+    """What Slurm is to do with a node."""
+
+    state: str  # DRAIN, RESUME
+    reason: str
+
+
+def order(node: str, wrong: list[str]) -> Optional[Order]:
+    """What has to be told, `node` being Slurm's line about it; None: nothing. Others' drains are theirs."""
+    state = node.partition(" State=")[2].partition(" ")[0]
+    reason = node.partition(" Reason=")[2]
+    drained, ours = "DRAIN" in state.split("+"), reason.startswith(PREFIX)
+    text = PREFIX + "; ".join(wrong)
+    if wrong and (not drained or (ours and not reason.startswith(f"{text} ["))):
+        return Order("DRAIN", text)
+    return Order("RESUME", "") if drained and ours and not wrong else None
+
+
+def settle(name: str, wrong: list[str], well: str = WELL) -> None:
+    """Have Slurm drain or resume a node, where it does not yet. One that is well asks once, not every time."""
+    if not wrong and os.path.exists(well):
+        return
+    if wrong:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(well)
+    told = order(said("scontrol", "--oneliner", "show", "node", name).rstrip("\n"), wrong)
+    if told:
+        why = [f"Reason={told.reason}"] if told.reason else []
+        said("scontrol", "update", f"NodeName={name}", f"State={told.state}", *why)
+        syslog.syslog(f"{told.state} {told.reason}")
+    if not wrong:
+        os.close(os.open(well, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW, 0o600))
+
+
+# What a user left behind
+
+
+def tidy(wanted: dict[str, Any], uid: int, job: str) -> None:
+    """End a user's processes and remove what is the user's, unless the user has another job here or is to be spared."""
+    if uid < FIRST_UID or uid == NOBODY:
+        return
+    here = (f"--user={uid}", f"--nodelist={os.uname().nodename}", f"--states={RUNS}")
+    others = said("squeue", "--noheader", "--format=%A", *here)
+    if set(others.split()) - {job} or may_be_root(uid):
+        return
+    ended = end_processes(uid) if wanted["end_processes"] else 0
+    until = time.monotonic() + CLEAN_S
+    removed = sum(clean(path, uid, until) for path in wanted["clean"])
+    if ended or removed:
+        syslog.syslog(f"after job {job}: user {uid} left {ended} processes and {removed} files")
+
+
+def may_be_root(uid: int) -> bool:
+    """Whether sudo lets a user do anything: so are administrators, and so is the account by which hpcforge gets in."""
+    import pwd  # noqa: PLC0415 - after jobs alone
+
+    try:
+        name = pwd.getpwuid(uid).pw_name
+    except KeyError:
+        return False
+    return bool(said("sudo", "-n", "-l", "-U", name, "/usr/bin/true", fails=True).strip())
+
+
+class Process(NamedTuple):
+    """A line of what /proc knows."""
+
+    pid: int
+    parent: int
+    name: str
+    uid: int  # the real one: that of who started it
+    over: bool  # a zombie, whose parent has yet to look
+
+
+def processes(proc: str = "/proc") -> list[Process]:
+    """All that there are."""
+    read = (process(pid, proc) for pid in os.listdir(proc) if pid.isdecimal())
+    return [one for one in read if one]
+
+
+def process(pid: str, proc: str = "/proc") -> Optional[Process]:
+    """One of them; None if it is gone."""
+    try:
+        with open(f"{proc}/{pid}/status", encoding="utf-8", errors="replace") as file:
+            fields = dict(line.rstrip("\n").split(":\t", 1) for line in file if ":\t" in line)
+    except (FileNotFoundError, ProcessLookupError):
+        return None
+    over = fields["State"].startswith(("Z", "X"))
+    return Process(int(pid), int(fields["PPid"]), fields["Name"], int(fields["Uid"].split()[0]), over)
+
+
+def left(all_: list[Process], uid: int) -> list[Process]:
+    """Those of a user that no job step has: of a job that begins meanwhile, all are below a slurmstepd of root's."""
+    by_pid = {one.pid: one for one in all_}
+
+    def in_step(one: Optional[Process]) -> bool:
+        while one and not (one.name == "slurmstepd" and one.uid == 0):
+            one = by_pid.get(one.parent)
+        return one is not None
+
+    return [one for one in all_ if one.uid == uid and not one.over and not in_step(one)]
+
+
+def end_processes(uid: int) -> int:
+    """Kill what a user left, until nothing comes after it, and say how many there were."""
+    until, ended = time.monotonic() + PROCESSES_S, set()
+    while time.monotonic() < until:
+        there = left(processes(), uid)
+        if not there:
+            break
+        for one in there:
+            # A number may have become another's: the descriptor is of that process, whose user is then looked at again.
+            with contextlib.suppress(ProcessLookupError):
+                handle = os.pidfd_open(one.pid)
+                try:
+                    now = process(str(one.pid))
+                    if now and now.uid == uid:
+                        signal.pidfd_send_signal(handle, signal.SIGKILL)
+                        ended.add(one.pid)
+                finally:
+                    os.close(handle)
+        time.sleep(0.05)
+    return len(ended)
+
+
+def clean(folder: str, uid: int, until: float) -> int:
+    """Remove what is a user's in a folder that many may write to, and say how many files.
+
+    Users may exchange any path for a link while root walks it. So no path is walked: each folder is opened from the one
+    that has it, never through a link, and must be the user's own, on the same file system; what goes is named in the
+    open folder. The worst that can be had is that files of the user's own go.
+    """
+    try:
+        opened = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    except OSError as error:
+        syslog.syslog(f"{folder} is not cleaned: {error.strerror}")
+        return 0
+    try:
+        return emptied(opened, folder, uid, os.fstat(opened).st_dev, mount_points(), until, DEEPEST)
+    finally:
+        os.close(opened)
+
+
+def emptied(fd: int, path: str, uid: int, device: int, mounts: frozenset[str], until: float, deep: int) -> int:
+    """Remove what is the user's in an open folder; `path` is only to know what is mounted there, and left alone."""
+    removed = 0
+    for name in os.listdir(fd):
+        if time.monotonic() >= until or f"{path}/{name}" in mounts:
+            continue
+        with contextlib.suppress(OSError):  # it is gone, or holds what is another's
+            seen = os.stat(name, dir_fd=fd, follow_symlinks=False)
+            if seen.st_uid != uid:
+                continue
+            if not stat.S_ISDIR(seen.st_mode):
+                os.unlink(name, dir_fd=fd)
+                removed += 1
+                continue
+            inner = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=fd)
+            try:
+                now = os.fstat(inner)
+                if deep and (now.st_uid, now.st_dev) == (uid, device):
+                    removed += emptied(inner, f"{path}/{name}", uid, device, mounts, until, deep - 1)
+            finally:
+                os.close(inner)
+            os.rmdir(name, dir_fd=fd)
+    return removed
+
+
+def main() -> int:
+    """Do what Slurm asks. 1: the node has a fault, and no job may begin."""
+    os.environ["PATH"] = "/usr/sbin:/usr/bin:/sbin:/bin"
+    syslog.openlog("hpcforge-health")
+    context = os.environ.get("SLURM_SCRIPT_CONTEXT", "")
+    try:
+        with open(WANTED, encoding="utf-8") as file:
+            wanted = json.load(file)
+        if context.startswith("epilog"):
+            tidy(wanted, int(os.environ["SLURM_JOB_UID"]), os.environ["SLURM_JOB_ID"])
+            return 0
+        wrong = found(wanted)
+    except (RuntimeError, OSError, ValueError, KeyError) as error:
+        # What goes wrong with the looking says nothing of the node: drained for it, a whole cluster would stand.
+        complain(f"{context or 'check'}: {type(error).__name__}: {error}")
+        return 0
+    try:
+        settle(os.uname().nodename, wrong)
+    except RuntimeError as error:
+        complain(str(error))  # the next check tells it
+    return 1 if wrong and context.startswith("prolog") else 0
+
+
+def complain(message: str) -> None:
+    """Say what could not be done, to slurmd's log and the node's."""
+    print(message, file=sys.stderr)
+    syslog.syslog(syslog.LOG_ERR, message)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
