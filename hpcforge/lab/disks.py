@@ -11,7 +11,6 @@ import shutil
 import stat
 import uuid
 from collections.abc import Collection
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 
@@ -20,6 +19,7 @@ from hpcforge.lab.commands import run
 from hpcforge.lab.errors import LabError
 from hpcforge.lab.files import write_new
 from hpcforge.lab.state import Lab, PlacedNode
+from hpcforge.lab.trees import remove_tree
 
 # The address is set by the node itself, so that it is back after a reboot inside the node. No default route: a node
 # reaches its lab and nothing else.
@@ -91,12 +91,12 @@ def remove_others(lab: Lab, wanted: Collection[tuple[str, int]]) -> None:
     unwanted = [
         disk for disk in lab.directory.glob("nodes/*/disks/*") if (disk.parents[1].name, int(disk.name)) not in wanted
     ]
-    with ThreadPoolExecutor() as pool:
-        list(pool.map(shutil.rmtree, unwanted))
+    for disk in unwanted:
+        remove_tree(disk)
     for home in lab.directory.glob("nodes/*"):
         if not any(node == home.name for node, _ in wanted):
             unmount(home)
-            shutil.rmtree(home)
+            remove_tree(home)
 
 
 def sizes_kib(lab: Lab, wanted: Collection[tuple[str, int]]) -> dict[tuple[str, int], int]:
@@ -149,7 +149,7 @@ def _discard(lab: Lab, node: PlacedNode) -> None:
     """Remove what a preparation that was cut off has left."""
     unmount(lab.node_directory(node.name))
     if _made_on(lab, node).exists():
-        shutil.rmtree(_made_on(lab, node))
+        remove_tree(_made_on(lab, node))
 
 
 def _mount_overlay(lab: Lab, node: PlacedNode) -> None:

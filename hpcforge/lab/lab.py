@@ -6,7 +6,6 @@ a save or restore comes to is written down in one piece while no node runs, so o
 
 from __future__ import annotations
 
-import shutil
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
@@ -22,6 +21,7 @@ from hpcforge.lab.names import check_lab_name, check_save_name, tag_for
 from hpcforge.lab.places import Progress, forget_lab_lock, host_lock, lab_directory, lab_lock, lab_names
 from hpcforge.lab.state import Lab, LabNode, PlacedNode, Save, UnderWay
 from hpcforge.lab.subnets import choose_subnet, parse_cidr
+from hpcforge.lab.trees import remove_tree
 
 __all__ = [
     "Lab",
@@ -362,9 +362,11 @@ def _remove(name: str, progress: Progress) -> None:
     for bridge in bridges:
         network.remove_bridge(bridge)
     existed = directory.exists()
+    if (nodes := directory / "nodes").exists():
+        remove_tree(nodes)  # may take long, and other labs need not wait for it
     with host_lock(progress):
         if existed:
-            shutil.rmtree(directory)
+            remove_tree(directory)
         host.restore_inotify_limit()
     progress(f"lab {name}: removed" if existed else f"lab {name}: there was nothing to remove")
 

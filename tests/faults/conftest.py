@@ -20,6 +20,7 @@ import yaml
 
 from hpcforge.lab import lab as labs
 from hpcforge.lab import machines
+from tests.said import end_of
 
 HERE = Path(__file__).parent
 REPOSITORY = HERE.parents[1]
@@ -127,7 +128,8 @@ class Site:
             words, env=self._environment(env or {}), stdin=subprocess.DEVNULL, capture_output=True, text=True,
             timeout=400, check=False,
         )  # fmt: skip
-        print(f"$ hpcforge {' '.join(arguments)}\n{done.stderr}{done.stdout}exit status {done.returncode}\n")
+        said = end_of(done.stderr) + end_of(done.stdout)
+        print(f"$ hpcforge {' '.join(arguments)}\n{said}exit status {done.returncode}\n")
         return done
 
     def apply(self, *options: str, code: int = 0) -> subprocess.CompletedProcess[str]:
