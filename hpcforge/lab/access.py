@@ -9,7 +9,7 @@ import yaml
 
 from hpcforge.atomic import write_atomically
 from hpcforge.lab.commands import run
-from hpcforge.lab.disks import host_key, prepared
+from hpcforge.lab.nspawn.disks import host_key, prepared
 from hpcforge.lab.state import Lab
 
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from ipaddress import IPv4Network
 from pathlib import Path
 
-from hpcforge.lab.disks import host_key, prepared
+from hpcforge.lab.nspawn.disks import host_key, prepared
 from hpcforge.lab.state import Lab
 from hpcforge.lab.subnets import POOL, place
 from hpcforge.rehearsal.lab_facts import LabFacts, LabMachine

@@ -14,10 +14,11 @@ from ipaddress import IPv4Network
 from pathlib import Path
 from typing import Literal
 
-from hpcforge.lab import base, cgroups, disks, host, machines, network, packages, saves, settle, state
+from hpcforge.lab import host, network, packages, saves, settle, state
 from hpcforge.lab.access import make_key, ssh_argv, write_access_files
 from hpcforge.lab.errors import LabError
 from hpcforge.lab.names import check_lab_name, check_save_name, tag_for
+from hpcforge.lab.nspawn import base, cgroups, disks, machines
 from hpcforge.lab.places import Progress, forget_lab_lock, host_lock, lab_directory, lab_lock, lab_names
 from hpcforge.lab.state import Lab, LabNode, PlacedNode, Save, UnderWay
 from hpcforge.lab.subnets import choose_subnet, parse_cidr

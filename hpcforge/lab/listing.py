@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from hpcforge.lab import host, machines, state
+from hpcforge.lab import host, state
 from hpcforge.lab.errors import LabError
+from hpcforge.lab.nspawn import machines
 from hpcforge.lab.places import lab_names
 
 

@@ -19,7 +19,7 @@ import pytest
 import yaml
 
 from hpcforge.lab import lab as labs
-from hpcforge.lab import machines
+from hpcforge.lab.nspawn import machines
 from tests.said import end_of
 
 HERE = Path(__file__).parent

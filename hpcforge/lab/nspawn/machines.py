@@ -6,9 +6,10 @@ import signal
 import socket
 from pathlib import Path
 
-from hpcforge.lab import cgroups, disks, processes
+from hpcforge.lab import processes
 from hpcforge.lab.commands import daemon, run
 from hpcforge.lab.errors import LabError
+from hpcforge.lab.nspawn import cgroups, disks
 from hpcforge.lab.state import Lab, PlacedNode
 
 _POWER_OFF = signal.SIGRTMIN + 4  # systemd as process 1: an orderly power-off

@@ -17,7 +17,7 @@ from pathlib import Path
 from hpcforge.lab import processes
 from hpcforge.lab.commands import run
 from hpcforge.lab.errors import LabError
-from hpcforge.lab.files import write_new
+from hpcforge.lab.nspawn.files import write_new
 from hpcforge.lab.state import Lab, PlacedNode
 from hpcforge.lab.trees import remove_tree
 
