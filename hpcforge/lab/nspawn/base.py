@@ -18,6 +18,7 @@ from hpcforge.lab import host_apt
 from hpcforge.lab.commands import run
 from hpcforge.lab.errors import LabError
 from hpcforge.lab.places import Progress, cache
+from hpcforge.lab.settle import Trees
 from hpcforge.lab.sources import codename
 from hpcforge.lab.trees import remove_tree
 
@@ -53,6 +54,12 @@ root=$1/root
 shift
 exec chroot "$root" "$@"
 """
+
+
+def trees(release: str, in_use: Iterable[Path], progress: Progress) -> Trees:
+    """What new nodes of a release are overlays of, as `ensure` leaves it. Call under the host lock."""
+    ensure(release, in_use, progress)
+    return Trees(*(tuple(map(str, layers(release, python))) for python in (True, False)))
 
 
 def layers(release: str, python: bool) -> tuple[Path, ...]:

@@ -17,7 +17,7 @@ from pathlib import Path
 from hpcforge.lab import processes
 from hpcforge.lab.commands import run
 from hpcforge.lab.errors import LabError
-from hpcforge.lab.files import write_new
+from hpcforge.lab.nspawn.files import write_new
 from hpcforge.lab.state import Lab, PlacedNode
 from hpcforge.lab.trees import remove_tree
 
@@ -124,8 +124,10 @@ def mounted_under(directory: Path) -> list[Path]:
     return [point for point in reversed(points) if point.is_relative_to(directory)]
 
 
-def host_key(lab: Lab, node: PlacedNode) -> str:
-    """The public host key of a node that is prepared, as it was made, "ssh-ed25519 AAAA..."."""
+def host_key(lab: Lab, node: PlacedNode) -> str | None:
+    """The public host key of a node as it was made, "ssh-ed25519 AAAA..."; None: it is not prepared yet."""
+    if not prepared(lab, node):
+        return None
     return " ".join((_made_on(lab, node) / "host_key.pub").read_text().split()[:2])
 
 
