@@ -19,7 +19,6 @@ from hpcforge.image.manifest import Lock, MadeFor, Manifest, from_text
 from hpcforge.image.request import Request, request_of
 from hpcforge.lab import state
 from hpcforge.lab.host import require_root
-from hpcforge.lab.places import lab_names
 from hpcforge.program import typed
 from hpcforge.report import printing
 from hpcforge.report.apply_text import phases_line
@@ -67,8 +66,7 @@ def remove(name: str) -> int:
     """Do what the help of `hpcforge image remove` says; the exit status."""
     require_root()
     with Progress() as progress, store.lock(progress.say):
-        labs = [lab for one in lab_names() if (lab := state.read(one)) is not None]
-        store.remove(name, {lab.name: sorted(lab.trees) for lab in labs}, progress.say)
+        store.remove(name, state.lying_on, progress.say)
         progress.say(f"image {name} is gone")
     return Exit.DONE
 

@@ -79,6 +79,12 @@ def build(request: Request, cluster: str, made_for: MadeFor, tell: Tell, locked:
         return Built(_build(name_of(cluster, lock), lock, apt, made_for, tell, handle), was_there=False)
 
 
+def found_for(request: Request) -> Manifest | None:
+    """The youngest image of such a request, as this hpcforge would build it on this host."""
+    sources, how = _made(request)
+    return store.matching(request, how, sources)
+
+
 def ensure_room(place: Path, lock: Lock) -> None:
     """Raise ImageError unless the tree, its archive and what is fetched for it have room there."""
     fetched_mib = sum(package.size_bytes for package in lock.packages) // _MIB
@@ -96,7 +102,7 @@ def pack(tree: Path, archive: Path, epoch_s: int) -> None:
 
 def _locked(request: Request, apt: Apt, tell: Tell, locked: Lock | None) -> Lock:
     """The exact packages. What is locked is chosen again, so that what the archive lacks by now is said at once."""
-    sources, how = tuple(host_apt.sources(request.release).splitlines()), recipe.digest(apt.options)
+    sources, how = _made(request)
     if locked is not None and (locked.request, locked.recipe, locked.sources) != (request, how, sources):
         raise ImageError(
             "the lock is of an image that was asked for, or is made, otherwise",
@@ -105,6 +111,11 @@ def _locked(request: Request, apt: Apt, tell: Tell, locked: Lock | None) -> Lock
     tell.say(f"reading the package lists of {request.distribution} {request.release}")
     apt.update(sources)
     return _chosen(request, how, sources, apt) if locked is None else _again(locked, apt)
+
+
+def _made(request: Request) -> tuple[tuple[str, ...], str]:
+    """Package sources and recipe of an image of this request."""
+    return tuple(host_apt.sources(request.release).splitlines()), recipe.digest(host_apt.options())
 
 
 def _chosen(request: Request, how: str, sources: tuple[str, ...], apt: Apt) -> Lock:

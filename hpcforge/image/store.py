@@ -5,7 +5,7 @@ from __future__ import annotations
 import fcntl
 import hashlib
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -119,18 +119,17 @@ def sha256_of(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def remove(name: str, used_by: Mapping[str, Sequence[Path]], progress: Progress) -> None:
+def remove(name: str, used_by: Callable[[Path], Sequence[str]], progress: Progress) -> None:
     """Remove an image, and what a build that was cut off has left. Call under the lock.
 
-    `used_by` are the trees that each lab lies on. Raises ImageError where it lies on this image.
+    `used_by` tells which labs lie on something in a folder. Raises ImageError where one lies on this image.
     """
     gone = directory(name)
-    labs = [lab for lab, trees in used_by.items() if any(tree.is_relative_to(gone) for tree in trees)]
-    if labs:
+    if labs := used_by(gone):
         raise ImageError(
             f"image {name} is used by {', '.join(labs)}", "take that down first: `hpcforge rehearse down --lab NAME`"
         )
-    if str(gone) in Path("/proc/self/mounts").read_text():  # by a lab whose record cannot be read
+    if str(gone) in Path("/proc/self/mounts").read_text():  # by a lab that is not written down
         raise ImageError(f"image {name} is mounted", f"look for it: `findmnt | grep {gone}`")
     if not gone.is_dir():
         read(name)  # says so

@@ -193,6 +193,13 @@ def others(name: str) -> tuple[Lab, ...]:
     return tuple(lab for lab in found if lab is not None)
 
 
+def lying_on(folder: Path) -> tuple[str, ...]:
+    """The labs of which something lies in a folder: those as well that another version of hpcforge has written down."""
+    said = json.dumps(f"{folder}/")[:-1]  # as the beginning of a path is written
+    records = ((name, lab_directory(name) / "lab.json") for name in lab_names())
+    return tuple(name for name, path in records if path.is_file() and said in path.read_text(errors="replace"))
+
+
 def _check_kind(path: Path, data: dict[str, Any]) -> None:
     known = get_args(LabKind)
     if "kind" not in data:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 import time
@@ -13,6 +14,7 @@ import pytest
 from hpcforge.image import store
 from hpcforge.image.errors import ImageError
 from hpcforge.image.manifest import Manifest
+from hpcforge.lab import places, state
 from tests.image.made import LOCK, MANIFEST, REQUEST, put
 
 
@@ -46,7 +48,7 @@ def test_one_that_cannot_be_read_is_listed_with_why_and_can_be_removed() -> None
     assert isinstance(found, store.Unreadable)
     assert "cannot be read" in found.problem
     assert store.matching(REQUEST, LOCK.recipe, LOCK.sources) is None
-    store.remove(found.name, {}, silent)
+    store.remove(found.name, nobody, silent)
     assert store.names() == ()
 
 
@@ -70,14 +72,23 @@ def test_the_youngest_that_is_asked_for_and_made_so_matches() -> None:
         assert store.matching(request, recipe, sources) is None
 
 
-def test_one_that_a_lab_lies_on_stays_and_is_named_with_it() -> None:
-    place = put()
-    with pytest.raises(ImageError, match=r"used by my-lab") as caught:
-        store.remove(MANIFEST.name, {"my-lab": [place / "tree"], "other": [Path("/elsewhere")]}, silent)
+def test_one_that_a_lab_lies_on_stays_and_is_named_with_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also one that another version of hpcforge has written down."""
+    monkeypatch.setattr(places, "STATE", tmp_path / "state")
+    for lab, layer in (("my-lab", put() / "tree"), ("other", store.directory("a-01234") / "tree")):
+        (tmp_path / "state" / "labs" / lab).mkdir(parents=True)
+        (tmp_path / "state" / "labs" / lab / "lab.json").write_text(json.dumps({"schema": 0, "layers": [str(layer)]}))
+    with pytest.raises(ImageError, match=r"used by my-lab$") as caught:
+        store.remove(MANIFEST.name, state.lying_on, silent)
     assert "rehearse down" in caught.value.hint
     assert store.read(MANIFEST.name) == MANIFEST
-    store.remove(MANIFEST.name, {"other": [place.with_name("a-01234") / "tree"]}, silent)
+    (tmp_path / "state" / "labs" / "my-lab" / "lab.json").unlink()
+    store.remove(MANIFEST.name, state.lying_on, silent)
     assert store.names() == ()
+
+
+def nobody(_: Path) -> tuple[str, ...]:
+    return ()
 
 
 @pytest.mark.parametrize("name", ["..", "../base", "/etc", ".lock", ""])
@@ -85,7 +96,7 @@ def test_nothing_outside_the_folder_can_be_removed(name: str, images: Path) -> N
     (images.parent / "base").mkdir()
     put()
     with pytest.raises(ImageError, match="is no name of an image"):
-        store.remove(name, {}, silent)
+        store.remove(name, nobody, silent)
     assert (images.parent / "base").is_dir()
     assert store.names() == (MANIFEST.name,)
 
@@ -93,7 +104,7 @@ def test_nothing_outside_the_folder_can_be_removed(name: str, images: Path) -> N
 def test_removing_what_is_not_there_says_what_there_is() -> None:
     put()
     with pytest.raises(ImageError, match=r"no image 'b' \(there are: a-0123\)"):
-        store.remove("b", {}, silent)
+        store.remove("b", nobody, silent)
 
 
 def test_what_was_cut_off_is_no_image_and_goes_with_the_next_run(images: Path) -> None:
@@ -101,7 +112,7 @@ def test_what_was_cut_off_is_no_image_and_goes_with_the_next_run(images: Path) -
     (store.building("c") / "tree").mkdir()
     assert store.names() == (MANIFEST.name,)
     said: list[str] = []
-    store.remove(MANIFEST.name, {}, said.append)
+    store.remove(MANIFEST.name, nobody, said.append)
     assert said == [f"removing {images}/.building-c, of a run that was cut off"]
     assert list(images.iterdir()) == []
 

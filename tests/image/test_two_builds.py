@@ -13,6 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from hpcforge.lab import lab as labs
+
 REPOSITORY = Path(__file__).parents[2]
 BLUEPRINT = """\
 schema: 1
@@ -45,8 +47,9 @@ class Images:
     blueprint: Path
 
     def begin(self, *words: object) -> subprocess.Popen[str]:
-        argv = [sys.executable, "-m", "hpcforge", "image", *map(str, words)]
-        env = {**os.environ, "HPCFORGE_CACHE_DIR": str(self.home)}
+        argv = [sys.executable, "-m", "hpcforge", *map(str, words)]
+        env = {**os.environ, "HPCFORGE_CACHE_DIR": str(self.home), "HPCFORGE_LAB": f"test-image-{os.getpid()}"}
+        del env["HPCFORGE_NO_IMAGE"]
         return subprocess.Popen(
             argv, cwd=REPOSITORY, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
         )
@@ -57,13 +60,13 @@ class Images:
         return subprocess.CompletedProcess(process.args, process.returncode, out, err)
 
     def build(self, *words: object) -> tuple[dict, str]:
-        done = self.run("build", self.blueprint, "--json", *words)
+        done = self.run("image", "build", self.blueprint, "--json", *words)
         assert done.returncode == 0, done.stderr
         return json.loads(done.stdout), done.stderr
 
     @property
     def listed(self) -> list[dict]:
-        return json.loads(self.run("list", "--json").stdout)["images"]
+        return json.loads(self.run("image", "list", "--json").stdout)["images"]
 
 
 @pytest.fixture(scope="module")
@@ -71,12 +74,13 @@ def images(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Images]:
     home = tmp_path_factory.mktemp("images")
     (home / "small.yaml").write_text(BLUEPRINT)
     yield Images(home, home / "small.yaml")
+    labs.down(f"test-image-{os.getpid()}", None, print)
     subprocess.run(["rm", "-rf", str(home / "images")], check=True)
 
 
 @pytest.mark.lab
 def test_two_builds_of_one_lock_are_the_same_bit_for_bit(images: Images, tmp_path: Path) -> None:
-    with images.begin("build", images.blueprint) as cut_off:
+    with images.begin("image", "build", images.blueprint) as cut_off:
         assert cut_off.stderr is not None
         heard = []
         for line in cut_off.stderr:
@@ -102,7 +106,7 @@ def test_two_builds_of_one_lock_are_the_same_bit_for_bit(images: Images, tmp_pat
     assert again["built"] is False
     assert again["image"] == one
 
-    done = images.run("remove", one["name"])
+    done = images.run("image", "remove", one["name"])
     assert done.returncode == 0, done.stderr
     assert images.listed == []
 
@@ -110,6 +114,37 @@ def test_two_builds_of_one_lock_are_the_same_bit_for_bit(images: Images, tmp_pat
     assert second["built"] is True
     assert second["image"]["sha256"] == one["sha256"]
     assert second["image"]["name"] == one["name"]
+
+    _rehearse(images, one["name"])
+
+
+def _rehearse(images: Images, name: str) -> None:
+    """A node of this image is a machine of its own that lacks no package."""
+    up = images.run("rehearse", "up", images.blueprint)
+    assert up.returncode == 0, up.stderr
+    assert f"new nodes are made from image {name}" in up.stderr
+    assert "base system" not in up.stderr
+
+    def on_node(command: str) -> str:
+        return images.run("rehearse", "ssh", images.blueprint, "head", "--", command).stdout.strip()
+
+    assert on_node("systemctl is-enabled munge slurmctld chrony ssh || true").split() == ["disabled"] * 3 + ["enabled"]
+    assert on_node("sudo find /etc/munge -type f") == ""
+    assert len(on_node("cat /etc/machine-id")) == 32
+    assert on_node("systemctl is-active slurmctld dnsmasq chrony || true").split() == ["inactive"] * 3
+
+    plan = images.run("plan", images.blueprint, "--json")
+    assert plan.returncode == 2, plan.stderr
+    changes = [change for step in json.loads(plan.stdout)["steps"] for change in step["changes"].values()]
+    assert [change for change in changes if change["resources"]]
+    assert [name for change in changes for name in change["packages"]] == []
+
+    refused = images.run("image", "remove", name)
+    assert refused.returncode == 1
+    assert f"image {name} is used by test-image-{os.getpid()}" in refused.stderr
+    assert images.run("rehearse", "down", images.blueprint).returncode == 0
+    assert images.run("image", "remove", name).returncode == 0
+    assert images.listed == []
 
 
 def _look_through(archive: Path) -> None:
@@ -119,7 +154,7 @@ def _look_through(archive: Path) -> None:
         assert members["./usr/sbin/munged"].isreg()
         assert "./usr/sbin/slurmctld" in members
         assert members["./etc/machine-id"].size == 0
-        named = [name for name in members if "ssh_host_" in name or name.endswith(("munge.key", "random-seed"))]
+        named = [name for name in members if "ssh_host_" in name or name.endswith(("/munge.key", "/random-seed"))]
         assert named == []
         logs = [name for name, one in members.items() if name.startswith("./var/log/") and one.isreg() and one.size]
         assert logs == []
