@@ -21,7 +21,7 @@ from hpcforge.image.inspect import faults
 from hpcforge.image.manifest import Lock, MadeFor, Manifest, Package, name_of, to_text
 from hpcforge.image.programs import NO_ROOM_HINT, watched
 from hpcforge.image.request import Left, Request
-from hpcforge.lab import host_apt
+from hpcforge.lab import host_apt, state
 from hpcforge.lab.commands import run
 from hpcforge.lab.places import Progress
 from hpcforge.lab.sources import codename
@@ -150,6 +150,8 @@ def _there(lock: Lock, made_for: MadeFor, say: Progress) -> Manifest | None:
     try:
         store.checked(found)
     except ImageError as error:
+        if labs := state.lying_on(store.directory(found.name)):
+            raise ImageError(f"{error}; {', '.join(labs)} lies on it", "take that down, then build again") from None
         say(f"built again: {error}")
         return None
     others = tuple(one for one in found.blueprints if one.path != made_for.path)
