@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 import tarfile
+import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -70,12 +72,16 @@ class Images:
 
 
 @pytest.fixture(scope="module")
-def images(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Images]:
-    home = tmp_path_factory.mktemp("images")
+def images() -> Iterator[Images]:
+    """In a folder that the package proxy's own user gets to."""
+    home = Path(tempfile.mkdtemp(prefix="hpcforge-test-image-", dir="/var/tmp"))
+    home.chmod(0o755)
     (home / "small.yaml").write_text(BLUEPRINT)
-    yield Images(home, home / "small.yaml")
-    labs.down(f"test-image-{os.getpid()}", None, print)
-    subprocess.run(["rm", "-rf", str(home / "images")], check=True)
+    try:
+        yield Images(home, home / "small.yaml")
+    finally:
+        labs.down(f"test-image-{os.getpid()}", None, print)
+        shutil.rmtree(home)
 
 
 @pytest.mark.lab
