@@ -145,6 +145,14 @@ def _run_as(draft: Draft, acceptance: s.Acceptance) -> Findings:
             f"{quote(acceptance.run_as)} may become root on all nodes; the tests run as somebody who may not",
             "name a user without `admin: true`, who need not have keys",
         )
+    users_of: dict[str, s.User] = draft.sections["users"] or {}
+    user = users_of.get(acceptance.run_as)
+    if user is not None and user.expires is not None:
+        yield Finding(
+            ("users", acceptance.run_as, "expires"),
+            "it runs the acceptance tests, which must run after that day, too",
+            "take it out, or name another `acceptance.run_as`",
+        )
 
 
 def _administrators(draft: Draft) -> set[str]:

@@ -18,6 +18,7 @@ from hpcforge.blueprint.diagnostics import did_you_mean, quote
 from hpcforge.blueprint.fabric_checks import NodeSet, fabric_findings
 from hpcforge.blueprint.named_nodes import NamedNodes
 from hpcforge.blueprint.network_checks import network_findings, primary
+from hpcforge.blueprint.people_checks import people_findings
 from hpcforge.blueprint.reader import Loc, mark_of
 from hpcforge.blueprint.services import Offer, Services
 from hpcforge.blueprint.site import Site
@@ -40,7 +41,7 @@ def check(draft: Draft) -> Iterator[Finding]:
         _partitions,
         lambda draft, _: accounting_findings(draft),
         _idle_workers,
-        _users,
+        lambda draft, _: people_findings(draft),
         _overrides,
         _acceptance,
         _racks,
@@ -286,24 +287,6 @@ def _idle_workers(draft: Draft, declared: NamedNodes) -> Findings:
             ("nodes", key),
             f"{hostlist.fold(names)} in no partition: no job will run there",
             "name it in a partition under slurm.partitions",
-            severity="warning",
-            key=True,
-        )
-
-
-def _users(draft: Draft, _: NamedNodes) -> Findings:
-    users: dict[str, s.User] = draft.sections["users"] or {}
-    owner: dict[int, str] = {}
-    for name, user in users.items():
-        first = owner.setdefault(user.uid, name)
-        if first != name:
-            yield Finding(("users", name, "uid"), f"uid {user.uid} is taken by `{first}`", "each user needs its own")
-    access: s.Access | None = draft.sections["access"]
-    if access is not None and draft.intact("access", "user") and access.user in users and users[access.user].keys:
-        yield Finding(
-            ("users", access.user, "keys"),
-            f"{quote(access.user)} is who hpcforge logs in as: these keys are its own way in",
-            "nodes take a change of them back after a minute unless hpcforge gets in again",
             severity="warning",
             key=True,
         )

@@ -183,6 +183,9 @@ class Slurm(Section):
     )
 
 
+Shell = Literal["bash", "zsh", "fish", "nologin"]
+
+
 class User(Section):
     """A person or a service account, the same on every node."""
 
@@ -191,6 +194,17 @@ class User(Section):
     keys: tuple[UserKey, ...] = Field(
         (), description="OpenSSH public keys, or paths of .pub files relative to the blueprint."
     )
+    groups: tuple[v.GroupName, ...] = Field((), description="Groups of `groups` that she is in, beside her own.")
+    shell: Shell = Field("bash", description="What she logs in to; `nologin`: owns files and jobs, and never logs in.")
+    expires: v.Date | None = Field(
+        None, description="From this day on nobody logs in to it, by whatever means (year-month-day, UTC)."
+    )
+
+
+class Group(Section):
+    """People who share files, the same on every node."""
+
+    gid: v.Whole = Field(ge=1000, le=59_999, description="Group number, 1000 to 59999; no user's.")
 
 
 class Override(Section):
@@ -308,6 +322,7 @@ class Blueprint(Section):
     roles: Roles = Field(Roles.model_construct(), description=_ROLES)
     slurm: Slurm = Field(description="The scheduler.")
     users: dict[v.UserName, User] = Field({}, description="People and accounts, by name.")
+    groups: dict[v.GroupName, Group] = Field({}, description="Groups that users share, by name.")
     overrides: dict[v.NodeName, Override] = Field({}, description="Nodes that differ from their hardware, by name.")
     fabrics: Annotated[dict[v.FabricName, Fabric], Later()] = Field(
         {}, description="Switches and cables, by the fabric's name."

@@ -6,6 +6,7 @@ host name or a command line without quoting. Errors are `PydanticCustomError("va
 
 from __future__ import annotations
 
+import calendar
 import ipaddress
 import math
 import re
@@ -36,6 +37,12 @@ root daemon bin sys sync games man lp mail news uucp proxy www-data backup list 
 chrony unbound dnsmasq polkitd systemd-network systemd-resolve systemd-timesync systemd-coredump
 """
 _RESERVED_USERS = frozenset(_SYSTEM_ACCOUNTS.split())
+# Further groups of Debian's and of those packages: who is in one has rights on every node.
+_SYSTEM_GROUPS = """
+adm tty disk kmem dialout fax voice cdrom floppy tape sudo audio dip operator src shadow utmp video sasl plugdev staff
+users nogroup input sgx kvm render crontab netdev ssl-cert docker systemd-journal _ssh wheel
+"""
+_RESERVED_GROUPS = _RESERVED_USERS | frozenset(_SYSTEM_GROUPS.split())
 
 
 def refusal(message: str, hint: str | None = None) -> PydanticCustomError:
@@ -122,6 +129,14 @@ class Short:
         if isinstance(value, list | tuple | dict) or value is None:
             return value
         return {self.key: value} if self.key else [value]
+
+
+def _date(text: str) -> str:
+    right = re.fullmatch(r"([2-9][0-9]{3})-(0[1-9]|1[0-2])-([0-9]{2})", text)
+    year, month, day = map(int, right.groups()) if right else (0, 0, 0)
+    if not right or not 1 <= day <= calendar.monthrange(year, month)[1]:
+        raise refusal(f"{quote(text)} is not a date", odd_characters(text) or "year-month-day, for example 2027-03-31")
+    return text
 
 
 def _truth(value: Any) -> Any:
@@ -308,6 +323,8 @@ HostOrAddress = Annotated[
 ]
 LoginName = Annotated[str, Matches(_USER_NAME, _A_USER_NAME, "ada")]
 UserName = Annotated[str, Matches(_USER_NAME, _A_USER_NAME, "ada", _RESERVED_USERS)]
+GroupName = Annotated[str, Matches(_USER_NAME, _A_USER_NAME.replace("user", "group"), "vision", _RESERVED_GROUPS)]
+Date = Annotated[str, Checked(_date), Field(json_schema_extra={"format": "date"})]
 SectionName = Annotated[
     str,
     Matches(

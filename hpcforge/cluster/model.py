@@ -12,6 +12,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal, get_args
 
+from hpcforge.cluster.people import Group, User
 from hpcforge.fabric.slurm import Topology
 
 Function = Literal["head", "login", "storage", "worker"]
@@ -281,21 +282,6 @@ class Slurm:
     preempts: bool = False  # jobs of some QOS make way for those of others
 
 
-@dataclass(frozen=True)
-class User:
-    """A person or service account, the same on every node."""
-
-    name: str
-    uid: int
-    admin: bool
-    keys: tuple[str, ...]  # OpenSSH public key lines
-
-    @property
-    def home(self) -> str:
-        """Home directory."""
-        return f"/home/{self.name}"
-
-
 Launcher = Literal["torchrun", "srun", "plain"]
 
 
@@ -396,6 +382,7 @@ class Cluster:
     networks: tuple[Network, ...] = ()  # all of them, `network` first
     fabrics: tuple[FabricOf, ...] = ()
     variables: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # of roles, by role and name
+    groups: tuple[Group, ...] = ()  # that users share
 
     @cached_property
     def programs(self) -> tuple[Program, ...]:
@@ -407,6 +394,11 @@ class Cluster:
     def by_name(self) -> dict[str, Node]:
         """Nodes by name."""
         return {node.name: node for node in self.nodes}
+
+    @property
+    def memberships(self) -> tuple[str, ...]:
+        """Who is in which shared group, USER:GROUP."""
+        return tuple(f"{user.name}:{group}" for user in self.users for group in user.groups)
 
     def with_function(self, function: Function) -> tuple[Node, ...]:
         """The nodes that have a function, in blueprint order."""

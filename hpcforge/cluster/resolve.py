@@ -19,6 +19,7 @@ from hpcforge.catalog import Catalog
 from hpcforge.cluster import model as m
 from hpcforge.cluster.checks import gpu_models, pytorch_device, shape
 from hpcforge.cluster.networks import Networks, networks
+from hpcforge.cluster.people import Group, User
 from hpcforge.cluster.reserve import usual_cores, usual_memory_mib
 from hpcforge.cluster.select import words, worker_words
 from hpcforge.fabric.graph import Fabric
@@ -73,7 +74,11 @@ def resolve(
             for role in blueprint.software.site_roles
         ),
         slurm=slurm,
-        users=tuple(m.User(name, user.uid, user.admin, keys.get(name, ())) for name, user in blueprint.users.items()),
+        users=tuple(
+            User(name, user.uid, user.admin, keys.get(name, ()), user.groups, user.shell, user.expires or "")
+            for name, user in blueprint.users.items()
+        ),
+        groups=tuple(Group(name, group.gid) for name, group in blueprint.groups.items()),
         acceptance=_acceptance(
             blueprint.acceptance, worker_words(nodes, slurm.partitions, racks), slurm.partitions, programs or {}
         ),

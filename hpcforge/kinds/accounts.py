@@ -21,10 +21,13 @@ class Account(Resource):
     uid: Annotated[int, "Its number, and that of its group."]
     home: Annotated[str, "Its home directory, which is made."]
     shell: Annotated[str, "What it logs in to.", Named.PATH] = "/bin/bash"
+    expires: Annotated[str, "The day from which on nobody logs in to it, year-month-day; empty: never."] = ""
 
-    def line(self, found: Said) -> str:  # noqa: ARG002
-        """With its number."""
-        return f"~ account {self.name} (uid {self.uid})"
+    def line(self, found: Said) -> str:
+        """With its number, and until when it can be used, where that is news."""
+        was, now = found.get("expires"), self.expires
+        until = f"; expires {now or 'never'}" if now or was else ""
+        return f"~ account {self.name} (uid {self.uid}{until}{f', now {was}' if was and was != now else ''})"
 
     @classmethod
     def farewell(cls, name: str) -> str | None:
@@ -41,6 +44,7 @@ class Found(TypedDict):
     gid: int | None
     home: Path | None
     shell: Path | None
+    expires: Word | None  # a day, or "locked"; None: never
 
 
 RESOURCE, FOUND = Account, Found

@@ -126,5 +126,6 @@ def _somebody(cluster: Cluster) -> str | None:
     """Who a job can be run as: the tests' own account, else a user of the blueprint, an administrator last."""
     if cluster.acceptance:
         return cluster.acceptance.run_as
-    users = sorted(cluster.users, key=lambda user: (user.name == cluster.access.user, user.admin))
+    users = [user for user in cluster.users if user.shell != "nologin" and not user.expires]
+    users.sort(key=lambda user: (user.name == cluster.access.user, user.admin))
     return users[0].name if users else None

@@ -144,6 +144,15 @@ MUTATIONS = (
         "bob:   {uid: 2003}",
         "bob:   {uid: 2003, keys: [ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIAABAgMEBQYHCAkKCwwNDg8QERITFBUWFxgZGhscHR4f]}",
     ),
+    Mutation("users.<name>.shell", "another shell", "bob:   {uid: 2003}", "bob:   {uid: 2003, shell: nologin}"),
+    Mutation("users.<name>.expires", "a last day", "bob:   {uid: 2003}", 'bob:   {uid: 2003, expires: "2999-12-30"}'),
+    Mutation(
+        "users.<name>.groups",
+        "a group, with its first member",
+        "users:\n  ada:   {uid: 2001, admin: true}",
+        "groups: {vision: {gid: 3001}}\nusers:\n  ada:   {uid: 2001, admin: true, groups: [vision]}",
+    ),
+    Mutation("groups.*", "a group", "users:\n", "groups: {vision: {gid: 3001}}\nusers:\n"),
     Mutation(
         "overrides.*", "a node with less", "rollout:", 'overrides: {w02: {memory_gib: 2, reason: "bad"}}\nrollout:'
     ),

@@ -16,7 +16,7 @@ OTHER_WORDS = {
     "users": {  # the blueprint's section
         "blueprint/acceptance_checks.py",
         "blueprint/accounting_checks.py",
-        "blueprint/checks.py",
+        "blueprint/people_checks.py",
         "cluster/load.py",
         "report/disruption_table.py",
         "slurm/accounting.py",

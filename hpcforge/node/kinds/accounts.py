@@ -2,12 +2,14 @@
 
 The receipt has whether we made it.
 
-An account that is wanted no more has its password locked and is made to have expired, on the second day of 1970: nobody
-logs in to it any more, by whatever means. One that is wanted again no longer expires; its password stays locked.
+An account may expire: from that day on (UTC) nobody logs in to it, by whatever means, and what runs goes on.
+One that is wanted no more has its password locked and is made to have expired, on the second day of 1970: nobody
+logs in to it any more. One that is wanted again no longer expires, or as wanted; its password stays locked.
 """
 
 from __future__ import annotations
 
+import datetime
 import grp
 import os
 import pwd
@@ -26,6 +28,7 @@ OPEN = "it was there before hpcforge, and is not locked"
 _OURS = "hpcforge logs in by it, and so it is not locked"
 HOME_MODE = "0750"  # for others a home is closed; the group is the account's own
 _SHADOW = Path("/etc/shadow")
+_EPOCH = datetime.date(1970, 1, 1)
 _LOCKED = "1"  # our mark: the day of 1970 on which the account expired
 
 
@@ -33,10 +36,11 @@ def compare(wanted: Account) -> Json | None:
     """What there is of an account, when it is not what is wanted."""
     user, gid = _user(wanted.name), unix.gid(wanted.name)
     if user is None:
-        return {"name": wanted.name, "exists": False, "uid": None, "gid": gid, "home": None, "shell": None}
-    found = (user.pw_uid, user.pw_gid, gid, user.pw_dir, user.pw_shell)
-    same = found == (wanted.uid, wanted.uid, wanted.uid, wanted.home, wanted.shell)
-    if same and not _locked(wanted.name):
+        nothing = dict.fromkeys(("uid", "home", "shell", "expires"))
+        return {"name": wanted.name, "exists": False, "gid": gid, **nothing}
+    expires = _expires(wanted.name)
+    found = (user.pw_uid, user.pw_gid, gid, user.pw_dir, user.pw_shell, expires)
+    if found == (wanted.uid, wanted.uid, wanted.uid, wanted.home, wanted.shell, _day(wanted.expires)):
         return None
     return {
         "name": wanted.name,
@@ -45,6 +49,7 @@ def compare(wanted: Account) -> Json | None:
         "gid": user.pw_gid,
         "home": user.pw_dir,
         "shell": user.pw_shell,
+        "expires": "locked" if expires == _LOCKED else _date(expires),
     }
 
 
@@ -67,11 +72,13 @@ def put(wanted: Account) -> str | None:
     if user is None:
         numbers = (f"--uid={number}", f"--gid={number}")
         home = (f"--home-dir={wanted.home}", "--create-home", "-K", f"HOME_MODE={HOME_MODE}")
-        unix.edit(["useradd", *numbers, *home, f"--shell={wanted.shell}", "--", name])
+        until = (f"--expiredate={wanted.expires}",) if wanted.expires else ()
+        unix.edit(["useradd", *numbers, *home, *until, f"--shell={wanted.shell}", "--", name])
         return "created"
-    if _locked(name):
-        unix.edit(["usermod", "--expiredate", "", "--", name])
-        changes.append("unlocked")
+    expires = _expires(name)
+    if expires != _day(wanted.expires):
+        unix.edit(["usermod", "--expiredate", wanted.expires, "--", name])
+        changes.append("unlocked" if expires == _LOCKED else f"expires {wanted.expires or 'never'}")
     for option, old, new in (("shell", user.pw_shell, wanted.shell), ("home", user.pw_dir, wanted.home)):
         if old != new:
             unix.edit(["usermod", f"--{option}", new, "--", name])
@@ -146,11 +153,30 @@ def lock(name: str) -> str | None:
 
 
 def _locked(name: str) -> bool:
+    return _expires(name) == _LOCKED
+
+
+def _expires(name: str) -> str:
+    """The day of an account, counted from 1970, as /etc/shadow has it; empty: it never expires, or is not there."""
     try:
         lines = _SHADOW.read_text("utf-8", "replace").splitlines()
     except OSError:
-        return False
-    return any(line.split(":")[0] == name and line.split(":")[7:8] == [_LOCKED] for line in lines)
+        return ""
+    fields = next((line.split(":") for line in lines if line.split(":")[0] == name), [])
+    return "".join(fields[7:8])
+
+
+def _day(date: str) -> str:
+    """A date (year-month-day, or empty) as /etc/shadow has it."""
+    return str((datetime.date.fromisoformat(date) - _EPOCH).days) if date else ""
+
+
+def _date(day: str) -> str | None:
+    """What /etc/shadow has, for people; as it is where it is no day that a calendar has."""
+    try:
+        return (_EPOCH + datetime.timedelta(days=int(day))).isoformat() if day else None
+    except (ValueError, OverflowError):
+        return day
 
 
 def _user(name: str) -> pwd.struct_passwd | None:

@@ -1,0 +1,56 @@
+"""What `users` and `groups` say wrongly of each other and of who hpcforge logs in as. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from hpcforge.blueprint import schema as s
+from hpcforge.blueprint.diagnostics import did_you_mean, quote
+from hpcforge.blueprint.validate import Draft, Finding
+
+
+def people_findings(draft: Draft) -> Iterator[Finding]:
+    """Yield what is wrong with numbers, groups, and the way in."""
+    users: dict[str, s.User] = draft.sections["users"] or {}
+    owners: dict[int, str] = {}
+    for name, user in users.items():
+        first = owners.setdefault(user.uid, name)
+        if first != name:
+            yield Finding(("users", name, "uid"), f"uid {user.uid} is taken by `{first}`", "each user needs its own")
+    yield from _groups(draft, users)
+    access: s.Access | None = draft.sections["access"]
+    if access is not None and draft.intact("access", "user") and access.user in users:
+        yield from _way_in(access.user, users[access.user])
+
+
+def _groups(draft: Draft, users: Mapping[str, s.User]) -> Iterator[Finding]:
+    groups: dict[str, s.Group] = draft.sections["groups"] or {}
+    owners = {user.uid: f"the group that user `{name}` has of her own" for name, user in users.items()}
+    for name, group in groups.items():
+        if name in users:
+            yield Finding(("groups", name), f"user {quote(name)} has a group of that name", "choose another", key=True)
+        first = owners.setdefault(group.gid, f"`{name}`")
+        if first != f"`{name}`":
+            yield Finding(("groups", name, "gid"), f"gid {group.gid} is taken by {first}", "each group needs its own")
+    known = draft.keys("groups")
+    for name, user in users.items() if draft.keys_intact("groups") else ():
+        for place, group_name in enumerate(user.groups):
+            if group_name not in known:
+                hint = did_you_mean(group_name, known) or f"add it: groups: {{{group_name}: {{gid: 3001}}}}"
+                yield Finding(("users", name, "groups", place), f"there is no group {quote(group_name)}", hint)
+
+
+def _way_in(name: str, user: s.User) -> Iterator[Finding]:
+    """What is said of the account by which hpcforge comes in."""
+    for key, closed in (("expires", user.expires is not None), ("shell", user.shell == "nologin")):
+        if closed:
+            message = f"{quote(name)} is who hpcforge logs in as: this would lock it out"
+            yield Finding(("users", name, key), message, "take it out, or name another `access.user`")
+    if user.keys:
+        yield Finding(
+            ("users", name, "keys"),
+            f"{quote(name)} is who hpcforge logs in as: these keys are its own way in",
+            "nodes take a change of them back after a minute unless hpcforge gets in again",
+            severity="warning",
+            key=True,
+        )

@@ -1,0 +1,31 @@
+"""The people of a cluster: users and the groups that they share."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class User:
+    """A person or service account, the same on every node."""
+
+    name: str
+    uid: int
+    admin: bool
+    keys: tuple[str, ...]  # OpenSSH public key lines
+    groups: tuple[str, ...] = ()  # beside her own
+    shell: str = "bash"  # its name
+    expires: str = ""  # the day from which on nobody logs in to it, year-month-day; "": never
+
+    @property
+    def home(self) -> str:
+        """Home directory."""
+        return f"/home/{self.name}"
+
+
+@dataclass(frozen=True)
+class Group:
+    """A group that users share, the same on every node."""
+
+    name: str
+    gid: int
