@@ -124,6 +124,7 @@ def gpu_shortfalls(worker: Declared, facts: Mapping[str, Any]) -> tuple[Shortfal
                 f"{seen} ({where})" if where else str(seen),
                 f"{worker.node}: {{gpus: {{model: {worker.gpu_model}, count: {seen}}}, "
                 f'reason: "has {seen} of {worker.gpus} GPUs"}}',
+                rules.MEND_LOST if where else "",
             )
         )
     faults = [one for one in rules.faults(nvml, worker.gpu_known) if one.kind not in worker.accepts] if nvml else []

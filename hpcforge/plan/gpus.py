@@ -15,6 +15,9 @@ from hpcforge.cluster.model import GpuModel
 Nvml = Mapping[str, Any]  # as `hpcforge.node.wire.Nvml`
 Gpu = Mapping[str, Any]  # as `hpcforge.node.wire.Gpu`
 
+MEND_LOST = (
+    "look at the kernel's log for NVRM and Xid, restart the node; if it is lost again, seat it anew or replace it"
+)
 # Drivers count up to 1 % less than is marketed (15,109 MiB of a T4's 16 GB), or 7 % more.
 _LEAST_MEMORY = 0.95
 _MIB = 1 << 20
