@@ -16,6 +16,7 @@ from hpcforge.blueprint.accounting import Account, Billing, Qos
 from hpcforge.blueprint.declared import Declared
 from hpcforge.blueprint.fabrics import Fabric
 from hpcforge.blueprint.hardware import Gpus, Parts, Server
+from hpcforge.blueprint.lab_kinds import LabKind
 from hpcforge.blueprint.networks import Network
 from hpcforge.blueprint.present import Present
 from hpcforge.blueprint.public_keys import HostKey, UserKey
@@ -36,7 +37,7 @@ Enforced = Literal["cores", "memory", "gpus"]
 class Lab(Section):
     """A rehearsal on this machine."""
 
-    lab: Literal["nspawn"] = Field(description="What the rehearsal's nodes are: nspawn starts containers with systemd.")
+    lab: LabKind = Field(description="What the rehearsal's nodes are: nspawn starts containers with systemd.")
 
 
 class Via(Section):

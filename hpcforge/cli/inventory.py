@@ -11,10 +11,9 @@ from typing import Any
 
 from hpcforge import shipped
 from hpcforge.atomic import write_atomically
-from hpcforge.blueprint.schema import Lab
 from hpcforge.cli import failures
 from hpcforge.cli.exit_codes import Exit
-from hpcforge.cli.site import open_site
+from hpcforge.cli.site import lab_kind, open_site
 from hpcforge.cluster import machines
 from hpcforge.cluster.model import Node
 from hpcforge.engines.ansible_jump import proxy_command, ssh_words
@@ -62,10 +61,9 @@ def document(site: Site) -> dict[str, Any]:
 
 
 def _lab(site: Site) -> dict[str, str | None] | None:
-    wanted = site.loaded.blueprint.inventory
-    if site.lab is None and (not isinstance(wanted, Lab) or site.loaded.inventory is not None):
+    if site.lab is None and (not site.loaded.wants_lab or site.loaded.inventory is not None):
         return None
-    return {"kind": wanted.lab if isinstance(wanted, Lab) else "nspawn", "name": site.lab}
+    return {"kind": lab_kind(site.loaded), "name": site.lab}
 
 
 def ansible() -> int:

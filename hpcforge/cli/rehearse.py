@@ -12,15 +12,15 @@ from pathlib import Path
 from hpcforge.blueprint.hostlist import HostlistError, expand, fold
 from hpcforge.cli.exit_codes import Exit
 from hpcforge.cli.rehearsals import Named, named, named_one, one_of_all, parted, say_not_rehearsed
-from hpcforge.cli.site import real_networks, stood_in
+from hpcforge.cli.site import lab_kind, real_networks, stood_in
 from hpcforge.cluster import load
 from hpcforge.cluster.model import Cluster
 from hpcforge.errors import ExpectedError, UsageError
 from hpcforge.lab import lab as labs
 from hpcforge.lab.facts import subnet_for
+from hpcforge.lab.kinds import KINDS
 from hpcforge.lab.listing import Listed, listed
 from hpcforge.lab.names import default_lab_name
-from hpcforge.lab.sources import check_distribution
 from hpcforge.program import typed
 from hpcforge.rehearsal.choice import chosen
 from hpcforge.rehearsal.rules import login_user
@@ -39,7 +39,8 @@ def up(blueprint: Path, lab: str | None, nodes: str | None) -> int:
         raise UsageError("a blueprint made for a lab is rehearsed whole", "leave out --nodes")
     names = chosen(cluster, nodes) if real else tuple(cluster.by_name)
     user = login_user(cluster)
-    check_distribution(cluster.os.name)
+    kind = lab_kind(loaded)
+    KINDS[kind].check_distribution(cluster.os.name)
     with Progress() as progress, progress.phase("nodes at ssh"):
         made = labs.up(
             _nodes(cluster, names, addressed=not real),
@@ -52,6 +53,7 @@ def up(blueprint: Path, lab: str | None, nodes: str | None) -> int:
             progress=progress.say,
             login_uid=next((one.uid for one in cluster.users if one.name == user), None),
             avoid=real_networks(cluster) if real else (),
+            kind=kind,
         )
     printing.note(phases_line(progress.phases, progress.elapsed_s))
     printing.result(_table(labs.status(made.name)), "states")

@@ -12,6 +12,8 @@ from pathlib import Path
 
 from hpcforge.blueprint.hostlist import fold
 from hpcforge.blueprint.inventory import Inventory, InventoryNode
+from hpcforge.blueprint.lab_kinds import DEFAULT, LabKind
+from hpcforge.blueprint.schema import Lab
 from hpcforge.cli.rehearsals import named, not_up
 from hpcforge.cluster import Loaded, load
 from hpcforge.cluster.model import Cluster
@@ -60,6 +62,12 @@ def open_site(
     if lab is not None:
         start = named(loaded.blueprint_path, lab).up()
     return Site(loaded, loaded.cluster, identity, lab, start)
+
+
+def lab_kind(loaded: Loaded) -> LabKind:
+    """What the nodes of its rehearsal are."""
+    wanted = loaded.blueprint.inventory
+    return wanted.lab if isinstance(wanted, Lab) else DEFAULT
 
 
 def stood_in(loaded: Loaded, lab: labs.Lab | None, name: str, identity: Path, nodes: str | None = None) -> Site:

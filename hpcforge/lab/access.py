@@ -9,7 +9,7 @@ import yaml
 
 from hpcforge.atomic import write_atomically
 from hpcforge.lab.commands import run
-from hpcforge.lab.disks import host_key, prepared
+from hpcforge.lab.kinds import kind_of
 from hpcforge.lab.state import Lab
 
 
@@ -22,7 +22,7 @@ def make_key(lab: Lab) -> None:
 
 def write_access_files(lab: Lab) -> None:
     """known_hosts of all nodes that were ever started; the inventory of those in the blueprint."""
-    keys = {node.name: host_key(lab, node) for node in lab.nodes if prepared(lab, node)}
+    keys = {node.name: key for node in lab.nodes if (key := kind_of(lab).host_key(lab, node)) is not None}
     lines = [f"{lab.node(name).address},{name} {key}\n" for name, key in keys.items()]
     write_atomically(lab.known_hosts, "".join(lines))
     inventory = {

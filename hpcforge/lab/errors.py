@@ -5,3 +5,7 @@ from hpcforge.errors import ExpectedError
 
 class LabError(ExpectedError):
     """A lab cannot do what was asked."""
+
+
+class UnknownKindError(LabError):
+    """A lab was made by a version of hpcforge that has a kind more; only that one can do anything with it."""

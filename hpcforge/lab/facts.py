@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from ipaddress import IPv4Network
 from pathlib import Path
 
-from hpcforge.lab.disks import host_key, prepared
+from hpcforge.lab.kinds import kind_of
 from hpcforge.lab.state import Lab
 from hpcforge.lab.subnets import POOL, place
 from hpcforge.rehearsal.lab_facts import LabFacts, LabMachine
@@ -27,7 +27,8 @@ def subnet_for(nodes: int) -> str:
 def facts_of(lab: Lab) -> LabFacts:
     """What a lab has: the nodes that its blueprint asked for last, those that were started."""
     nodes = (lab.node(name) for name in lab.in_blueprint)
-    machines = {one.name: LabMachine(one.address, (host_key(lab, one),)) for one in nodes if prepared(lab, one)}
+    keys = ((one, kind_of(lab).host_key(lab, one)) for one in nodes)
+    machines = {one.name: LabMachine(one.address, (key,)) for one, key in keys if key is not None}
     return _facts(machines, lab.cidr, lab.login_user, lab.key)
 
 

@@ -6,7 +6,6 @@ a save or restore comes to is written down in one piece while no node runs, so o
 
 from __future__ import annotations
 
-import shutil
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
@@ -15,13 +14,16 @@ from ipaddress import IPv4Network
 from pathlib import Path
 from typing import Literal
 
-from hpcforge.lab import base, cgroups, disks, host, machines, network, packages, saves, settle, state
+from hpcforge.blueprint.lab_kinds import DEFAULT, LabKind
+from hpcforge.lab import host, network, packages, saves, settle, state
 from hpcforge.lab.access import make_key, ssh_argv, write_access_files
-from hpcforge.lab.errors import LabError
+from hpcforge.lab.errors import LabError, UnknownKindError
+from hpcforge.lab.kinds import KINDS, kind_of
 from hpcforge.lab.names import check_lab_name, check_save_name, tag_for
 from hpcforge.lab.places import Progress, forget_lab_lock, host_lock, lab_directory, lab_lock, lab_names
 from hpcforge.lab.state import Lab, LabNode, PlacedNode, Save, UnderWay
 from hpcforge.lab.subnets import choose_subnet, parse_cidr
+from hpcforge.lab.trees import remove_tree
 
 __all__ = [
     "Lab",
@@ -90,16 +92,19 @@ def up(
     network_name: str = "cluster",
     login_uid: int | None = None,
     avoid: Sequence[IPv4Network] = (),
+    kind: LabKind = DEFAULT,
 ) -> Lab:
     """Have a lab with these nodes running and answering on SSH.
 
     What runs is reused, what is stopped is started with its disk and host key, what is new is added. `cidr_wanted` is
     used if it is free on this host, else another subnet of its size in which every node keeps its host part.
     `network_name` is the blueprint's name for that network, `login_uid` the number of the login user (None: any),
-    `avoid` are networks that the lab must have nothing of. `progress` gets a line for each thing done.
+    `avoid` are networks that the lab must have nothing of, `kind` is what its nodes are. `progress` gets a line for
+    each thing done.
     """
     request = settle.Request(
         check_lab_name(name),
+        kind,
         tuple(cluster_nodes),
         cidr_wanted,
         login_user,
@@ -111,7 +116,7 @@ def up(
     )
     settle.check(request)
     host.require_root()
-    host.require_programs()
+    host.require_programs(KINDS[kind])
     with lab_lock(name, progress):
         lab = _settle(request, progress)
         cut_off = lab.under_way.start if lab.under_way else ()
@@ -126,7 +131,7 @@ def up(
 def status(name: str) -> LabStatus:
     """What runs of a lab; `LabError` if there is no such lab."""
     lab = _existing(name)
-    sizes = disks.sizes_kib(lab, set().union(*(saves.disks_of(save.nodes) for save in lab.saves)))
+    sizes = kind_of(lab).disk_sizes_kib(lab, set().union(*(saves.disks_of(save.nodes) for save in lab.saves)))
     kept = tuple(_save_status(save, sizes) for save in lab.saves)
     return LabStatus(lab, tuple(_status(lab, node) for node in lab.nodes), kept)
 
@@ -154,9 +159,9 @@ def restore(name: str, save_name: str, progress: Progress, *, nodes: Sequence[st
         back = saves.restored(lab, lab.save(save_name), nodes)
         going = [node for node in lab.nodes if nodes is None or node.name in nodes]
         for node in back.nodes:
-            disks.check(back, node)
+            kind_of(back).check_disks(back, node)
         # Killed, not powered off: nothing of these disks is kept.
-        _at_once(going, lambda node: machines.stop(lab, node.name, graceful=False))
+        _at_once(going, lambda node: kind_of(lab).stop(lab, node, graceful=False))
         state.save(back)
         there = {node.name for node in back.nodes}
         for node in going:
@@ -172,7 +177,7 @@ def forget(name: str, save_name: str, progress: Progress) -> None:
         left = saves.forgotten(lab, save_name)
         state.save(left)
         shared = saves.disks_of(lab.save(save_name).nodes) & saves.wanted_disks(left)
-        disks.remove_others(left, saves.wanted_disks(left))
+        kind_of(left).remove_other_disks(left, saves.wanted_disks(left))
         still = "; nodes or other saves still lie on some of its disks, which stay" if shared else ""
         progress(f"save {save_name} is gone{still}")
 
@@ -196,12 +201,12 @@ def down(name: str, nodes: Sequence[str] | None, progress: Progress, *, disks_to
                 lab = saves.without_disks(lab, nodes)
             lab = saves.ended(lab, nodes)
             state.save(lab)
-            disks.remove_others(lab, saves.wanted_disks(lab))
+            kind_of(lab).remove_other_disks(lab, saves.wanted_disks(lab))
 
 
 def runs(lab: Lab, node: str) -> bool:
     """Whether a node runs; `LabError` if the lab has none of that name."""
-    return machines.running(lab.machine(lab.node(node).name))
+    return kind_of(lab).running(lab, lab.node(node))
 
 
 def load(name: str) -> Lab | None:
@@ -214,16 +219,17 @@ def load(name: str) -> Lab | None:
 def _set_aside(lab: Lab, save_name: str, replacing: bool, progress: Progress) -> Lab:
     """Power all nodes off and write the save down."""
     saves.check_save(lab, save_name, replacing=replacing)
-    if bare := [node.name for node in lab.nodes if not disks.prepared(lab, node)]:
+    kind = kind_of(lab)
+    if bare := [node.name for node in lab.nodes if kind.host_key(lab, node) is None]:
         raise LabError(f"node {bare[0]} was never started, so there is nothing to save of it", "`hpcforge rehearse up`")
-    running = {node.name for node in lab.nodes if machines.running(lab.machine(node.name))}
+    running = {node.name for node in lab.nodes if kind.running(lab, node)}
     running.update(lab.under_way.start if lab.under_way else ())  # what an earlier one that was cut off has stopped
     lab = replace(lab, under_way=UnderWay("saving", save_name, tuple(running)))
     state.save(lab)
     _each([lab.node(name) for name in running], lambda node: _power_off(lab, node), progress)
     for node in lab.nodes:
-        machines.stop(lab, node.name, graceful=True)  # one that lost its power may still be mounted
-        disks.written(lab, node)
+        kind.stop(lab, node, graceful=True)  # one that lost its power may still be mounted
+        kind.written(lab, node)
     lab = saves.saved(lab, save_name, saved_s=time.time(), running=running)
     state.save(lab)
     return lab
@@ -232,8 +238,8 @@ def _set_aside(lab: Lab, save_name: str, replacing: bool, progress: Progress) ->
 def _go_on(lab: Lab, progress: Progress) -> Lab:
     """Bring a save or restore that is written down to its end."""
     with host_lock(progress):
-        host.raise_inotify_limit()
-    disks.remove_others(lab, saves.wanted_disks(lab))  # before nodes boot: beside them it takes seconds
+        kind_of(lab).prepare_host()
+    kind_of(lab).remove_other_disks(lab, saves.wanted_disks(lab))  # before nodes boot: beside them it takes seconds
     _run(lab, lab.under_way.start if lab.under_way else (), progress)
     lab = saves.ended(lab)
     state.save(lab)
@@ -264,8 +270,8 @@ def _settle(request: settle.Request, progress: Progress) -> Lab:
     with host_lock(progress):
         existing, others = state.read(request.name), state.others(request.name)
         labs = [*others, *([existing] if existing else [])]
-        base.ensure(request.release, set().union(*(lab.trees for lab in labs)), progress)
-        trees = settle.Trees(_layers(request.release, python=True), _layers(request.release, python=False))
+        kind, in_use = KINDS[request.kind], set().union(*(lab.trees for lab in labs))
+        trees = kind.trees(request.release, in_use, progress)
         if existing is None:
             lab = _new_lab(request, others, trees, progress)
         else:
@@ -273,7 +279,7 @@ def _settle(request: settle.Request, progress: Progress) -> Lab:
             progress(f"lab {lab.name} is there already, on {lab.cidr}")
         state.save(lab)
         make_key(lab)
-        host.raise_inotify_limit()
+        kind.prepare_host()
     return lab
 
 
@@ -284,33 +290,29 @@ def _new_lab(request: settle.Request, others: Sequence[Lab], trees: settle.Trees
     if subnet != wanted:
         progress(f"{wanted} is taken on this host: the lab gets {subnet}")
     tag = tag_for(request.name, [lab.tag for lab in others])
-    store = packages.choose_cache([lab.packages_cache for lab in others])
+    store = packages.choose_cache({*(lab.packages_cache for lab in others), *packages.served_caches()})
     lab = settle.new_lab(request, trees, subnet=subnet, tag=tag, port=packages.choose_port(), packages_cache=store)
     progress(f"lab {lab.name}: bridge {lab.bridge}, {lab.cidr}")
     return lab
 
 
-def _layers(release: str, *, python: bool) -> tuple[str, ...]:
-    return tuple(str(layer) for layer in base.layers(release, python))
-
-
 def _start(lab: Lab, node: PlacedNode) -> str:
     began = time.monotonic()
-    if machines.start(lab, node):
+    if kind_of(lab).start(lab, node):
         without = "" if node.python else ", built without Python"
         return f"started at {node.address} in {time.monotonic() - began:.1f} s{without}"
     return f"runs already at {node.address}"
 
 
 def _stop(lab: Lab, node: PlacedNode, disk_too: bool) -> str:
-    was = "stopped" if machines.running(lab.machine(node.name)) else "was stopped already"
-    machines.stop(lab, node.name, graceful=not disk_too)
+    was = "stopped" if kind_of(lab).running(lab, node) else "was stopped already"
+    kind_of(lab).stop(lab, node, graceful=not disk_too)
     return f"{was}, its disk {'is gone' if disk_too else 'is kept'}"
 
 
 def _power_off(lab: Lab, node: PlacedNode) -> str:
     began = time.monotonic()
-    in_order = machines.stop(lab, node.name, graceful=True)
+    in_order = kind_of(lab).stop(lab, node, graceful=True)
     took = f"{time.monotonic() - began:.1f} s"
     return f"powered off in {took}" if in_order else f"did not power off, and was killed after {took}"
 
@@ -340,7 +342,7 @@ def _each(nodes: Sequence[PlacedNode], work: Callable[[PlacedNode], str], progre
 
 
 def _status(lab: Lab, node: PlacedNode) -> NodeStatus:
-    return NodeStatus(node.name, "running" if machines.running(lab.machine(node.name)) else "stopped", node.address)
+    return NodeStatus(node.name, "running" if kind_of(lab).running(lab, node) else "stopped", node.address)
 
 
 def _save_status(save: Save, sizes: Mapping[tuple[str, int], int]) -> SaveStatus:
@@ -352,26 +354,30 @@ def _save_status(save: Save, sizes: Mapping[tuple[str, int], int]) -> SaveStatus
 def _remove(name: str, progress: Progress) -> None:
     """Remove all of a lab, found by what is on the host rather than by what is written down."""
     directory = lab_directory(name)
-    bridges = network.bridges_of(name) | _written_tag(name)
-    found = machines.machines_of(directory) | cgroups.machines_of(bridges)
-    # Killed, not powered off: nothing of these disks is kept.
-    with ThreadPoolExecutor(max_workers=_AT_ONCE) as pool:
-        list(pool.map(lambda machine: machines.stop_machine(machine, graceful=False), sorted(found)))
+    lab = _readable(name)
+    bridges = network.bridges_of(name) | ({lab.tag} if lab else set())
+    kinds = [kind_of(lab)] if lab else list(KINDS.values())  # all: nothing says of which it is
+    for kind in kinds:
+        kind.remove(directory, bridges)
     packages.stop_proxy(name)
-    disks.unmount(directory)
     for bridge in bridges:
         network.remove_bridge(bridge)
     existed = directory.exists()
+    if (nodes := directory / "nodes").exists():
+        remove_tree(nodes)  # may take long, and other labs need not wait for it
     with host_lock(progress):
         if existed:
-            shutil.rmtree(directory)
-        host.restore_inotify_limit()
+            remove_tree(directory)
+        for kind in kinds:
+            kind.restore_host()
     progress(f"lab {name}: removed" if existed else f"lab {name}: there was nothing to remove")
 
 
-def _written_tag(name: str) -> set[str]:
+def _readable(name: str) -> Lab | None:
+    """The lab as it is written down, if that can be read; `UnknownKindError` where we do not know how to end it."""
     try:
-        lab = state.read(name)
+        return state.read(name)
+    except UnknownKindError:
+        raise
     except LabError:
-        return set()
-    return {lab.tag} if lab else set()
+        return None

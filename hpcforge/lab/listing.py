@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from hpcforge.lab import host, machines, state
+from hpcforge.lab import host, state
 from hpcforge.lab.errors import LabError
+from hpcforge.lab.kinds import KINDS
 from hpcforge.lab.places import lab_names
 
 
@@ -26,7 +27,7 @@ class Listed:
 def listed() -> tuple[Listed, ...]:
     """All rehearsals of this machine, of anybody. Raises `LabError` where we are not root."""
     host.require_root()
-    started_s = machines.started_s()
+    started_s = {machine: at_s for kind in KINDS.values() for machine, at_s in kind.started_s().items()}
     found = []
     for name in lab_names():
         try:

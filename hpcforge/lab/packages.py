@@ -23,6 +23,7 @@ from hpcforge.lab.places import RUN, cache
 from hpcforge.lab.state import Lab
 
 _USER = "apt-cacher-ng"  # comes with the package; the proxy has no business as root
+_FILE = "acng.conf"
 _PORTS = range(3177, 3200)  # not apt-cacher-ng's usual 3142, which a host may serve on all its addresses
 
 
@@ -30,6 +31,12 @@ def choose_cache(taken: Collection[str]) -> str:
     """The first cache directory that no other lab has."""
     candidates = (str(cache() / "apt" / str(number)) for number in range(len(taken) + 1))
     return next(path for path in candidates if path not in taken)
+
+
+def served_caches() -> set[str]:
+    """The cache directories that proxies are set up for, also those of labs that cannot be read."""
+    texts = [path.read_text() for path in RUN.glob(f"{_configuration('*').name}/{_FILE}")]
+    return {found[1] for text in texts if (found := re.search(r"^CacheDir: (.+)$", text, re.MULTILINE))}
 
 
 def choose_port() -> int:
@@ -104,7 +111,7 @@ def _configure(lab: Lab) -> Path:
         *([f"Proxy: {upstream}"] if upstream else []),
     ]
     configuration = _configuration(lab.name)
-    write_atomically(configuration / "acng.conf", "\n".join(lines) + "\n", mode=0o644)
+    write_atomically(configuration / _FILE, "\n".join(lines) + "\n", mode=0o644)
     configuration.chmod(0o755)
     return configuration
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from ipaddress import IPv4Network
 from pathlib import Path
 
+from hpcforge.blueprint.lab_kinds import LabKind
 from hpcforge.lab import subnets
 from hpcforge.lab.errors import LabError
 from hpcforge.lab.names import check_node_name, check_user_name
@@ -18,6 +19,7 @@ class Request:
     """What `up` was asked for."""
 
     name: str
+    kind: LabKind
     nodes: tuple[LabNode, ...]
     cidr: str
     login_user: str
@@ -53,6 +55,7 @@ def new_lab(request: Request, trees: Trees, *, subnet: IPv4Network, tag: str, po
     placed = subnets.place(subnets.parse_cidr(request.cidr), subnet, _addresses(request.nodes))
     return Lab(
         name=request.name,
+        kind=request.kind,
         tag=tag,
         cidr=str(subnet),
         gateway=str(subnets.gateway(subnet, placed.values())),
@@ -110,6 +113,7 @@ _AGAIN = "take the lab down first (`hpcforge rehearse down`), or give the other 
 
 def _refuse_another_kind(lab: Lab, request: Request) -> None:
     for what, has, asked in (
+        ("nodes of the kind", lab.kind, request.kind),
         ("Debian", lab.release, request.release),
         ("login user", lab.login_user, request.login_user),
         ("prefix length", lab.network_address.prefixlen, subnets.parse_cidr(request.cidr).prefixlen),

@@ -6,12 +6,13 @@ import json
 from dataclasses import asdict, dataclass
 from ipaddress import IPv4Network
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal, get_args
 
 from pydantic import TypeAdapter, ValidationError
 
 from hpcforge.atomic import write_atomically
-from hpcforge.lab.errors import LabError
+from hpcforge.blueprint.lab_kinds import LabKind
+from hpcforge.lab.errors import LabError, UnknownKindError
 from hpcforge.lab.names import machine_name
 from hpcforge.lab.places import lab_directory, lab_names
 
@@ -70,6 +71,7 @@ class Lab:
     """A rehearsal cluster on this host. `in_blueprint` are the nodes that the last `up` asked for."""
 
     name: str
+    kind: LabKind
     tag: str  # prefixes all that the lab makes on the host
     cidr: str
     gateway: str  # the host's own address on the bridge
@@ -148,7 +150,7 @@ class Lab:
         return self.directory / "nodes" / node
 
     def machine(self, node: str) -> str:
-        """The nspawn machine of a node."""
+        """What a node is called on the host."""
         return machine_name(self.tag, node)
 
 
@@ -162,10 +164,14 @@ def save(lab: Lab) -> None:
 
 
 def read(name: str) -> Lab | None:
-    """The lab of that name, or None; `LabError` if what is written down cannot be understood."""
+    """The lab of that name, or None; `LabError` if what is written down cannot be understood.
+
+    Raises `UnknownKindError`, which is one, for a lab of a kind that another version of hpcforge has.
+    """
     path = lab_directory(name) / "lab.json"
     try:
         data = json.loads(path.read_text())
+        _check_kind(path, data)
         if data.pop("schema") != SCHEMA:
             raise ValueError("it was written by another version of hpcforge")
         return TypeAdapter(Lab).validate_python(data)
@@ -185,6 +191,17 @@ def others(name: str) -> tuple[Lab, ...]:
             except LabError:
                 continue  # its subnet still shows in the host's routes while it is up
     return tuple(lab for lab in found if lab is not None)
+
+
+def _check_kind(path: Path, data: dict[str, Any]) -> None:
+    known = get_args(LabKind)
+    if "kind" not in data:
+        raise ValueError("it does not say what kind of lab it is: an older version of hpcforge wrote it")
+    if data["kind"] not in known:
+        raise UnknownKindError(
+            f"{path}: {data['kind']!r} is no kind of lab that this hpcforge knows ({', '.join(known)})",
+            "use the version of hpcforge that started it, also to take it down",
+        )
 
 
 def _why(error: Exception) -> str:

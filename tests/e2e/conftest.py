@@ -15,6 +15,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.said import end_of
+
 REPOSITORY = Path(__file__).parents[2]
 
 
@@ -61,7 +63,7 @@ class Site:
         return self.folder / "blueprints" / "rehearsal.yaml"
 
     def cli(self, *arguments: str, blueprint: Path | None = None) -> subprocess.CompletedProcess[str]:
-        """Run hpcforge; output is echoed, so that a failing test shows what was seen."""
+        """Run hpcforge; the end of its output is echoed, so that a failing test shows why it failed."""
         words = [str(blueprint or self.blueprint) if word == "BLUEPRINT" else word for word in arguments]
         done = subprocess.run(
             [sys.executable, "-m", "hpcforge", *words],
@@ -72,7 +74,8 @@ class Site:
             timeout=1800,
             check=False,
         )
-        print(f"$ hpcforge {' '.join(words)}\n{done.stderr}{done.stdout}exit status {done.returncode}\n")
+        said = end_of(done.stderr) + end_of(done.stdout)
+        print(f"$ hpcforge {' '.join(words)}\n{said}exit status {done.returncode}\n")
         return done
 
     def begin(self, *arguments: str) -> Begun:

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.conftest import REPOSITORY
+from tests.said import end_of
 
 pytestmark = pytest.mark.lab
 
@@ -44,8 +45,8 @@ class Rehearsal:
             check=False,
         )
         said = f"{done.stderr}{done.stdout}"
-        print(f"$ hpcforge {' '.join(arguments)}\n{said}exit status {done.returncode}\n")
-        assert done.returncode == code, said
+        print(f"$ hpcforge {' '.join(arguments)}\n{end_of(said)}exit status {done.returncode}\n")
+        assert done.returncode == code, end_of(said)
         return said
 
     def inside(self, node: str, script: str) -> str:

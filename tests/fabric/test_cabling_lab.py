@@ -19,7 +19,7 @@ from hpcforge import shipped
 from hpcforge.cluster import load
 from hpcforge.fabric.drawn import Drawn, Link, Port
 from hpcforge.kinds.files import File
-from hpcforge.lab import machines as lab_machines
+from hpcforge.lab.nspawn import machines as lab_machines
 from hpcforge.plan.compile import compile_desired
 from hpcforge.plan.role import load_roles
 from tests.fabric.as_plugged import exchanged, swapped

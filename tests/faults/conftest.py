@@ -19,7 +19,9 @@ import pytest
 import yaml
 
 from hpcforge.lab import lab as labs
-from hpcforge.lab import machines
+from hpcforge.lab.kinds import kind_of
+from hpcforge.lab.nspawn import machines
+from tests.said import end_of
 
 HERE = Path(__file__).parent
 REPOSITORY = HERE.parents[1]
@@ -127,7 +129,8 @@ class Site:
             words, env=self._environment(env or {}), stdin=subprocess.DEVNULL, capture_output=True, text=True,
             timeout=400, check=False,
         )  # fmt: skip
-        print(f"$ hpcforge {' '.join(arguments)}\n{done.stderr}{done.stdout}exit status {done.returncode}\n")
+        said = end_of(done.stderr) + end_of(done.stdout)
+        print(f"$ hpcforge {' '.join(arguments)}\n{said}exit status {done.returncode}\n")
         return done
 
     def apply(self, *options: str, code: int = 0) -> subprocess.CompletedProcess[str]:
@@ -196,11 +199,11 @@ class Site:
 
     def power_off(self, node: str) -> None:
         """The plug is pulled: every process of the node ends at once."""
-        machines.stop(self.lab, node, graceful=False)
+        kind_of(self.lab).stop(self.lab, self.lab.node(node), graceful=False)
 
     def power_on(self, node: str) -> None:
         """The node boots with the disk it had."""
-        machines.start(self.lab, self.lab.node(node))
+        kind_of(self.lab).start(self.lab, self.lab.node(node))
 
     def link(self, node: str, state: str) -> None:
         """Cut ("down") or mend ("up") a node's network cable."""

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from hpcforge.lab import disks
+from hpcforge.lab.nspawn import disks
 from tests.faults.conftest import Running, Site
 
 pytestmark = pytest.mark.lab

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from hpcforge.lab import base
 from hpcforge.lab.errors import LabError
+from hpcforge.lab.nspawn import base
 
 
 @pytest.fixture

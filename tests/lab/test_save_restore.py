@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from hpcforge.lab import disks, machines, saves, state
 from hpcforge.lab import lab as labs
+from hpcforge.lab import saves, state
+from hpcforge.lab.nspawn import disks, machines
 
 from .conftest import NODES, Rehearsal
 
@@ -180,8 +181,9 @@ def test_what_is_forgotten_goes_and_what_others_lie_on_stays(rehearsal: Rehearsa
 # Runs what stands last on its command line, and is killed right after the so-manieth thing that it has done.
 _CUT_OFF = """
 import os, signal, sys
-from hpcforge.lab import disks, machines, state
+from hpcforge.lab import nspawn, state
 from hpcforge.lab import lab as labs
+from hpcforge.lab.nspawn import disks, machines
 
 count = 0
 
@@ -197,10 +199,10 @@ def counted(module, name):
     setattr(module, name, then_killed)
 
 counted(state, "save")
-counted(machines, "stop")
+for name in ("stop", "written", "start", "remove_other_disks"):
+    counted(nspawn, name)
+counted(machines, "stop")  # of its own accord
 counted(disks, "written")
-counted(machines, "start")
-counted(disks, "remove_others")
 eval(sys.argv[2])
 """
 

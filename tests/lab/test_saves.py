@@ -16,8 +16,8 @@ from hpcforge.lab.state import Lab, PlacedNode, UnderWay
 def lab(disks_made: int = 2) -> Lab:
     nodes = (PlacedNode("head", "10.7.0.10", True, ("/c/lists", "/c/system"), (1,)),)
     return Lab(
-        name="one", tag="hf0001", cidr="10.7.0.0/24", gateway="10.7.0.1", packages_port=3177, packages_cache="/c/apt/0",
-        login_user="ops", release="12", blueprint="/b.yaml", network="cluster",
+        name="one", kind="nspawn", tag="hf0001", cidr="10.7.0.0/24", gateway="10.7.0.1", packages_port=3177,
+        packages_cache="/c/apt/0", login_user="ops", release="12", blueprint="/b.yaml", network="cluster",
         nodes=(*nodes, PlacedNode("w01", "10.7.0.11", False, ("/c/system",), (2,))),
         in_blueprint=("head", "w01"), disks_made=disks_made,
     )  # fmt: skip

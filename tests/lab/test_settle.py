@@ -1,20 +1,23 @@
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from ipaddress import IPv4Network
 from pathlib import Path
 
 import pytest
 
+from hpcforge.lab import lab as labs
 from hpcforge.lab import saves, settle, state
-from hpcforge.lab.errors import LabError
+from hpcforge.lab.errors import LabError, UnknownKindError
 from hpcforge.lab.lab import ssh_argv
-from hpcforge.lab.packages import choose_cache
+from hpcforge.lab.packages import choose_cache, served_caches
 from hpcforge.lab.state import Lab, LabNode
 
 TREES = settle.Trees(("/c/python", "/c/system"), ("/c/system",))
 REQUEST = settle.Request(
     name="lab-one",
+    kind="nspawn",
     nodes=(LabNode("head", "10.77.3.10"), LabNode("w01", "10.77.3.11", python=False)),
     cidr="10.77.3.0/24",
     login_user="ops",
@@ -57,6 +60,7 @@ def test_a_lab_that_shrinks_keeps_the_others_aside() -> None:
     ("request_", "complaint"),
     [
         (replace(REQUEST, release="13"), "Debian 12, and 13"),
+        (replace(REQUEST, kind="submarine"), "of the kind nspawn, and submarine"),  # type: ignore[arg-type]
         (replace(REQUEST, login_user="eve"), "login user ops, and eve"),
         (replace(REQUEST, cidr="10.77.3.0/25"), "prefix length 24, and 25"),
         (replace(REQUEST, nodes=(LabNode("head", "10.77.3.20"),)), r"head has 10\.77\.8\.10 .* 10\.77\.8\.20"),
@@ -99,7 +103,13 @@ def test_what_is_written_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     assert lab().directory.stat().st_mode & 0o777 == 0o700
 
 
-@pytest.mark.parametrize("text", ["", "{}", "[]", '{"schema": 1}', '{"schema": 2, "nodes": [{}]}', "\0"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "", "{}", "[]", '{"schema": 1}', '{"schema": 2, "nodes": [{}]}', "\0", '{"schema": 2, "kind": "nspawn"}',
+        '{"schema": 1, "kind": "nspawn"}',
+    ],
+)  # fmt: skip
 def test_a_broken_record_is_said_to_be_broken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str) -> None:
     monkeypatch.setattr("hpcforge.lab.places.STATE", tmp_path / "state")
     state.save(lab())
@@ -108,6 +118,44 @@ def test_a_broken_record_is_said_to_be_broken(tmp_path: Path, monkeypatch: pytes
         state.read("lab-one")
     assert "rehearse down" in error.value.hint
     assert state.others("lab-two") == ()
+
+
+def rewritten(change: dict[str, str | None]) -> None:
+    path = lab().directory / "lab.json"
+    written = {**json.loads(path.read_text()), **change}
+    path.write_text(json.dumps({key: value for key, value in written.items() if value is not None}))
+
+
+def test_a_record_without_a_kind_says_what_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("hpcforge.lab.places.STATE", tmp_path / "state")
+    state.save(lab())
+    rewritten({"kind": None})
+    with pytest.raises(LabError, match="does not say what kind of lab it is: an older version") as error:
+        state.read("lab-one")
+    assert error.value.hint == "remove the lab: `hpcforge rehearse down`"
+
+
+def test_a_lab_of_an_unknown_kind_is_left_to_the_version_that_knows_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("hpcforge.lab.places.STATE", tmp_path / "state")
+    monkeypatch.setattr("hpcforge.lab.places.RUN", tmp_path / "run")
+    monkeypatch.setattr("hpcforge.lab.host.os.geteuid", lambda: 0)
+    state.save(lab())
+    rewritten({"kind": "submarine"})
+    before = (lab().directory / "lab.json").read_text()
+    for verb in (
+        labs.load,
+        labs.status,
+        lambda name: labs.down(name, None, print),
+        lambda name: labs.down(name, ["head"], print),
+    ):
+        with pytest.raises(
+            UnknownKindError, match="'submarine' is no kind of lab that this hpcforge knows \\(nspawn\\)"
+        ) as error:
+            verb("lab-one")
+        assert "the version of hpcforge that started it" in error.value.hint
+    assert (lab().directory / "lab.json").read_text() == before
 
 
 def test_ssh_checks_host_keys_and_quotes() -> None:
@@ -125,3 +173,12 @@ def test_the_first_free_cache(monkeypatch: pytest.MonkeyPatch) -> None:
     assert choose_cache([]) == "/c/apt/0"
     assert choose_cache(["/c/apt/0", "/c/apt/2"]) == "/c/apt/1"
     assert choose_cache(["/c/apt/1"]) == "/c/apt/0"
+
+
+def test_the_cache_of_a_lab_that_cannot_be_read_is_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("hpcforge.lab.packages.RUN", tmp_path)
+    assert served_caches() == set()
+    for name in ("packages-old", "lab-old"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "acng.conf").write_text(f"# ours\nCacheDir: /c/apt/{name}\nPort: 3177\n")
+    assert served_caches() == {"/c/apt/packages-old"}

@@ -125,7 +125,7 @@ def test_without_the_word_lab_a_site_is_meant(dgx: Loaded, monkeypatch: pytest.M
 
 def a_lab(cidr: str, *nodes: str) -> Lab:
     return Lab(
-        "mine", "hf0000", cidr, "10.77.0.1", 1, "/c", "ops", "12", str(DGX), "mgmt", (), nodes, 0
+        "mine", "nspawn", "hf0000", cidr, "10.77.0.1", 1, "/c", "ops", "12", str(DGX), "mgmt", (), nodes, 0
     )  # fmt: skip
 
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-import shutil
 import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -19,7 +18,9 @@ from pathlib import Path
 from hpcforge.lab.commands import run
 from hpcforge.lab.errors import LabError
 from hpcforge.lab.places import Progress, cache
+from hpcforge.lab.settle import Trees
 from hpcforge.lab.sources import codename, sources_for
+from hpcforge.lab.trees import remove_tree
 
 _PACKAGES = ("systemd", "systemd-sysv", "dbus", "openssh-server", "sudo", "iproute2", "ca-certificates")
 _LISTS_MAX_AGE_S = 24 * 3600
@@ -54,6 +55,12 @@ root=$1/root
 shift
 exec chroot "$root" "$@"
 """
+
+
+def trees(release: str, in_use: Iterable[Path], progress: Progress) -> Trees:
+    """What new nodes of a release are overlays of, as `ensure` leaves it. Call under the host lock."""
+    ensure(release, in_use, progress)
+    return Trees(*(tuple(map(str, layers(release, python))) for python in (True, False)))
 
 
 def layers(release: str, python: bool) -> tuple[Path, ...]:
@@ -144,7 +151,7 @@ def _lists_age_s(home: Path) -> float:
 
 def _fresh(building: Path) -> Path:
     if building.exists():
-        shutil.rmtree(building)  # of a run that was cut off; its mounts went with it
+        remove_tree(building)  # of a run that was cut off; its mounts went with it
     building.mkdir(mode=0o755)
     return building
 
@@ -153,7 +160,7 @@ def _finish(building: Path, tree: Path) -> None:
     os.utime(building / "tree")  # the age of its package lists
     (building / "tree").chmod(0o755)
     (building / "tree").rename(tree)
-    shutil.rmtree(building)
+    remove_tree(building)
 
 
 def _sweep(home: Path, in_use: set[Path], progress: Progress) -> None:
@@ -164,10 +171,10 @@ def _sweep(home: Path, in_use: set[Path], progress: Progress) -> None:
         used = str(other) in mounted or any(tree.is_relative_to(other) for tree in in_use)
         if other != home and same_release and not used:
             progress(f"removing {other}, of an older recipe")
-            shutil.rmtree(other)
+            remove_tree(other)
     for lists in sorted(home.glob("lists-*"))[:-1]:
         if lists not in in_use and str(lists) not in mounted:
-            shutil.rmtree(lists)
+            remove_tree(lists)
 
 
 def _timed(what: str, progress: Progress, work: Callable[[], None]) -> None:

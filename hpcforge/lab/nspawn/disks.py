@@ -11,15 +11,15 @@ import shutil
 import stat
 import uuid
 from collections.abc import Collection
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 
 from hpcforge.lab import processes
 from hpcforge.lab.commands import run
 from hpcforge.lab.errors import LabError
-from hpcforge.lab.files import write_new
+from hpcforge.lab.nspawn.files import write_new
 from hpcforge.lab.state import Lab, PlacedNode
+from hpcforge.lab.trees import remove_tree
 
 # The address is set by the node itself, so that it is back after a reboot inside the node. No default route: a node
 # reaches its lab and nothing else.
@@ -91,12 +91,12 @@ def remove_others(lab: Lab, wanted: Collection[tuple[str, int]]) -> None:
     unwanted = [
         disk for disk in lab.directory.glob("nodes/*/disks/*") if (disk.parents[1].name, int(disk.name)) not in wanted
     ]
-    with ThreadPoolExecutor() as pool:
-        list(pool.map(shutil.rmtree, unwanted))
+    for disk in unwanted:
+        remove_tree(disk)
     for home in lab.directory.glob("nodes/*"):
         if not any(node == home.name for node, _ in wanted):
             unmount(home)
-            shutil.rmtree(home)
+            remove_tree(home)
 
 
 def sizes_kib(lab: Lab, wanted: Collection[tuple[str, int]]) -> dict[tuple[str, int], int]:
@@ -124,8 +124,10 @@ def mounted_under(directory: Path) -> list[Path]:
     return [point for point in reversed(points) if point.is_relative_to(directory)]
 
 
-def host_key(lab: Lab, node: PlacedNode) -> str:
-    """The public host key of a node that is prepared, as it was made, "ssh-ed25519 AAAA..."."""
+def host_key(lab: Lab, node: PlacedNode) -> str | None:
+    """The public host key of a node as it was made, "ssh-ed25519 AAAA..."; None: it is not prepared yet."""
+    if not prepared(lab, node):
+        return None
     return " ".join((_made_on(lab, node) / "host_key.pub").read_text().split()[:2])
 
 
@@ -149,7 +151,7 @@ def _discard(lab: Lab, node: PlacedNode) -> None:
     """Remove what a preparation that was cut off has left."""
     unmount(lab.node_directory(node.name))
     if _made_on(lab, node).exists():
-        shutil.rmtree(_made_on(lab, node))
+        remove_tree(_made_on(lab, node))
 
 
 def _mount_overlay(lab: Lab, node: PlacedNode) -> None:

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import signal
 import socket
+from collections.abc import Collection
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from hpcforge.lab import cgroups, disks, processes
+from hpcforge.lab import processes
 from hpcforge.lab.commands import daemon, run
 from hpcforge.lab.errors import LabError
+from hpcforge.lab.nspawn import cgroups, disks
 from hpcforge.lab.state import Lab, PlacedNode
 
 _POWER_OFF = signal.SIGRTMIN + 4  # systemd as process 1: an orderly power-off
 _POWER_OFF_S = 15
 _READY_S = 90
+_AT_ONCE = 8  # machines that are killed at the same time
 
 # Enters its control groups, then runs nspawn, again for as long as it says that the node rebooted (exit code 133).
 _KEEPER = r"""
@@ -25,31 +29,40 @@ while "$@"; [ $? = 133 ]; do :; done
 
 def start(lab: Lab, node: PlacedNode) -> bool:
     """Have a node running and answering on SSH; true if it was started now. `LabError` with its console if not."""
-    started = not running(lab.machine(node.name))
+    started = not running(lab, node)
     if started:
-        stop(lab, node.name, graceful=False)  # what a crash may have left of it
+        stop(lab, node, graceful=False)  # what a crash may have left of it
         _launch(lab, node, disks.mount(lab, node))
     _wait_ready(lab, node)
     return started
 
 
-def stop(lab: Lab, node: str, *, graceful: bool) -> bool:
+def stop(lab: Lab, node: PlacedNode, *, graceful: bool) -> bool:
     """Stop a node if it runs, and free all it holds on the host but its disk; false if it had to be killed."""
-    in_order = stop_machine(lab.machine(node), graceful=graceful)
-    disks.unmount(lab.node_directory(node))
+    in_order = _stop(lab.machine(node.name), graceful=graceful)
+    disks.unmount(lab.node_directory(node.name))
     return in_order
 
 
-def stop_machine(machine: str, *, graceful: bool) -> bool:
+def remove(directory: Path, tags: Collection[str]) -> None:
+    """Kill all machines of a lab and unmount their disks, found by what is on the host."""
+    found = _machines_of(directory) | cgroups.machines_of(tags)
+    # Killed, not powered off: nothing of these disks is kept.
+    with ThreadPoolExecutor(max_workers=_AT_ONCE) as pool:
+        list(pool.map(lambda machine: _stop(machine, graceful=False), sorted(found)))
+    disks.unmount(directory)
+
+
+def _stop(machine: str, *, graceful: bool) -> bool:
     """Stop a machine, in order or at once, and remove its control groups; false if it had to be killed."""
     in_order = [_end(pid, machine, graceful=graceful) for pid in _spawners(machine)]
     cgroups.remove(machine)
     return all(in_order)
 
 
-def running(machine: str) -> bool:
-    """Whether a machine has its process 1."""
-    return _init(machine) is not None
+def running(lab: Lab, node: PlacedNode) -> bool:
+    """Whether a node has its process 1."""
+    return _init(lab.machine(node.name)) is not None
 
 
 def started_s() -> dict[str, float]:
@@ -63,7 +76,7 @@ def started_s() -> dict[str, float]:
     return found
 
 
-def machines_of(directory: Path) -> set[str]:
+def _machines_of(directory: Path) -> set[str]:
     """Machines whose root lies under a directory."""
     found = set()
     for pid in processes.find(_spawns):
@@ -132,13 +145,12 @@ def _end(pid: int, machine: str, *, graceful: bool) -> bool:
 
 
 def _wait_ready(lab: Lab, node: PlacedNode) -> None:
-    machine = lab.machine(node.name)
-    if not processes.wait_until(lambda: running(machine) or _refused(lab, node), timeout_s=20) or _refused(lab, node):
+    if not processes.wait_until(lambda: running(lab, node) or _refused(lab, node), timeout_s=20) or _refused(lab, node):
         raise _dead(lab, node, "does not start")
-    if not processes.wait_until(lambda: _greets(node.address) or not running(machine), _READY_S):
+    if not processes.wait_until(lambda: _greets(node.address) or not running(lab, node), _READY_S):
         raise _dead(lab, node, f"does not answer on {node.address}:22 after {_READY_S} s")
     # While a node boots, PAM lets only root in.
-    if not processes.wait_until(lambda: _lets_users_in(machine), _READY_S):
+    if not processes.wait_until(lambda: _lets_users_in(lab.machine(node.name)), _READY_S):
         raise _dead(lab, node, "stopped while it was booting, or does not let users in")
 
 

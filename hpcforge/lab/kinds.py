@@ -1,0 +1,88 @@
+"""The kinds of labs, and what one has to do.
+
+`up`, `down`, `status`, `save` and `restore` (`hpcforge.lab.lab`) and how one enters (`hpcforge.lab.access`) are the
+same for all: subnet and bridge, package proxy, what is written down, which disks a save names. A kind is what they rest
+upon: what a node is made of, how it starts and stops, and its disks. It is a module `hpcforge.lab.NAME`, which nothing
+else imports, with its name in `hpcforge.blueprint.lab_kinds` and its row here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from pathlib import Path
+from typing import Protocol
+
+from hpcforge.blueprint.lab_kinds import LabKind
+from hpcforge.lab import nspawn
+from hpcforge.lab.places import Progress
+from hpcforge.lab.settle import Trees
+from hpcforge.lab.state import Lab, PlacedNode
+
+Disks = Collection[tuple[str, int]]  # by node and number, see `PlacedNode`
+
+
+class Kind(Protocol):
+    """What a lab is made of. All raise `LabError` where this machine cannot do it."""
+
+    PACKAGES: Mapping[str, str]
+    """Debian packages that this machine needs for it, beside those of every lab, and a program that each brings."""
+
+    def check_distribution(self, name: str) -> None:
+        """`LabError` for a distribution that nodes cannot be made of."""
+
+    def trees(self, release: str, in_use: Iterable[Path], progress: Progress) -> Trees:
+        """What new nodes are to lie on, made if need be. Those that are `in_use` by any lab stay. Under the host lock.
+
+        `LabError` for a release that nodes cannot be made of.
+        """
+
+    def prepare_host(self) -> None:
+        """Change what this machine needs for nodes to run; again is harmless. Under the host lock."""
+
+    def restore_host(self) -> None:
+        """Undo that, if no lab is left. Under the host lock."""
+
+    def start(self, lab: Lab, node: PlacedNode) -> bool:
+        """Have a node running and answering on SSH, made if it is new; true if it was started now.
+
+        A new node has its name, its address on the lab's bridge, a host key of its own, the lab's package proxy, and
+        the login user with the lab's key.
+        """
+
+    def stop(self, lab: Lab, node: PlacedNode, *, graceful: bool) -> bool:
+        """Stop a node if it runs, and free all that it holds on this machine but its disks; false if it was killed."""
+
+    def running(self, lab: Lab, node: PlacedNode) -> bool:
+        """Whether a node runs, answering or not."""
+
+    def started_s(self) -> Mapping[str, float]:
+        """All machines of all labs of this kind that run (`Lab.machine`), and when each started, in s since 1970."""
+
+    def host_key(self, lab: Lab, node: PlacedNode) -> str | None:
+        """The public host key that a node was made with, "ssh-ed25519 AAAA..."; None: it was not made yet."""
+
+    def check_disks(self, lab: Lab, node: PlacedNode) -> None:
+        """`LabError` if something of what a node lies on is gone."""
+
+    def written(self, lab: Lab, node: PlacedNode) -> Path:
+        """The first of a stopped node's disks, made if need be; from here on it can be set aside by a save."""
+
+    def remove_other_disks(self, lab: Lab, wanted: Disks) -> None:
+        """Remove all disks of the lab but these, and what is left of nodes that have none."""
+
+    def disk_sizes_kib(self, lab: Lab, wanted: Disks) -> Mapping[tuple[str, int], int]:
+        """What each of these disks takes on this machine."""
+
+    def remove(self, directory: Path, tags: Collection[str]) -> None:
+        """End all machines of a lab and let go of its directory, found by what is there, not by what is written down.
+
+        `tags` are those that its bridges bear. Nothing of its disks is kept, and there may be nothing of this kind.
+        """
+
+
+KINDS: Mapping[LabKind, Kind] = {"nspawn": nspawn}
+
+
+def kind_of(lab: Lab) -> Kind:
+    """What a lab is made of."""
+    return KINDS[lab.kind]

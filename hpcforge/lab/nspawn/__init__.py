@@ -1,0 +1,40 @@
+"""Labs of nspawn containers: a `hpcforge.lab.kinds.Kind`. Each node is a systemd, on an overlay above one base."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from hpcforge.lab.nspawn.base import trees
+from hpcforge.lab.nspawn.disks import check as check_disks
+from hpcforge.lab.nspawn.disks import host_key, written
+from hpcforge.lab.nspawn.disks import remove_others as remove_other_disks
+from hpcforge.lab.nspawn.disks import sizes_kib as disk_sizes_kib
+from hpcforge.lab.nspawn.inotify import raise_limit as prepare_host
+from hpcforge.lab.nspawn.inotify import restore_limit as restore_host
+from hpcforge.lab.nspawn.machines import remove, running, start, started_s, stop
+from hpcforge.lab.sources import check_distribution
+
+__all__ = [
+    "PACKAGES",
+    "check_disks",
+    "check_distribution",
+    "disk_sizes_kib",
+    "host_key",
+    "prepare_host",
+    "remove",
+    "remove_other_disks",
+    "restore_host",
+    "running",
+    "start",
+    "started_s",
+    "stop",
+    "trees",
+    "written",
+]
+
+PACKAGES: Mapping[str, str] = {
+    "mmdebstrap": "mmdebstrap",
+    "systemd-container": "systemd-nspawn",
+    "debian-archive-keyring": "/usr/share/keyrings/debian-archive-keyring.gpg",
+    "util-linux": "unshare",
+}

@@ -1,0 +1,42 @@
+"""The one setting of the host that containers need changed, for as long as any lab is there: they share its kernel."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from hpcforge.atomic import write_atomically
+from hpcforge.lab.places import STATE, lab_names
+
+# systemd in a node takes about 8 instances, so the kernel's default of 128 ends at the 17th node.
+_INSTANCES = Path("/proc/sys/fs/inotify/max_user_instances")
+_WANTED = 4096
+
+
+def raise_limit() -> None:
+    """Allow enough inotify instances for many nodes. Call under the host lock; doing it again is harmless."""
+    current = int(_INSTANCES.read_text())
+    if current >= _WANTED:
+        return
+    # Written down before the change, so that a crash in between loses nothing. A value noted before a reboot may be
+    # out of date; the one we see now is then the host's own.
+    write_atomically(_record(), json.dumps({"boot_id": _boot_id(), "before": current, "set": _WANTED}))
+    _INSTANCES.write_text(str(_WANTED))
+
+
+def restore_limit() -> None:
+    """Put the limit back if no lab is left and nobody else changed it since. Call under the host lock."""
+    if lab_names() or not _record().exists():
+        return
+    record = json.loads(_record().read_text())
+    if record["boot_id"] == _boot_id() and int(_INSTANCES.read_text()) == record["set"]:
+        _INSTANCES.write_text(str(record["before"]))
+    _record().unlink()
+
+
+def _record() -> Path:
+    return STATE / "inotify.json"
+
+
+def _boot_id() -> str:
+    return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
