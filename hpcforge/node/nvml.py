@@ -356,4 +356,5 @@ def _at_most(value: int, most: int) -> int:
 
 
 def _said(error: Exception) -> str:
-    return readable(str(error), _SAID_LIMIT).replace("\n", " ")
+    """As one line of which every character can be printed, as the operator host asks of it."""
+    return "".join(one if one.isprintable() else " " for one in readable(str(error), _SAID_LIMIT))

@@ -110,6 +110,7 @@ def test_an_empty_file_is_no_library(tmp_path: Path) -> None:
     """As containers leave them that were to have the driver's files."""
     (tmp_path / nvml.LIBRARY).touch()
     assert "cannot be loaded" in asked(tmp_path / nvml.LIBRARY)["error"]
+    assert "cannot be loaded" in asked("/no\t\xa0\u2028where")["error"]  # what the linker says of it is foreign, too
 
 
 def test_without_a_library_nothing_is_asked(tmp_path: Path) -> None:
