@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import subprocess
+import time
 from pathlib import Path
 from typing import Any
 
 import yaml
+
+from hpcforge.node import nvml
 
 _FOLDER = Path(__file__).parent / "node" / "nvml"
 ANSWERS: dict[str, Any] = yaml.safe_load((_FOLDER / "answers.yaml").read_text())
@@ -23,6 +26,16 @@ def build(case: str, folder: Path) -> Path:
     warnings = ["-Wall", "-Wextra", "-Werror"]
     subprocess.run(["cc", "-shared", "-fPIC", *warnings, f"-I{place}", "-o", library, source], check=True, timeout=300)
     return library
+
+
+def hung(library: Path, on_bus: list[str]) -> Any:
+    """What is told of a library that hangs, once it does, as if the time were up then."""
+    reading = nvml.begin(str(library), 600.0)
+    deadline = time.monotonic() + 300
+    while Path(f"/proc/{reading.pid}/comm").read_text() != "hangs\n":
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    return nvml.end(reading._replace(until_s=time.monotonic()), on_bus)
 
 
 def _answers(case: dict[str, Any]) -> str:

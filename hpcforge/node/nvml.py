@@ -168,8 +168,8 @@ def _heard(reading: Reading) -> tuple[list[Any], bool]:
     """The lines that came, and whether the time was up before the end."""
     data, late = bytearray(), False
     while len(data) <= _ANSWER_LIMIT:
-        left_s = reading.until_s - time.monotonic()
-        if left_s <= 0 or not select.select([reading.answers], [], [], left_s)[0]:
+        left_s = max(0.0, reading.until_s - time.monotonic())
+        if not select.select([reading.answers], [], [], left_s)[0]:
             late = True
             break
         some = os.read(reading.answers, 65536)

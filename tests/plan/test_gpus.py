@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import yaml
-from stand_in_nvml import build
+from stand_in_nvml import build, hung
 
 from hpcforge.catalog import load_catalog
 from hpcforge.cluster import load
@@ -24,9 +24,9 @@ ON_BUS = [f"0000:{0x1B + 0x10 * index:02x}:00.0" for index in range(8)]
 IDENTIFIED = {index: f"GPU {index} (serial 165232300000{index}, PCI {ON_BUS[index]})" for index in range(8)}
 
 
-def told(case: str, folder: Path, limit_s: float = nvml.LIMIT_S) -> dict[str, Any]:
+def told(case: str, folder: Path) -> dict[str, Any]:
     """Facts of a node whose library is that of a case."""
-    return {**ENOUGH, "nvml": nvml.end(nvml.begin(str(build(case, folder)), limit_s), ON_BUS)}
+    return {**ENOUGH, "nvml": nvml.end(nvml.begin(str(build(case, folder)), 600.0), ON_BUS)}
 
 
 def short(case: str, folder: Path, worker: Declared = WORKER) -> tuple[Shortfall, ...]:
@@ -76,8 +76,9 @@ def test_a_driver_that_cannot_be_used_keeps_jobs_away_though_all_gpus_are_on_the
 
 
 def test_gpus_that_hang_keep_jobs_away(tmp_path: Path) -> None:
-    (found,) = shortfalls(WORKER, told("hangs", tmp_path, 5.0), gpus_ready=True)
-    assert found.observed.startswith("unusable (GPU 4 gave no answer within 5 s")
+    facts = {**ENOUGH, "nvml": hung(build("hangs", tmp_path), ON_BUS)}
+    (found,) = shortfalls(WORKER, facts, gpus_ready=True)
+    assert found.observed.startswith("unusable (GPU 4 gave no answer within 600 s")
 
 
 def test_without_a_library_gpus_are_counted_on_the_bus_as_before() -> None:
