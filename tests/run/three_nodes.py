@@ -203,7 +203,9 @@ def difference(role: str) -> Line:
         **{kind: [] for kind in KINDS},
         "directories": [{"path": "/etc/d", "exists": False, "kind": None, "mode": None, "owner": None, "group": None}],
         "files": [{"path": path, "exists": True, "kind": "file", **OLD, **OWNED}],
-        "accounts": [{"name": "a", "exists": True, "uid": 1, "gid": 1, "home": "/h", "shell": "/s"}],
+        "accounts": [
+            {"name": "a", "exists": True, "uid": 1, "gid": 1, "home": "/h", "shell": "/s", "expires": None}
+        ],
         "units": [{"name": f"{role}.service", "enabled": False, "active": "inactive", "restart_pending": False}],
         "checks": [{"name": "it answers", "detail": "no"}],
         "opaque": {"digest": "d"},
