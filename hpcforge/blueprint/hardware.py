@@ -128,6 +128,9 @@ class Gpu(Entry):
     architecture: Literal["volta", "turing", "ampere", "ada", "hopper", "blackwell", "cdna3"] | None = Field(
         None, description="The maker's name of its generation: which drivers and libraries know it."
     )
+    driver_names: tuple[v.Sentence, ...] | None = Field(
+        None, description="What the driver (NVML, nvidia-smi) calls it; several, where that changed."
+    )
     memory_gb: v.Number | None = Field(None, ge=1, le=4_096, description="Memory as marketed, GB.")
     memory_peak_tb_per_s: v.Number | None = Field(None, ge=0, le=100, description="Peak memory bandwidth, TB/s.")
     bf16_dense_peak_tflops: v.Number | None = Field(
@@ -142,6 +145,7 @@ class Gpu(Entry):
     nvlink_gb_per_s: v.Number | None = Field(
         None, ge=0, le=100_000, description="All NVLinks of one GPU together, in one direction, GB/s."
     )
+    nvlinks: v.Whole | None = Field(None, ge=1, le=36, description="NVLinks of one GPU that are all in use.")
     nvlink_reduces: v.Truth | None = Field(
         None, description="The switches between its NVLinks add up what passes (NVLink SHARP)."
     )

@@ -27,6 +27,10 @@ from hpcforge.blueprint.smoke_tests import SmokeTestFolder, SmokeTestSpec
 from hpcforge.blueprint.variables import Chosen, Roles, chosen_model, roles_model
 
 Function = Literal["head", "login", "storage", "worker"]  # as in hpcforge.cluster.model
+GpuFault = Literal[
+    "gpu-driver", "gpu-model", "gpu-memory", "gpu-ecc", "gpu-rows", "gpu-nvlinks", "gpu-pcie-width",
+    "gpu-pcie-generation", "gpu-mig",
+]  # fmt: skip
 Enforced = Literal["cores", "memory", "gpus"]
 
 
@@ -215,6 +219,9 @@ class Override(Section):
     threads_per_core: v.ThreadsPerCore | None = Field(None, description="Hardware threads in one core.")
     memory_gib: v.MemoryGib | None = Field(None, description="Memory, GiB.")
     gpus: OverrideGpus | None = Field(None, description="GPUs.")
+    accept: tuple[GpuFault, ...] = Field(
+        (), description="What its GPUs may fall short in, and it gets jobs all the same: see docs/software.md."
+    )
     reason: v.Sentence = Field(description="Why this node differs; shown wherever the override matters.")
 
 

@@ -89,6 +89,16 @@ def saves(context: typer.Context, incomplete: str) -> list[str]:
     return [name for name in names if name.startswith(incomplete)]
 
 
+def images(incomplete: str) -> list[str]:
+    """Node images of this machine."""
+    from hpcforge.image import store  # noqa: PLC0415
+
+    try:
+        return [name for name in store.names() if name.startswith(incomplete)]
+    except OSError:
+        return []
+
+
 def _lab(context: typer.Context) -> Any:
     """What is written down of the rehearsal that the line means; None without one, or without the right to look."""
     from hpcforge.errors import ExpectedError  # noqa: PLC0415

@@ -11,11 +11,15 @@ from pathlib import Path
 
 from hpcforge.blueprint.hostlist import HostlistError, expand, fold
 from hpcforge.cli.exit_codes import Exit
+from hpcforge.cli.image import image_request
 from hpcforge.cli.rehearsals import Named, named, named_one, one_of_all, parted, say_not_rehearsed
 from hpcforge.cli.site import lab_kind, real_networks, stood_in
 from hpcforge.cluster import load
 from hpcforge.cluster.model import Cluster
 from hpcforge.errors import ExpectedError, UsageError
+from hpcforge.image import store
+from hpcforge.image.build import found_for
+from hpcforge.image.tree import tree_of
 from hpcforge.lab import lab as labs
 from hpcforge.lab.facts import subnet_for
 from hpcforge.lab.kinds import KINDS
@@ -31,7 +35,7 @@ from hpcforge.report.text import table
 from hpcforge.run.secrets import default_identity_path
 
 
-def up(blueprint: Path, lab: str | None, nodes: str | None) -> int:
+def up(blueprint: Path, lab: str | None, nodes: str | None, *, image: bool) -> int:
     """Do what the help of `hpcforge rehearse up` says; the exit status."""
     loaded = load(blueprint, None, judged=True)
     real, cluster = not loaded.wants_lab, loaded.cluster
@@ -41,10 +45,14 @@ def up(blueprint: Path, lab: str | None, nodes: str | None) -> int:
     user = login_user(cluster)
     kind = lab_kind(loaded)
     KINDS[kind].check_distribution(cluster.os.name)
+    name = lab or default_lab_name(blueprint)
+    found = found_for(image_request(loaded)) if image and store.names() else None
     with Progress() as progress, progress.phase("nodes at ssh"):
+        if found:
+            progress.say(f"new nodes are made from image {found.name}")
         made = labs.up(
-            _nodes(cluster, names, addressed=not real),
-            name=lab or default_lab_name(blueprint),
+            _nodes(cluster, names, addressed=not real, bare=found is None),
+            name=name,
             cidr_wanted=subnet_for(len(names)) if real else cluster.network.cidr,
             login_user=user,
             release=cluster.os.release,
@@ -54,6 +62,7 @@ def up(blueprint: Path, lab: str | None, nodes: str | None) -> int:
             login_uid=next((one.uid for one in cluster.users if one.name == user), None),
             avoid=real_networks(cluster) if real else (),
             kind=kind,
+            image=tree_of(found, progress.say) if found else None,
         )
     printing.note(phases_line(progress.phases, progress.elapsed_s))
     printing.result(_table(labs.status(made.name)), "states")
@@ -164,15 +173,15 @@ def _expanded(hostlist: str) -> tuple[str, ...]:
         raise UsageError(f"{hostlist!r} {error}", error.hint or "write it like w[01-03]") from error
 
 
-def _nodes(cluster: Cluster, names: Sequence[str], *, addressed: bool) -> list[labs.LabNode]:
+def _nodes(cluster: Cluster, names: Sequence[str], *, addressed: bool, bare: bool) -> list[labs.LabNode]:
     """These nodes, with their addresses or with those that the lab chooses.
 
-    The last worker comes without Python 3, as some machines do: bootstrap brings it.
+    With `bare` the last worker comes without Python 3, as some machines do: bootstrap brings it.
     """
     nodes = [cluster.by_name[name] for name in names]
-    bare = [node.name for node in nodes if "worker" in node.functions][-1:]
+    without = [node.name for node in nodes if bare and "worker" in node.functions][-1:]
     return [
-        labs.LabNode(node.name, node.address if addressed else None, python=node.name not in bare) for node in nodes
+        labs.LabNode(node.name, node.address if addressed else None, python=node.name not in without) for node in nodes
     ]
 
 

@@ -57,6 +57,17 @@ class StandInGpus(Gpus):
 
 
 @dataclass(frozen=True)
+class GpuModel:
+    """What the catalog knows of a GPU model that its driver can be held to; None or nothing: not known."""
+
+    driver_names: tuple[str, ...] = ()  # what the driver calls it
+    memory_gb: float | None = None  # as marketed
+    nvlinks: int | None = None
+    pcie_lanes: int | None = None
+    pcie_generation: int | None = None
+
+
+@dataclass(frozen=True)
 class Bmc:
     """A machine's management controller, as far as it is known."""
 
@@ -91,6 +102,7 @@ class Node:
     serial: str | None = None
     note: str | None = None  # what else the inventory says of the machine
     reason: str | None = None  # why it differs from its hardware; None: it does not
+    accepts: tuple[str, ...] = ()  # faults of its GPUs that keep no jobs away, in the words of `overrides`
     reserve_cores: int = 0  # kept from jobs, of a worker
     reserve_memory_mib: int = 0  # the same
 
@@ -383,6 +395,7 @@ class Cluster:
     fabrics: tuple[FabricOf, ...] = ()
     variables: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # of roles, by role and name
     groups: tuple[Group, ...] = ()  # that users share
+    gpu_models: Mapping[str, GpuModel] = field(default_factory=dict)  # those that nodes have
 
     @cached_property
     def programs(self) -> tuple[Program, ...]:

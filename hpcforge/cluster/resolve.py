@@ -9,6 +9,7 @@ from pathlib import Path
 from hpcforge.blueprint import hostlist
 from hpcforge.blueprint import schema as s
 from hpcforge.blueprint.acceptance_checks import sets_of, time_limit_s
+from hpcforge.blueprint.hardware import Gpu
 from hpcforge.blueprint.inventory import Inventory, InventoryNode
 from hpcforge.blueprint.named import racks_of
 from hpcforge.blueprint.node_sets import Known, sure
@@ -57,6 +58,7 @@ def resolve(
         dataclasses.replace(node, fabrics=plugged.get(node.name, ()))
         for node in _nodes(blueprint, inventory, catalog, places or {}, addressed)
     )
+    models = {node.gpus.model for node in nodes if node.gpus and not node.gpus.fake}
     racks = racks_of(blueprint.site)
     known = words(nodes, (), (), racks)
     slurm = _slurm(blueprint.slurm, worker_words(nodes, (), racks), fabrics)
@@ -86,6 +88,17 @@ def resolve(
         networks=addressed.all,
         fabrics=tuple(_fabric(one, addressed) for one in fabrics),
         variables=blueprint.roles.by_role(),
+        gpu_models={model: _gpu_model(catalog.gpus[model]) for model in sorted(models)},
+    )
+
+
+def _gpu_model(gpu: Gpu) -> m.GpuModel:
+    return m.GpuModel(
+        driver_names=gpu.driver_names or (),
+        memory_gb=gpu.memory_gb,
+        nvlinks=gpu.nvlinks,
+        pcie_lanes=gpu.pcie_lanes,
+        pcie_generation=gpu.pcie_generation,
     )
 
 
@@ -145,6 +158,7 @@ def _node(
         serial=machine.serial,
         note=machine.note,
         reason=override.reason if override else None,
+        accepts=override.accept if override else (),
         reserve_cores=usual_cores(declared.sockets, declared.cores_per_socket) if cores is None else cores,
         reserve_memory_mib=usual_memory_mib(declared.memory_gib) if memory_gib is None else memory_gib * 1024,
     )

@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from ipaddress import IPv4Network
 from pathlib import Path
@@ -93,14 +94,16 @@ def up(
     login_uid: int | None = None,
     avoid: Sequence[IPv4Network] = (),
     kind: LabKind = DEFAULT,
+    image: AbstractContextManager[Path] | None = None,
 ) -> Lab:
     """Have a lab with these nodes running and answering on SSH.
 
     What runs is reused, what is stopped is started with its disk and host key, what is new is added. `cidr_wanted` is
     used if it is free on this host, else another subnet of its size in which every node keeps its host part.
     `network_name` is the blueprint's name for that network, `login_uid` the number of the login user (None: any),
-    `avoid` are networks that the lab must have nothing of, `kind` is what its nodes are. `progress` gets a line for
-    each thing done.
+    `avoid` are networks that the lab must have nothing of, `kind` is what its nodes are, `image` gives the
+    tree that new nodes lie on instead of a base system, and keeps it while it is open. `progress` gets a line for each
+    thing done.
     """
     request = settle.Request(
         check_lab_name(name),
@@ -118,7 +121,8 @@ def up(
     host.require_root()
     host.require_programs(KINDS[kind])
     with lab_lock(name, progress):
-        lab = _settle(request, progress)
+        with image or nullcontext() as tree:
+            lab = _settle(request, tree, progress)
         cut_off = lab.under_way.start if lab.under_way else ()
         _run(lab, [*lab.in_blueprint, *cut_off], progress)
         lab = saves.ended(lab)
@@ -265,13 +269,13 @@ def _existing(name: str) -> Lab:
     return lab
 
 
-def _settle(request: settle.Request, progress: Progress) -> Lab:
+def _settle(request: settle.Request, tree: Path | None, progress: Progress) -> Lab:
     """Write down what the lab is to be, with all that it shares with other labs settled."""
     with host_lock(progress):
         existing, others = state.read(request.name), state.others(request.name)
         labs = [*others, *([existing] if existing else [])]
         kind, in_use = KINDS[request.kind], set().union(*(lab.trees for lab in labs))
-        trees = kind.trees(request.release, in_use, progress)
+        trees = kind.trees(request.release, in_use, progress) if tree is None else settle.trees_of(tree)
         if existing is None:
             lab = _new_lab(request, others, trees, progress)
         else:

@@ -38,6 +38,11 @@ class Trees:
     without_python: tuple[str, ...]
 
 
+def trees_of(image: Path) -> Trees:
+    """What nodes of an image lie on: they all have Python."""
+    return Trees((str(image),), (str(image),))
+
+
 def check(request: Request) -> None:
     """`LabError` for what no lab could be."""
     check_user_name(request.login_user)

@@ -38,6 +38,10 @@ may be lost on the way.
 *lease* (`lease`): *take* again is a heartbeat. Whoever takes a lease that was never given back, because its holder is
 dead or has been silent for `stale_s`, leaves a line in the history that that run was cut off.
 
+*Facts* are told at the end of every answer but those of first contact, the lease and the log; what the driver says of
+GPUs (`nvml`) by observe alone, since it may take long. Its `error` says why not all was told, or nothing; a GPU's
+`error` that it cannot be used, its `troubles` which of its facts could not be had.
+
 *Answers.* A difference has under each key only what is not as wanted, and all keys. Its `removes` are packages that apt
 would remove to install what is missing; `unforeseen` are missing packages of which apt cannot say yet, as its lists do
 not have them; `obstacles` are resources that converge would refuse to put, as things are now. `surplus` is only told

@@ -29,6 +29,7 @@ MODULES = (
     "hpcforge.node.events",
     "hpcforge.node.commands",
     "hpcforge.node.facts",
+    "hpcforge.node.nvml",
     "hpcforge.node.names",
     "hpcforge.node.paths",
     "hpcforge.node.unix",

@@ -13,14 +13,17 @@ from hpcforge.node import commands
 from hpcforge.node.events import NodeError
 
 if TYPE_CHECKING:
-    from hpcforge.node import wire
+    from hpcforge.node import nvml, wire
 
+_PCI = Path("/sys/bus/pci/devices")
+_LINKER_CACHE = Path("/etc/ld.so.cache")
+_NVML = b"libnvidia-ml.so.1"
 _NVIDIA = "0x10de"
 _DISPLAY_CLASSES = ("0x0300", "0x0302")  # VGA controller, 3D controller
 
 
 def collect() -> wire.Facts:
-    """Facts of this node, see `hpcforge.node`."""
+    """Facts of this node but for what its driver says, see `hpcforge.node`."""
     system = os_release(_line("/etc/os-release", whole=True))
     return {
         "hostname": os.uname().nodename,
@@ -34,7 +37,7 @@ def collect() -> wire.Facts:
         "python": "{}.{}.{}".format(*sys.version_info[:3]),
         "memory_kib": memory_kib(_line("/proc/meminfo", whole=True)),
         "cpus": os.cpu_count() or 0,
-        "gpus": {"fake": fake_gpus(Path("/dev")), "nvidia": nvidia_gpus(Path("/sys/bus/pci/devices"))},
+        "gpus": {"fake": fake_gpus(Path("/dev")), "nvidia": nvidia_gpus(_PCI)},
         "time_s": time.time(),
     }
 
@@ -53,12 +56,41 @@ def memory_kib(meminfo: str) -> int:
     return 0
 
 
+def ask_driver(cache: Path = _LINKER_CACHE) -> nvml.Reading | None:
+    """Begin to ask the driver for its GPUs, which takes a while; None where the linker knows no library for that.
+
+    Before this process has threads, see `nvml.begin`.
+    """
+    try:
+        known = _NVML in cache.read_bytes()  # a tenth of a millisecond, all that nodes without a driver pay
+    except OSError:
+        known = False
+    if not known:
+        return None
+    from hpcforge.node import nvml  # noqa: PLC0415 - compiled on the node each time, and not needed on most
+
+    return nvml.begin()
+
+
+def driver_says(asked: nvml.Reading | None) -> wire.Nvml | None:
+    """What the driver says, once it has said all, or its time is up."""
+    if asked is None:
+        return None
+    from hpcforge.node import nvml  # noqa: PLC0415 - it was asked by it
+
+    return nvml.end(asked, sorted(_nvidia_devices(_PCI)))
+
+
 def nvidia_gpus(devices: Path) -> int:
     """NVIDIA display controllers on the PCI bus, whether or not a driver is loaded."""
+    return len(_nvidia_devices(devices))
+
+
+def _nvidia_devices(devices: Path) -> list[str]:
     if not devices.is_dir():
-        return 0
+        return []
     vendors = (device for device in devices.iterdir() if _line(str(device / "vendor")) == _NVIDIA)
-    return sum(_line(str(device / "class")).startswith(_DISPLAY_CLASSES) for device in vendors)
+    return [device.name for device in vendors if _line(str(device / "class")).startswith(_DISPLAY_CLASSES)]
 
 
 def fake_gpus(dev: Path) -> int:

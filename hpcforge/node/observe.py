@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 def observe(request: Observe, report: Report) -> wire.Facts:
     """Answer with facts, differences and files that were asked for; the facts."""
     asked_s = time.time()
+    driver = facts.ask_driver()
     wanted = request["wanted"]
     commands = _Commands(wanted, request.get("asks", {}))
     commands.start()  # most of them wait for other programs; what follows goes on meanwhile
@@ -49,6 +50,7 @@ def observe(request: Observe, report: Report) -> wire.Facts:
         if any(value for key, value in difference.items() if key != "role"):
             differences.append({**difference, "obstacles": _obstacles(role, difference, remembered, told["surplus"])})
     answers = commands.answers(report)
+    found["nvml"] = facts.driver_says(driver)
     report.emit(
         {
             "event": "observed",

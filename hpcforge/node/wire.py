@@ -15,6 +15,63 @@ from hpcforge.node.requests import Disruption, OnRemove, Process, Stays
 from hpcforge.wire import Count, Line, NotRequired, Path, RunNumber, SpanS, TimeS, Word
 
 
+class Remapped(TypedDict):
+    """Rows of a GPU's memory that spare ones stand in for, by why; what waits for a reset; whether one ever failed."""
+
+    correctable: Count
+    uncorrectable: Count
+    pending: bool
+    failed: bool
+
+
+class NvLinks(TypedDict):
+    """How many of a GPU's NVLinks are active."""
+
+    active: Count
+    total: Count
+
+
+class Gpu(TypedDict):
+    """What the driver says of one GPU; None: it does not tell, and `troubles` has why where it should have.
+
+    `error`: it cannot be used. `clock_reasons` are NVML's bits, 1 while it is idle. `mig`: its instances, None where
+    MIG is off. `pcie_..._max` is what card and slot can do together.
+    """
+
+    index: Count
+    model: Word | None
+    serial: Word | None
+    uuid: Word | None
+    vbios: Word | None
+    bus_id: Word | None
+    memory_mib: Count | None
+    ecc: bool | None
+    ecc_uncorrected: Count | None
+    ecc_uncorrected_ever: Count | None
+    remapped: Remapped | None
+    nvlinks: NvLinks | None
+    pcie_width: Count | None
+    pcie_width_max: Count | None
+    pcie_generation: Count | None
+    pcie_generation_max: Count | None
+    clock_mhz: Count | None
+    clock_max_mhz: Count | None
+    clock_reasons: Count | None
+    temperature_c: Count | None
+    mig: list[Word] | None
+    error: Word | None
+    troubles: dict[Word, Word]
+
+
+class Nvml(TypedDict):
+    """What NVML says: of the GPUs those that answered, and why it ended where it did not come to its end."""
+
+    driver: Word | None
+    gpus: list[Gpu]
+    error: Word | None
+    on_bus: list[Word]
+
+
 class Facts(TypedDict):
     """What a node is."""
 
@@ -31,6 +88,7 @@ class Facts(TypedDict):
     cpus: Count
     gpus: dict[Word, Count]
     time_s: TimeS
+    nvml: NotRequired[Nvml | None]  # told by observe; None: there is no such library
 
 
 class NoFacts(TypedDict):

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from hpcforge.cluster.model import Cluster
+from hpcforge.cluster.model import Cluster, GpuModel
+from hpcforge.plan import gpus as rules
 from hpcforge.slurm import nodes
 
 MARK = "hpcforge: "  # our drains carry it, and only those are resumed
@@ -25,6 +26,8 @@ class Declared:
     gpus: int
     gpu_model: str
     gpu_kind: Literal["fake", "nvidia"]
+    gpu_known: GpuModel = field(default_factory=GpuModel)  # what the catalog knows of its model
+    accepts: tuple[str, ...] = ()  # faults of its GPUs that keep no jobs away
 
 
 @dataclass(frozen=True)
@@ -36,6 +39,7 @@ class Shortfall:
     declared: str
     observed: str
     override: str
+    todo: str = ""  # what would mend it, where that can be said
 
 
 @dataclass(frozen=True)
@@ -58,13 +62,18 @@ def declared(cluster: Cluster) -> tuple[Declared, ...]:
             gpus=node.gpus.count if node.gpus else 0,
             gpu_model=node.gpus.model if node.gpus else "",
             gpu_kind="fake" if node.gpus and node.gpus.fake else "nvidia",
+            gpu_known=cluster.gpu_models.get(node.gpus.model if node.gpus else "", GpuModel()),
+            accepts=node.accepts,
         )
         for node in cluster.workers
     )
 
 
 def shortfalls(worker: Declared, facts: Mapping[str, Any], gpus_ready: bool) -> tuple[Shortfall, ...]:
-    """What a worker's facts lack. `gpus_ready`: its device files should be there by now, so they are counted."""
+    """What a worker's facts lack. `gpus_ready`: its device files should be there by now, so they are counted.
+
+    A driver that answers is believed before that, too.
+    """
     found = []
     memory_mib = int(facts["memory_kib"]) // 1024
     if memory_mib < worker.needed_memory_mib:
@@ -89,18 +98,39 @@ def shortfalls(worker: Declared, facts: Mapping[str, Any], gpus_ready: bool) -> 
                 f'reason: "has {facts["cpus"]} CPUs"}}',
             )
         )
-    seen = int(facts.get("gpus", {}).get(worker.gpu_kind, 0))
-    if gpus_ready and seen < worker.gpus:
+    nvml = _told(worker, facts)
+    answers = nvml is not None and not nvml["error"]
+    return (*found, *(gpu_shortfalls(worker, facts) if gpus_ready or answers else ()))
+
+
+def _told(worker: Declared, facts: Mapping[str, Any]) -> rules.Nvml | None:
+    """What the driver says, where it is one for what is declared."""
+    return facts.get("nvml") if worker.gpu_kind == "nvidia" and worker.gpus else None
+
+
+def gpu_shortfalls(worker: Declared, facts: Mapping[str, Any]) -> tuple[Shortfall, ...]:
+    """What a worker's GPUs lack: in number, and where there is a driver, in what it says of each."""
+    nvml = _told(worker, facts)
+    counted = rules.working(nvml) if nvml else None
+    seen = int(facts.get("gpus", {}).get(worker.gpu_kind, 0)) if counted is None else counted
+    found = []
+    if seen < worker.gpus:
+        where = rules.missing(nvml) if nvml and counted is not None else ""
         found.append(
             Shortfall(
                 worker.node,
                 "GPUs",
                 str(worker.gpus),
-                str(seen),
+                f"{seen} ({where})" if where else str(seen),
                 f"{worker.node}: {{gpus: {{model: {worker.gpu_model}, count: {seen}}}, "
                 f'reason: "has {seen} of {worker.gpus} GPUs"}}',
+                rules.MEND_LOST if where else "",
             )
         )
+    faults = [one for one in rules.faults(nvml, worker.gpu_known) if one.kind not in worker.accepts] if nvml else []
+    accept = ", ".join(dict.fromkeys((*worker.accepts, *(one.kind for one in faults))))
+    override = f'{worker.node}: {{accept: [{accept}], reason: "known, and left so"}}'
+    found += [Shortfall(worker.node, one.what, one.declared, one.observed, override, one.todo) for one in faults]
     return tuple(found)
 
 

@@ -64,7 +64,10 @@ def _out_of_service(admission: Admission) -> dict[str, tuple[str, str]]:
     for one in admission.shortfalls:
         short.setdefault(one.node, []).append(one)
     for node, lacks in short.items():
-        said = "; ".join(f"{one.what} {one.observed}, declared {one.declared}" for one in lacks)
+        said = "; ".join(
+            f"{one.what} {one.observed}, declared {one.declared}" + (f" (to mend it: {one.todo})" if one.todo else "")
+            for one in lacks
+        )
         found[node] = ("drained", f"{said}; to accept it, under overrides:  {lacks[0].override}")
     return found
 

@@ -179,6 +179,8 @@ def _file(file: File, found: Said, texts: Mapping[str, str], new_files: bool) ->
 def _notes(plan: Plan) -> Iterator[str]:
     for one in plan.shortfalls:
         yield f"{one.node} falls short: {one.what} {one.observed}, declared {one.declared}; it will be drained."
+        if one.todo:
+            yield f"  to mend it: {one.todo}"
         yield f"  to accept it, add to overrides:  {one.override}"
     for node, reason in plan.unreachable.items():
         yield f"{node} is unreachable and left out: {reason}"

@@ -9,6 +9,7 @@ from dataclasses import asdict
 from typing import Any
 
 from hpcforge.blueprint.hostlist import fold
+from hpcforge.report.gpus_text import gpus_table
 from hpcforge.report.text import duration, one_line, plural, table
 from hpcforge.run.history import History, Past
 from hpcforge.run.status import NodeStatus, Status
@@ -35,6 +36,7 @@ def status_text(found: Status, now_s: float) -> str:
         stories.setdefault(_story(node, now_s), []).append(node.name)
     rows = [[fold(tuple(names)), *story] for story, names in stories.items()]
     text = table(("nodes", "", "Slurm", "last changed", ""), rows)
+    text += gpus_table({node.name: node.nvml for node in found.nodes if node.nvml})
     return "".join(f"{one_line(line)}\n" for line in lines) + text + "".join(f"{one_line(n)}\n" for n in found.notes)
 
 
@@ -148,4 +150,5 @@ def _node_json(node: NodeStatus) -> dict[str, Any]:
         "changed_s": node.changed.started_s if node.changed else None,
         "newest_run_seen": node.run,
         "troubles": list(node.troubles),
+        "gpus": node.nvml,
     }

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from hpcforge.cluster.model import Cluster
 from hpcforge.engines.tasks import Engine
@@ -73,11 +74,9 @@ def apply_plan(
         why_not = f"not verified: {plan.scheduler} on {controller} is not done"
     if why_not is not None:
         return Applied(result, tests=Verified(recorded=recorded, note=why_not))
-    facts = {name: seen.facts for name, seen in observed.items() if seen.facts} | result.facts
     with listener.phase("admit"):
-        at_hand = {name: f for name, f in facts.items() if name not in result.lost}
         unwell = {*result.failed(), *result.lost}
-        admission = admit(engine, plan, at_hand, _SETTLE_S if plan.pending else 0.0, unwell)
+        admission = admit(engine, plan, latest_facts(observed, result), _SETTLE_S if plan.pending else 0.0, unwell)
     if admission.error:
         note = f"not verified: Slurm: {admission.error}"
         return Applied(result, admission, Verified(recorded=recorded, note=note), admission.error)
@@ -90,6 +89,13 @@ def apply_plan(
         result.interrupted = True
         tests = Verified(recorded=recorded, note="interrupted while it was verified")
     return Applied(result, admission, tests)
+
+
+def latest_facts(observed: Mapping[str, Observed], result: Result) -> dict[str, dict[str, Any]]:
+    """What nodes said last of themselves, by name, less those that are lost; drivers are asked only by a look."""
+    looked = {name: dict(seen.facts) for name, seen in observed.items() if seen.facts}
+    facts = looked | {name: {**looked.get(name, {}), **later} for name, later in result.facts.items()}
+    return {name: one for name, one in facts.items() if name not in result.lost}
 
 
 def _recorded(engine: Engine, cluster: Cluster, plan: Plan, head: Observed, listener: Listener) -> Recorded:

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from hpcforge.cluster.model import Cluster
 from hpcforge.engines.tasks import Engine
+from hpcforge.plan.admission import Declared, declared, gpu_shortfalls
 from hpcforge.plan.desired import Desired
 from hpcforge.plan.diff import SLURM_NODES
+from hpcforge.plan.gpus import remarks
 from hpcforge.plan.observed import Observed
 from hpcforge.plan.roster import Enrolled, Roster, leaving
 from hpcforge.run.history import History, Past, last_changed, read_log
@@ -28,6 +31,7 @@ class NodeStatus:
     changed: Past | None  # the last run that changed something on it, as far as history is at hand
     run: int | None  # the newest run that it has seen, by its receipt
     troubles: tuple[str, ...] = ()
+    nvml: Mapping[str, Any] | None = None  # what its driver says of GPUs, as `hpcforge.node.wire.Nvml`
 
 
 @dataclass(frozen=True)
@@ -59,12 +63,13 @@ def status(engine: Engine, cluster: Cluster, last: int, kept_as: str | None = No
     recorded = load(seen[head].reads.get(VERDICTS_PATH))
     slurm = parse_slurm_nodes(seen[head].answers.get(SLURM_NODES, ""))
     changed = last_changed(history)
+    workers = {worker.node: worker for worker in declared(cluster)}
     holder = look(engine, head) if away is None else None
     dead = holder if holder is not None and ended(holder.process) else None
     return Status(
         cluster=cluster.name,
         head=head,
-        nodes=tuple(_node(seen[name], slurm.get(name), changed.get(name)) for name in names),
+        nodes=tuple(_node(seen[name], slurm.get(name), changed.get(name), workers.get(name)) for name in names),
         leaving=leaving(roster, cluster),
         away=away,
         at_work=None if dead else holder,
@@ -77,7 +82,7 @@ def status(engine: Engine, cluster: Cluster, last: int, kept_as: str | None = No
     )
 
 
-def _node(seen: Observed, slurm: tuple[str, str] | None, changed: Past | None) -> NodeStatus:
+def _node(seen: Observed, slurm: tuple[str, str] | None, changed: Past | None, worker: Declared | None) -> NodeStatus:
     receipt = seen.receipt or {}
     troubles = [f"its record cannot be used: {receipt['trouble']}"] if receipt.get("trouble") else []
     if seen.at_work:
@@ -87,10 +92,15 @@ def _node(seen: Observed, slurm: tuple[str, str] | None, changed: Past | None) -
     ]
     if not seen.python and seen.unreachable is None:
         troubles.append("it has no Python yet")
+    nvml = seen.facts.get("nvml")
+    if nvml and worker:
+        short = gpu_shortfalls(worker, seen.facts)
+        troubles += [f"{one.what} {one.observed}, declared {one.declared}" for one in short]
+    troubles += remarks(nvml) if nvml else ()
     state = None if slurm is None else f"{slurm[0].lower()}: {slurm[1]}" if slurm[1] else slurm[0].lower()
     number = receipt.get("run")
     return NodeStatus(
-        seen.node, seen.unreachable, state, changed, number if isinstance(number, int) else None, tuple(troubles)
+        seen.node, seen.unreachable, state, changed, number if isinstance(number, int) else None, tuple(troubles), nvml
     )
 
 

@@ -333,7 +333,8 @@ class _Walker:
         elif event.kind == "role_done" and event.data.get("role") in node.running.completes:
             self._settle(node.name, str(event.data["role"]), Outcome("done"))
         elif event.kind == "done" and "memory_kib" in event.data["facts"]:  # first contact ends without facts
-            self.result.facts[node.name] = event.data["facts"]
+            # A driver is only asked when a node is looked at: what it said last stands.
+            self.result.facts[node.name] = {**self.result.facts.get(node.name, {}), **event.data["facts"]}
         elif event.kind == "result":
             self._end_stage(node, event.data)
 

@@ -11,9 +11,10 @@ from hpcforge.cli.exit_codes import Exit, worst
 
 REPOSITORY = Path(__file__).parents[2]
 REHEARSAL = str(REPOSITORY / "blueprints" / "rehearsal.yaml")
-_WORDS = "validate show design explain pin plan apply verify status nodes rehearse secrets schema trust"
+_WORDS = "validate show design explain pin image plan apply verify status nodes rehearse secrets schema trust"
 VERBS = _WORDS.split()
 GROUPS = {
+    "image": ("build", "list", "remove"),
     "rehearse": ("up", "compare", "list", "status", "ssh", "save", "restore", "forget", "down"),
     "nodes": ("add", "remove", "replace"),
     "secrets": ("init", "list", "show", "rotate"),

@@ -5,9 +5,11 @@ import secrets
 import subprocess
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
+from stand_in_nvml import build
 
 from hpcforge.lab import lab as rehearsal
 from hpcforge.node import contact
@@ -316,3 +318,19 @@ def test_observe_is_quick(send, roles):
         assert observe(send, roles) == []
         walls.append(time.monotonic() - begin)
     assert min(walls) < 6  # about 0.3 s with its ssh connection on two idle cores
+
+
+def test_a_node_with_a_driver_tells_of_its_gpus(shell, send, tmp_path: Path):
+    """The linker of the node knows a library that stands in for NVML, of which one GPU of eight is lost."""
+    place = "/usr/lib/x86_64-linux-gnu/libnvidia-ml.so.1"
+    decode = "import sys; sys.stdout.buffer.write(bytes.fromhex(sys.stdin.read()))"
+    request = {"verb": "observe", "wanted": [], "surplus": True}
+    assert send(request)[0]["facts"]["nvml"] is None
+    try:
+        encoded = build("seven", tmp_path).read_bytes().hex()
+        shell(f"python3 -c '{decode}' | sudo tee {place} > /dev/null && sudo ldconfig", stdin=encoded)
+        told = send(request)[0]["facts"]["nvml"]
+    finally:
+        shell(f"sudo rm -f {place} && sudo ldconfig")
+    assert [one["index"] for one in told["gpus"] if one["error"]] == [5]
+    assert send(request)[0]["facts"]["nvml"] is None

@@ -16,6 +16,7 @@ from typing import Any
 from hpcforge.cluster.model import (
     Access,
     Cluster,
+    GpuModel,
     Gpus,
     Network,
     Node,
@@ -42,7 +43,7 @@ from hpcforge.report.stays_text import stays_text
 from hpcforge.report.stream import Stream
 from hpcforge.report.verdicts_text import verdicts_text
 from hpcforge.run.admit import admit
-from hpcforge.run.apply import Applied
+from hpcforge.run.apply import Applied, latest_facts
 from hpcforge.run.history import past, write_log
 from hpcforge.run.observe import wait_for_others
 from hpcforge.run.result import Result
@@ -84,7 +85,7 @@ CLUSTER = Cluster(
     access=Access("ops", "sudo", None),
     nodes=(
         node("head", "head", "10.0.0.1"),
-        node("w1", "worker", "10.0.0.2", Gpus("fake", 2)),
+        node(ODD, "worker", "10.0.0.2", Gpus("h100-sxm", 1)),
         node("w2", "worker", "10.0.0.3", Gpus("fake", 2)),
     ),
     network=Network("cluster", "10.0.0.0/24"),
@@ -95,6 +96,7 @@ CLUSTER = Cluster(
     slurm=Slurm("head", (), (Partition("main", ("w1", "w2"), True, "INFINITE"),)),
     users=(),
     acceptance=None,
+    gpu_models={"h100-sxm": GpuModel(("NVIDIA H100 80GB HBM3",), 80, 18, 16, 5)},
 )
 NAMES = tuple(one.name for one in CLUSTER.nodes)
 
@@ -128,9 +130,35 @@ FACTS = {
     "python": "3.11.2",
     "memory_kib": 4 << 20,
     "cpus": 2,
-    "gpus": {"fake": 2, "nvidia": 0},
+    "gpus": {"fake": 2, "nvidia": 1},
     "time_s": 1.7e9,
 }
+GPU = {
+    "index": 0,
+    "model": "NVIDIA H100 80GB HBM3",
+    "serial": "1652323000000",
+    "uuid": "GPU-0",
+    "vbios": "96.00",
+    "bus_id": "0000:1b:00.0",
+    "memory_mib": 81559,
+    "ecc": True,
+    "ecc_uncorrected": 1,
+    "ecc_uncorrected_ever": 1,
+    "remapped": {"correctable": 0, "uncorrectable": 0, "pending": False, "failed": False},
+    "nvlinks": {"active": 18, "total": 18},
+    "pcie_width": 16,
+    "pcie_width_max": 16,
+    "pcie_generation": 5,
+    "pcie_generation_max": 5,
+    "clock_mhz": 345,
+    "clock_max_mhz": 1980,
+    "clock_reasons": 8,
+    "temperature_c": 31,
+    "mig": None,
+    "error": None,
+    "troubles": {"model": "odd"},
+}
+NVML = {"driver": "550.163.01", "gpus": [GPU], "error": None, "on_bus": ["0000:1b:00.0"]}
 STAYS = {"kind": "package", "names": ["oldd", "older"], "why": "they stay"}
 RECEIPT = {
     "run": 7,
@@ -175,7 +203,9 @@ def difference(role: str) -> Line:
         **{kind: [] for kind in KINDS},
         "directories": [{"path": "/etc/d", "exists": False, "kind": None, "mode": None, "owner": None, "group": None}],
         "files": [{"path": path, "exists": True, "kind": "file", **OLD, **OWNED}],
-        "accounts": [{"name": "a", "exists": True, "uid": 1, "gid": 1, "home": "/h", "shell": "/s"}],
+        "accounts": [
+            {"name": "a", "exists": True, "uid": 1, "gid": 1, "home": "/h", "shell": "/s", "expires": None}
+        ],
         "units": [{"name": f"{role}.service", "enabled": False, "active": "inactive", "restart_pending": False}],
         "checks": [{"name": "it answers", "detail": "no"}],
         "opaque": {"digest": "d"},
@@ -323,7 +353,7 @@ class Printed:
             run = RUN.numbered(receipts, found.roster)
             assert run.number == 8
             ended = walk(plan, {}, self.engine, stream.event, lambda: False, run)
-            facts = {name: f for name, f in ended.facts.items() if name not in ended.lost}
+            facts = latest_facts(found.observed, ended)
             admission = admit(self.engine, plan, facts, 0.0, {*ended.failed(), *ended.lost})
             one = past(run, ended, args=[], dirty=False, started_s=1.7e9, exit_code=5)
             for problem in write_log(self.engine, "head", one, found.roster, "small", found.strangers):

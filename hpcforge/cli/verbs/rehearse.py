@@ -54,15 +54,29 @@ _WhichSave = Annotated[
     epilog="Example: hpcforge rehearse up blueprints/rehearsal.yaml; or of a real site: "
     'hpcforge rehearse up blueprints/dgx-h100-site.yaml --nodes "login01,gpu[001-002]"'
 )
-def up(blueprint: options.Blueprint, lab: options.LabName = None, nodes: _Chosen = None) -> int:
+def up(
+    blueprint: options.Blueprint,
+    lab: options.LabName = None,
+    nodes: _Chosen = None,
+    no_image: Annotated[
+        bool,
+        typer.Option(
+            "--no-image",
+            help="New nodes are made from a base system, also where there is an image of this blueprint.",
+            envvar="HPCFORGE_NO_IMAGE",
+        ),
+    ] = False,
+) -> int:
     """Start the nodes of a blueprint. What runs already is left running.
+
+    New nodes are made from an image of the blueprint (`image build`), if there is one, and else from a base system.
 
     A real site's blueprint is rehearsed as it is, on nodes of this machine alone: the last line says how to go on.
     What they cannot have has a stand-in, which `rehearse compare` shows. Without --lab other commands mean the site.
     """
     from hpcforge.cli import rehearse as work
 
-    return work.up(blueprint, lab, nodes)
+    return work.up(blueprint, lab, nodes, image=not no_image)
 
 
 @rehearse.command(epilog="Example: hpcforge rehearse compare blueprints/dgx-h100-site.yaml")

@@ -10,21 +10,20 @@ from __future__ import annotations
 
 import hashlib
 import os
-import re
 import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
+from hpcforge.lab import host_apt
 from hpcforge.lab.commands import run
 from hpcforge.lab.errors import LabError
 from hpcforge.lab.places import Progress, cache
 from hpcforge.lab.settle import Trees
-from hpcforge.lab.sources import codename, sources_for
+from hpcforge.lab.sources import codename
 from hpcforge.lab.trees import remove_tree
 
 _PACKAGES = ("systemd", "systemd-sysv", "dbus", "openssh-server", "sudo", "iproute2", "ca-certificates")
 _LISTS_MAX_AGE_S = 24 * 3600
-_APT_KEYS = ("Acquire::Check-Valid-Until", "Acquire::Check-Date")  # the host's settings that nodes need as well
 
 # Run by mmdebstrap in the finished tree, which is $1. Downloads on a schedule would hold dpkg's lock in the midst of a
 # rehearsal.
@@ -81,7 +80,7 @@ def ensure(release: str, in_use: Iterable[Path], progress: Progress) -> None:
     if not (home / "system").is_dir():
         _timed(f"building a Debian {release} base system", progress, lambda: _build_system(release, home))
     if not (home / "python").is_dir():
-        add = ("sh", "-c", _ADD_PYTHON, "sh", *_apt_options())
+        add = ("sh", "-c", _ADD_PYTHON, "sh", *host_apt.options())
         _timed("adding Python 3 as a layer", progress, lambda: _build_layer(home, "python", add))
     if _lists_age_s(home) > _LISTS_MAX_AGE_S:
         _refresh_lists(home, progress)
@@ -89,25 +88,16 @@ def ensure(release: str, in_use: Iterable[Path], progress: Progress) -> None:
 
 def _home(release: str) -> Path:
     """The directory of a release's trees, named by what they are made of."""
-    recipe = "\n".join([release, _sources(release), _FINISH, _ADD_PYTHON, _IN_LAYER, *_PACKAGES, *_apt_options()])
+    recipe = "\n".join(
+        [release, host_apt.sources(release), _FINISH, _ADD_PYTHON, _IN_LAYER, *_PACKAGES, *host_apt.options()]
+    )
     return cache() / "base" / f"debian-{release}-{hashlib.sha256(recipe.encode()).hexdigest()[:12]}"
-
-
-def _sources(release: str) -> str:
-    directory = Path("/etc/apt/sources.list.d")
-    paths = [Path("/etc/apt/sources.list"), *sorted(directory.glob("*.sources")), *sorted(directory.glob("*.list"))]
-    return sources_for(codename(release), {str(path): path.read_text() for path in paths if path.is_file()})
-
-
-def _apt_options() -> tuple[str, ...]:
-    said = dict(re.findall(r'^(\S+) "(.*)";$', run("apt-config", "dump", *_APT_KEYS), flags=re.MULTILINE))
-    return tuple(f"-o{key}={said[key]}" for key in _APT_KEYS if said.get(key))
 
 
 def _build_system(release: str, home: Path) -> None:
     building = _fresh(home / "building-system")
     sources, finish = building / "sources.list", building / "finish"
-    sources.write_text(_sources(release))
+    sources.write_text(host_apt.sources(release))
     finish.write_text(_FINISH)
     run(
         "mmdebstrap",
@@ -116,7 +106,7 @@ def _build_system(release: str, home: Path) -> None:
         f"--include={','.join(_PACKAGES)}",
         "--skip=cleanup/apt/lists",
         "--dpkgopt=force-unsafe-io",  # stays in the tree: a rehearsal's disk need not survive a power cut
-        *(f"--aptopt={option.removeprefix('-o').replace('=', ' ', 1)}" for option in _apt_options()),
+        *(f"--aptopt={option.removeprefix('-o').replace('=', ' ', 1)}" for option in host_apt.options()),
         f'--customize-hook=sh {finish} "$1"',
         codename(release),
         building / "tree",
@@ -137,7 +127,7 @@ def _build_layer(home: Path, name: str, command: Iterable[str]) -> None:
 
 def _refresh_lists(home: Path, progress: Progress) -> None:
     name = f"lists-{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime())}"
-    update = ("apt-get", *_apt_options(), "-qq", "-oAPT::Update::Error-Mode=any", "update")
+    update = ("apt-get", *host_apt.options(), "-qq", "-oAPT::Update::Error-Mode=any", "update")
     try:
         _timed("refreshing package lists older than a day", progress, lambda: _build_layer(home, name, update))
     except LabError as error:  # old lists still serve what is cached

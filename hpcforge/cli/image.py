@@ -1,0 +1,128 @@
+"""`hpcforge image`: one image for all nodes of a blueprint."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from hpcforge.cli.exit_codes import Exit
+from hpcforge.cluster import Loaded, load
+from hpcforge.errors import UsageError
+from hpcforge.image import store
+from hpcforge.image.build import Tell, require_programs
+from hpcforge.image.build import build as build_image
+from hpcforge.image.manifest import Lock, MadeFor, Manifest, from_text
+from hpcforge.image.request import Request, request_of
+from hpcforge.lab import state
+from hpcforge.lab.host import require_root
+from hpcforge.program import typed
+from hpcforge.report import printing
+from hpcforge.report.apply_text import phases_line
+from hpcforge.report.progress import Progress
+from hpcforge.report.text import table
+from hpcforge.run.site import compile_site, load_site_roles
+
+_MIB = 1 << 20
+
+
+def build(blueprint: Path, locked: Path | None, as_json: bool) -> int:
+    """Do what the help of `hpcforge image build` says; the exit status."""
+    loaded = load(blueprint, None)
+    if loaded.cluster.os.name != "debian":
+        raise UsageError(f"no image can be built of {loaded.cluster.os.name}", "say `software.os: {name: debian, ...}`")
+    request, lock = image_request(loaded), None if locked is None else _lock(locked)
+    require_root()
+    require_programs()
+    made_for = MadeFor(str(blueprint.resolve()), hashlib.sha256(blueprint.read_bytes()).hexdigest())
+    with Progress() as progress, progress.phase("image"):
+        built = build_image(request, loaded.cluster.name, made_for, Tell(progress.say, progress.detail), lock)
+    printing.note(phases_line(progress.phases, progress.elapsed_s))
+    if as_json:
+        document = {"schema_version": 1, "built": not built.was_there, "image": _entry(built.manifest)}
+        printing.result(json.dumps(document, indent=2) + "\n")
+    else:
+        was_there = "it was there already\n" if built.was_there else ""
+        printing.result(f"{was_there}{_table([built.manifest])}")
+    return Exit.DONE
+
+
+def list_(as_json: bool) -> int:
+    """Do what the help of `hpcforge image list` says; the exit status."""
+    found = store.all_images()
+    if as_json:
+        printing.result(json.dumps({"schema_version": 1, "images": list(map(_entry, found))}, indent=2) + "\n")
+    elif found:
+        printing.result(_table(found))
+    else:
+        printing.note(f"There is none on this machine. Next: {typed('image', 'build', 'BLUEPRINT')}\n")
+    return Exit.DONE
+
+
+def remove(name: str) -> int:
+    """Do what the help of `hpcforge image remove` says; the exit status."""
+    require_root()
+    with Progress() as progress, store.lock(progress.say):
+        store.remove(name, state.lying_on, progress.say)
+        progress.say(f"image {name} is gone")
+    return Exit.DONE
+
+
+def image_request(loaded: Loaded) -> Request:
+    """What an image of this blueprint is asked to be. Secrets are not read."""
+    desired = compile_site(load_site_roles(loaded), {}, loaded.cluster)
+    os = loaded.cluster.os
+    return request_of(os.name, os.release, desired.nodes)
+
+
+def _lock(path: Path) -> Lock:
+    try:
+        return from_text(path.read_text(), str(path)).lock
+    except (FileNotFoundError, IsADirectoryError):
+        raise UsageError(f"there is no manifest {path}", "an image's folder has it: `image list --json`") from None
+
+
+def _entry(found: Manifest | store.Unreadable) -> dict[str, Any]:
+    if isinstance(found, store.Unreadable):
+        return dataclasses.asdict(found)
+    lock, request = found.lock, found.lock.request
+    return {
+        "name": found.name,
+        "distribution": request.distribution,
+        "release": request.release,
+        "packages": len(lock.packages),
+        "left": [dataclasses.asdict(one) for one in lock.left],
+        "size_bytes": found.archive_bytes,
+        "sha256": found.archive_sha256,
+        "built_s": found.built_s,
+        "hpcforge": found.hpcforge,
+        "blueprints": [dataclasses.asdict(one) for one in found.blueprints],
+        "archive": str(store.directory(found.name) / store.ARCHIVE),
+        "manifest": str(store.directory(found.name) / store.MANIFEST),
+    }
+
+
+def _table(found: Any) -> str:
+    return table(("image", "distribution", "packages", "size", "built", "blueprints"), list(map(_row, found)))
+
+
+def _row(one: Manifest | store.Unreadable) -> list[str]:
+    if isinstance(one, store.Unreadable):
+        return [one.name, "unknown", "-", "-", "-", one.problem]
+    request = one.lock.request
+    return [
+        one.name,
+        f"{request.distribution} {request.release}",
+        str(len(one.lock.packages)),
+        f"{one.archive_bytes // _MIB} MiB",
+        f"{datetime.fromtimestamp(one.built_s, UTC):%Y-%m-%d %H:%M:%S} UTC",
+        ", ".join(_from_here(made_for.path) for made_for in one.blueprints),
+    ]
+
+
+def _from_here(path: str) -> str:
+    here = Path.cwd()
+    return str(Path(path).relative_to(here)) if Path(path).is_relative_to(here) else path

@@ -1,0 +1,62 @@
+"""`hpcforge image`: one image for all nodes of a blueprint."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from hpcforge.cli import completion, options
+
+image = typer.Typer(
+    help="Build, list and remove node images: root archives with the packages of a blueprint's roles (as root)."
+)
+
+
+def register(app: typer.Typer) -> None:
+    """Add the verb and its own."""
+    app.add_typer(image, name="image", no_args_is_help=True, rich_help_panel="Try it on this machine")
+
+
+@image.command(epilog="Example: hpcforge image build blueprints/rehearsal.yaml")
+def build(
+    blueprint: options.Blueprint,
+    locked: Annotated[
+        Path | None,
+        typer.Option(
+            "--locked",
+            help="Exactly the package versions of this manifest.json, so that the archive is the same bit for bit.",
+            metavar="FILE",
+            show_default=False,
+        ),
+    ] = None,
+    as_json: options.Json = False,
+) -> int:
+    """Have an image of what the blueprint's nodes install, all roles of all nodes in one. Secrets are in none.
+
+    Where an image of the same packages and versions is there already, nothing is built.
+    """
+    from hpcforge.cli import image as work
+
+    return work.build(blueprint, locked, as_json)
+
+
+@image.command("list", epilog="Example: hpcforge image list")
+def list_(as_json: options.Json = False) -> int:
+    """List the images of this machine: distribution, packages, size, when they were built and for which blueprints."""
+    from hpcforge.cli import image as work
+
+    return work.list_(as_json)
+
+
+@image.command(epilog="Example: hpcforge image remove rehearsal-3f2a9c1b")
+def remove(
+    name: Annotated[
+        str, typer.Argument(help="As `image list` has it.", show_default=False, autocompletion=completion.images)
+    ],
+) -> int:
+    """Remove an image that no rehearsal lies on, and what a build that was cut off has left."""
+    from hpcforge.cli import image as work
+
+    return work.remove(name)

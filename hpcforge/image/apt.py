@@ -1,0 +1,116 @@
+"""apt with lists and a state of its own: which packages an image is made of, exactly, and fetching them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from email.utils import parsedate_to_datetime
+from pathlib import Path
+
+from hpcforge.image.errors import ImageError
+from hpcforge.image.manifest import Package
+from hpcforge.image.programs import watched
+from hpcforge.lab.commands import run
+
+_INSTALLED = re.compile(r"^Inst (\S+) (?:\[\S*\] )?\((\S+) .*\[(\S+)\]\)", re.MULTILINE)
+_DATE = re.compile(r"^Date: (.*)$", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class Apt:
+    """apt for one release: what it keeps is in `home`, what is there at the host's own apt does not matter."""
+
+    home: Path
+    options: tuple[str, ...]  # the host's, without which its archives cannot be read
+
+    @property
+    def archives(self) -> Path:
+        """The folder of fetched packages."""
+        return self.home / "archives"
+
+    def update(self, sources: Iterable[str]) -> None:
+        """Read the package lists of these sources."""
+        for folder in (self.home / "lists" / "partial", self.archives / "partial"):
+            folder.mkdir(parents=True, exist_ok=True)
+        (self.home / "status").write_text("")  # nothing is installed
+        (self.home / "sources.list").write_text("".join(f"{line}\n" for line in sources))
+        self.unpin()
+        run("apt-get", *self._said(), "-qq", "-oAPT::Update::Error-Mode=any", "update")
+
+    @property
+    def epoch_s(self) -> int:
+        """When the youngest of the package lists was made (seconds since 1970, UTC)."""
+        texts = [path.read_text(errors="replace") for path in sorted((self.home / "lists").glob("*Release"))]
+        dates = [parsedate_to_datetime(found[1]) for text in texts if (found := _DATE.search(text))]
+        if not dates:
+            raise ImageError("the package lists do not say when they were made")
+        return int(max(date.timestamp() for date in dates))
+
+    def offered(self, names: Sequence[str]) -> frozenset[tuple[str, str]]:
+        """Those of the packages that the lists have, each with its versions."""
+        lines = run("apt-cache", *self._said(), "madison", "--", *names).splitlines() if names else []
+        words = ([word.strip() for word in line.split("|")] for line in lines)
+        return frozenset((found[0], found[1]) for found in words if len(found) > 1)
+
+    def pin(self, text: str) -> None:
+        """Let nothing else be chosen than these preferences say."""
+        (self.home / "preferences").write_text(text)
+
+    def unpin(self) -> None:
+        """Let apt choose versions as it does."""
+        self.pin("")
+
+    def choose(self, names: Sequence[str]) -> tuple[Package, ...]:
+        """What installing these where nothing is there comes to, in order of names."""
+        said = run("apt-get", *self._said(), "-s", "-q", "install", "--", *names)
+        chosen = sorted(_INSTALLED.findall(said))
+        text = run("apt-cache", *self._said(), "show", "--", *(f"{name}={version}" for name, version, _ in chosen))
+        stanzas = [dict(re.findall(r"^([\w-]+): (.*)$", stanza, re.MULTILINE)) for stanza in text.split("\n\n")]
+        by_file = {(one["Package"], one["Version"]): one for one in stanzas if "Package" in one}
+        return tuple(
+            _package(name, version, architecture, by_file[name.partition(":")[0], version])
+            for name, version, architecture in chosen
+        )
+
+    def fetch(self, packages: Sequence[Package], tick: Callable[[int], None]) -> None:
+        """Have the files of these packages, and no others; `tick` hears how many are there."""
+        files = {file_of(package) for package in packages}
+        for path in self.archives.glob("*.deb"):
+            if path.name not in files:
+                path.unlink()
+        exact = [f"{package.name}={package.version}" for package in packages]
+        argv = ["apt-get", *self._said(), "-q", "--yes", "--download-only", "install", "--", *exact]
+        watched(argv, self.home, lambda: tick(sum((self.archives / name).exists() for name in files)))
+
+    def _said(self) -> tuple[str, ...]:
+        own = {
+            "Dir::Etc::SourceList": self.home / "sources.list",
+            "Dir::Etc::SourceParts": "/dev/null",
+            "Dir::Etc::Preferences": self.home / "preferences",
+            "Dir::Etc::PreferencesParts": "/dev/null",
+            "Dir::State::Lists": self.home / "lists",
+            "Dir::State::Status": self.home / "status",
+            "Dir::State::extended_states": self.home / "extended_states",
+            "Dir::Cache": self.home,
+            "Dir::Cache::Archives": self.archives,
+            "APT::Install-Recommends": "false",
+            "APT::Sandbox::User": "root",  # the folders are root's
+            "Acquire::Languages": "none",
+        }
+        return (*self.options, *(f"-o{key}={value}" for key, value in own.items()))
+
+
+def preferences(packages: Iterable[Package]) -> str:
+    """apt preferences by which these versions alone can be installed."""
+    exact = [f"Package: {one.name}\nPin: version {one.version}\nPin-Priority: 1001\n" for one in packages]
+    return "\n".join(["Package: *\nPin: release *\nPin-Priority: -1\n", *exact])
+
+
+def file_of(package: Package) -> str:
+    """The name that apt gives a fetched package."""
+    return f"{package.name}_{package.version.replace(':', '%3a')}_{package.architecture}.deb"
+
+
+def _package(name: str, version: str, architecture: str, said: dict[str, str]) -> Package:
+    return Package(name, version, architecture, said["SHA256"], int(said["Size"]), int(said["Installed-Size"]))

@@ -1,0 +1,285 @@
+"""Building an image: choose and lock its packages, fetch them, install them, look through the archive, keep it."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import shutil
+import tarfile
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from hpcforge import __version__
+from hpcforge.atomic import write_atomically
+from hpcforge.image import recipe, store
+from hpcforge.image.apt import Apt, preferences
+from hpcforge.image.errors import ImageError
+from hpcforge.image.inspect import faults
+from hpcforge.image.manifest import Lock, MadeFor, Manifest, Package, name_of, to_text
+from hpcforge.image.programs import NO_ROOM_HINT, watched
+from hpcforge.image.request import Left, Request
+from hpcforge.lab import host_apt, state
+from hpcforge.lab.commands import run
+from hpcforge.lab.places import Progress
+from hpcforge.lab.sources import codename
+from hpcforge.lab.trees import remove_tree
+
+# Debian package -> what it brings.
+_PROGRAMS = {
+    "mmdebstrap": "/usr/bin/mmdebstrap",
+    "debian-archive-keyring": "/usr/share/keyrings/debian-archive-keyring.gpg",
+}
+_MIB = 1 << 20
+_SPARE_MIB = 256  # for what is not in packages: compiled Python modules, lists, logs
+_SHOWN = 5  # of things that are wrong
+
+
+@dataclass(frozen=True)
+class Built:
+    """An image, and whether it was there already."""
+
+    manifest: Manifest
+    was_there: bool
+
+
+@dataclass(frozen=True)
+class Tell:
+    """Whom progress is told: `say` what is done, `detail` how far what is being done has come."""
+
+    say: Progress
+    detail: Progress
+
+
+def require_programs() -> None:
+    """Raise ImageError naming the packages that this host lacks."""
+    if missing := [package for package, brings in _PROGRAMS.items() if not Path(brings).exists()]:
+        raise ImageError(
+            f"this host lacks what an image is made with: {', '.join(missing)}",
+            f"apt-get install --no-install-recommends {' '.join(missing)}",
+        )
+
+
+def build(request: Request, cluster: str, made_for: MadeFor, tell: Tell, locked: Lock | None = None) -> Built:
+    """Have an image of these packages; `locked`: in exactly the versions of this lock, which is of an equal request.
+
+    Raises ImageError: versions are not to be had any more, there is no room, or the result may not be an image.
+    """
+    with store.lock(tell.say) as handle:
+        store.sweep(tell.say)
+        apt = Apt(store.folder() / f".apt-{request.distribution}-{request.release}", host_apt.options())
+        lock = _locked(request, apt, tell, locked)
+        for one in lock.left:
+            tell.say(f"left to the first apply: {one.package} ({one.why})")
+        if there := _there(lock, made_for, tell.say):
+            return Built(there, was_there=True)
+        ensure_room(store.folder(), lock)
+        return Built(_build(name_of(cluster, lock), lock, apt, made_for, tell, handle), was_there=False)
+
+
+def found_for(request: Request) -> Manifest | None:
+    """The youngest image of such a request, as this hpcforge would build it on this host."""
+    sources, how = _made(request)
+    return store.matching(request, how, sources)
+
+
+def ensure_room(place: Path, lock: Lock) -> None:
+    """Raise ImageError unless the tree, its archive and what is fetched for it have room there."""
+    fetched_mib = sum(package.size_bytes for package in lock.packages) // _MIB
+    needed_mib = 2 * lock.installed_kib // 1024 + fetched_mib + _SPARE_MIB
+    free_mib = shutil.disk_usage(place).free // _MIB
+    if free_mib < needed_mib:
+        raise ImageError(f"an image needs about {needed_mib} MiB in {place}, and {free_mib} MiB are free", NO_ROOM_HINT)
+
+
+def pack(tree: Path, archive: Path, epoch_s: int) -> None:
+    """Write a tree as an archive that depends on nothing but the tree and `epoch_s`. Raises ImageError."""
+    argv: list[str | Path] = [*recipe.TAR, f"--mtime=@{epoch_s}", "--directory", tree, "--file", archive, "."]
+    watched(argv, archive.parent, lambda: None)
+
+
+def _locked(request: Request, apt: Apt, tell: Tell, locked: Lock | None) -> Lock:
+    """The exact packages. What is locked is chosen again, so that what the archive lacks by now is said at once."""
+    sources, how = _made(request)
+    if locked is not None and (locked.request, locked.recipe, locked.sources) != (request, how, sources):
+        raise ImageError(
+            "the lock is of an image that was asked for, or is made, otherwise",
+            "build without --locked; what the blueprint asks for, hpcforge or the package sources changed since",
+        )
+    tell.say(f"reading the package lists of {request.distribution} {request.release}")
+    apt.update(sources)
+    return _chosen(request, how, sources, apt) if locked is None else _again(locked, apt)
+
+
+def _made(request: Request) -> tuple[tuple[str, ...], str]:
+    """Package sources and recipe of an image of this request."""
+    return tuple(host_apt.sources(request.release).splitlines()), recipe.digest(host_apt.options())
+
+
+def _chosen(request: Request, how: str, sources: tuple[str, ...], apt: Apt) -> Lock:
+    known = {name for name, _ in apt.offered(request.packages)}
+    absent = (Left(name, "no source has it") for name in request.packages if name not in known)
+    names = [name for name in request.packages if name in known]
+    chosen = apt.choose([*recipe.ALWAYS, *recipe.BASE, *names])
+    return Lock(request, how, sources, apt.epoch_s, chosen, (*request.left, *absent))
+
+
+def _again(locked: Lock, apt: Apt) -> Lock:
+    """The same lock. Raises ImageError where it does not come out the same any more."""
+    offered = apt.offered([package.name for package in locked.packages])
+    if gone := [f"{one.name} {one.version}" for one in locked.packages if (one.name, one.version) not in offered]:
+        raise ImageError(f"not to be had any more: {_first(gone)}", "build without --locked")
+    apt.pin(preferences(locked.packages))
+    try:
+        chosen = apt.choose([*recipe.ALWAYS, *recipe.BASE, *locked.to_install])
+    finally:
+        apt.unpin()
+    if chosen != locked.packages:
+        differing = _differing(locked.packages, chosen) or "files of the same versions have other checksums"
+        raise ImageError(f"the lock does not come out the same: {differing}", "build without --locked")
+    return locked
+
+
+def _there(lock: Lock, made_for: MadeFor, say: Progress) -> Manifest | None:
+    """The image of these packages if there is one, with its archive whole; it is for this blueprint from now on."""
+    found = store.of_lock(lock)
+    if found is None:
+        return None
+    try:
+        store.checked(found)
+    except ImageError as error:
+        if labs := state.lying_on(store.directory(found.name)):
+            raise ImageError(f"{error}; {', '.join(labs)} lies on it", "take that down, then build again") from None
+        say(f"built again: {error}")
+        return None
+    others = tuple(one for one in found.blueprints if one.path != made_for.path)
+    manifest = replace(found, blueprints=(*others, made_for))
+    write_atomically(store.directory(found.name) / store.MANIFEST, to_text(manifest), mode=0o644)
+    return manifest
+
+
+def _build(name: str, lock: Lock, apt: Apt, made_for: MadeFor, tell: Tell, handle: int) -> Manifest:
+    building = store.building(name)
+    try:
+        total = len(lock.packages)
+        _step(
+            f"fetching {total} packages",
+            tell,
+            lambda tick: apt.fetch(lock.packages, tick),
+            total,
+        )
+        _step(f"installing {total} packages", tell, lambda tick: _install(building, lock, apt, tick, handle), total)
+        if differing := _differing(lock.packages, installed(building / "tree")):
+            raise ImageError(f"what was installed is not what was locked: {differing}")
+        archive = building / store.ARCHIVE
+        _step("packing", tell, lambda _: pack(building / "tree", archive, lock.epoch_s))
+        if wrong := faults(archive, lock.epoch_s):
+            raise ImageError("what was built may not be an image: " + _first(wrong, "; "))
+        manifest = Manifest(
+            name, lock, (made_for,), store.sha256_of(archive), archive.stat().st_size, time.time(), __version__
+        )
+        write_atomically(building / store.MANIFEST, to_text(manifest), mode=0o644)
+        for path in building.iterdir():
+            if path.name not in (store.ARCHIVE, store.MANIFEST):
+                remove_tree(path) if path.is_dir() else path.unlink()
+        _on_disk(archive)
+        store.keep(building, name)
+    except BaseException as error:
+        with suppress(OSError):  # what stays is swept by the next run
+            remove_tree(building)
+        if isinstance(error, tarfile.TarError):
+            raise ImageError(f"the archive of image {name} cannot be read: {error}") from None
+        raise
+    return manifest
+
+
+def _install(building: Path, lock: Lock, apt: Apt, tick: Callable[[int], None], handle: int) -> None:
+    files = {
+        "preferences": preferences(lock.packages),
+        "packages": _lines(lock.to_install),
+        "units": _lines(lock.request.units),
+        "sources.list": _lines(lock.sources),
+        "setup": recipe.SETUP,
+        "add": recipe.PACKAGES,
+        "finish": recipe.FINISH,
+    }
+    for name, text in files.items():
+        (building / name).write_text(text)
+
+    def hook(script: str) -> str:
+        here, packages = shlex.quote(str(building)), shlex.quote(str(apt.archives))
+        return f'sh {here}/{script} "$1" {here} {packages}'
+
+    tree = building / "tree"
+    argv: list[str | Path] = [
+        "mmdebstrap",
+        "--mode=root",
+        "--variant=minbase",
+        f"--include={','.join(recipe.BASE)}",
+        "--skip=download/empty,essential/unlink",  # the fetched packages lie there already
+        "--dpkgopt=force-unsafe-io",
+        *(f"--aptopt={option.removeprefix('-o').replace('=', ' ', 1)}" for option in apt.options),
+        f"--setup-hook={hook('setup')}",
+        f"--customize-hook={hook('add')}",
+        f"--customize-hook={hook('finish')}",
+        codename(lock.request.release),
+        tree,
+        building / "sources.list",
+    ]
+    more = {**recipe.ENVIRONMENT, "SOURCE_DATE_EPOCH": str(lock.epoch_s), "TMPDIR": str(building)}
+    watched(argv, building, lambda: tick(_count(tree)), more, (handle,), with_us=True)
+
+
+def installed(tree: Path) -> tuple[Package, ...]:
+    """The packages that are installed in a tree, by name, version and architecture alone."""
+    query = ("dpkg-query", f"--admindir={tree}/var/lib/dpkg", "-W")
+    said = run(*query, "-f=${db:Status-Abbrev}|${Package}|${Version}|${Architecture}\n")
+    rows = [line.split("|") for line in said.splitlines()]
+    return tuple(Package(row[1], row[2], row[3], "", 0, 0) for row in rows if row[0].strip() == "ii")
+
+
+def _count(tree: Path) -> int:
+    """How many packages are configured in a tree by now."""
+    try:
+        return (tree / "var/lib/dpkg/status").read_text(errors="replace").count("Status: install ok installed\n")
+    except FileNotFoundError:
+        return 0
+
+
+def _differing(wanted: Sequence[Package], have: Sequence[Package]) -> str:
+    """What is in one and not in the other, in words; "" if nothing is."""
+    left, right = ({f"{one.name} {one.version} {one.architecture}" for one in some} for some in (wanted, have))
+    return _first(
+        [*(f"{one} is missing" for one in sorted(left - right)), *(f"{one} instead" for one in sorted(right - left))]
+    )
+
+
+def _first(words: Sequence[str], between: str = ", ") -> str:
+    """The first few of what is wrong."""
+    more = [f"{len(words) - _SHOWN} more"] if len(words) > _SHOWN else []
+    return between.join([*words[:_SHOWN], *more])
+
+
+def _step(what: str, tell: Tell, work: Callable[[Callable[[int], None]], None], total: int = 0) -> None:
+    """Do a step, and tell how far it has come: of `total` things, and about how long the rest takes."""
+    began = time.monotonic()
+
+    def tick(done: int) -> None:
+        took = time.monotonic() - began
+        rest = f", about {took / done * (total - done):.0f} s left" if total // 4 < done < total else ""
+        tell.detail(f"{what}: {done} of {total}, {took:.0f} s{rest}")
+
+    tell.say(f"{what} ...")
+    work(tick)
+    tell.say(f"{what}: {time.monotonic() - began:.0f} s")
+
+
+def _lines(words: Sequence[str]) -> str:
+    return "".join(f"{word}\n" for word in words)
+
+
+def _on_disk(path: Path) -> None:
+    with path.open("rb") as file:
+        os.fsync(file.fileno())

@@ -1,0 +1,64 @@
+"""Programs that run for minutes, while somebody looks."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+from hpcforge.image.errors import ImageError
+from hpcforge.lab.commands import environment
+
+_LOOK_S = 1.0
+_NO_ROOM = "No space left on device"
+_FULL = 1 << 20  # bytes: not every program says why it could not write
+_WITH_US = ("setpriv", "--pdeathsig", "KILL", "unshare", "--pid", "--fork", "--kill-child", "--mount-proc")
+NO_ROOM_HINT = "make room there, or move images and base systems: HPCFORGE_CACHE_DIR; then run it again"
+
+
+def watched(
+    argv: Sequence[str | Path],
+    place: Path,
+    tick: Callable[[], None],
+    more: Mapping[str, str] | None = None,
+    pass_on: Sequence[int] = (),
+    *,
+    with_us: bool = False,
+) -> None:
+    """Run a program that writes in `place` to its end; `tick` is called every second.
+
+    `pass_on` are file handles that it keeps open. `with_us`: it and all that it starts end when we do, however that
+    is; needs root. Raises ImageError with the end of what it said where it fails.
+    """
+    words = [str(word) for word in argv]
+    with os.fdopen(os.memfd_create("said"), "w+b") as out:  # no file: the disk may be what is full
+        process = subprocess.Popen(
+            [*(_WITH_US if with_us else ()), *words],
+            env={**environment(), **(more or {})},
+            cwd="/",
+            umask=0o022,  # trees must not inherit a strict one
+            stdin=subprocess.DEVNULL,
+            stdout=out,
+            stderr=out,
+            pass_fds=pass_on,
+        )
+        try:
+            while process.poll() is None:
+                tick()
+                try:
+                    process.wait(_LOOK_S)
+                except subprocess.TimeoutExpired:
+                    continue
+        except BaseException:
+            process.kill()
+            process.wait()
+            raise
+        out.seek(0)
+        said = out.read().decode(errors="replace").strip()
+    if process.returncode:
+        if _NO_ROOM in said or shutil.disk_usage(place).free < _FULL:
+            raise ImageError(f"no room is left for what `{words[0]}` writes in {place}", NO_ROOM_HINT)
+        last = "\n".join(said.splitlines()[-15:])
+        raise ImageError(f"`{words[0]}` failed with exit code {process.returncode}\n{last}")

@@ -1,0 +1,182 @@
+"""Where images are kept: beside the labs' base systems, a folder each, which appears whole and goes whole."""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import os
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from hpcforge.image.errors import ImageError
+from hpcforge.image.manifest import Lock, Manifest, check_name, from_text
+from hpcforge.image.request import Request
+from hpcforge.lab.places import Progress, cache
+from hpcforge.lab.trees import remove_tree
+
+ARCHIVE, MANIFEST = "root.tar", "manifest.json"
+_BUILDING = ".building-"  # no name of an image begins with a dot
+
+
+@dataclass(frozen=True)
+class Unreadable:
+    """An image whose manifest cannot be read."""
+
+    name: str
+    problem: str
+
+
+def folder() -> Path:
+    """The folder of all images."""
+    return cache() / "images"
+
+
+def directory(name: str) -> Path:
+    """The folder of an image; `ImageError` for what is no name of one."""
+    return folder() / check_name(name)
+
+
+@contextmanager
+def lock(progress: Progress) -> Iterator[int]:
+    """One run at a time that builds or removes; the handle, for programs that are to hold it as long as they run."""
+    folder().mkdir(parents=True, exist_ok=True)
+    with (folder() / ".lock").open("a") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            progress("waiting: another run is building or removing an image")
+            fcntl.flock(file, fcntl.LOCK_EX)
+        yield file.fileno()
+
+
+def names() -> tuple[str, ...]:
+    """The images there are."""
+    there = folder().iterdir() if folder().is_dir() else ()
+    return tuple(sorted(path.name for path in there if path.is_dir() and not path.name.startswith(".")))
+
+
+def read(name: str) -> Manifest:
+    """An image's manifest; `ImageError` if there is no such image, or it cannot be read."""
+    path = directory(name) / MANIFEST
+    try:
+        manifest = from_text(path.read_text(), str(path))
+    except FileNotFoundError:
+        known = ", ".join(names()) or "none"
+        raise ImageError(f"there is no image {name!r} (there are: {known})", "hpcforge image build BLUEPRINT") from None
+    if manifest.name != name:
+        raise ImageError(f"{path} is the manifest of {manifest.name!r}", f"hpcforge image remove {name}")
+    return manifest
+
+
+def all_images() -> tuple[Manifest | Unreadable, ...]:
+    """Every image, in order of names."""
+    found: list[Manifest | Unreadable] = []
+    for name in names():
+        try:
+            found.append(read(name))
+        except ImageError as error:
+            found.append(Unreadable(name, str(error)))
+    return tuple(found)
+
+
+def matching(request: Request, recipe: str, sources: Sequence[str]) -> Manifest | None:
+    """The youngest image of such a request, made as images are made now."""
+    wanted = (request, recipe, tuple(sources))
+    fit = [
+        one
+        for one in all_images()
+        if isinstance(one, Manifest) and (one.lock.request, one.lock.recipe, one.lock.sources) == wanted
+    ]
+    return max(fit, key=lambda one: one.built_s, default=None)
+
+
+def of_lock(wanted: Lock) -> Manifest | None:
+    """An image with exactly these packages."""
+    found = (one for one in all_images() if isinstance(one, Manifest) and one.lock.digest == wanted.digest)
+    return next(found, None)
+
+
+def checked(manifest: Manifest) -> Path:
+    """The archive of an image, read to its end; `ImageError` where it is not what was built."""
+    path = directory(manifest.name) / ARCHIVE
+    again = f"hpcforge image remove {manifest.name}, then build it again"
+    try:
+        size = path.stat().st_size
+        if size != manifest.archive_bytes:
+            raise ImageError(f"{path} has {size} bytes of {manifest.archive_bytes}: it was cut short or changed", again)
+        if sha256_of(path) != manifest.archive_sha256:
+            raise ImageError(f"{path} has another checksum than its manifest: it was changed", again)
+    except FileNotFoundError:
+        raise ImageError(f"{path} is not there", again) from None
+    return path
+
+
+def sha256_of(path: Path) -> str:
+    """The checksum of a file."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def remove(name: str, used_by: Callable[[Path], Sequence[str]], progress: Progress) -> None:
+    """Remove an image, and what a build that was cut off has left. Call under the lock.
+
+    `used_by` tells which labs lie on something in a folder. Raises ImageError where one lies on this image.
+    """
+    gone = directory(name)
+    if labs := used_by(gone):
+        raise ImageError(
+            f"image {name} is used by {', '.join(labs)}", "take that down first: `hpcforge rehearse down --lab NAME`"
+        )
+    if str(gone) in Path("/proc/self/mounts").read_text():  # by a lab that is not written down
+        raise ImageError(f"image {name} is mounted", f"look for it: `findmnt | grep {gone}`")
+    if not gone.is_dir():
+        read(name)  # says so
+    _discard(gone)
+    sweep(progress)
+
+
+def building(name: str) -> Path:
+    """An empty folder to build an image in. Call under the lock."""
+    path = folder() / f"{_BUILDING}{check_name(name)}"
+    if path.exists():
+        remove_tree(path)
+    path.mkdir(mode=0o755)
+    return path
+
+
+def keep(built: Path, name: str) -> None:
+    """Have what was built and checked under its name, in place of what is there. Call under the lock."""
+    place = directory(name)
+    if place.exists():
+        _discard(place)
+    _sync(built)
+    built.rename(place)
+    _sync(folder())
+
+
+def sweep(progress: Progress) -> None:
+    """Remove what a build or removal that was cut off has left. Call under the lock."""
+    for path in folder().iterdir() if folder().is_dir() else ():
+        if path.name.startswith(_BUILDING):
+            progress(f"removing {path}, of a run that was cut off")
+            remove_tree(path)
+
+
+def _discard(place: Path) -> None:
+    """Out of sight first, in one step."""
+    gone = folder() / f"{_BUILDING}{place.name}-gone"
+    if gone.exists():
+        remove_tree(gone)
+    place.rename(gone)
+    remove_tree(gone)
+
+
+def _sync(path: Path) -> None:
+    """Have a folder's entries on disk."""
+    handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

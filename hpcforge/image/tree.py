@@ -1,0 +1,53 @@
+"""An image's archive as a tree that nodes of a lab are overlays of: unpacked once, and never changed afterwards."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from hpcforge.image import store
+from hpcforge.image.manifest import Manifest
+from hpcforge.image.programs import watched
+from hpcforge.lab.places import Progress
+
+_TREE = "tree"
+
+# Downloads on a schedule would hold dpkg's lock in the midst of a rehearsal; its disks need not survive a power cut.
+_FOR_LABS = {
+    "etc/dpkg/dpkg.cfg.d/50lab": "force-unsafe-io\n",
+    "etc/apt/apt.conf.d/50lab": 'Acquire::Languages "none";\n',
+}
+_MASKED = ("apt-daily.timer", "apt-daily-upgrade.timer")
+
+
+@contextmanager
+def tree_of(manifest: Manifest, progress: Progress) -> Iterator[Path]:
+    """The tree of an image, which is not removed meanwhile: a lab that lies on it is to be written down inside.
+
+    Raises ImageError where the image is gone, or its archive is not what was built.
+    """
+    with store.lock(progress) as handle:
+        store.read(manifest.name)  # still there
+        tree = store.directory(manifest.name) / _TREE
+        if not tree.is_dir():
+            progress(f"unpacking image {manifest.name}")
+            _unpack(manifest, tree, handle)
+        yield tree
+
+
+def _unpack(manifest: Manifest, tree: Path, handle: int) -> None:
+    archive, unpacking = store.checked(manifest), store.building(manifest.name)
+    root = unpacking / _TREE
+    root.mkdir(mode=0o755)
+    argv: list[str | Path] = ["tar", "--extract", "--numeric-owner", "--same-permissions", "--xattrs"]
+    argv += ["--xattrs-include=security.capability", "--directory", root, "--file", archive]
+    watched(argv, unpacking, lambda: None, pass_on=(handle,), with_us=True)
+    for name, text in _FOR_LABS.items():
+        (root / name).write_text(text)
+    for unit in _MASKED:
+        link = root / "etc/systemd/system" / unit
+        link.unlink(missing_ok=True)
+        link.symlink_to("/dev/null")
+    root.rename(tree)
+    unpacking.rmdir()

@@ -1,0 +1,360 @@
+"""What the driver says of GPUs, through NVIDIA's management library (NVML).
+
+A process of its own asks, and tells one JSON line a step: a GPU that fell off the bus can make NVML hang, where no
+signal ends it, or crash. What it had told by then is kept. What the library answers is foreign: every number has a
+limit, every text is cut and of known characters, and an answer that is none costs that fact alone.
+
+Functions, buffers, error numbers and what they mean: nvml.h 13.3.29 (github.com/NVIDIA/go-nvml, gen/nvml/nvml.h) and
+NVIDIA's own pynvml.py (nvidia-ml-py 13.615.71 on PyPI). Functions with several versions are asked by the name with the
+suffix (`nvmlInit_v2`, `nvmlDeviceGetPciInfo_v3`), since only that is one and the same in all drivers.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import re
+import select
+import signal
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from hpcforge.node.events import readable
+
+if TYPE_CHECKING:
+    from hpcforge.node import wire
+
+LIBRARY = "libnvidia-ml.so.1"
+LIMIT_S = 30.0  # for all GPUs of a node: without persistence mode the driver sets each one up first, a second or two
+
+_ANSWER_LIMIT = 1 << 20  # bytes
+_SAID_LIMIT = 280  # characters of what is said of an error
+_MOST_GPUS = 64
+_MOST_LINKS = 36  # NVML_NVLINK_MAX_LINKS
+_REAP_S = 1.0  # a killed process that is still there then hangs in the driver, and is left
+_INVALID_ARGUMENT, _GPU_IS_LOST, _RESET_REQUIRED = 2, 15, 16
+_SILENT = (3, 13)  # not supported by this GPU; no such function in this library
+_SAID = {
+    _INVALID_ARGUMENT: "invalid argument",
+    4: "no permission",
+    9: "no driver is loaded: load its module (modprobe nvidia), or restart the node",
+    _GPU_IS_LOST: "the GPU has fallen off the bus",
+    _RESET_REQUIRED: "the GPU has to be reset before it can be used",
+    18: "the driver's libraries are of another version than its module in the kernel, as after an upgrade of packages: "
+    "restart the node, or stop all that uses GPUs and load the module anew",
+    999: "unknown error",
+}
+_TEXTS = (
+    ("model", "nvmlDeviceGetName", 96),
+    ("serial", "nvmlDeviceGetSerial", 30),
+    ("uuid", "nvmlDeviceGetUUID", 96),
+    ("vbios", "nvmlDeviceGetVbiosVersion", 32),
+)
+_UINT, _LONG = ctypes.c_uint, ctypes.c_ulonglong
+_COUNT = 1 << 50  # more errors or rows than there can be
+# Fact, function, what it is asked for, type of the answer, the most that can be meant.
+_NUMBERS: tuple[tuple[str, str, tuple[int, ...], Any, int], ...] = (
+    ("temperature_c", "nvmlDeviceGetTemperature", (0,), _UINT, 200),
+    ("clock_mhz", "nvmlDeviceGetClockInfo", (1,), _UINT, 20_000),  # of the multiprocessors
+    ("clock_max_mhz", "nvmlDeviceGetMaxClockInfo", (1,), _UINT, 20_000),
+    ("clock_reasons", "nvmlDeviceGetCurrentClocksEventReasons", (), _LONG, 1 << 32),
+    ("clock_reasons", "nvmlDeviceGetCurrentClocksThrottleReasons", (), _LONG, 1 << 32),  # its name before 535
+    ("pcie_width", "nvmlDeviceGetCurrPcieLinkWidth", (), _UINT, 32),
+    ("pcie_width_max", "nvmlDeviceGetMaxPcieLinkWidth", (), _UINT, 32),  # of card and slot together
+    ("pcie_generation", "nvmlDeviceGetCurrPcieLinkGeneration", (), _UINT, 10),
+    ("pcie_generation_max", "nvmlDeviceGetMaxPcieLinkGeneration", (), _UINT, 10),  # of card and slot together
+    ("ecc_uncorrected", "nvmlDeviceGetTotalEccErrors", (1, 0), _LONG, _COUNT),  # since the driver was loaded
+    ("ecc_uncorrected_ever", "nvmlDeviceGetTotalEccErrors", (1, 1), _LONG, _COUNT),
+)
+_FACTS = (
+    *(fact for fact, _, _ in _TEXTS),
+    *dict.fromkeys(fact for fact, *_ in _NUMBERS),
+    *("bus_id", "memory_mib", "ecc", "remapped", "nvlinks", "mig", "error"),
+)
+
+
+class _Memory(ctypes.Structure):
+    _fields_ = (("total", _LONG), ("free", _LONG), ("used", _LONG))
+
+
+class _PciInfo(ctypes.Structure):
+    _fields_ = (
+        ("legacy", ctypes.c_char * 16),
+        ("domain", _UINT),
+        ("bus", _UINT),
+        ("device", _UINT),
+        ("id", _UINT),
+        ("subsystem", _UINT),
+        ("bus_id", ctypes.c_char * 32),
+    )
+
+
+class Reading(NamedTuple):
+    """A process that asks the library."""
+
+    pid: int
+    answers: int  # where it tells
+    until_s: float
+    limit_s: float
+
+
+class _NvmlError(Exception):
+    """A call did not do what it was asked; `code` is NVML's, 0 where the answer itself is none."""
+
+    def __init__(self, code: int, why: str = "") -> None:
+        said = _SAID.get(code)
+        super().__init__(why or (f"{said} (NVML error {code})" if said else f"NVML error {code}"))
+        self.code = code
+
+
+def begin(library: str = LIBRARY, limit_s: float = LIMIT_S) -> Reading:
+    """Start asking in a process of its own. It is forked, so it must be before this process has threads."""
+    answers, tell = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        try:
+            os.setsid()
+            _alone(tell)
+            signal.signal(signal.SIGALRM, signal.SIG_DFL)  # should nobody hear it to its end
+            signal.setitimer(signal.ITIMER_REAL, limit_s + _REAP_S)
+            _tell_all(library, tell)
+        finally:
+            os._exit(0)
+    os.close(tell)
+    return Reading(pid, answers, time.monotonic() + limit_s, limit_s)
+
+
+def end(reading: Reading, on_bus: list[str]) -> wire.Nvml:
+    """What was told, once all was, or until the time was up. `on_bus`: where NVIDIA's GPUs are on the PCI bus."""
+    told, late = _heard(reading)
+    ended = _reap(reading.pid, kill=late)
+    os.close(reading.answers)
+    found: wire.Nvml = {"driver": None, "gpus": [], "error": None, "on_bus": on_bus}
+    asked, done = "the library", False
+    for line in told:
+        if "asks" in line:
+            asked = f"GPU {line['asks']}" if isinstance(line["asks"], int) else "the library"
+        elif "gpu" in line:
+            found["gpus"].append(line["gpu"])
+        else:
+            found["driver"] = line.get("driver", found["driver"])
+            found["error"] = line.get("error", found["error"])
+            done = done or bool(line.get("done"))
+    if not done and late:
+        found["error"] = (
+            f"{asked} gave no answer within {reading.limit_s:g} s, as when a GPU has fallen off the bus (Xid 79 in the "
+            "kernel's log): restart the node; if it comes again, the GPU or its slot is bad"
+        )
+    elif not done:
+        how = f"signal {-ended}" if ended is not None and ended < 0 else "an early end"
+        found["error"] = f"NVML broke off at {asked} ({how})"
+    return found
+
+
+def _alone(tell: int) -> None:
+    """Leave nothing open but the pipe: a process that hangs must not keep the connection to the operator host open."""
+    null = os.open(os.devnull, os.O_RDWR)
+    for number in (0, 1, 2):
+        os.dup2(null, number)
+    os.closerange(3, tell)
+    os.closerange(tell + 1, 1 << 16)
+
+
+def _heard(reading: Reading) -> tuple[list[Any], bool]:
+    """The lines that came, and whether the time was up before the end."""
+    data, late = bytearray(), False
+    while len(data) <= _ANSWER_LIMIT:
+        left_s = max(0.0, reading.until_s - time.monotonic())
+        if not select.select([reading.answers], [], [], left_s)[0]:
+            late = True
+            break
+        some = os.read(reading.answers, 65536)
+        if not some:
+            break
+        data += some
+    lines = []
+    for line in bytes(data).split(b"\n")[:-1]:
+        with suppress(ValueError):  # a library that writes where it should not may spoil a line
+            lines.append(json.loads(line))
+    return [line for line in lines if isinstance(line, dict)], late
+
+
+def _reap(pid: int, kill: bool) -> int | None:
+    """The exit status, negative for a signal; None for a process that hangs where no signal reaches it."""
+    if kill:
+        os.kill(pid, signal.SIGKILL)
+    until_s = time.monotonic() + _REAP_S
+    while True:
+        ended, status = os.waitpid(pid, os.WNOHANG)
+        if ended:
+            return -os.WTERMSIG(status) if os.WIFSIGNALED(status) else os.WEXITSTATUS(status)
+        if time.monotonic() >= until_s:
+            return None
+        time.sleep(0.01)
+
+
+def _tell_all(library: str, tell: int) -> None:
+    def say(line: dict[str, Any]) -> None:
+        os.write(tell, (json.dumps(line) + "\n").encode("ascii"))
+
+    try:
+        nvml = _Library(library)
+        driver, count = nvml.start()
+    except (_NvmlError, OSError) as error:
+        say({"error": _said(error), "done": True})
+        return
+    say({"driver": driver})
+    for index in range(count):
+        say({"asks": index})
+        say({"gpu": nvml.gpu(index)})
+    say({"done": True})
+
+
+class _Library:
+    """NVML, loaded into this process."""
+
+    def __init__(self, path: str) -> None:
+        try:
+            self.so = ctypes.CDLL(path)
+        except OSError as error:
+            raise _NvmlError(0, f"{LIBRARY} cannot be loaded: {error}") from None
+
+    def call(self, function: str, *arguments: Any) -> None:
+        """Raises _NvmlError for an answer that is not success."""
+        try:
+            entry = getattr(self.so, function)
+        except AttributeError:
+            raise _NvmlError(13) from None
+        code = int(entry(*arguments))
+        if code:
+            raise _NvmlError(code)
+
+    def start(self) -> tuple[str | None, int]:
+        """The driver's version, and how many GPUs there are; they are set up only when they are asked for."""
+        self.call("nvmlInit_v2")
+        count = _UINT()
+        self.call("nvmlDeviceGetCount_v2", ctypes.byref(count))
+        driver = None
+        with suppress(_NvmlError):
+            driver = self._text("nvmlSystemGetDriverVersion", 80)
+        return driver, _at_most(count.value, _MOST_GPUS)
+
+    def gpu(self, index: int) -> dict[str, Any]:
+        """Facts of one GPU, None for what it does not tell; `troubles` says why where that is not as it should be."""
+        found: dict[str, Any] = {"index": index, **dict.fromkeys(_FACTS), "troubles": {}}
+        handle = ctypes.c_void_p()
+        try:
+            self.call("nvmlDeviceGetHandleByIndex_v2", _UINT(index), ctypes.byref(handle))
+        except _NvmlError as error:
+            return {**found, "error": _said(error)}
+        for fact, ask in self._asks(handle):
+            if found[fact] is not None:
+                continue
+            try:
+                found[fact] = ask()
+            except _NvmlError as error:
+                if error.code in (_GPU_IS_LOST, _RESET_REQUIRED):
+                    return {**found, "error": _said(error)}
+                if error.code not in _SILENT:
+                    found["troubles"][fact] = _said(error)
+        return found
+
+    def _asks(self, handle: ctypes.c_void_p) -> Iterator[tuple[str, Callable[[], Any]]]:
+        for fact, function, size in _TEXTS:
+            yield fact, partial(self._text, function, size, handle)
+        for fact, function, more, kind, most in _NUMBERS:
+            yield fact, partial(self._number, handle, function, more, kind, most)
+        for fact, ask in (
+            ("bus_id", self._bus_id),
+            ("memory_mib", self._memory_mib),
+            ("ecc", self._ecc),
+            ("remapped", self._remapped),
+            ("nvlinks", self._nvlinks),
+            ("mig", self._mig),
+        ):
+            yield fact, partial(ask, handle)
+
+    def _text(self, function: str, size: int, *of: ctypes.c_void_p) -> str | None:
+        buffer = ctypes.create_string_buffer(size + 1)  # one more, so that there is an end whatever the library does
+        self.call(function, *of, buffer, _UINT(size))
+        text = buffer.value.decode("ascii", "replace").strip()
+        if re.search(r"[^\w .,:;/()+-]", text, re.ASCII):
+            raise _NvmlError(0, "its answer is no text")
+        return text or None
+
+    def _number(self, handle: ctypes.c_void_p, function: str, more: tuple[int, ...], kind: Any, most: int) -> int:
+        value = kind()
+        self.call(function, handle, *map(_UINT, more), ctypes.byref(value))
+        return _at_most(value.value, most)
+
+    def _bus_id(self, handle: ctypes.c_void_p) -> str:
+        """As the kernel writes it, 0000:9b:00.0."""
+        info = _PciInfo()
+        self.call("nvmlDeviceGetPciInfo_v3", handle, ctypes.byref(info))
+        bus, device = _at_most(info.bus, 0xFF), _at_most(info.device, 31)
+        return f"{_at_most(info.domain, 1 << 32):04x}:{bus:02x}:{device:02x}.0"
+
+    def _memory_mib(self, handle: ctypes.c_void_p) -> int:
+        memory = _Memory()
+        self.call("nvmlDeviceGetMemoryInfo", handle, ctypes.byref(memory))
+        return _at_most(memory.total >> 20, 1 << 24)
+
+    def _two(self, handle: ctypes.c_void_p, function: str) -> tuple[bool, bool]:
+        now, pending = _UINT(), _UINT()
+        self.call(function, handle, ctypes.byref(now), ctypes.byref(pending))
+        return bool(_at_most(now.value, 1)), bool(_at_most(pending.value, 1))
+
+    def _ecc(self, handle: ctypes.c_void_p) -> bool:
+        return self._two(handle, "nvmlDeviceGetEccMode")[0]
+
+    def _remapped(self, handle: ctypes.c_void_p) -> dict[str, Any]:
+        """With MIG instances NVML does not tell."""
+        correctable, uncorrectable, pending, failed = (_UINT() for _ in range(4))
+        values = (correctable, uncorrectable, pending, failed)
+        self.call("nvmlDeviceGetRemappedRows", handle, *map(ctypes.byref, values))
+        return {
+            "correctable": _at_most(correctable.value, 1 << 20),
+            "uncorrectable": _at_most(uncorrectable.value, 1 << 20),
+            "pending": bool(_at_most(pending.value, 1)),
+            "failed": bool(_at_most(failed.value, 1)),
+        }
+
+    def _nvlinks(self, handle: ctypes.c_void_p) -> dict[str, int]:
+        """How many are active, of how many that the GPU has; a link that it does not have is an error."""
+        states = []
+        for link in range(_MOST_LINKS):
+            try:
+                states.append(self._number(handle, "nvmlDeviceGetNvLinkState", (link,), _UINT, 1))
+            except _NvmlError as error:
+                if error.code not in (*_SILENT, _INVALID_ARGUMENT):
+                    raise
+        return {"active": sum(states), "total": len(states)}
+
+    def _mig(self, handle: ctypes.c_void_p) -> list[str] | None:
+        """The instances, as their names end (`1g.10gb`); None where MIG is off."""
+        if not self._two(handle, "nvmlDeviceGetMigMode")[0]:
+            return None
+        most = self._number(handle, "nvmlDeviceGetMaxMigDeviceCount", (), _UINT, _MOST_GPUS)
+        found = []
+        for index in range(most):
+            instance = ctypes.c_void_p()
+            with suppress(_NvmlError):  # there is none at this place
+                self.call("nvmlDeviceGetMigDeviceHandleByIndex", handle, _UINT(index), ctypes.byref(instance))
+                name = self._text("nvmlDeviceGetName", 96, instance) or ""
+                found.append(name.rpartition(" MIG ")[2] or "unnamed")
+        return found
+
+
+def _at_most(value: int, most: int) -> int:
+    if not 0 <= value <= most:
+        raise _NvmlError(0, f"{value} is no answer: more than {most} cannot be")
+    return value
+
+
+def _said(error: Exception) -> str:
+    """As one line of which every character can be printed, as the operator host asks of it."""
+    return "".join(one if one.isprintable() else " " for one in readable(str(error), _SAID_LIMIT))

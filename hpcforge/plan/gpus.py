@@ -1,0 +1,186 @@
+"""What a node's driver says of its GPUs, against what is declared of them and what the catalog knows of the model.
+
+Faults keep jobs away, as missing memory does (decision 36); remarks are only told. What a driver does not say, or the
+catalog does not know, is not judged.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from hpcforge.cluster.model import GpuModel
+
+Nvml = Mapping[str, Any]  # as `hpcforge.node.wire.Nvml`
+Gpu = Mapping[str, Any]  # as `hpcforge.node.wire.Gpu`
+
+MEND_LOST = (
+    "look at the kernel's log for NVRM and Xid, restart the node; if it is lost again, seat it anew or replace it"
+)
+# Drivers count up to 1 % less than is marketed (15,109 MiB of a T4's 16 GB), or 7 % more.
+_LEAST_MEMORY = 0.95
+_MIB = 1 << 20
+_IDLE = 0x1  # of NVML's reasons for a clock
+_SLOWED = {0x8: "slowed down by hardware", 0x40: "slowed down for heat", 0x80: "slowed down by the power brake"}
+_EACH = 2  # so many GPUs are named each with serial and slot, more by their index
+
+
+@dataclass(frozen=True)
+class Fault:
+    """One thing in which GPUs fall short. `kind` is the word by which an override accepts it."""
+
+    kind: str
+    what: str
+    declared: str
+    observed: str
+    todo: str
+
+
+def working(nvml: Nvml) -> int | None:
+    """How many GPUs answer; None where NVML did not come to its end."""
+    return None if nvml["error"] else sum(one["error"] is None for one in nvml["gpus"])
+
+
+def missing(nvml: Nvml) -> str:
+    """Where the GPUs are that do not answer, as far as can be told; empty: they are not even on the bus."""
+    lost = [f"{_named(one)}: {one['error']}" for one in nvml["gpus"] if one["error"]]
+    answering = {one["bus_id"] for one in nvml["gpus"] if one["error"] is None}
+    lost += [f"PCI {at} is on the bus and does not answer" for at in nvml["on_bus"] if at not in answering]
+    return "; ".join(lost)
+
+
+def faults(nvml: Nvml, model: GpuModel) -> Iterator[Fault]:
+    """In what GPUs fall short, those with the same fault together."""
+    if nvml["error"]:
+        todo = "do what it says, and look at the kernel's log for NVRM and Xid"
+        yield Fault("gpu-driver", "GPU driver", "GPUs that answer", f"unusable ({nvml['error']})", todo)
+        return
+    for kind, words, judge in _RULES:
+        alike: dict[tuple[str, str, str], list[Gpu]] = {}
+        for one in nvml["gpus"]:
+            if one["error"] is None and (found := judge(one, model)):
+                alike.setdefault(found, []).append(one)
+        for (declared, observed, todo), gpus in alike.items():
+            yield Fault(kind, f"{words} of {_together(gpus)}", declared, observed, todo)
+
+
+def remarks(nvml: Nvml) -> Iterator[str]:
+    """What should be known of GPUs, and keeps no jobs away: some of it passes by itself."""
+    for one in nvml["gpus"]:
+        reasons = one["clock_reasons"]
+        slowed = [words for bit, words in _SLOWED.items() if reasons and reasons & bit]
+        said = [f"{words} ({one['clock_mhz']} MHz)" for words in slowed]
+        if one["ecc_uncorrected"]:
+            said.append(f"{one['ecc_uncorrected']} uncorrected memory errors since its driver was loaded")
+        now, most = one["pcie_generation"], one["pcie_generation_max"]
+        if now and most and now < most and reasons is not None and not reasons & _IDLE:
+            said.append(f"PCIe generation {now} of {most} while it works")
+        if one["troubles"]:
+            fact, why = next(iter(one["troubles"].items()))
+            said.append(f"not known: {', '.join(one['troubles'])} ({fact}: {why})")
+        yield from (f"{_named(one)}: {words}" for words in said)
+
+
+_Judged = tuple[str, str, str] | None  # declared, observed, what to do
+
+
+def _model(gpu: Gpu, model: GpuModel) -> _Judged:
+    names = [_bare(name) for name in model.driver_names]
+    if not names or gpu["model"] is None or _bare(gpu["model"]) in names:
+        return None
+    todo = "say in the blueprint which model it is, or have it replaced"
+    return model.driver_names[0], gpu["model"], todo
+
+
+def _bare(name: str) -> str:
+    """A name without its brand, which drivers have changed."""
+    return name.removeprefix("NVIDIA ").removeprefix("Tesla ")
+
+
+def _memory(gpu: Gpu, model: GpuModel) -> _Judged:
+    mib = gpu["memory_mib"]
+    if not model.memory_gb or mib is None or gpu["mig"] is not None:
+        return None
+    if mib * _MIB >= _LEAST_MEMORY * model.memory_gb * 1e9:
+        return None
+    return f"{model.memory_gb:g} GB", f"{mib * _MIB / 1e9:.1f} GB", "have the GPU replaced, or say which model it is"
+
+
+def _ecc(gpu: Gpu, _model: GpuModel) -> _Judged:
+    todo = "nvidia-smi --ecc-config=1, then restart the node"
+    return ("on", "off", todo) if gpu["ecc"] is False else None
+
+
+def _rows(gpu: Gpu, _model: GpuModel) -> _Judged:
+    rows = gpu["remapped"]
+    if not rows or not (rows["pending"] or rows["failed"]):
+        return None
+    done = f"{rows['correctable'] + rows['uncorrectable']} remapped before"
+    if rows["failed"]:
+        return "memory without faults", f"a remapping has failed, {done}", "have the GPU replaced"
+    return (
+        "none pending",
+        f"a remapping is pending, {done}",
+        "reset the GPU (nvidia-smi --gpu-reset) or restart the node",
+    )
+
+
+def _nvlinks(gpu: Gpu, model: GpuModel) -> _Judged:
+    links = gpu["nvlinks"]
+    if not model.nvlinks or links is None or links["active"] >= model.nvlinks or gpu["mig"] is not None:
+        return None
+    todo = "look at Fabric Manager and at `nvidia-smi nvlink --status`; a link that stays down is a module or baseboard"
+    return str(model.nvlinks), str(links["active"]), todo
+
+
+def _width(gpu: Gpu, model: GpuModel) -> _Judged:
+    now, together = gpu["pcie_width"], gpu["pcie_width_max"]
+    most = model.pcie_lanes or together
+    if not now or not most or now >= most:
+        return None
+    if together and together < most:  # NVML's maximum is that of card and slot together
+        return f"x{most}", f"x{now} (its slot has no more than x{together})", "put it into another slot"
+    return f"x{most}", f"x{now}", "seat the card and its riser anew; if it stays so, one of them or the slot is bad"
+
+
+def _generation(gpu: Gpu, model: GpuModel) -> _Judged:
+    """By what card and slot can do together: the generation of the moment goes down while a GPU is idle."""
+    together = gpu["pcie_generation_max"]
+    if not together or not model.pcie_generation or together >= model.pcie_generation:
+        return None
+    todo = "look at the slot's setting in the firmware, or put it into another slot"
+    return str(model.pcie_generation), f"{together} at most in its slot", todo
+
+
+def _mig(gpu: Gpu, _model: GpuModel) -> _Judged:
+    """Slurm is told of whole GPUs only. The mode outlives a restart, a layout does not."""
+    if gpu["mig"] is None:
+        return None
+    layout = ", ".join(gpu["mig"]) or "without instances, so that no job can use it"
+    return "whole GPUs", f"on, {layout}", "nvidia-smi --multi-instance-gpu=0, then reset the GPU or restart the node"
+
+
+_RULES: tuple[tuple[str, str, Callable[[Gpu, GpuModel], _Judged]], ...] = (
+    ("gpu-model", "model", _model),
+    ("gpu-memory", "memory", _memory),
+    ("gpu-ecc", "ECC", _ecc),
+    ("gpu-rows", "memory rows", _rows),
+    ("gpu-nvlinks", "NVLinks", _nvlinks),
+    ("gpu-pcie-width", "PCIe width", _width),
+    ("gpu-pcie-generation", "PCIe generation", _generation),
+    ("gpu-mig", "MIG mode", _mig),
+)
+
+
+def _together(gpus: Sequence[Gpu]) -> str:
+    if len(gpus) <= _EACH:
+        return " and ".join(map(_named, gpus))
+    return f"GPUs {', '.join(str(one['index']) for one in gpus)}"
+
+
+def _named(gpu: Gpu) -> str:
+    """`GPU 3 (serial 1652323000003, PCI 0000:4b:00.0)`."""
+    known = {"serial": gpu["serial"], "PCI": gpu["bus_id"]}
+    said = ", ".join(f"{what} {value}" for what, value in known.items() if value)
+    return f"GPU {gpu['index']}" + (f" ({said})" if said else "")

@@ -1,0 +1,46 @@
+"""hpcforge on the blueprint of a real site, in a lab."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.said import end_of
+
+
+@dataclass(frozen=True)
+class Rehearsal:
+    """The real command line, and a lab of a name that nobody else has."""
+
+    folder: Path
+    lab: str
+
+    def cli(self, *arguments: str, code: int = 0) -> str:
+        """What it says on both streams; it must end with this exit status."""
+        own = {
+            "HPCFORGE_IDENTITY": str(self.folder / "age.key"),
+            "XDG_STATE_HOME": str(self.folder / "state"),
+        }
+        done = subprocess.run(
+            [sys.executable, "-m", "hpcforge", *arguments, "--lab", self.lab],
+            env={**os.environ, **own},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=1800,
+            check=False,
+        )
+        said = f"{done.stderr}{done.stdout}"
+        print(f"$ hpcforge {' '.join(arguments)}\n{end_of(said)}exit status {done.returncode}\n")
+        assert done.returncode == code, end_of(said)
+        return said
+
+    def inside(self, node: str, script: str) -> str:
+        own = [sys.executable, "-m", "hpcforge", "rehearse", "ssh", "--lab", self.lab, node, "--"]
+        done = subprocess.run([*own, shlex.join(["sh", "-c", script])], capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
