@@ -112,7 +112,8 @@ def seconds(compiled: re.Pattern[str], method: str, text: str) -> float:
     with suppress(TimeoutError):
         try:
             signal.setitimer(signal.ITIMER_VIRTUAL, TOO_LONG_S)
-            found = getattr(compiled, method)(*(["", text] if method in ("sub", "subn") else [text]))
+            subject = text.encode() if isinstance(compiled.pattern, bytes) else text
+            found = getattr(compiled, method)(*(["", subject] if method in ("sub", "subn") else [subject]))
             if method == "finditer":
                 list(found)
         finally:
