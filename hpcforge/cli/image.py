@@ -47,6 +47,7 @@ def build(blueprint: Path, locked: Path | None, as_json: bool) -> int:
     else:
         was_there = "it was there already\n" if built.was_there else ""
         printing.result(f"{was_there}{_table([built.manifest])}")
+        printing.note(f"Next: {typed('rehearse', 'up', blueprint)}\n")
     return Exit.DONE
 
 
