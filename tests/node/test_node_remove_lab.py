@@ -136,7 +136,7 @@ def test_cut_off_at_every_step_it_ends_the_same(node, work, before):
                 program.stdout.readline()
             node.shell(KILL, check=False)
             program.stdout.read()
-        node.send({"verb": "wait", "timeout_s": 30})
+        node.send({"verb": "wait", "timeout_s": 120})
         ended = node.send(converge("remove", asked))
         assert ended[-1]["failed"] == [], events
         found = strip(node.shell(LOOK))
