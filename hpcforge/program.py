@@ -20,6 +20,11 @@ def typed(*words: object, **options: object) -> str:
     return f"{_program()} {shlex.join(rest)}"
 
 
+def from_here(path: Path) -> Path:
+    """A path as one would type it in the current folder."""
+    return path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path
+
+
 def _option(name: str, value: object) -> Iterator[str]:
     for one in value if isinstance(value, list | tuple) else [value]:
         if one is True:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -19,11 +18,11 @@ from hpcforge.image.manifest import Lock, MadeFor, Manifest, from_text
 from hpcforge.image.request import Request, request_of
 from hpcforge.lab import state
 from hpcforge.lab.host import require_root
-from hpcforge.program import typed
+from hpcforge.program import from_here, typed
 from hpcforge.report import printing
 from hpcforge.report.apply_text import phases_line
 from hpcforge.report.progress import Progress
-from hpcforge.report.text import table
+from hpcforge.report.text import moment, table
 from hpcforge.run.site import compile_site, load_site_roles
 
 _MIB = 1 << 20
@@ -119,11 +118,6 @@ def _row(one: Manifest | store.Unreadable) -> list[str]:
         f"{request.distribution} {request.release}",
         str(len(one.lock.packages)),
         f"{one.archive_bytes // _MIB} MiB",
-        f"{datetime.fromtimestamp(one.built_s, UTC):%Y-%m-%d %H:%M:%S} UTC",
-        ", ".join(_from_here(made_for.path) for made_for in one.blueprints),
+        moment(one.built_s),
+        ", ".join(str(from_here(Path(made_for.path))) for made_for in one.blueprints),
     ]
-
-
-def _from_here(path: str) -> str:
-    here = Path.cwd()
-    return str(Path(path).relative_to(here)) if Path(path).is_relative_to(here) else path

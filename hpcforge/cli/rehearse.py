@@ -6,7 +6,6 @@ import dataclasses
 import json
 import os
 from collections.abc import Sequence
-from datetime import UTC, datetime
 from pathlib import Path
 
 from hpcforge.blueprint.hostlist import HostlistError, expand, fold
@@ -25,13 +24,13 @@ from hpcforge.lab.facts import subnet_for
 from hpcforge.lab.kinds import KINDS
 from hpcforge.lab.listing import Listed, listed
 from hpcforge.lab.names import default_lab_name
-from hpcforge.program import typed
+from hpcforge.program import from_here, typed
 from hpcforge.rehearsal.choice import chosen
 from hpcforge.rehearsal.rules import login_user
 from hpcforge.report import printing
 from hpcforge.report.apply_text import phases_line
 from hpcforge.report.progress import Progress
-from hpcforge.report.text import table
+from hpcforge.report.text import moment, table
 from hpcforge.run.secrets import default_identity_path
 
 
@@ -134,7 +133,7 @@ def restore(words: list[str], nodes: list[str] | None, lab: str | None, as_json:
     _print(labs.status(back.name), as_json)
     blueprint = Path(back.blueprint)
     lab = named(blueprint, back.name).lab if _made_for_lab(blueprint) else back.name
-    printing.note(f"Next: {typed('plan', _from_here(blueprint), lab=lab)}\n")
+    printing.note(f"Next: {typed('plan', from_here(blueprint), lab=lab)}\n")
     return Exit.DONE
 
 
@@ -193,16 +192,12 @@ def _made_for_lab(blueprint: Path) -> bool:
         return False
 
 
-def _from_here(path: Path) -> Path:
-    return path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path
-
-
 def _row(one: Listed) -> list[str]:
-    blueprint = "-" if one.blueprint is None else str(_from_here(Path(one.blueprint)))
+    blueprint = "-" if one.blueprint is None else str(from_here(Path(one.blueprint)))
     if one.problem is not None:
         return [one.name, "unknown", "-", "-", one.problem]
     up = f"{len(one.running)} of {len(one.running) + len(one.stopped)}"
-    since = "-" if one.since_s is None else _when(one.since_s)
+    since = "-" if one.since_s is None else moment(one.since_s)
     return [one.name, up, since, ", ".join(one.saves) or "-", blueprint]
 
 
@@ -217,7 +212,7 @@ def _table(found: labs.LabStatus) -> str:
     rows = [[node.name, node.address, node.state] for node in found.nodes]
     text = f"rehearsal {found.lab.name}\n" + table(("node", "address", "state"), rows)
     if found.saves:
-        kept = [[save.name, _when(save.saved_s), fold(save.nodes), f"{save.size_mib} MiB"] for save in found.saves]
+        kept = [[save.name, moment(save.saved_s), fold(save.nodes), f"{save.size_mib} MiB"] for save in found.saves]
         text += "\n" + table(("save", "when", "nodes", "on disk"), kept)
     if step := found.lab.under_way:
         verb = "restore" if step.step == "restored" else "save"
@@ -234,7 +229,3 @@ def _json(found: labs.LabStatus) -> str:
         "saves": [dataclasses.asdict(save) for save in found.saves],
     }
     return json.dumps(document) + "\n"
-
-
-def _when(seconds: float) -> str:
-    return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%d %H:%M:%S} UTC"

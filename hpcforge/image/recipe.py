@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import hashlib
 
+from hpcforge.lab import system
+
 # As in a base system of labs, and Python 3, without which nothing of hpcforge's runs on a node.
-BASE = ("systemd", "systemd-sysv", "dbus", "openssh-server", "sudo", "iproute2", "ca-certificates", "python3")
+BASE = (*system.PACKAGES, "python3")
 ALWAYS = ("?essential", "?priority(required)", "apt")  # what mmdebstrap's variant minbase is made of
 
 # All are called with the tree and the folder of the files that build.py lays beside them.

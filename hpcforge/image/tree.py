@@ -9,16 +9,13 @@ from pathlib import Path
 from hpcforge.image import store
 from hpcforge.image.manifest import Manifest
 from hpcforge.image.programs import watched
+from hpcforge.lab import system
 from hpcforge.lab.places import Progress
 
 _TREE = "tree"
 
-# Downloads on a schedule would hold dpkg's lock in the midst of a rehearsal; its disks need not survive a power cut.
-_FOR_LABS = {
-    "etc/dpkg/dpkg.cfg.d/50lab": "force-unsafe-io\n",
-    "etc/apt/apt.conf.d/50lab": 'Acquire::Languages "none";\n',
-}
-_MASKED = ("apt-daily.timer", "apt-daily-upgrade.timer")
+# The disks of a rehearsal need not survive a power cut.
+_FOR_LABS = (system.APT_CONF, ("etc/dpkg/dpkg.cfg.d/50lab", "force-unsafe-io"))
 
 
 @contextmanager
@@ -43,9 +40,9 @@ def _unpack(manifest: Manifest, tree: Path, handle: int) -> None:
     argv: list[str | Path] = ["tar", "--extract", "--numeric-owner", "--same-permissions", "--xattrs"]
     argv += ["--xattrs-include=security.capability", "--directory", root, "--file", archive]
     watched(argv, unpacking, lambda: None, pass_on=(handle,), with_us=True)
-    for name, text in _FOR_LABS.items():
-        (root / name).write_text(text)
-    for unit in _MASKED:
+    for name, text in _FOR_LABS:
+        (root / name).write_text(f"{text}\n")
+    for unit in system.MASKED_UNITS:
         link = root / "etc/systemd/system" / unit
         link.unlink(missing_ok=True)
         link.symlink_to("/dev/null")

@@ -36,7 +36,7 @@ def _there(brings: str) -> bool:
 def require_root() -> None:
     """`LabError` unless we are root."""
     if os.geteuid() != 0:
-        raise LabError("a lab needs root: it mounts file systems and starts containers", "run the same with sudo")
+        raise LabError("this needs root: it mounts file systems and starts containers", "run the same with sudo")
 
 
 def require_programs(kind: Kind) -> None:

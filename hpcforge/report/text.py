@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import textwrap
 from collections.abc import Sequence
+from datetime import UTC, datetime
 from itertools import zip_longest
 
 # All but tab and the end of a line, which may be a Windows one; then what hides or turns round what is beside it, other
@@ -27,6 +28,11 @@ def one_line(text: str) -> str:
         return clean(first)
     # No pattern: one for the blanks around a line's end takes squares of time where there are only blanks.
     return clean(" ".join([first.rstrip(" \t\r"), *(line.strip(" \t\r") for line in rest)]))
+
+
+def moment(seconds: float) -> str:
+    """A time, in seconds since 1970, to the second and in UTC."""
+    return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%d %H:%M:%S} UTC"
 
 
 def table(header: Sequence[str], rows: Sequence[Sequence[str]], indent: str = "", columns: int | None = None) -> str:
