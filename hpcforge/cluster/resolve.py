@@ -29,10 +29,8 @@ from hpcforge.fabric.slurm import Topology, compute_fabric, topology
 from hpcforge.slurm.accounting import associations, billing_weights
 
 _NO_RESERVE = s.Reserve.model_construct(cores=0, memory_gib=0)
-_ROCE_DSCP, _ROCE_PRIORITY = (
-    26,
-    3,
-)  # UCX's own mark, and the priority that NVIDIA's switches keep for it (Cumulus Linux, RoCE)
+_ROCE_DSCP = 26  # as UCX marks by itself
+_ROCE_PRIORITY = 3  # what NVIDIA's switches keep for it (Cumulus Linux, RoCE)
 _UNKNOWN_MACHINE = InventoryNode.model_construct()
 
 

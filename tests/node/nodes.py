@@ -23,6 +23,7 @@ Events = list[dict[str, Any]]
 PYTHON = r"sudo sed 's/.*\"pid\": \([0-9]*\).*/\1/' /var/lib/hpcforge/lock"  # the process that holds the lock
 KILL = f"sudo kill -9 $({PYTHON})"
 _NUMBERS = itertools.count(1)
+_SSHD_S = 30.0
 
 
 @dataclass(frozen=True)
@@ -33,9 +34,19 @@ class Node:
     name: str
 
     def shell(self, command: str, *, stdin: str = "", check: bool = True) -> str:
-        """Run a line as the login user; its standard output."""
+        """Run a line as the login user; its standard output.
+
+        A role may own ssh.service: it listens to nobody while it is restarted, also after a removal that was cut off
+        when it had asked systemd for that.
+        """
         argv = labs.ssh_argv(self.lab, self.name, ["sh", "-c", command])
-        end = subprocess.run(argv, input=stdin, capture_output=True, text=True, timeout=300, check=False)
+        deadline = time.monotonic() + _SSHD_S
+        while True:
+            end = subprocess.run(argv, input=stdin, capture_output=True, text=True, timeout=300, check=False)
+            refused = end.returncode == 255 and "Connection refused" in end.stderr
+            if not refused or time.monotonic() > deadline:
+                break
+            time.sleep(0.2)
         assert not check or end.returncode == 0, end.stderr
         return end.stdout
 
