@@ -7,12 +7,13 @@ a contract with `roles/`. Everything is frozen; nodes keep the order in which th
 from __future__ import annotations
 
 import ipaddress
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal, get_args
 
+from hpcforge.cluster.collectives import Collectives, collectives
 from hpcforge.cluster.people import Group, User
 from hpcforge.cluster.storage import FileSystem
 from hpcforge.fabric.slurm import Topology
@@ -142,6 +143,7 @@ class Network:
     name: str
     cidr: str
     fabric: str | None = None  # that carries it; None: not said
+    interface: str | None = None  # what all workers call theirs; None: not said
     vlan: int | None = None  # None: untagged
     mtu: int | None = None  # bytes; None: as interfaces come
     boot: bool = False  # machines boot from it
@@ -160,6 +162,11 @@ class FabricOf:
     rate_gbps: float  # of one link
     links: int  # of a node
     bmc: bool  # its links are those of management controllers: all its networks are
+    rails: bool = False  # each link of a node goes to switches of its own, and from rail to rail it is slower
+    interfaces: tuple[str, ...] = ()  # a node's adapters or interfaces, in the order of its links; none: not said
+    bond: Literal["802.3ad", "active-backup"] | None = None
+    dscp: int | None = None  # what marks RDMA in IP headers, of roce
+    priority: int | None = None  # the Ethernet priority that is not dropped, of roce
 
     @property
     def lldp(self) -> bool:
@@ -424,6 +431,12 @@ class Cluster:
         """The addresses of those that mount a file system over the network, put together to subnets where all are."""
         others = (ipaddress.IPv4Network(self.by_name[name].address) for name in system.on if name != system.server)
         return tuple(str(one).removesuffix("/32") for one in ipaddress.collapse_addresses(others))
+
+    def collectives(self, fabrics: Collection[str]) -> Collectives:
+        """What NCCL and UCX are told on nodes that are plugged into these fabrics, by name."""
+        plugged = [one for one in self.fabrics if one.name in fabrics]
+        others = [one for one in self.networks if one.name != self.network.name]
+        return collectives(plugged, self.network, others, self.pytorch.wheels if self.pytorch else ())
 
     def with_function(self, function: Function) -> tuple[Node, ...]:
         """The nodes that have a function, in blueprint order."""
