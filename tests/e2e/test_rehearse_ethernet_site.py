@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from tests.e2e.conftest import REPOSITORY
 from tests.e2e.real_site import Rehearsal
+from tests.shipped import anywhere
 
 pytestmark = pytest.mark.lab
 
@@ -59,3 +61,13 @@ def test_the_driver_is_installed_as_one_set_and_held(site: Rehearsal) -> None:
     assert "Nothing to do on 3 nodes." in site.cli("apply", str(SHIPPED), "--yes")
     told = site.cli("rehearse", "compare", str(SHIPPED))
     assert "nvidia_modules: a container has the kernel of its host" in told
+
+
+def test_another_driver_takes_the_place_of_the_installed_one_as_a_whole(site: Rehearsal, tmp_path: Path) -> None:
+    newer = tmp_path / SHIPPED.name
+    newer.write_text(anywhere(SHIPPED).replace('"535.261.03", modules: open', '"535.309.01", modules: closed'))
+    site.cli("apply", str(newer), "--yes", "--limit", "g01", "--verify", "none")
+    assert of_driver(site, "g01") == ({"535.309.01"}, SET)
+    assert of_driver(site, "g02") == ({"535.261.03"}, SET)
+    said = site.cli("plan", str(newer), code=2)
+    assert "1 node to change: g02; unchanged: g01,head01; drain: g02.\n" in said
