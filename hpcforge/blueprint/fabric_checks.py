@@ -54,6 +54,10 @@ def _keys(loc: Loc, fabric: Fabric) -> Findings:
         yield Finding(loc, "`rails` is missing", "how many links a node has, each to a leaf of its own", key=True)
     if fabric.topology == "leaf-pair" and fabric.links == 1:
         yield Finding((*loc, "links"), "a leaf pair needs a link of each node to either switch", "links: 2")
+    if fabric.kind != "roce":
+        for key in ("dscp", "priority"):
+            if key in fabric.model_fields_set:
+                yield Finding((*loc, key), f"{fabric.kind} has no {quote(key)}", "it is for roce", key=True)
     links = fabric.rails or fabric.links or (2 if fabric.topology == "leaf-pair" else 1)
     if fabric.interfaces and len(fabric.interfaces) != links:
         yield Finding((*loc, "interfaces"), f"{len(fabric.interfaces)} interfaces for {links} links", key=True)

@@ -10,7 +10,6 @@ from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, Field
 
-from hpcforge.blueprint import meant
 from hpcforge.blueprint import values as v
 from hpcforge.blueprint.section import Section
 
@@ -19,9 +18,6 @@ Topology = Literal["single-switch", "leaf-pair", "fat-tree", "rail-optimised", "
 _Rate = Annotated[v.Number, Field(ge=0.1, le=3_200)]
 _Links = Annotated[v.Whole, Field(ge=1, le=64)]
 _Ratio = Annotated[v.Number, Field(ge=1, le=64)]
-_Interface = Annotated[
-    str, v.Matches(r"[A-Za-z][A-Za-z0-9_.-]{0,31}", "an interface as Linux names it", "mlx5_0", guess=meant.plainer)
-]
 _Breakout = Annotated[Literal[1, 2, 4, 8], BeforeValidator(v.whole)]
 
 
@@ -83,8 +79,14 @@ class Fabric(Section):
     subnet_manager: (
         Annotated[str, v.Matches(v.SUBNET_MANAGER, "on-switch, external or the name of a node", "on-switch")] | None
     ) = Field(None, description="Where the subnet manager runs: on-switch, external, or a node of this fabric.")
-    interfaces: tuple[_Interface, ...] = Field(
+    interfaces: tuple[v.Interface, ...] = Field(
         (), description="A node's interfaces or adapters in the order of its links; default: as they are seen."
+    )
+    dscp: Annotated[v.Whole, Field(ge=0, le=63)] | None = Field(
+        None, description="What marks RDMA in IP headers, as the switches expect it: of roce only. Default: 26."
+    )
+    priority: Annotated[v.Whole, Field(ge=0, le=7)] | None = Field(
+        None, description="The Ethernet priority that switches do not drop (PFC), for RDMA: of roce only. Default: 3."
     )
     switches_in: tuple[v.RackHostlist, ...] = Field((), description="Racks that the switches go into, in this order.")
     bond: Literal["802.3ad", "active-backup"] | None = Field(

@@ -21,6 +21,9 @@ class Network(Section):
         None, description="Nodes on it, as a node set: a hostlist, a function, all!w03. Default: those of the fabric."
     )
     vlan: Annotated[v.Whole, Field(ge=1, le=4094)] | None = Field(None, description="VLAN number; default: untagged.")
+    interface: v.Interface | None = Field(
+        None, description="What all workers call the interface that has their address on it, as in bond0."
+    )
     mtu: Annotated[v.Whole, Field(ge=576, le=65_520)] | None = Field(
         None, description="Largest packet, bytes; default: as interfaces come."
     )

@@ -261,6 +261,9 @@ RackName = Annotated[str, RACK_NAME]
 RoomName = Annotated[
     str, Matches(_LABEL, "a room name: up to 63 lower-case letters, digits, hyphens, a letter first", "hall-2")
 ]
+Interface = Annotated[
+    str, Matches(r"[A-Za-z][A-Za-z0-9_.-]{0,31}", "an interface as Linux names it", "bond0", guess=meant.plainer)
+]
 RackHostlist = Annotated[str, Checked(_rack_names)]
 FeedName = Annotated[str, Matches(r"[A-Za-z][A-Za-z0-9-]{0,15}", "a feed name: up to 16 letters, digits, hyphens", "A")]
 Fact = Annotated[str, Matches(r"[a-z][a-z0-9_]{0,63}|\*", "the name of a fact, or *", "max_w")]

@@ -9,11 +9,13 @@ import json
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 from hpcforge.cli.exit_codes import Exit
 from hpcforge.cluster import Loaded, load
 from hpcforge.errors import UsageError
+from hpcforge.plan.desired import Desired
 from hpcforge.plan.role import Role, declared_secrets
 from hpcforge.plan.secrets import uses
 from hpcforge.program import typed
@@ -31,7 +33,7 @@ from hpcforge.run.secrets import (
     rotate_secret,
     set_secret,
 )
-from hpcforge.run.site import compile_site, load_site_roles
+from hpcforge.run.site import compile_site, load_site_roles, wanted_kinds
 
 
 @dataclass(frozen=True)
@@ -48,7 +50,17 @@ class _Kept:
 
     @property
     def kinds(self) -> Kinds:
+        """All that roles declare, also those that no node has."""
         return kinds_of(declared_secrets(self.roles))
+
+    @cached_property
+    def desired(self) -> Desired:
+        return compile_site(self.roles, {}, self.loaded.cluster)
+
+    @property
+    def wanted(self) -> Kinds:
+        """Those that nodes of this blueprint have, or hpcforge itself."""
+        return wanted_kinds(self.roles, self.desired)
 
     def read(self) -> dict[str, bytes]:
         return read_secrets(self.file, self.key)
@@ -56,7 +68,7 @@ class _Kept:
     def wanted_by(self) -> dict[str, list[str]]:
         """The roles that put a secret into a file of some node, by the secret's name."""
         found: dict[str, dict[str, None]] = {}
-        for use in uses(compile_site(self.roles, {}, self.loaded.cluster)):
+        for use in uses(self.desired):
             found.setdefault(use.name, {})[use.role] = None
         return {name: list(roles) for name, roles in found.items()}
 
@@ -65,7 +77,7 @@ def init(blueprint: Path, identity: Path | None) -> int:
     """Do what the help of `hpcforge secrets init` says; the exit status."""
     kept = _kept(blueprint, identity)
     had_key, before = kept.key.exists(), kept.read()
-    made = [name for name in ensure_secrets(kept.file, kept.key, kept.kinds) if name not in before]
+    made = [name for name in ensure_secrets(kept.file, kept.key, kept.wanted) if name not in before]
     printing.note(f"{kept.file}: made {', '.join(made)}\n" if made else f"{kept.file}: nothing is missing\n")
     _note_new_key(kept, had_key)
     return Exit.DONE
@@ -86,11 +98,13 @@ def list_(blueprint: Path, identity: Path | None, as_json: bool) -> int:
         }
         for name, value in known.items()
     ]
-    unmade = [name for name, kind in kinds.items() if kind.make and name not in known]
-    unset = [name for name, kind in kinds.items() if not kind.make and name not in known and name in wanted_by]
+    missing = {name: kind for name, kind in kept.wanted.items() if name not in known}
+    unmade = [name for name, kind in missing.items() if kind.make]
+    unset = [name for name in missing if name not in unmade]
     if as_json:
-        missing = [*unmade, *unset]
-        printing.result(json.dumps({"schema_version": 1, "secrets": entries, "missing": missing}, indent=2) + "\n")
+        printing.result(
+            json.dumps({"schema_version": 1, "secrets": entries, "missing": list(missing)}, indent=2) + "\n"
+        )
         return Exit.DONE
     cells = [[", ".join(cell) if isinstance(cell, list) else str(cell) for cell in one.values()] for one in entries]
     printing.result(table(("name", "bytes", "fingerprint", "from", "roles", "what for"), cells))

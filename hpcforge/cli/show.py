@@ -12,6 +12,7 @@ import yaml
 from hpcforge.cli.exit_codes import Exit
 from hpcforge.cluster import load
 from hpcforge.report import printing
+from hpcforge.report.collectives_text import collectives_json, collectives_text
 
 
 def show(blueprint: Path, inventory: Path | None, as_json: bool) -> int:
@@ -21,6 +22,16 @@ def show(blueprint: Path, inventory: Path | None, as_json: bool) -> int:
         del test["program"]["text"]  # a file, not a value
     text = json.dumps({"schema_version": 1, "cluster": cluster}, indent=2, default=str)  # paths as text
     printing.result(text + "\n" if as_json else _yaml(json.loads(text)["cluster"]))
+    return Exit.DONE
+
+
+def show_nccl(blueprint: Path, inventory: Path | None, as_json: bool) -> int:
+    """Do what the help of `hpcforge show --nccl` says; the exit status."""
+    cluster = load(blueprint, inventory).cluster
+    if as_json:
+        printing.result(json.dumps(collectives_json(cluster), indent=2) + "\n")
+    else:
+        printing.result(collectives_text(cluster, printing.columns()))
     return Exit.DONE
 
 

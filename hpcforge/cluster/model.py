@@ -6,12 +6,13 @@ a contract with `roles/`. Everything is frozen; nodes keep the order in which th
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal, get_args
 
+from hpcforge.cluster.collectives import Collectives, collectives
 from hpcforge.cluster.people import Group, User
 from hpcforge.fabric.slurm import Topology
 
@@ -140,6 +141,7 @@ class Network:
     name: str
     cidr: str
     fabric: str | None = None  # that carries it; None: not said
+    interface: str | None = None  # what all workers call theirs; None: not said
     vlan: int | None = None  # None: untagged
     mtu: int | None = None  # bytes; None: as interfaces come
     boot: bool = False  # machines boot from it
@@ -158,6 +160,11 @@ class FabricOf:
     rate_gbps: float  # of one link
     links: int  # of a node
     bmc: bool  # its links are those of management controllers: all its networks are
+    rails: bool = False  # each link of a node goes to switches of its own, and from rail to rail it is slower
+    interfaces: tuple[str, ...] = ()  # a node's adapters or interfaces, in the order of its links; none: not said
+    bond: Literal["802.3ad", "active-backup"] | None = None
+    dscp: int | None = None  # what marks RDMA in IP headers, of roce
+    priority: int | None = None  # the Ethernet priority that is not dropped, of roce
 
     @property
     def lldp(self) -> bool:
@@ -429,6 +436,12 @@ class Cluster:
     def memberships(self) -> tuple[str, ...]:
         """Who is in which shared group, USER:GROUP."""
         return tuple(f"{user.name}:{group}" for user in self.users for group in user.groups)
+
+    def collectives(self, fabrics: Collection[str]) -> Collectives:
+        """What NCCL and UCX are told on nodes that are plugged into these fabrics, by name."""
+        plugged = [one for one in self.fabrics if one.name in fabrics]
+        others = [one for one in self.networks if one.name != self.network.name]
+        return collectives(plugged, self.network, others, self.pytorch.wheels if self.pytorch else ())
 
     def with_function(self, function: Function) -> tuple[Node, ...]:
         """The nodes that have a function, in blueprint order."""

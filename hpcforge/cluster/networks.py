@@ -111,6 +111,7 @@ class _Work:
             name=name,
             cidr=self.cidr[name],
             fabric=one.fabric,
+            interface=one.interface,
             vlan=one.vlan,
             mtu=one.mtu,
             boot=one.boot,

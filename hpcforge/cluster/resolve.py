@@ -6,6 +6,7 @@ import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
+from hpcforge.blueprint import fabrics as f
 from hpcforge.blueprint import hostlist
 from hpcforge.blueprint import schema as s
 from hpcforge.blueprint.acceptance_checks import sets_of, time_limit_s
@@ -28,6 +29,8 @@ from hpcforge.fabric.slurm import Topology, compute_fabric, topology
 from hpcforge.slurm.accounting import associations, billing_weights
 
 _NO_RESERVE = s.Reserve.model_construct(cores=0, memory_gib=0)
+_ROCE_DSCP = 26  # as UCX marks by itself
+_ROCE_PRIORITY = 3  # what NVIDIA's switches keep for it (Cumulus Linux, RoCE)
 _UNKNOWN_MACHINE = InventoryNode.model_construct()
 
 
@@ -86,7 +89,7 @@ def resolve(
         ),
         rollout=_rollout(blueprint.rollout, len(nodes)),
         networks=addressed.all,
-        fabrics=tuple(_fabric(one, addressed) for one in fabrics),
+        fabrics=tuple(_fabric(one, blueprint.fabrics[one.name], addressed) for one in fabrics),
         variables=blueprint.roles.by_role(),
         gpu_models={model: _gpu_model(catalog.gpus[model]) for model in sorted(models)},
         driver=(blueprint.software.nvidia or blueprint.software.present).driver,
@@ -195,10 +198,37 @@ def _jump(via: s.Via, user: str, nodes: Iterable[m.Node]) -> m.Jump:
     return m.Jump(via.host, via.host, via.user or user, via.host_keys, False)
 
 
-def _fabric(fabric: Fabric, addressed: Networks) -> m.FabricOf:
+def _fabric(fabric: Fabric, spec: f.Fabric, addressed: Networks) -> m.FabricOf:
     carried = [network for network in addressed.all if network.fabric == fabric.name]
     bmc = bool(carried) and all(network.bmc for network in carried)
-    return m.FabricOf(fabric.name, fabric.kind, fabric.rate_gbps, fabric.rails, bmc)
+    roce = spec.kind == "roce"
+    return m.FabricOf(
+        name=fabric.name,
+        kind=fabric.kind,
+        rate_gbps=fabric.rate_gbps,
+        links=fabric.rails,
+        bmc=bmc,
+        rails=_slow_between_links(fabric, spec),
+        interfaces=spec.interfaces,
+        bond=spec.bond,
+        dscp=_usual(spec.dscp, _ROCE_DSCP) if roce else None,
+        priority=_usual(spec.priority, _ROCE_PRIORITY) if roce else None,
+    )
+
+
+def _usual(said: int | None, usual: int) -> int:
+    return usual if said is None else said
+
+
+def _slow_between_links(fabric: Fabric, spec: f.Fabric) -> bool:
+    """Whether the links of a node go to different switches, with less between these than the links carry."""
+    if fabric.topology == "leaf-pair":
+        return True  # what is between are the few peer links
+    if fabric.topology != "rail-optimised":
+        return False
+    down_gbps = fabric.end_ports * fabric.port_rate_gbps
+    narrow = spec.uplinks is not None and spec.uplinks * fabric.uplink_rate_gbps < down_gbps
+    return narrow or max(spec.oversubscription.leaf, spec.oversubscription.spine) > 1
 
 
 def _services(services: Services, known: Known) -> dict[str, m.Service]:

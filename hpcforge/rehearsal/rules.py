@@ -285,14 +285,27 @@ def _networks_said(cluster: Cluster, lab: LabFacts) -> Said:  # noqa: ARG001
     first = cluster.network
     parts = [f"networks {', '.join(others)}"] if others else []
     parts += [f"switches and cables of {', '.join(fabrics)}"] if fabrics else []
-    parts += ["VLAN, MTU, bond and gateway"] if first.vlan or first.mtu or first.bond or first.gateway else []
+    other = first.interface or first.vlan or first.mtu or first.bond or first.gateway
+    parts += ["the interface's name, VLAN, MTU, bond and gateway"] if other else []
     return ("fabrics and other networks", f"there is one plain network, without {'; '.join(parts)}") if parts else None
 
 
 def _networks(cluster: Cluster, lab: LabFacts) -> Cluster:  # noqa: ARG001
-    plain = replace(cluster.network, vlan=None, mtu=None, bond=None, gateway=None)
+    plain = replace(cluster.network, interface=None, vlan=None, mtu=None, bond=None, gateway=None)
     nodes = tuple(replace(node, addresses={}) for node in cluster.nodes)
     return replace(cluster, nodes=nodes, network=plain, networks=(plain,))
+
+
+def _adapters_said(cluster: Cluster, lab: LabFacts) -> Said:  # noqa: ARG001
+    named = [one.name for one in cluster.fabrics if one.interfaces]
+    if not named:
+        return None
+    gone = f"of {', '.join(named)} there are no adapters"
+    return "RDMA adapters", f"{gone}: NCCL and UCX are told of none, and gloo uses none"
+
+
+def _adapters(cluster: Cluster, lab: LabFacts) -> Cluster:  # noqa: ARG001
+    return replace(cluster, fabrics=tuple(replace(one, interfaces=()) for one in cluster.fabrics))
 
 
 def _site_said(cluster: Cluster, lab: LabFacts) -> Said:  # noqa: ARG001
@@ -322,6 +335,7 @@ RULES: tuple[Rule, ...] = (
     Rule("smoke tests", _smoke_said, _smoke),
     Rule("speeds", _speeds_said, _speeds),
     Rule("networks", _networks_said, _networks),
+    Rule("adapters", _adapters_said, _adapters),
     Rule("racks and BMCs", _site_said, _site),
 )
 OF_LABS = tuple(rule for rule in RULES if rule.of_labs)

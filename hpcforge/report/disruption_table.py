@@ -117,6 +117,12 @@ MUTATIONS = (
     Mutation("nodes.<name>.addresses", "the workers move", "10.77.0.[11-13]", "10.77.0.[31-33]"),
     Mutation("networks.<name>.cidr", "a larger subnet", "10.77.0.0/24", "10.77.0.0/23"),
     Mutation(
+        "networks.<name>.interface",
+        "what workers call theirs, which NCCL is told",
+        "cluster: {cidr: 10.77.0.0/24}",
+        "cluster: {cidr: 10.77.0.0/24, interface: bond0}",
+    ),
+    Mutation(
         "fabrics.*", "a fabric between the workers, which Slurm is told of", "networks:\n", f"{_FABRIC}networks:\n"
     ),
     Mutation("services.dns.forward", "another server for other names", "192.0.2.1", "192.0.2.2"),

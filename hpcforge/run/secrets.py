@@ -137,7 +137,7 @@ def rotate_secret(file: Path, identity_file: Path, kinds: Kinds, name: str) -> b
         if name not in known or name not in makers:
             raise SecretsError(
                 f"there is no secret {name!r} to rotate in {file}",
-                f"those that hpcforge makes: {', '.join(makers)}"
+                f"those that hpcforge made: {', '.join(one for one in makers if one in known)}"
                 if known
                 else "make them first: hpcforge secrets init",
             )

@@ -24,7 +24,7 @@ from hpcforge.rehearsal.roles import rehearsed_roles
 from hpcforge.rehearsal.stand_ins import StandIn
 from hpcforge.run.contents import digests, unfit
 from hpcforge.run.host_certificates import AUTHORITY, REVOKED, current_step, with_derived, with_revoked
-from hpcforge.run.secrets import ensure_secrets, kinds_of, made_up, read_secrets, store_revoked
+from hpcforge.run.secrets import Kinds, ensure_secrets, kinds_of, made_up, read_secrets, store_revoked
 
 
 @dataclass(frozen=True)
@@ -83,7 +83,8 @@ def goal(site: Site, *, make: bool) -> Goal:
         return Goal(secrets, compile_site(roles, secrets, site.cluster))
 
     kept = read_secrets(site.loaded.secrets_path, site.identity)
-    found, kinds = reached(kept), kinds_of(declared_secrets(roles))
+    found = reached(kept)
+    kinds = wanted_kinds(roles, found.desired)
     if site.stand_ins:
         kinds = made_up(kinds)
     elif lacking := lacking_secrets(site.loaded, roles, found.desired, kept):
@@ -92,6 +93,13 @@ def goal(site: Site, *, make: bool) -> Goal:
         return found
     made = ensure_secrets(site.loaded.secrets_path, site.identity, kinds)
     return found if made == kept else reached(made)
+
+
+def wanted_kinds(roles: Iterable[Role], desired: Desired) -> Kinds:
+    """The secrets that there are to be: hpcforge's own, and those that a role puts into a file of some node."""
+    held = {use.name for use in uses(desired)}
+    declared = {name: one for name, one in declared_secrets(roles).items() if name in held}
+    return kinds_of(declared)
 
 
 def lacking_secrets(

@@ -51,7 +51,7 @@ def here(tmp_path: Path) -> Here:
 def test_init_makes_file_and_key_once(here: Here) -> None:
     first = here.cli("init")
     assert first.returncode == 0
-    assert "made munge_key, slurm_database_password, plan_key, ssh_host_ca" in first.stderr
+    assert "made munge_key, plan_key, ssh_host_ca" in first.stderr
     assert "keep a copy" in first.stderr
     before = here.file.read_bytes()
     second = here.cli("init")
@@ -62,7 +62,7 @@ def test_init_makes_file_and_key_once(here: Here) -> None:
 def test_list_shows_no_value(here: Here) -> None:
     empty = here.cli("list")
     assert empty.returncode == 0
-    assert "not made yet: munge_key, slurm_database_password, plan_key, ssh_host_ca" in empty.stderr
+    assert "not made yet: munge_key, plan_key, ssh_host_ca" in empty.stderr
     here.cli("init")
     shown = here.cli("list")
     rows = {line.split()[0]: line.split() for line in shown.stdout.splitlines()[1:]}
@@ -111,7 +111,7 @@ def test_rotate_says_what_it_means_and_what_is_next(here: Here) -> None:
     assert "Next" not in here.cli("rotate", "plan_key").stderr  # nothing to bring to nodes
     unknown = here.cli("rotate", "root_password")
     assert unknown.returncode == 1
-    assert "munge_key, slurm_database_password, plan_key, ssh_host_ca" in unknown.stderr
+    assert "munge_key, plan_key, ssh_host_ca" in unknown.stderr
 
 
 ROLE = """
@@ -152,7 +152,6 @@ def test_a_missing_one_is_said_by_every_verb_that_needs_it(here_with_role: Here)
         "licence",
         "munge_key",
         "plan_key",
-        "slurm_database_password",
         "ssh_host_ca",
     ]
     for given, said in (("two\nlines\n", "is not text in one line"), ("rosebud\n", "")):

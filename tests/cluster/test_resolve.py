@@ -167,6 +167,7 @@ def text(cluster: Cluster) -> str:
     data = plain(dataclasses.asdict(cluster))
     for test in (data["acceptance"] or {}).get("tests", ()):
         del test["program"]["text"]  # a file, not a value
+    data["services"] = {name: one for name, one in data["services"].items() if one["on"] or one["external"]}
     return str(yaml.safe_dump(data, sort_keys=False, default_flow_style=None, width=120))
 
 

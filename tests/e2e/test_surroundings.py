@@ -1,10 +1,11 @@
-"""What stands around Slurm, on real nodes of both releases: a log server, a firewall, the health of workers."""
+"""What stands around Slurm, on real nodes of both releases: logs, a firewall, workers' health, REST, cron jobs."""
 
 from __future__ import annotations
 
 import json
 import os
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -22,7 +23,7 @@ nodes:
   head: {functions: [head], hardware: rehearsal-node, addresses: 10.78.0.10}
   w[01-02]: {functions: [worker], hardware: rehearsal-node, gpus: {model: fake, count: 2}, addresses: "10.78.0.[11-12]"}
 networks: {mgmt: {cidr: 10.78.0.0/23}}
-services: {dns: {on: head}, time: {on: head}, syslog: {on: head}}
+services: {dns: {on: head}, time: {on: head}, syslog: {on: head}, rest: {on: w02}}
 software: {os: {name: debian, release: "RELEASE"}}
 roles:
   firewall: {enabled: true}
@@ -31,6 +32,7 @@ slurm:
   controller: head
   reserve: {cores: 0, memory_gib: 1}
   enforce: []
+  settings: {ScronParameters: enable}
   partitions: {main: {nodes: all, default: true}}
 users: {ada: {uid: 2001}, bob: {uid: 2002}}
 """
@@ -220,3 +222,49 @@ def test_what_a_job_left_goes_and_nothing_of_others(site: Site) -> None:
     site.ssh("head", f"sudo scancel {other}")
     site.becomes("w01", there, after)
     assert site.ssh("w01", "sudo -u ada ls /var/tmp/kept") == "file\n"
+
+
+# Ask Slurm over HTTP for a user, with the token on standard input; the answer, or the status of a refusal.
+ASK = """
+import json, sys, urllib.error, urllib.request
+user, path, body = sys.argv[1:]
+shown = {"X-SLURM-USER-NAME": user, "X-SLURM-USER-TOKEN": sys.stdin.readline().strip().partition("=")[2]}
+asked = urllib.request.Request("http://w02:6820/slurm/" + path, body.encode() or None,
+                               {**shown, "Content-Type": "application/json"})
+try:
+    print(json.dumps(json.load(urllib.request.urlopen(asked, timeout=30))))
+except urllib.error.HTTPError as error:
+    print(error.code)
+"""
+TOKEN = "sudo -iu ada scontrol token lifespan=600"
+
+
+def test_a_program_asks_slurm_for_the_user_whose_token_it_shows(site: Site) -> None:
+    old = "slurm-wlm 22.05" in site.ssh("head", "sinfo -V")
+    version, path = ("v0.0.38", {"PATH": "/bin"}) if old else ("v0.0.40", ["PATH=/bin"])
+    site.ssh("head", f"cat > /tmp/ask.py <<'END'\n{ASK}\nEND")
+
+    def asked(token: str, user: str, path: str, body: str = "") -> Any:
+        return json.loads(site.ssh("head", f"{token} | python3 /tmp/ask.py {user} {version}/{path} '{body}'"))
+
+    assert [one["name"] for one in asked(TOKEN, "ada", "nodes")["nodes"]] == ["w01", "w02"]
+    job = {"name": "asked", "partition": "main", "current_working_directory": "/", "environment": path}
+    job = {**job, "standard_output": "/var/tmp/asked.%u"}
+    made = asked(TOKEN, "ada", "job/submit", json.dumps({"script": "#!/bin/sh\nid -un\n", "job": job}))
+    ended = f"scontrol show job {made['job_id']} | grep -oE 'UserId=[a-z]+|JobState=[A-Z]+' | xargs"
+    site.becomes("head", ended, "UserId=ada JobState=COMPLETED\n")
+
+    # Somebody else's token, none, and one that is not of this key open nothing.
+    for token, user in ((TOKEN, "bob"), ("echo", "ada"), (f"{TOKEN} | rev | cut -c2- | rev", "ada")):
+        assert asked(token, user, "nodes") in (401, 500, 511)
+    assert site.ssh("w02", "ps -o user= -C slurmrestd").strip() not in ("root", "slurm")
+
+
+def test_a_user_has_a_crontab_of_jobs(site: Site) -> None:
+    if "slurm-wlm 22.05" in site.ssh("head", "sinfo -V"):  # Debian 12 packages no scrontab
+        assert "not found" in site.ssh("head", "scrontab -l 2>&1 || :")
+        return
+    site.ssh("head", "printf '#SCRON -o /dev/null\\n0 4 * * * /bin/true\\n' | sudo -iu ada scrontab -")
+    site.becomes("head", "squeue -hu ada -o '%T %r'", "PENDING BeginTime\n")
+    site.ssh("head", "sudo -iu ada scrontab -r")
+    site.becomes("head", "squeue -hu ada", "")

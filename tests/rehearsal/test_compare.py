@@ -51,9 +51,9 @@ def test_each_difference_is_below_what_makes_it(dgx: Loaded, rehearsal_of: Rehea
     assert "+unit hpcforge-fakegpu.service" in lines["GPUs"]
     assert "+ProctrackType=proctrack/linuxproc" in lines["limits"]
     assert "-server ntp1.example.org iburst" in lines["services outside"]
-    assert [
-        one.differences for one in found.explained if one.stand_in.name in ("access", "networks", "racks and BMCs")
-    ] == [(), ()]
+    assert "-NCCL_SOCKET_IFNAME==bond0.20" in lines["networks"]
+    assert "-NCCL_IB_HCA==ibp24s0" in lines["adapters"] and "-UCX_NET_DEVICES=ibp24s0:1" in lines["adapters"]
+    assert [one.differences for one in found.explained if one.stand_in.name in ("access", "racks and BMCs")] == [()]
     (resolv,) = [one for each in found.explained for one in each.differences if one.what == "/etc/resolv.conf"]
     assert resolv.nodes == found.nodes  # the same on all, and so shown once
     text = compared_text(found, up=False)

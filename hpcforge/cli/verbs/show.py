@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import typer
 
 from hpcforge.cli import options
@@ -15,8 +17,23 @@ def register(app: typer.Typer) -> None:
     )(show)
 
 
-def show(blueprint: options.Blueprint, inventory: options.Inventory = None, as_json: options.Json = False) -> int:
+Nccl = Annotated[
+    bool,
+    typer.Option(
+        "--nccl",
+        help="What NCCL and UCX are told of the fabrics instead, with the reason and source of each value, and what is "
+        "left to them.",
+    ),
+]
+
+
+def show(
+    blueprint: options.Blueprint,
+    inventory: options.Inventory = None,
+    nccl: Nccl = False,
+    as_json: options.Json = False,
+) -> int:
     """Print the cluster that a blueprint and its inventory come to: nodes, addresses, defaults. Looks at no node."""
     from hpcforge.cli import show as work
 
-    return work.show(blueprint, inventory, as_json)
+    return work.show_nccl(blueprint, inventory, as_json) if nccl else work.show(blueprint, inventory, as_json)
