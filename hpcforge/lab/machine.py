@@ -34,7 +34,7 @@ def processors(sysfs: Path = _SYSFS) -> tuple[int, int, int]:
 
 
 def _mib(key: str) -> int:
-    found = re.search(rf"^{key}:\s+(\d+) kB", _MEMINFO.read_text(), flags=re.MULTILINE)
-    if found is None:
+    said = dict(re.findall(r"^(\w+):\s+(\d+) kB", _MEMINFO.read_text(), flags=re.MULTILINE))
+    if key not in said:
         raise OSError(f"{_MEMINFO} has no {key}")
-    return int(found[1]) // 1024
+    return int(said[key]) // 1024
