@@ -4,12 +4,13 @@ VENV := .venv
 BIN := $(VENV)/bin
 BLUEPRINT ?= blueprints/rehearsal.yaml
 HOST_PACKAGES := python3-venv iproute2 openssh-client util-linux debian-archive-keyring mmdebstrap systemd-container \
-  apt-cacher-ng
+  apt-cacher-ng e2fsprogs
+VM_PACKAGES := qemu-system-x86 qemu-utils
 TEST_PACKAGES := chromium
 TORCH := torch==2.13.0+cpu
 WORKERS ?= 3
 
-.PHONY: rehearse test test-every-kill fuzz check install host host-test bench
+.PHONY: rehearse test test-every-kill test-vm fuzz check install host host-test host-vm bench
 
 rehearse: install
 	$(BIN)/hpcforge rehearse up $(BLUEPRINT)
@@ -21,6 +22,10 @@ test: host-test install check $(VENV)/.torch
 # Minutes longer: hpcforge is killed after each event of an apply, not after every fourth.
 test-every-kill: host-test install
 	$(BIN)/python -m pytest tests/faults/test_killed.py --every-boundary
+
+# Minutes longer, most of all without KVM: machines boot and run a job. docs/virtual-machines.md has the last output.
+test-vm: host-vm install
+	$(BIN)/python -m pytest -s tests/vm --vm
 
 # 10,000 files instead of 500 for `validate`; another SEED, other files.
 SEED ?= 2
@@ -49,6 +54,13 @@ host-test: host
 	@for package in $(TEST_PACKAGES); do \
 	  dpkg-query -Wf '$${Status}' $$package 2>/dev/null | grep -q 'ok installed' || { \
 	  echo "installing on this machine, for the tests: $$package"; apt-get update -q && \
+	  DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends $$package; } || exit 1; done
+
+# What `rehearse up --on vm` starts.
+host-vm: host
+	@for package in $(VM_PACKAGES); do \
+	  dpkg-query -Wf '$${Status}' $$package 2>/dev/null | grep -q 'ok installed' || { \
+	  echo "installing on this machine, for virtual machines: $$package"; apt-get update -q && \
 	  DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends $$package; } || exit 1; done
 
 $(VENV)/.installed: pyproject.toml setup.py

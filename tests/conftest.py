@@ -18,6 +18,7 @@ _TEST_LAB = re.compile(r"test-[a-z0-9]+-([0-9]+)(?:-[kx])?")  # every lab that a
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--refresh-golden", action="store_true", help="write golden files instead of comparing with them")
     parser.addoption("--every-boundary", action="store_true", help="kill at every event of an apply, not every fourth")
+    parser.addoption("--vm", action="store_true", help="also the tests that start virtual machines: make test-vm")
     parser.addoption("--fuzz-inputs", type=int, default=500, help="inputs that tests/fuzz makes and tries")
     parser.addoption("--fuzz-seed", type=int, default=1, help="what they are made from: the same seed, the same inputs")
     parser.addoption("--budget", action="store_true", help="print the slowest tests; fail if a part is over its share")
@@ -59,7 +60,10 @@ def remove_left_labs() -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Several workers take a file each: those with nodes come first, since they take longest."""
+    """Several workers take a file each: those with nodes come first, since they take longest. Machines on demand."""
+    machines = [item for item in items if item.get_closest_marker("vm") and not config.getoption("--vm")]
+    config.hook.pytest_deselected(items=machines)
+    items[:] = [item for item in items if item not in machines]
     if is_worker(config):
         items.sort(key=lambda item: item.get_closest_marker("lab") is None)
 

@@ -4,5 +4,5 @@ from __future__ import annotations
 
 from typing import Literal
 
-LabKind = Literal["nspawn"]
+LabKind = Literal["nspawn", "vm"]
 DEFAULT: LabKind = "nspawn"  # of a real site's rehearsal: its blueprint names none

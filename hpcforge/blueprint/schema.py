@@ -39,7 +39,10 @@ Enforced = Literal["cores", "memory", "gpus"]
 class Lab(Section):
     """A rehearsal on this machine."""
 
-    lab: LabKind = Field(description="What the rehearsal's nodes are: nspawn starts containers with systemd.")
+    lab: LabKind = Field(
+        description="What the rehearsal's nodes are: nspawn starts containers with systemd, vm virtual machines "
+        "that boot a kernel of their own."
+    )
 
 
 class Via(Section):

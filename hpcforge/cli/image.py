@@ -5,15 +5,17 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from hpcforge.cli.exit_codes import Exit
 from hpcforge.cluster import Loaded, load
 from hpcforge.errors import UsageError
-from hpcforge.image import store
+from hpcforge.image import recipe, store
 from hpcforge.image.build import Tell, require_programs
 from hpcforge.image.build import build as build_image
+from hpcforge.image.disk import disk_of, disk_path
 from hpcforge.image.manifest import Lock, MadeFor, Manifest, from_text
 from hpcforge.image.request import Request, request_of
 from hpcforge.lab import state
@@ -28,17 +30,20 @@ from hpcforge.run.site import compile_site, load_site_roles
 _MIB = 1 << 20
 
 
-def build(blueprint: Path, locked: Path | None, as_json: bool) -> int:
+def build(blueprint: Path, locked: Path | None, as_json: bool, *, disk: bool) -> int:
     """Do what the help of `hpcforge image build` says; the exit status."""
     loaded = load(blueprint, None)
     if loaded.cluster.os.name != "debian":
         raise UsageError(f"no image can be built of {loaded.cluster.os.name}", "say `software.os: {name: debian, ...}`")
-    request, lock = image_request(loaded), None if locked is None else _lock(locked)
+    request, lock = image_request(loaded, boots=disk), None if locked is None else _lock(locked)
     require_root()
-    require_programs()
+    require_programs(disk=disk)
     made_for = MadeFor(str(blueprint.resolve()), hashlib.sha256(blueprint.read_bytes()).hexdigest())
     with Progress() as progress, progress.phase("image"):
         built = build_image(request, loaded.cluster.name, made_for, Tell(progress.say, progress.detail), lock)
+        if disk:
+            with disk_of(built.manifest, progress.say):
+                built = replace(built, manifest=store.read(built.manifest.name))
     printing.note(phases_line(progress.phases, progress.elapsed_s))
     if as_json:
         document = {"schema_version": 1, "built": not built.was_there, "image": _entry(built.manifest)}
@@ -46,7 +51,7 @@ def build(blueprint: Path, locked: Path | None, as_json: bool) -> int:
     else:
         was_there = "it was there already\n" if built.was_there else ""
         printing.result(f"{was_there}{_table([built.manifest])}")
-        printing.note(f"Next: {typed('rehearse', 'up', blueprint)}\n")
+        printing.note(f"Next: {typed('rehearse', 'up', blueprint, on='vm' if disk else None)}\n")
     return Exit.DONE
 
 
@@ -71,11 +76,11 @@ def remove(name: str) -> int:
     return Exit.DONE
 
 
-def image_request(loaded: Loaded) -> Request:
-    """What an image of this blueprint is asked to be. Secrets are not read."""
+def image_request(loaded: Loaded, *, boots: bool = False) -> Request:
+    """What an image of this blueprint is asked to be; `boots`: with a kernel. Secrets are not read."""
     desired = compile_site(load_site_roles(loaded), {}, loaded.cluster)
     os = loaded.cluster.os
-    return request_of(os.name, os.release, desired.nodes)
+    return request_of(os.name, os.release, desired.nodes, (recipe.KERNEL,) if boots else ())
 
 
 def _lock(path: Path) -> Lock:
@@ -101,23 +106,25 @@ def _entry(found: Manifest | store.Unreadable) -> dict[str, Any]:
         "hpcforge": found.hpcforge,
         "blueprints": [dataclasses.asdict(one) for one in found.blueprints],
         "archive": str(store.directory(found.name) / store.ARCHIVE),
+        "disk": None if found.disk is None else {"path": str(disk_path(found)), **dataclasses.asdict(found.disk)},
         "manifest": str(store.directory(found.name) / store.MANIFEST),
     }
 
 
 def _table(found: Any) -> str:
-    return table(("image", "distribution", "packages", "size", "built", "blueprints"), list(map(_row, found)))
+    return table(("image", "distribution", "packages", "size", "disk", "built", "blueprints"), list(map(_row, found)))
 
 
 def _row(one: Manifest | store.Unreadable) -> list[str]:
     if isinstance(one, store.Unreadable):
-        return [one.name, "unknown", "-", "-", "-", one.problem]
+        return [one.name, "unknown", "-", "-", "-", "-", one.problem]
     request = one.lock.request
     return [
         one.name,
         f"{request.distribution} {request.release}",
         str(len(one.lock.packages)),
         f"{one.archive_bytes // _MIB} MiB",
+        "-" if one.disk is None else f"{one.disk.bytes // _MIB} MiB",
         moment(one.built_s),
         ", ".join(str(from_here(Path(made_for.path))) for made_for in one.blueprints),
     ]

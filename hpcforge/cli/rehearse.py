@@ -9,15 +9,18 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from hpcforge.blueprint.hostlist import HostlistError, expand, fold
+from hpcforge.blueprint.lab_kinds import LabKind
 from hpcforge.cli.exit_codes import Exit
 from hpcforge.cli.image import image_request
 from hpcforge.cli.rehearsals import Named, named, named_one, one_of_all, parted, say_not_rehearsed
 from hpcforge.cli.site import lab_kind, real_networks, stood_in
-from hpcforge.cluster import load
+from hpcforge.cluster import Loaded, load
 from hpcforge.cluster.model import Cluster
 from hpcforge.errors import ExpectedError, UsageError
 from hpcforge.image import store
 from hpcforge.image.build import found_for
+from hpcforge.image.disk import disk_of
+from hpcforge.image.manifest import Manifest
 from hpcforge.image.tree import tree_of
 from hpcforge.lab import lab as labs
 from hpcforge.lab.facts import subnet_for
@@ -34,7 +37,7 @@ from hpcforge.report.text import moment, table
 from hpcforge.run.secrets import default_identity_path
 
 
-def up(blueprint: Path, lab: str | None, nodes: str | None, *, image: bool) -> int:
+def up(blueprint: Path, lab: str | None, nodes: str | None, on: str | None, *, image: bool) -> int:
     """Do what the help of `hpcforge rehearse up` says; the exit status."""
     loaded = load(blueprint, None, judged=True)
     real, cluster = not loaded.wants_lab, loaded.cluster
@@ -42,10 +45,10 @@ def up(blueprint: Path, lab: str | None, nodes: str | None, *, image: bool) -> i
         raise UsageError("a blueprint made for a lab is rehearsed whole", "leave out --nodes")
     names = chosen(cluster, nodes) if real else tuple(cluster.by_name)
     user = login_user(cluster)
-    kind = lab_kind(loaded)
-    KINDS[kind].check_distribution(cluster.os.name)
     name = lab or default_lab_name(blueprint)
-    found = found_for(image_request(loaded)) if image and store.names() else None
+    kind = _kind(loaded, name, on)
+    KINDS[kind].check_distribution(cluster.os.name)
+    found = _image(loaded, boots=KINDS[kind].BOOTS) if image and store.names() else None
     with Progress() as progress, progress.phase("nodes at ssh"):
         if found:
             progress.say(f"new nodes are made from image {found.name}")
@@ -61,7 +64,7 @@ def up(blueprint: Path, lab: str | None, nodes: str | None, *, image: bool) -> i
             login_uid=next((one.uid for one in cluster.users if one.name == user), None),
             avoid=real_networks(cluster) if real else (),
             kind=kind,
-            image=tree_of(found, progress.say) if found else None,
+            image=(disk_of if KINDS[kind].BOOTS else tree_of)(found, progress.say) if found else None,
         )
     printing.note(phases_line(progress.phases, progress.elapsed_s))
     printing.result(_table(labs.status(made.name)), "states")
@@ -155,6 +158,22 @@ def down(words: list[str], disks: bool, lab: str | None) -> int:
     with Progress() as progress:
         labs.down(name, names, progress.say, disks_too=disks)
     return Exit.DONE
+
+
+def _kind(loaded: Loaded, name: str, on: str | None) -> LabKind:
+    """What its nodes are to be: as was said, else as those that are there, else as the blueprint says."""
+    if on is not None:
+        if on not in KINDS:
+            raise UsageError(f"{on!r} is no kind of rehearsal", f"--on takes {' or '.join(KINDS)}")
+        return next(kind for kind in KINDS if kind == on)
+    there = labs.load(name)
+    return lab_kind(loaded) if there is None else there.kind
+
+
+def _image(loaded: Loaded, *, boots: bool) -> Manifest | None:
+    """The image that new nodes lie on. One with a kernel does for those that boot none, too."""
+    with_kernel = found_for(image_request(loaded, boots=True))
+    return with_kernel if boots else found_for(image_request(loaded)) or with_kernel
 
 
 def _take(words: list[str], least: int, most: int | None) -> list[str]:

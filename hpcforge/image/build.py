@@ -32,6 +32,7 @@ _PROGRAMS = {
     "mmdebstrap": "/usr/bin/mmdebstrap",
     "debian-archive-keyring": "/usr/share/keyrings/debian-archive-keyring.gpg",
 }
+_FOR_DISKS = {"e2fsprogs": "/usr/sbin/debugfs"}
 _MIB = 1 << 20
 _SPARE_MIB = 256  # for what is not in packages: compiled Python modules, lists, logs
 _SHOWN = 5  # of things that are wrong
@@ -53,9 +54,10 @@ class Tell:
     detail: Progress
 
 
-def require_programs() -> None:
+def require_programs(*, disk: bool = False) -> None:
     """Raise ImageError naming the packages that this host lacks."""
-    if missing := [package for package, brings in _PROGRAMS.items() if not Path(brings).exists()]:
+    wanted = {**_PROGRAMS, **(_FOR_DISKS if disk else {})}
+    if missing := [package for package, brings in wanted.items() if not Path(brings).exists()]:
         raise ImageError(
             f"this host lacks what an image is made with: {', '.join(missing)}",
             f"apt-get install --no-install-recommends {' '.join(missing)}",

@@ -66,6 +66,14 @@ class MadeFor:
 
 
 @dataclass(frozen=True)
+class Disk:
+    """The root file system that virtual machines boot: a function of the archive."""
+
+    sha256: str
+    bytes: int
+
+
+@dataclass(frozen=True)
 class Manifest:
     """An image."""
 
@@ -76,6 +84,7 @@ class Manifest:
     archive_bytes: int
     built_s: float  # seconds since 1970, UTC
     hpcforge: str  # the version that built it
+    disk: Disk | None = None  # None: none was made
 
 
 def check_name(name: str) -> str:

@@ -11,6 +11,7 @@ from hpcforge.lab import system
 
 # As in a base system of labs, and Python 3, without which nothing of hpcforge's runs on a node.
 BASE = (*system.PACKAGES, "python3")
+KERNEL = "linux-image-cloud-amd64"  # of images that machines boot; brings initramfs-tools and udev
 ALWAYS = ("?essential", "?priority(required)", "apt")  # what mmdebstrap's variant minbase is made of
 
 # All are called with the tree and the folder of the files that build.py lays beside them.

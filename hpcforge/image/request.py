@@ -32,9 +32,11 @@ class Request:
     left: tuple[Left, ...] = ()
 
 
-def request_of(distribution: str, release: str, nodes: Mapping[str, Iterable[Wanted]]) -> Request:
-    """The request that comes of what each node should have."""
-    packages: set[str] = set()
+def request_of(
+    distribution: str, release: str, nodes: Mapping[str, Iterable[Wanted]], more: Iterable[str] = ()
+) -> Request:
+    """The request that comes of what each node should have, and of the packages that machines need to boot."""
+    packages = set(more)
     units: set[str] = set()
     left: dict[str, str] = {}
     for wanted in nodes.values():

@@ -1,1 +1,1 @@
-"""Rehearsal clusters: real Debian nodes in systemd-nspawn on one host, reached over SSH like any other machine."""
+"""Rehearsal clusters: real Debian nodes, containers or virtual machines, on one host and reached over SSH like any."""

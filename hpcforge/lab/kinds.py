@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Protocol
 
 from hpcforge.blueprint.lab_kinds import LabKind
-from hpcforge.lab import nspawn
+from hpcforge.lab import nspawn, vm
 from hpcforge.lab.places import Progress
 from hpcforge.lab.settle import Trees
 from hpcforge.lab.state import Lab, PlacedNode
@@ -27,6 +27,9 @@ class Kind(Protocol):
     PACKAGES: Mapping[str, str]
     """Debian packages that this machine needs for it, beside those of every lab, and a program that each brings."""
 
+    BOOTS: bool
+    """Whether nodes boot a kernel of their own: they lie on the disk of an image, not on a tree."""
+
     def check_distribution(self, name: str) -> None:
         """`LabError` for a distribution that nodes cannot be made of."""
 
@@ -35,6 +38,9 @@ class Kind(Protocol):
 
         `LabError` for a release that nodes cannot be made of.
         """
+
+    def memory_mib(self, lab: Lab) -> int | None:
+        """What each node has for itself, in MiB; None: nodes share this machine's."""
 
     def prepare_host(self) -> None:
         """Change what this machine needs for nodes to run; again is harmless. Under the host lock."""
@@ -80,7 +86,7 @@ class Kind(Protocol):
         """
 
 
-KINDS: Mapping[LabKind, Kind] = {"nspawn": nspawn}
+KINDS: Mapping[LabKind, Kind] = {"nspawn": nspawn, "vm": vm}
 
 
 def kind_of(lab: Lab) -> Kind:

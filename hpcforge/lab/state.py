@@ -16,7 +16,7 @@ from hpcforge.lab.errors import LabError, UnknownKindError
 from hpcforge.lab.names import machine_name
 from hpcforge.lab.places import lab_directory, lab_names
 
-SCHEMA = 2  # to be raised with the second kind: versions before kinds take every lab for one of nspawn
+SCHEMA = 3  # raised with the second kind: versions before kinds take every lab for one of nspawn
 
 
 @dataclass(frozen=True)

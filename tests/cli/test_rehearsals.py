@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from hpcforge.cli import rehearsals
+from hpcforge.cli import rehearsals, rehearse
 from hpcforge.cli.rehearsals import Named, named, named_one, one_of_all, parted
 from hpcforge.engines.hostkeys import UnreachableError, host_keys
 from hpcforge.engines.tasks import Target
@@ -53,3 +53,10 @@ def test_a_node_that_was_never_started_is_started_not_trusted() -> None:
     with pytest.raises(UnreachableError) as refused:
         host_keys(Target("w04", "10.77.0.14", "ops", "sudo", start=start))
     assert str(refused.value) == f"w04 is not started yet: {start}"
+
+
+def test_nodes_are_of_a_kind_that_there_is() -> None:
+    blueprint = Path(__file__).parents[2] / "blueprints" / "rehearsal.yaml"
+    with pytest.raises(UsageError, match="'submarine' is no kind of rehearsal") as refused:
+        rehearse.up(blueprint, "mine", None, "submarine", image=False)
+    assert refused.value.hint == "--on takes nspawn or vm"

@@ -31,6 +31,12 @@ def build(
             show_default=False,
         ),
     ] = None,
+    disk: Annotated[
+        bool,
+        typer.Option(
+            "--disk", help="With a kernel, and a disk made of it: what virtual machines boot (rehearse up --on vm)."
+        ),
+    ] = False,
     as_json: options.Json = False,
 ) -> int:
     """Have an image of what the blueprint's nodes install, all roles of all nodes in one. Secrets are in none.
@@ -39,7 +45,7 @@ def build(
     """
     from hpcforge.cli import image as work
 
-    return work.build(blueprint, locked, as_json)
+    return work.build(blueprint, locked, as_json, disk=disk)
 
 
 @image.command("list", epilog="Example: hpcforge image list")

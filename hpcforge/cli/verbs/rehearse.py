@@ -9,7 +9,7 @@ import typer
 from hpcforge.cli import completion, options
 
 rehearse = typer.Typer(
-    help="Start, list, look at, enter, save, restore and take down rehearsals: nspawn nodes on this machine (as root)."
+    help="Start, list, look at, enter, save, restore and take down rehearsals: nodes on this machine (as root)."
 )
 
 
@@ -58,6 +58,16 @@ def up(
     blueprint: options.Blueprint,
     lab: options.LabName = None,
     nodes: _Chosen = None,
+    on: Annotated[
+        str | None,
+        typer.Option(
+            "--on",
+            help="What nodes are: nspawn, containers; or vm, virtual machines, which need an image with a disk "
+            "(`image build --disk`). Default: what the rehearsal has, else what the blueprint says, else nspawn.",
+            metavar="KIND",
+            show_default=False,
+        ),
+    ] = None,
     no_image: Annotated[
         bool,
         typer.Option(
@@ -76,7 +86,7 @@ def up(
     """
     from hpcforge.cli import rehearse as work
 
-    return work.up(blueprint, lab, nodes, image=not no_image)
+    return work.up(blueprint, lab, nodes, on, image=not no_image)
 
 
 @rehearse.command(epilog="Example: hpcforge rehearse compare blueprints/dgx-h100-site.yaml")

@@ -13,13 +13,16 @@ from hpcforge.lab.nspawn.inotify import raise_limit as prepare_host
 from hpcforge.lab.nspawn.inotify import restore_limit as restore_host
 from hpcforge.lab.nspawn.machines import remove, running, start, started_s, stop
 from hpcforge.lab.sources import check_distribution
+from hpcforge.lab.state import Lab
 
 __all__ = [
+    "BOOTS",
     "PACKAGES",
     "check_disks",
     "check_distribution",
     "disk_sizes_kib",
     "host_key",
+    "memory_mib",
     "prepare_host",
     "remove",
     "remove_other_disks",
@@ -38,3 +41,9 @@ PACKAGES: Mapping[str, str] = {
     "debian-archive-keyring": "/usr/share/keyrings/debian-archive-keyring.gpg",
     "util-linux": "unshare",
 }
+BOOTS = False
+
+
+def memory_mib(lab: Lab) -> int | None:  # noqa: ARG001 - of every lab
+    """Containers have no memory of their own: None."""
+    return None

@@ -1,0 +1,130 @@
+"""An image's archive as a disk that virtual machines boot: a root file system, with kernel and initrd beside it.
+
+It is made without mounting a file system, and from nothing but the archive: two makings are the same bit for bit.
+"""
+
+from __future__ import annotations
+
+import shutil
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+from hpcforge.atomic import write_atomically
+from hpcforge.image import recipe, store
+from hpcforge.image.errors import ImageError
+from hpcforge.image.manifest import Disk, Manifest, to_text
+from hpcforge.image.programs import NO_ROOM_HINT, watched
+from hpcforge.lab.machine import available_mib
+from hpcforge.lab.places import Progress
+
+_FOLDER = "disk"
+ROOT, KERNEL, INITRD = "root.ext4", "vmlinuz", "initrd.img"
+_NAMESPACE = uuid.UUID("2b7c5ad5-6a2f-4f0a-9d3b-52a4a5f5b6de")
+_MIB = 1 << 20
+
+# Arguments: archive, folder for the disk, an empty folder to unpack in, seconds since 1970, UUID, hash seed.
+# Unpacked in memory: in which order the names of a folder on disk are read is that file system's own.
+# mke2fs takes over when each file was read and last changed in place: that is set to the epoch afterwards.
+_MAKE = r"""
+set -e
+export E2FSPROGS_FAKE_TIME="$4"
+mount -t tmpfs -o mode=0755,size=100% tmpfs "$3"
+mkdir -m 0755 "$3/tree"
+tar --extract --numeric-owner --same-permissions --xattrs --xattrs-include=security.capability \
+  --directory "$3/tree" --file "$1"
+for what in vmlinuz initrd.img; do
+  set -- "$@" "$3"/tree/boot/$what-*
+  eval "found=\${$#}"
+  cp "$found" "$2/$what"
+done
+mib=$(($(du --summarize --block-size=1M "$3/tree" | cut -f1) * 23 / 20 + 128))
+truncate --size="${mib}M" "$2/root.ext4"
+mke2fs -q -F -t ext4 -m 1 -L root -U "$5" -E "hash_seed=$6,lazy_itable_init=1,lazy_journal_init=1" \
+  -d "$3/tree" "$2/root.ext4"
+dumpe2fs -h "$2/root.ext4" 2> "$3/said" | awk -v at="@$4" '
+  /^Inode count:/ { inodes = $3 }
+  /^Free inodes:/ { free = $3 }
+  END {
+    for (i = 2; i <= inodes - free; i++)
+      if (i == 2 || i > 10) print "sif <" i "> atime " at "\nsif <" i "> ctime " at
+  }
+' > "$3/commands"
+debugfs -w -f "$3/commands" "$2/root.ext4" > "$3/said" 2>&1
+if grep -v '^debugfs' "$3/said" | grep .; then exit 1; fi
+"""
+
+
+@contextmanager
+def disk_of(manifest: Manifest, progress: Progress) -> Iterator[Path]:
+    """The folder of an image's disk, made if need be, and not removed meanwhile.
+
+    A lab that lies on it is to be written down inside. Raises ImageError where the image is gone, has no kernel, or is
+    not what was built.
+    """
+    with store.lock(progress) as handle:
+        found = store.read(manifest.name)
+        place = store.directory(found.name) / _FOLDER
+        if found.disk is None:
+            progress(f"making the disk of image {found.name}")
+            found = _make(found, place, handle)
+            progress(f"the disk of image {found.name} is made")
+        _check(found, place)
+        yield place
+
+
+def disk_path(manifest: Manifest) -> Path:
+    """Where the disk of an image is, or would be."""
+    return store.directory(manifest.name) / _FOLDER / ROOT
+
+
+def _make(manifest: Manifest, place: Path, handle: int) -> Manifest:
+    if recipe.KERNEL not in manifest.lock.request.packages:
+        raise ImageError(f"image {manifest.name} has no kernel", "hpcforge image build --disk BLUEPRINT")
+    archive = store.checked(manifest)
+    _ensure_room(manifest)
+    making = store.building(manifest.name)
+    disk, unpacking = making / _FOLDER, making / "unpacking"
+    for folder in (disk, unpacking):
+        folder.mkdir(mode=0o755)
+    ids = [str(uuid.uuid5(_NAMESPACE, f"{what} {manifest.archive_sha256}")) for what in ("root", "hash seed")]
+    argv: list[str | Path] = ["unshare", "--mount", "sh", "-c", _MAKE, "sh"]
+    argv += [archive, disk, unpacking, str(manifest.lock.epoch_s), *ids]
+    watched(argv, making, lambda: None, pass_on=(handle,), with_us=True)
+    unpacking.rmdir()
+    if place.exists():  # of a making that was cut off before it was written down
+        shutil.rmtree(place)
+    root = disk / ROOT
+    made = replace(manifest, disk=Disk(store.sha256_of(root), root.stat().st_size))
+    disk.rename(place)
+    making.rmdir()
+    write_atomically(store.directory(manifest.name) / store.MANIFEST, to_text(made), mode=0o644)
+    return made
+
+
+def _ensure_room(manifest: Manifest) -> None:
+    """Raise ImageError unless the tree fits in memory and the disk where images are."""
+    tree_mib = manifest.archive_bytes * 5 // 4 // _MIB
+    if available_mib() < tree_mib + 256:
+        raise ImageError(
+            f"making a disk takes {tree_mib + 256} MiB of memory, and {available_mib()} MiB are free",
+            "take a rehearsal down, then run it again",
+        )
+    free_mib = shutil.disk_usage(store.folder()).free // _MIB
+    if free_mib < tree_mib + 128:
+        where = store.folder()
+        raise ImageError(
+            f"a disk takes about {tree_mib + 128} MiB in {where}, and {free_mib} MiB are free", NO_ROOM_HINT
+        )
+
+
+def _check(manifest: Manifest, place: Path) -> None:
+    """Raise ImageError unless the disk is what was made."""
+    again = f"hpcforge image remove {manifest.name}, then build it again with --disk"
+    root, disk = place / ROOT, manifest.disk
+    if absent := [name for name in (ROOT, KERNEL, INITRD) if not (place / name).is_file()]:
+        raise ImageError(f"{place / absent[0]} is not there", again)
+    if disk is None or root.stat().st_size != disk.bytes or store.sha256_of(root) != disk.sha256:
+        raise ImageError(f"{root} is not the disk that was made: it was cut short or changed", again)

@@ -1,0 +1,40 @@
+"""What this machine has: memory and processors."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+_MEMINFO = Path("/proc/meminfo")
+_SYSFS = Path("/sys/devices/system/cpu")
+
+
+def total_mib() -> int:
+    """All its memory."""
+    return _mib("MemTotal")
+
+
+def available_mib() -> int:
+    """The memory that could be used now without pushing anything else out."""
+    return _mib("MemAvailable")
+
+
+def processors(sysfs: Path = _SYSFS) -> tuple[int, int, int]:
+    """Sockets, cores of each and threads of each core, as Slurm's daemon counts them on a node of this machine."""
+    threads: dict[tuple[str, str], int] = {}
+    for topology in sysfs.glob("cpu[0-9]*/topology"):
+        core = (
+            (topology / "physical_package_id").read_text().strip(),
+            (topology / "core_id").read_text().strip(),
+        )
+        threads[core] = threads.get(core, 0) + 1
+    sockets = {socket for socket, _ in threads}
+    cores = min((sum(of == socket for of, _ in threads) for socket in sockets), default=1)
+    return max(1, len(sockets)), cores, min(threads.values(), default=1)
+
+
+def _mib(key: str) -> int:
+    said = dict(re.findall(r"^(\w+):\s+(\d+) kB", _MEMINFO.read_text(), flags=re.MULTILINE))
+    if key not in said:
+        raise OSError(f"{_MEMINFO} has no {key}")
+    return int(said[key]) // 1024

@@ -1,0 +1,59 @@
+"""Labs of virtual machines: a `hpcforge.lab.kinds.Kind`. Each node is a QEMU, on a qcow2 above the disk of an image."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from hpcforge.lab.errors import LabError
+from hpcforge.lab.places import Progress
+from hpcforge.lab.settle import Trees
+from hpcforge.lab.sources import check_distribution
+from hpcforge.lab.vm.disks import check as check_disks
+from hpcforge.lab.vm.disks import host_key, written
+from hpcforge.lab.vm.disks import remove_others as remove_other_disks
+from hpcforge.lab.vm.disks import sizes_kib as disk_sizes_kib
+from hpcforge.lab.vm.machines import memory_mib, remove, running, start, started_s, stop
+
+__all__ = [
+    "BOOTS",
+    "PACKAGES",
+    "check_disks",
+    "check_distribution",
+    "disk_sizes_kib",
+    "host_key",
+    "memory_mib",
+    "prepare_host",
+    "remove",
+    "remove_other_disks",
+    "restore_host",
+    "running",
+    "start",
+    "started_s",
+    "stop",
+    "trees",
+    "written",
+]
+
+PACKAGES: Mapping[str, str] = {
+    "qemu-system-x86": "qemu-system-x86_64",
+    "qemu-utils": "qemu-img",
+    "e2fsprogs": "debugfs",
+}
+BOOTS = True
+
+
+def trees(release: str, in_use: Iterable[Path], progress: Progress) -> Trees:  # noqa: ARG001 - there is no other way
+    """Always `LabError`: machines boot the disk of an image, and nothing else."""
+    raise LabError(
+        f"virtual machines of Debian {release} boot an image of their blueprint, and there is none",
+        "build it: `hpcforge image build --disk BLUEPRINT`",
+    )
+
+
+def prepare_host() -> None:
+    """Machines need nothing changed on their host."""
+
+
+def restore_host() -> None:
+    """Nothing was changed."""

@@ -1,0 +1,100 @@
+"""Machines' disks: what a node writes, in a qcow2 above those that saves have set aside and the disk of an image.
+
+A disk is a folder `disks/NUMBER` of its node's. The one that the node was made on holds its host key as well.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from pathlib import Path
+
+from hpcforge.lab.commands import run
+from hpcforge.lab.errors import LabError
+from hpcforge.lab.state import Lab, PlacedNode
+from hpcforge.lab.trees import remove_tree
+
+_FILE = "disk.qcow2"
+_ROOT, _KERNEL, _INITRD = "root.ext4", "vmlinuz", "initrd.img"  # of an image's disk
+_SIZE = "20G"  # as the machine sees it: its root file system grows to that when it first boots
+
+
+def written(lab: Lab, node: PlacedNode) -> Path:
+    """What the node itself has written, since it was made or since the last save or restore. Made if need be."""
+    path = _disk(lab, node, 0) / _FILE
+    if not path.exists():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        new = path.with_name("new")
+        new.unlink(missing_ok=True)
+        if len(node.disks) > 1:  # by a path from here: a lab's folder may be moved
+            below, form = f"../{node.disks[1]}/{_FILE}", "qcow2"
+        else:
+            below, form = str(_image(node) / _ROOT), "raw"
+        run("qemu-img", "create", "-q", "-f", "qcow2", "-b", below, "-F", form, new, _SIZE, cwd=path.parent)
+        new.rename(path)
+    return path
+
+
+def kernel(node: PlacedNode) -> Path:
+    """The kernel that a node boots."""
+    return _image(node) / _KERNEL
+
+
+def initrd(node: PlacedNode) -> Path:
+    """The initrd that all machines of its image share."""
+    return _image(node) / _INITRD
+
+
+def made_on(lab: Lab, node: PlacedNode) -> Path:
+    """The folder of the disk that the node was made on: what is the machine's own for good is in it."""
+    return _disk(lab, node, -1)
+
+
+def private_host_key(lab: Lab, node: PlacedNode) -> Path:
+    """The host key that a node has, made if need be."""
+    key = made_on(lab, node) / "host_key"
+    if host_key(lab, node) is None:
+        key.parent.mkdir(parents=True, exist_ok=True)
+        key.unlink(missing_ok=True)
+        run("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", f"root@{node.name}", "-f", key)
+    return key
+
+
+def host_key(lab: Lab, node: PlacedNode) -> str | None:
+    """The public host key of a node as it was made, "ssh-ed25519 AAAA..."; None: it was not made yet."""
+    public = made_on(lab, node) / "host_key.pub"
+    return " ".join(public.read_text().split()[:2]) if public.exists() and public.stat().st_size else None
+
+
+def check(lab: Lab, node: PlacedNode) -> None:
+    """`LabError` if something of what a node lies on is gone."""
+    kept = [_disk(lab, node, place) / _FILE for place in range(1, len(node.disks))]
+    of_image = [Path(layer) / name for layer in node.layers for name in (_ROOT, _KERNEL, _INITRD)]
+    if missing := [path for path in (*kept, *of_image) if not path.is_file()]:
+        raise LabError(
+            f"node {node.name} lies on {missing[0]}, which is gone",
+            "take the lab down and up again: `hpcforge rehearse down`",
+        )
+
+
+def remove_others(lab: Lab, wanted: Collection[tuple[str, int]]) -> None:
+    """Remove all disks but these (node and number), and what is left of nodes that have none."""
+    for disk in lab.directory.glob("nodes/*/disks/*"):
+        if (disk.parents[1].name, int(disk.name)) not in wanted:
+            remove_tree(disk)
+    for home in lab.directory.glob("nodes/*"):
+        if not any(node == home.name for node, _ in wanted):
+            remove_tree(home)
+
+
+def sizes_kib(lab: Lab, wanted: Collection[tuple[str, int]]) -> dict[tuple[str, int], int]:
+    """What each of these disks (node and number) takes on the host."""
+    paths = {one: lab.node_directory(one[0]) / "disks" / str(one[1]) / _FILE for one in wanted}
+    return {one: path.stat().st_blocks // 2 for one, path in paths.items() if path.exists()}
+
+
+def _disk(lab: Lab, node: PlacedNode, place: int) -> Path:
+    return lab.node_directory(node.name) / "disks" / str(node.disks[place])
+
+
+def _image(node: PlacedNode) -> Path:
+    return Path(node.layers[0])

@@ -1,0 +1,294 @@
+"""Starting and stopping nodes as virtual machines."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import signal
+import socket
+from collections.abc import Collection
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from pathlib import Path
+
+from hpcforge.lab import processes
+from hpcforge.lab.commands import daemon, run
+from hpcforge.lab.errors import LabError
+from hpcforge.lab.machine import available_mib, processors, total_mib
+from hpcforge.lab.places import RUN
+from hpcforge.lab.state import Lab, PlacedNode
+from hpcforge.lab.vm import disks, qemu, seed
+
+_POWER_OFF_S = 90
+_READY_S = 900  # without KVM, several machines at once on few cores
+_KVM_S = 30  # until a kernel under KVM has said anything: it takes a second where KVM works
+_AT_ONCE = 8  # machines that are killed at the same time
+_LAST_LINES = 15
+
+
+def start(lab: Lab, node: PlacedNode) -> bool:
+    """Have a node running and letting its user in; true if it was started now. `LabError` with its console if not."""
+    started = not running(lab, node)
+    if started:
+        disks.check(lab, node)
+        stop(lab, node, graceful=False)  # what a crash may have left of it
+        _power_on(lab, node)
+    _wait_ready(lab, node)
+    return started
+
+
+def stop(lab: Lab, node: PlacedNode, *, graceful: bool) -> bool:
+    """Stop a node if it runs, and free all it holds on the host but its disk; false if it had to be killed."""
+    return _stop(lab.machine(node.name), graceful=graceful)
+
+
+def remove(directory: Path, tags: Collection[str]) -> None:  # noqa: ARG001 - machines are known by their tag
+    """Kill all machines of a lab and remove their cables, found by what is on the host."""
+    names = {qemu.name_in(processes.arguments(pid)) for pid in processes.find(_is_ours)}
+    names |= {path.name.removeprefix(qemu.tap("")) for path in Path("/sys/class/net").glob(qemu.tap("*"))}
+    names |= {path.stem for path in RUN.glob(_monitor("*").name)}
+    found = sorted(name for name in names if any(name.startswith(f"{tag}-") for tag in tags))
+    with ThreadPoolExecutor(max_workers=_AT_ONCE) as pool:
+        list(pool.map(lambda name: _stop(name, graceful=False), found))
+
+
+def running(lab: Lab, node: PlacedNode) -> bool:
+    """Whether a node has its QEMU."""
+    return bool(_pids(lab.machine(node.name)))
+
+
+def started_s() -> dict[str, float]:
+    """All machines of labs that run, and when each was started, in seconds since 1970."""
+    began = ((qemu.name_in(processes.arguments(pid)), processes.started_s(pid)) for pid in processes.find(_is_ours))
+    return {name: at_s for name, at_s in began if name and at_s is not None}
+
+
+def memory_mib(lab: Lab) -> int | None:
+    """What the machines of a lab have at least, after what their kernels keep; None: none was made yet."""
+    had = [mib for node in lab.nodes if (mib := _had_mib(lab, node)) is not None]
+    return min(had) * 15 // 16 if had else None
+
+
+def _power_on(lab: Lab, node: PlacedNode) -> None:
+    machine = _machine(lab, node)
+    _plug_in(lab, machine.tap)
+    machine.console.unlink(missing_ok=True)
+    if _kvm_works():
+        _launch(machine, "kvm")
+        if processes.wait_until(lambda: _said(machine.console) or not running(lab, node), _KVM_S) and _said(
+            machine.console
+        ):
+            return
+        # KVM is there, and nothing boots under it: nested in another machine, say. Not tried again until a reboot.
+        RUN.mkdir(mode=0o755, parents=True, exist_ok=True)
+        _no_kvm().touch()
+        _kill(machine.name)
+    _launch(machine, "tcg")
+
+
+def _launch(machine: qemu.Machine, accelerator: qemu.Accelerator) -> None:
+    machine.monitor.unlink(missing_ok=True)
+    daemon(qemu.argv(machine, accelerator), machine.console.with_name("qemu.log"))
+
+
+def _machine(lab: Lab, node: PlacedNode) -> qemu.Machine:
+    """A node as a machine, with all that it needs on the host made."""
+    if os.uname().machine != "x86_64":
+        raise LabError("virtual machines are those of x86-64", "use containers: `--on nspawn`")
+    name = lab.machine(node.name)
+    key = disks.private_host_key(lab, node)
+    own = seed.Identity(
+        name=node.name,
+        address=node.address,
+        prefix=lab.network_address.prefixlen,
+        mac=qemu.mac(name),
+        # Of the key, which is this machine's alone: the same again if the first boot is cut off.
+        machine_id=hashlib.sha256(key.read_bytes()).hexdigest()[:32],
+        host_key=key.read_text(),
+        host_key_pub=key.with_name("host_key.pub").read_text(),
+        login_user=lab.login_user,
+        login_uid=lab.login_uid,
+        login_key_pub=lab.key.with_name("key.pub").read_text(),
+        packages=f"{lab.gateway}:{lab.packages_port}",
+    )
+    home = lab.node_directory(node.name)
+    initrd = home / "initrd.img"
+    shutil.copyfile(disks.initrd(node), initrd)
+    with initrd.open("ab") as file:
+        file.write(bytes(-file.tell() % 4) + seed.initrd(own))
+    return qemu.Machine(
+        name=name,
+        memory_mib=_ensure_memory(lab, node),
+        topology=processors(),
+        disk=disks.written(lab, node),
+        kernel=disks.kernel(node),
+        initrd=initrd,
+        tap=qemu.tap(name),
+        console=_console(lab, node),
+        monitor=_monitor(name),
+    )
+
+
+def _ensure_memory(lab: Lab, node: PlacedNode) -> int:
+    """The memory that a node was made with, chosen if it is new. `LabError` where this machine has not so much."""
+    had = _had_mib(lab, node)
+    if had is None:
+        of_lab = [_had_mib(lab, one) for one in lab.nodes]
+        ours = {lab.machine(one.name) for one in lab.nodes}
+        lines = [processes.arguments(pid) for pid in processes.find(_is_ours)]
+        taken = [qemu.memory_in(words) for words in lines if qemu.name_in(words) not in ours]
+        taken += [mib for mib in of_lab if mib is not None]
+        had = qemu.share_mib(total_mib(), taken, of_lab.count(None))
+        path = _memory_file(lab, node)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(f"{had}\n")
+    if had > available_mib():
+        raise LabError(
+            f"node {node.name} has {had} MiB of memory, and this machine has {available_mib()} MiB free",
+            "end what takes it, or take another rehearsal down; then try again",
+        )
+    return had
+
+
+def _had_mib(lab: Lab, node: PlacedNode) -> int | None:
+    path = _memory_file(lab, node)
+    return int(path.read_text() or 0) or None if path.exists() else None
+
+
+def _memory_file(lab: Lab, node: PlacedNode) -> Path:
+    return disks.made_on(lab, node) / "memory_mib"
+
+
+def _plug_in(lab: Lab, tap: str) -> None:
+    run("ip", "tuntap", "add", "dev", tap, "mode", "tap")
+    run("ip", "link", "set", tap, "master", lab.bridge)
+    run("ip", "link", "set", tap, "up")
+
+
+def _stop(machine: str, *, graceful: bool) -> bool:
+    """Stop a machine, in order or at once, and remove its cable; false if it had to be killed."""
+    in_order = True
+    if _pids(machine):
+        in_order = graceful and _power_off(machine)
+        if not in_order:
+            _kill(machine)
+    if Path("/sys/class/net", qemu.tap(machine)).exists():
+        run("ip", "link", "delete", qemu.tap(machine))
+    _monitor(machine).unlink(missing_ok=True)
+    return in_order
+
+
+def _power_off(machine: str) -> bool:
+    """Press the power button until the machine is off; false if it does not go. One that still boots does not hear."""
+    return any(
+        processes.wait_until(lambda: not _pids(machine), timeout_s=_POWER_OFF_S / 3)
+        for _ in range(3)
+        if _press_power_button(machine)
+    )
+
+
+def _press_power_button(machine: str) -> bool:
+    try:
+        with socket.socket(socket.AF_UNIX) as monitor:
+            monitor.settimeout(10)
+            monitor.connect(str(_monitor(machine)))
+            _until_prompt(monitor)
+            monitor.sendall(b"system_powerdown\n")
+            _until_prompt(monitor)
+    except OSError:
+        return not _pids(machine)
+    return True
+
+
+def _until_prompt(monitor: socket.socket) -> None:
+    said = b""
+    while b"(qemu) " not in said:
+        more = monitor.recv(4096)
+        if not more:
+            raise ConnectionResetError("QEMU has ended")
+        said += more
+
+
+def _kill(machine: str) -> None:
+    for pid in _pids(machine):
+        processes.end(pid, partial(_is_still, pid, machine), (signal.SIGKILL, 10.0))
+
+
+def _is_still(pid: int, machine: str) -> bool:
+    return qemu.name_in(processes.arguments(pid)) == machine
+
+
+def _wait_ready(lab: Lab, node: PlacedNode) -> None:
+    if not processes.wait_until(lambda: _greets(node.address) or not running(lab, node), _READY_S, every_s=0.5):
+        raise _dead(lab, node, f"does not answer on {node.address}:22 after {_READY_S} s")
+    # While a machine boots, PAM lets only root in.
+    if not processes.wait_until(
+        lambda: not running(lab, node) or _lets_user_in(lab, node), _READY_S, every_s=2
+    ) or not running(lab, node):
+        raise _dead(lab, node, f"stopped while it was booting, or does not let {lab.login_user} in")
+
+
+def _lets_user_in(lab: Lab, node: PlacedNode) -> bool:
+    """Whether one can log in, with the host key that this machine was given."""
+    known = lab.node_directory(node.name) / "known_hosts"
+    known.write_text(f"{node.address} {disks.host_key(lab, node)}\n")
+    said = {
+        "StrictHostKeyChecking": "yes",
+        "UserKnownHostsFile": known,
+        "GlobalKnownHostsFile": "/dev/null",
+        "IdentitiesOnly": "yes",
+        "BatchMode": "yes",
+        "ConnectTimeout": "60",
+    }
+    options = [word for key, value in said.items() for word in ("-o", f"{key}={value}")]
+    try:
+        run("ssh", "-F", "/dev/null", "-i", lab.key, *options, f"{lab.login_user}@{node.address}", "true")
+    except LabError:
+        return False
+    return True
+
+
+def _greets(address: str) -> bool:
+    try:
+        with socket.create_connection((address, 22), timeout=1) as connection:
+            connection.settimeout(20)
+            return connection.recv(4) == b"SSH-"
+    except OSError:
+        return False
+
+
+def _dead(lab: Lab, node: PlacedNode, what: str) -> LabError:
+    console = _console(lab, node)
+    texts = (path.read_text(errors="replace") for path in (console, console.with_name("qemu.log")) if path.exists())
+    said = [line.rstrip() for text in texts for line in text.splitlines()[-_LAST_LINES:]]
+    return LabError("\n".join([f"node {node.name} {what}", *said]), f"its console is in {console}")
+
+
+def _kvm_works() -> bool:
+    """Whether KVM is there, and was not seen to boot nothing."""
+    return os.access("/dev/kvm", os.R_OK | os.W_OK) and not _no_kvm().exists()
+
+
+def _no_kvm() -> Path:
+    return RUN / "kvm-boots-nothing"
+
+
+def _said(console: Path) -> bool:
+    return console.exists() and console.stat().st_size > 0
+
+
+def _console(lab: Lab, node: PlacedNode) -> Path:
+    return lab.node_directory(node.name) / "console.log"
+
+
+def _monitor(machine: str) -> Path:
+    return RUN / f"{machine}.monitor"  # a socket's path has 107 characters at most, which a lab's folder may take
+
+
+def _is_ours(argv: list[str]) -> bool:
+    return bool(qemu.name_in(argv))
+
+
+def _pids(machine: str) -> list[int]:
+    return processes.find(lambda argv: qemu.name_in(argv) == machine)

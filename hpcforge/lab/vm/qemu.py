@@ -1,0 +1,114 @@
+"""QEMU's command line for a machine, and what can be read off one. Pure."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import Literal
+
+from hpcforge.lab.errors import LabError
+
+PROGRAM = "qemu-system-x86_64"
+Accelerator = Literal["kvm", "tcg"]
+
+MOST_MIB = 4096  # of a machine: more helps nobody in a rehearsal
+LEAST_MIB = 1024  # Slurm's daemons and a job fit
+_STEP_MIB = 256
+_HOST_MIB = 2048  # stay with the machine that they all run on
+OVERHEAD_MIB = 384  # of QEMU itself, most of it translated code
+
+# Without KVM a processor of few features is translated fastest; x86-64-v2 is what distributions begin to ask for.
+_ACCELERATION: dict[Accelerator, tuple[str, ...]] = {
+    "kvm": ("-accel", "kvm", "-cpu", "host"),
+    "tcg": ("-accel", "tcg,thread=multi,tb-size=256", "-cpu", "Nehalem"),
+}
+
+
+@dataclass(frozen=True)
+class Machine:
+    """A virtual machine as it is started."""
+
+    name: str  # `Lab.machine`
+    memory_mib: int
+    topology: tuple[int, int, int]  # sockets, cores of each, threads of each core
+    disk: Path
+    kernel: Path
+    initrd: Path
+    tap: str
+    console: Path
+    monitor: Path
+
+
+def argv(machine: Machine, accelerator: Accelerator) -> list[str]:
+    """The command line. Nothing secret is on it: what tells machines apart is in the initrd."""
+    sockets, cores, threads = machine.topology
+    cpus = sockets * cores * threads
+    return [
+        PROGRAM,
+        *("-name", machine.name),
+        *("-machine", "q35"),
+        *_ACCELERATION[accelerator],
+        *("-m", str(machine.memory_mib)),
+        *("-smp", f"cpus={cpus},sockets={sockets},cores={cores},threads={threads}"),
+        *("-nodefaults", "-no-user-config", "-display", "none"),
+        *("-kernel", str(machine.kernel)),
+        *("-initrd", str(machine.initrd)),
+        *("-append", "root=/dev/vda rw console=ttyS0,115200 loglevel=5 mitigations=off"),
+        *("-drive", f"file={_quoted(machine.disk)},if=virtio,format=qcow2,discard=unmap"),
+        *("-netdev", f"tap,id=lab,ifname={machine.tap},script=no,downscript=no"),
+        *("-device", f"virtio-net-pci,netdev=lab,mac={mac(machine.name)}"),
+        *("-device", "virtio-rng-pci"),
+        *("-serial", f"file:{_quoted(machine.console)}"),
+        *("-monitor", f"unix:{_quoted(machine.monitor)},server=on,wait=off"),
+    ]
+
+
+def mac(machine: str) -> str:
+    """The address of a machine's network card: of the block that QEMU's have, and its own on this host."""
+    digest = hashlib.sha256(machine.encode()).digest()
+    return ":".join(f"{part:02x}" for part in (0x52, 0x54, 0x00, *digest[:3]))
+
+
+def tap(machine: str) -> str:
+    """The interface on the host that is a machine's cable; at most 15 characters."""
+    return f"vt-{machine}"
+
+
+def name_in(words: Sequence[str]) -> str:
+    """Of which machine a command line is; "" if it is none of ours."""
+    return _after("-name", words) if words and Path(words[0]).name == PROGRAM else ""
+
+
+def memory_in(words: Sequence[str]) -> int:
+    """The memory in MiB that a command line gives a machine; 0 where it is in other words than ours."""
+    said = _after("-m", words)
+    return int(said) if said.isdigit() else 0
+
+
+def share_mib(total_mib: int, taken: Sequence[int], machines: int) -> int:
+    """What each of `machines` new ones gets of a host's memory, beside others that have `taken` so much each.
+
+    Raises `LabError` where that is too little.
+    """
+    free = total_mib - _HOST_MIB - sum(one + OVERHEAD_MIB for one in taken)
+    share = min(MOST_MIB, (free // machines - OVERHEAD_MIB) // _STEP_MIB * _STEP_MIB)
+    if share < LEAST_MIB:
+        need = machines * (LEAST_MIB + OVERHEAD_MIB) + total_mib - free
+        raise LabError(
+            f"this machine's memory, {total_mib} MiB, does not do for {machines} more virtual machines of "
+            f"{LEAST_MIB} MiB: with what runs already that takes {need} MiB",
+            "rehearse fewer nodes, take another rehearsal down, or use containers: `--on nspawn`",
+        )
+    return share
+
+
+def _after(option: str, words: Sequence[str]) -> str:
+    return next((value for word, value in pairwise(words) if word == option), "")
+
+
+def _quoted(path: Path) -> str:
+    """As a value among QEMU's options: a comma is said twice."""
+    return str(path).replace(",", ",,")
