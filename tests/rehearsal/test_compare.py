@@ -124,10 +124,11 @@ def test_the_exit_status_says_so(
 def test_a_role_that_needs_metal_is_left_out_and_said(tmp_path: Path, rehearsal_of: Rehearsal) -> None:
     loaded = load(planted(tmp_path, "burn: yes", more="not_rehearsed: it measures InfiniBand adapters\n"))
     site = rehearsal_of(loaded)
-    assert site.stand_ins[-1].sentence == "these roles are left out: snoop: it measures InfiniBand adapters"
+    said = site.stand_ins[-1].sentence
+    assert said.startswith("these roles are left out: ") and "snoop: it measures InfiniBand adapters" in said
     found = compared(loaded, site)
     assert found.unexplained == ()
-    assert [one.what for one in found.explained[-1].differences] == ["/etc/snoop"]
+    assert "/etc/snoop" in [one.what for one in found.explained[-1].differences]
 
 
 def test_a_text_is_moved_with_the_lab(dgx: Loaded) -> None:
