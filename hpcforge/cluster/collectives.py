@@ -70,7 +70,7 @@ def collectives(
     `network` has the nodes' addresses, `others` are all other networks; `wheels` are PyTorch's, which bring NCCL.
     """
     plugged = [one for one in fabrics if not one.bmc]
-    fast = [one for one in plugged if one.kind in ("infiniband", "roce")]
+    fast = [one for one in plugged if one.rdma]
     fabric = max(fast, key=lambda one: one.rate_gbps * one.links, default=None)
     found: list[Setting | Left] = []
     if fabric is None:

@@ -167,6 +167,12 @@ class FabricOf:
     bond: Literal["802.3ad", "active-backup"] | None = None
     dscp: int | None = None  # what marks RDMA in IP headers, of roce
     priority: int | None = None  # the Ethernet priority that is not dropped, of roce
+    subnet_manager: str | None = None  # on-switch, external or a node; None: not said, or it has none
+
+    @property
+    def rdma(self) -> bool:
+        """Whether its adapters write to each other's memory by verbs."""
+        return self.kind in ("infiniband", "roce")
 
     @property
     def lldp(self) -> bool:

@@ -235,6 +235,7 @@ def _fabric(fabric: Fabric, spec: f.Fabric, addressed: Networks) -> m.FabricOf:
         bond=spec.bond,
         dscp=_usual(spec.dscp, _ROCE_DSCP) if roce else None,
         priority=_usual(spec.priority, _ROCE_PRIORITY) if roce else None,
+        subnet_manager=spec.subnet_manager,
     )
 
 
