@@ -9,7 +9,7 @@ TEST_PACKAGES := chromium
 TORCH := torch==2.13.0+cpu
 WORKERS ?= 3
 
-.PHONY: rehearse test test-every-kill fuzz check install host host-test bench
+.PHONY: rehearse test test-every-kill test-shared-storage fuzz check install host host-test bench
 
 rehearse: install
 	$(BIN)/hpcforge rehearse up $(BLUEPRINT)
@@ -21,6 +21,10 @@ test: host-test install check $(VENV)/.torch
 # Minutes longer: hpcforge is killed after each event of an apply, not after every fourth.
 test-every-kill: host-test install
 	$(BIN)/python -m pytest tests/faults/test_killed.py --every-boundary
+
+# Storage that nodes really share: minutes, for GlusterFS and two applies. docs/operations.md has what it last printed.
+test-shared-storage: host-test install
+	$(BIN)/python -m pytest -s tests/e2e/test_shared_storage.py --shared-storage
 
 # 10,000 files instead of 500 for `validate`; another SEED, other files.
 SEED ?= 2
