@@ -17,6 +17,7 @@ _TEST_LAB = re.compile(r"test-[a-z0-9]+-([0-9]+)(?:-[kx])?")  # every lab that a
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--refresh-golden", action="store_true", help="write golden files instead of comparing with them")
+    parser.addoption("--shared-storage", action="store_true", help="test storage between real nodes (GlusterFS)")
     parser.addoption("--every-boundary", action="store_true", help="kill at every event of an apply, not every fourth")
     parser.addoption("--vm", action="store_true", help="also the tests that start virtual machines: make test-vm")
     parser.addoption("--fuzz-inputs", type=int, default=500, help="inputs that tests/fuzz makes and tries")

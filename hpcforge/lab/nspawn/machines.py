@@ -109,6 +109,9 @@ def _launch(lab: Lab, node: PlacedNode, root: Path) -> None:
         f"--network-bridge={lab.bridge}",
         "--resolv-conf=off",
         "--link-journal=no",
+        *(
+            ["--bind=/dev/fuse"] if Path("/dev/fuse").exists() else []
+        ),  # file systems that need no module of the kernel's
     ]
     console = _console(lab, node)
     console.unlink(missing_ok=True)
