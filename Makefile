@@ -10,11 +10,7 @@ TEST_PACKAGES := chromium
 TORCH := torch==2.13.0+cpu
 WORKERS ?= 3
 
-<<<<<<< HEAD
-.PHONY: rehearse test test-every-kill test-vm fuzz check install host host-test host-vm bench
-=======
-.PHONY: rehearse test test-every-kill test-shared-storage fuzz check install host host-test bench
->>>>>>> 8649d69c463a71d239ff9c810f056f69637df928
+.PHONY: rehearse test test-every-kill test-shared-storage test-vm fuzz check install host host-test host-vm bench
 
 rehearse: install
 	$(BIN)/hpcforge rehearse up $(BLUEPRINT)
@@ -27,15 +23,13 @@ test: host-test install check $(VENV)/.torch
 test-every-kill: host-test install
 	$(BIN)/python -m pytest tests/faults/test_killed.py --every-boundary
 
-<<<<<<< HEAD
 # Minutes longer, most of all without KVM: machines boot and run a job. docs/virtual-machines.md has the last output.
 test-vm: host-vm install
 	$(BIN)/python -m pytest -s tests/vm --vm
-=======
+
 # Storage that nodes really share: minutes, for GlusterFS and two applies. docs/operations.md has what it last printed.
 test-shared-storage: host-test install
 	$(BIN)/python -m pytest -s tests/e2e/test_shared_storage.py --shared-storage
->>>>>>> 8649d69c463a71d239ff9c810f056f69637df928
 
 # 10,000 files instead of 500 for `validate`; another SEED, other files.
 SEED ?= 2
