@@ -23,6 +23,7 @@ from hpcforge.blueprint.reader import Loc, mark_of
 from hpcforge.blueprint.services import Offer, Services
 from hpcforge.blueprint.site import Site
 from hpcforge.blueprint.site_checks import site_findings, unknown_racks
+from hpcforge.blueprint.storage_checks import storage_findings
 from hpcforge.blueprint.validate import Draft, Finding
 
 Findings = Iterator[Finding]
@@ -42,6 +43,7 @@ def check(draft: Draft) -> Iterator[Finding]:
         lambda draft, _: accounting_findings(draft),
         _idle_workers,
         lambda draft, _: people_findings(draft),
+        _storage,
         _overrides,
         _acceptance,
         _racks,
@@ -290,6 +292,10 @@ def _idle_workers(draft: Draft, declared: NamedNodes) -> Findings:
             severity="warning",
             key=True,
         )
+
+
+def _storage(draft: Draft, declared: NamedNodes) -> Findings:
+    yield from storage_findings(draft, declared, lambda loc, names: _reference(declared, loc, names))
 
 
 def _overrides(draft: Draft, declared: NamedNodes) -> Findings:

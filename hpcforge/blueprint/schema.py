@@ -24,6 +24,7 @@ from hpcforge.blueprint.section import Later, Section
 from hpcforge.blueprint.services import Services, services_model
 from hpcforge.blueprint.site import Site, Units
 from hpcforge.blueprint.smoke_tests import SmokeTestFolder, SmokeTestSpec
+from hpcforge.blueprint.storage import FileSystem
 from hpcforge.blueprint.variables import Chosen, Roles, chosen_model, roles_model
 
 Function = Literal["head", "login", "storage", "worker"]  # as in hpcforge.cluster.model
@@ -333,6 +334,9 @@ class Blueprint(Section):
     slurm: Slurm = Field(description="The scheduler.")
     users: dict[v.UserName, User] = Field({}, description="People and accounts, by name.")
     groups: dict[v.GroupName, Group] = Field({}, description="Groups that users share, by name.")
+    storage: Annotated[dict[v.SectionName, FileSystem], Later()] = Field(
+        {}, description="File systems that nodes share, by name."
+    )
     overrides: dict[v.NodeName, Override] = Field({}, description="Nodes that differ from their hardware, by name.")
     fabrics: Annotated[dict[v.FabricName, Fabric], Later()] = Field(
         {}, description="Switches and cables, by the fabric's name."

@@ -31,6 +31,7 @@ from hpcforge.blueprint.hardware import (
     inherit,
 )
 from hpcforge.catalog.distribution import Distribution, Distributions
+from hpcforge.catalog.file_systems import FileSystemKind, FileSystemKinds
 
 
 class _Entry(BaseModel):
@@ -96,6 +97,7 @@ class Catalog:
     cables: Mapping[str, CableModel]
     switches: Mapping[str, Switch]
     distributions: Mapping[tuple[str, str], Distribution]  # by name and release
+    file_systems: Mapping[str, FileSystemKind]  # by kind
     pytorch: tuple[PyTorchBuild, ...]
 
     def extended(self, servers: Mapping[str, Server], parts: Parts) -> Catalog:
@@ -139,6 +141,7 @@ def load_catalog() -> Catalog:
         cables=_Shelf(CableModel, "cables.yaml"),
         switches=_Shelf(Switch, "switches.yaml"),
         distributions=Distributions(resources.files(__name__).joinpath("distributions")),
+        file_systems=FileSystemKinds(resources.files(__name__).joinpath("file_systems")),
         pytorch=_BUILDS.validate_python(_read("frameworks.yaml")["pytorch"]),
     )
 

@@ -6,6 +6,7 @@ a contract with `roles/`. Everything is frozen; nodes keep the order in which th
 
 from __future__ import annotations
 
+import ipaddress
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -14,6 +15,7 @@ from typing import Any, Literal, get_args
 
 from hpcforge.cluster.collectives import Collectives, collectives
 from hpcforge.cluster.people import Group, User
+from hpcforge.cluster.storage import FileSystem
 from hpcforge.fabric.slurm import Topology
 
 Function = Literal["head", "login", "storage", "worker"]
@@ -409,6 +411,7 @@ class Cluster:
     variables: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # of roles, by role and name
     groups: tuple[Group, ...] = ()  # that users share
     gpu_models: Mapping[str, GpuModel] = field(default_factory=dict)  # those that nodes have
+    storage: tuple[FileSystem, ...] = ()  # that nodes share
 
     @cached_property
     def programs(self) -> tuple[Program, ...]:
@@ -425,6 +428,15 @@ class Cluster:
     def memberships(self) -> tuple[str, ...]:
         """Who is in which shared group, USER:GROUP."""
         return tuple(f"{user.name}:{group}" for user in self.users for group in user.groups)
+
+    def file_systems(self, node: Node) -> tuple[FileSystem, ...]:
+        """Those that a node mounts, as it mounts them."""
+        return tuple(one.at(node.name) for one in self.storage if node.name in one.on)
+
+    def clients(self, system: FileSystem) -> tuple[str, ...]:
+        """The addresses of those that mount a file system over the network, put together to subnets where all are."""
+        others = (ipaddress.IPv4Network(self.by_name[name].address) for name in system.on if name != system.server)
+        return tuple(str(one).removesuffix("/32") for one in ipaddress.collapse_addresses(others))
 
     def collectives(self, fabrics: Collection[str]) -> Collectives:
         """What NCCL and UCX are told on nodes that are plugged into these fabrics, by name."""

@@ -16,6 +16,7 @@ from hpcforge.blueprint.named import racks_of
 from hpcforge.blueprint.node_sets import Known, sure
 from hpcforge.blueprint.services import Offer, Service, Services
 from hpcforge.blueprint.smoke_tests import option_text
+from hpcforge.blueprint.storage import FileSystem as Shared
 from hpcforge.blueprint.values import minutes
 from hpcforge.catalog import Catalog
 from hpcforge.cluster import model as m
@@ -24,6 +25,7 @@ from hpcforge.cluster.networks import Networks, networks
 from hpcforge.cluster.people import Group, User
 from hpcforge.cluster.reserve import usual_cores, usual_memory_mib
 from hpcforge.cluster.select import words, worker_words
+from hpcforge.cluster.storage import FileSystem
 from hpcforge.fabric.graph import Fabric
 from hpcforge.fabric.slurm import Topology, compute_fabric, topology
 from hpcforge.slurm.accounting import associations, billing_weights
@@ -92,6 +94,28 @@ def resolve(
         fabrics=tuple(_fabric(one, blueprint.fabrics[one.name], addressed) for one in fabrics),
         variables=blueprint.roles.by_role(),
         gpu_models={model: _gpu_model(catalog.gpus[model]) for model in sorted(models)},
+        storage=tuple(_file_system(name, one, catalog, nodes, known) for name, one in blueprint.storage.items()),
+    )
+
+
+def _file_system(name: str, one: Shared, catalog: Catalog, nodes: Sequence[m.Node], known: Known) -> FileSystem:
+    kind = catalog.file_systems[one.kind]
+    address = next((node.address for node in nodes if node.name == one.server), "")
+    chosen = {option.partition("=")[0] for option in one.options}
+    usual = (option for option in kind.options if option.partition("=")[0] not in chosen)
+    users = tuple(node.name for node in nodes if {*node.functions} & {"worker", "login"})
+    return FileSystem(
+        name=name,
+        kind=one.kind,
+        what=one.external or kind.served.format(address=address, path=one.path),
+        type=kind.type,
+        options=",".join((*usual, *one.options)) or "defaults",
+        mount=one.mount,
+        on=sure(one.on, known) if one.on else users,
+        server=one.server,
+        path=one.path,
+        packages=kind.packages,
+        mounted_by=kind.mounted_by,
     )
 
 

@@ -41,8 +41,8 @@ TABLE = (
     Kind("links", "link", "path"),
     Kind("sysctls", "sysctl", "name"),
     Kind("holds", "hold", "name"),
-    Kind("mounts", "mount", "path"),
     Kind("timers", "timer", "name"),
+    Kind("mounts", "mount", "path", late=True),
     Kind("downloads", "download", "path", late=True),
     Kind("associations", "association", "name", late=True),
 )

@@ -21,6 +21,11 @@ class Mount(Resource):
     what: Annotated[str, "A device, an export (`server:/path`) or `tmpfs`."]
     type: Annotated[str, "Of the file system, as in `nfs4`."]
     options: Annotated[str, "As mount(8) has them."] = "defaults"
+    retry_s: Annotated[
+        int,
+        "For one whose server may be away: how long a try may take, and how long after one that failed the next comes, "
+        "seconds; nothing waits for it when the node starts. 0: one try, which the start of the node waits for.",
+    ] = 0
 
     def line(self, found: Said) -> str:
         """With what is mounted."""

@@ -23,8 +23,9 @@ def chosen(cluster: Cluster, wanted: str | None) -> tuple[str, ...]:
 
 
 def carriers(cluster: Cluster) -> set[str]:
-    """The nodes that carry a service, Slurm's controller among them."""
-    return {cluster.slurm.controller, *(name for one in cluster.services.values() for name in one.on)}
+    """The nodes that carry a service, or have files of others, Slurm's controller among them."""
+    servers = {one.server for one in cluster.storage if one.server}
+    return {cluster.slurm.controller, *servers, *(name for one in cluster.services.values() for name in one.on)}
 
 
 def _of_each_kind(cluster: Cluster) -> Iterator[str]:

@@ -10,6 +10,7 @@ from dataclasses import replace
 
 from hpcforge.blueprint.hostlist import fold
 from hpcforge.catalog import load_catalog
+from hpcforge.catalog.file_systems import Mounted
 from hpcforge.cluster.model import (
     Access,
     Cluster,
@@ -22,6 +23,7 @@ from hpcforge.cluster.model import (
     StandInGpus,
     Wheel,
 )
+from hpcforge.cluster.storage import FileSystem
 from hpcforge.fabric.slurm import shrunk
 from hpcforge.rehearsal.lab_facts import LabFacts
 from hpcforge.rehearsal.stand_ins import Rule
@@ -63,6 +65,7 @@ def _nodes(cluster: Cluster, lab: LabFacts) -> Cluster:
         site_roles=tuple(replace(one, on=_of(one.on, there)) for one in cluster.site_roles),
         fabrics=tuple(one for one in cluster.fabrics if any(one.name in node.fabrics for node in nodes)),
         acceptance=replace(acceptance, tests=_tests(acceptance.tests, there)) if acceptance else None,
+        storage=tuple(replace(one, on=_of(one.on, there)) for one in cluster.storage),
     )
 
 
@@ -205,6 +208,36 @@ def _services(cluster: Cluster, lab: LabFacts) -> Cluster:  # noqa: ARG001
     return replace(cluster, services={**cluster.services, **inside})
 
 
+def _out_of_reach(cluster: Cluster) -> dict[str, Mounted]:
+    kinds = load_catalog().file_systems
+    found = {one.name: kinds[one.kind].rehearsed for one in cluster.storage}
+    return {name: instead for name, instead in found.items() if instead}
+
+
+def _storage_said(cluster: Cluster, lab: LabFacts) -> Said:  # noqa: ARG001
+    instead = _out_of_reach(cluster)
+    systems = [one for one in cluster.storage if one.name in instead]
+    if not systems:
+        return None
+    what = ", ".join(f"{one.mount} ({one.kind})" for one in systems)
+    types = ", ".join(dict.fromkeys(instead[one.name].type for one in systems))
+    return "shared storage", f"of {what} each node has its own, a small {types}: what one writes there no other sees"
+
+
+def _storage(cluster: Cluster, lab: LabFacts) -> Cluster:  # noqa: ARG001
+    instead = _out_of_reach(cluster)
+
+    def near(one: FileSystem) -> FileSystem:
+        mounted = instead.get(one.name)
+        if mounted is None:
+            return one
+        options = ",".join(mounted.options)
+        here = replace(one, what=mounted.what, type=mounted.type, options=options, packages=(), mounted_by="")
+        return replace(here, server=None, path=None)
+
+    return replace(cluster, storage=tuple(map(near, cluster.storage)))
+
+
 def _on_cpus(cluster: Cluster) -> PyTorch | None:
     """The build for CPUs instead of one for GPUs: of the same version, of another, or the distribution's own.
 
@@ -331,6 +364,7 @@ RULES: tuple[Rule, ...] = (
     Rule("GPUs", _gpus_said, _gpus),
     Rule("limits", _limits_said, _limits),
     Rule("services outside", _services_said, _services),
+    Rule("storage", _storage_said, _storage),
     Rule("PyTorch", _pytorch_said, _pytorch),
     Rule("smoke tests", _smoke_said, _smoke),
     Rule("speeds", _speeds_said, _speeds),

@@ -158,6 +158,12 @@ MUTATIONS = (
         "users:\n  ada:   {uid: 2001, admin: true}",
         "groups: {vision: {gid: 3001}}\nusers:\n  ada:   {uid: 2001, admin: true, groups: [vision]}",
     ),
+    Mutation(
+        "storage.*",
+        "a file system of the site's",
+        "users:\n",
+        'storage: {projects: {kind: nfs, external: "192.0.2.5:/projects", mount: /projects}}\nusers:\n',
+    ),
     Mutation("groups.*", "a group", "users:\n", "groups: {vision: {gid: 3001}}\nusers:\n"),
     Mutation(
         "overrides.*", "a node with less", "rollout:", 'overrides: {w02: {memory_gib: 2, reason: "bad"}}\nrollout:'

@@ -19,6 +19,7 @@ from typing import Any
 
 import pytest
 
+from hpcforge.catalog import load_catalog
 from hpcforge.report import colour
 
 from .regular import characters, parser, repeats, shortest
@@ -35,6 +36,7 @@ MADE_THERE = {
     "pattern": (),  # of node/apt.py: _KINDS, below; of values.py: as above
     "check['stdout']": (),  # of roles: below
     "lines": (),  # as those
+    "kind.address.pattern": tuple(one.address.pattern for one in load_catalog().file_systems.values()),
     "_PATTERNS[kind]": tuple(colour._PATTERNS.values()),
     "f'(?:{fabrics})-(?:leaf|spine|core)-[0-9]+'": ("(?:compute|storage-1)-(?:leaf|spine|core)-[0-9]+",),
 }

@@ -17,7 +17,9 @@ OTHER_WORDS = {
         "blueprint/acceptance_checks.py",
         "blueprint/accounting_checks.py",
         "blueprint/people_checks.py",
+        "blueprint/storage_checks.py",
         "cluster/load.py",
+        "cluster/storage_checks.py",  # an option of mount(8)
         "report/disruption_table.py",
         "slurm/accounting.py",
     },

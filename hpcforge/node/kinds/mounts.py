@@ -1,4 +1,11 @@
-"""File systems that are mounted: a unit of systemd's each, see `hpcforge.node.unit_files`."""
+"""File systems that are mounted: a unit of systemd's each, see `hpcforge.node.unit_files`.
+
+One whose server may be away has a timer beside it, which mounts it when the node starts, and tries again whenever it is
+not mounted. By itself systemd has logins and the end of a start wait for a mount, and tries once; here nothing waits
+but what says so.
+
+Nothing looks at the place itself where it may be mounted: whoever does waits for a server that is away.
+"""
 
 from __future__ import annotations
 
@@ -7,22 +14,27 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hpcforge.node import files, paths, unit_files
-from hpcforge.node.events import Json, NodeError, Report
+from hpcforge.node import commands, files, paths, unit_files, units
+from hpcforge.node.events import Json, NodeError, Report, readable
 from hpcforge.node.kinds import BLOCK, Known, Need
 
 if TYPE_CHECKING:
     from hpcforge.kinds.mounts import Mount
 
 _WORD = re.compile(r"[^\s%]+")
+_JOB_S = 300  # systemd ends each of its tries, to mount and to unmount, after `retry_s`
 
 
 def compare(wanted: Mount) -> Json | None:
-    """Whether its unit is as wanted, and it is mounted."""
+    """Whether its units are as wanted, and it is mounted."""
     path = wanted.path
-    if unit_files.is_there(_texts(wanted), _unit(path)):
+    texts, found = _texts(wanted), units.query([_unit(path), _first(wanted)])
+    right = unit_files.is_there(texts, _first(wanted)) and (wanted.retry_s > 0) == unit_files.any_there(
+        {_timer(path): ""}
+    )
+    if right and found[_unit(path)].runs:
         return None
-    return {"path": path, "exists": Path(path).is_mount()}
+    return {"path": path, "exists": found[_unit(path)].runs}
 
 
 def obstacle(wanted: Mount, known: Known) -> str | None:
@@ -37,7 +49,7 @@ def obstacle(wanted: Mount, known: Known) -> str | None:
     if not all(map(_WORD.fullmatch, (wanted.what, wanted.type, wanted.options))):
         return f"mount {path}: what, type and options are one word each, without %"
     ours = known is not None and (Path(unit_files.FOLDER) / _unit(path)).exists()
-    if not ours and Path(path).is_mount():
+    if not ours and _mounted(path):
         return f"something is mounted at {path} already; unmount it, and take it out of /etc/fstab"
     if not ours and os.path.lexists(path) and not (Path(path).is_dir() and not any(Path(path).iterdir())):
         return f"{path} is not an empty directory: what is there would be hidden; move it away"
@@ -45,8 +57,22 @@ def obstacle(wanted: Mount, known: Known) -> str | None:
 
 
 def put(wanted: Mount) -> str | None:
-    """Write its unit, and mount it; systemd makes the directory."""
-    return unit_files.put(_texts(wanted), _unit(wanted.path)) and "mounted"
+    """Write its units, and mount it; systemd makes the directory. Raises `NodeError` where its server is away."""
+    path, did = wanted.path, []
+    ran = units.query([_unit(path)])[_unit(path)].runs
+    if not wanted.retry_s and unit_files.any_there({_timer(path): ""}):
+        did.append(unit_files.put_back([_timer(path)], _timer(path)))
+    did.append(unit_files.put(_texts(wanted), _first(wanted)))
+    if wanted.retry_s and (did[-1] or not ran):
+        _mount(_unit(path), "restart" if ran else "start")  # the timer may be at it: a start waits for that
+        did.append("mounted")
+    return "mounted" if any(did) else None
+
+
+def _mount(unit: str, verb: str) -> None:
+    outcome = commands.run(["systemctl", verb, "--", unit], _JOB_S)
+    if outcome.rc != 0:
+        raise NodeError(f"`systemctl {verb} {unit}`: {readable(outcome.stderr, 500)}\n{units.why(unit)}")
 
 
 def own(name: str, change: Mount | None, made: set[str]) -> Json:  # noqa: ARG001
@@ -58,22 +84,50 @@ def own(name: str, change: Mount | None, made: set[str]) -> Json:  # noqa: ARG00
 
 def put_back(name: str, known: Known, report: Report) -> str | None:  # noqa: ARG001
     """Unmounted. One that is in use stays, and the role fails with what systemd says."""
-    return unit_files.put_back([_unit(name)], _unit(name)) and "unmounted"
+    timer = unit_files.put_back([_timer(name)], _timer(name))
+    return (unit_files.put_back([_unit(name)], _unit(name)) or timer) and "unmounted"
 
 
 def room(wanted: Mount) -> list[Need]:
-    """Its unit, the link that enables it, and its directory."""
-    return [Need(f"{unit_files.FOLDER}/x.mount", BLOCK, 2), Need(wanted.path.rpartition("/")[0] or "/", BLOCK, 1)]
+    """Its units, the link that enables one, and its directory."""
+    return [Need(f"{unit_files.FOLDER}/x.mount", 2 * BLOCK, 3), Need(wanted.path.rpartition("/")[0] or "/", BLOCK, 1)]
 
 
 def _unit(path: str) -> str:
     return f"{unit_files.escaped(path)}.mount"
 
 
+def _timer(path: str) -> str:
+    return f"{unit_files.escaped(path)}.timer"
+
+
+def _first(wanted: Mount) -> str:
+    """The unit that is enabled: it begins the rest."""
+    return _timer(wanted.path) if wanted.retry_s else _unit(wanted.path)
+
+
+def _mounted(path: str) -> bool:
+    """Whether the kernel's list has something there."""
+    lines = Path("/proc/self/mountinfo").read_bytes().splitlines()
+    return os.fsencode(path) in (line.split(b" ")[4].replace(rb"\040", b" ") for line in lines)
+
+
 def _texts(wanted: Mount) -> dict[str, str]:
-    text = (
-        f"[Unit]\nDescription={wanted.path.replace('%', '%%')}\n\n"
-        f"[Mount]\nWhat={wanted.what}\nWhere={wanted.path.replace('%', '%%')}\nType={wanted.type}\n"
-        f"Options={wanted.options}\n\n[Install]\nWantedBy=multi-user.target\n"
+    where, retry_s = wanted.path.replace("%", "%%"), wanted.retry_s
+    # Without what systemd adds by default, which is what makes the start and logins wait.
+    unit = (
+        "DefaultDependencies=no\nWants=network-online.target\nAfter=network-online.target local-fs.target\n"
+        "Conflicts=umount.target\nBefore=umount.target\n"
     )
-    return {_unit(wanted.path): text}
+    mount = (
+        f"[Unit]\nDescription={where}\n{unit if retry_s else ''}\n"
+        f"[Mount]\nWhat={wanted.what}\nWhere={where}\nType={wanted.type}\nOptions={wanted.options}\n"
+    )
+    if not retry_s:
+        return {_unit(wanted.path): f"{mount}\n[Install]\nWantedBy=multi-user.target\n"}
+    timer = (
+        f"[Unit]\nDescription={where}\n\n"
+        f"[Timer]\nOnActiveSec=0\nOnUnitInactiveSec={retry_s}\nAccuracySec=1\nUnit={_unit(wanted.path)}\n\n"
+        "[Install]\nWantedBy=timers.target\n"
+    )
+    return {_unit(wanted.path): f"{mount}TimeoutSec={retry_s}\n", _timer(wanted.path): timer}

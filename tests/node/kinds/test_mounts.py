@@ -35,6 +35,36 @@ def test_what_would_be_hidden_is_in_the_way(life: Life) -> None:
     assert "one word each" in life.refused({**SCRATCH, "options": "size=1M nosuid"})
 
 
+@pytest.mark.lab
+def test_one_whose_server_is_away_fails_soon_and_comes_by_itself(life: Life) -> None:
+    """The server is one of two folders that are laid over each other, and is not there for a while."""
+    shell = life.node.shell
+    wanted = {
+        "path": "/projects",
+        "what": "overlay",
+        "type": "overlay",
+        "options": "lowerdir=/srv/theirs:/etc/apt",
+        "retry_s": 2,
+    }
+    said = life.refused(wanted)
+    assert "`systemctl start projects.mount`" in said
+    assert "mount: /projects: " in said  # what mount(8) says
+    assert life.found(wanted) == [{"path": "/projects", "exists": False, "put": False}]
+    waits = "systemctl list-dependencies --all --plain --reverse projects.mount"
+    assert not {"multi-user.target", "remote-fs.target", "local-fs.target"} & set(shell(waits).split())
+    shell("sudo mkdir -p /srv/theirs && sudo touch /srv/theirs/there")
+    shell("until [ -e /projects/there ]; do sleep 0.2; done")  # the timer's doing
+    assert life.put(wanted) == {}
+    shell("sudo umount /projects; until [ -e /projects/there ]; do sleep 0.2; done")
+    assert life.put({**wanted, "options": f"{wanted['options']},noexec"}) == {"/projects": "mounted"}
+    assert "noexec" in shell("findmnt -no OPTIONS /projects")
+    shell("systemd-analyze verify projects.mount projects.timer")
+    assert life.put({**wanted, "retry_s": 0}) == {"/projects": "mounted"}
+    assert "projects.timer" not in shell("ls /etc/systemd/system")
+    life.remove()
+    assert shell("ls -d /projects; ls /etc/systemd/system/*projects*; ls /srv/theirs", check=False).split() == ["there"]
+
+
 @pytest.mark.parametrize("path", ["/srv/fast-scratch", "/a b/ü/.c", "/.hidden/x_y:z"])
 def test_units_are_named_as_systemd_names_them(path: str) -> None:
     asked = subprocess.run(["systemd-escape", "--path", path], capture_output=True, text=True, check=True)

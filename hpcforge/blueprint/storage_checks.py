@@ -1,0 +1,144 @@
+"""What `storage` says wrongly of nodes and of their folders. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+
+from hpcforge.blueprint import hostlist
+from hpcforge.blueprint import schema as s
+from hpcforge.blueprint.diagnostics import quote
+from hpcforge.blueprint.named_nodes import NamedNodes
+from hpcforge.blueprint.reader import Loc
+from hpcforge.blueprint.storage import FileSystem
+from hpcforge.blueprint.validate import Draft, Finding
+
+Findings = Iterator[Finding]
+Reference = Callable[[Loc, Iterable[str]], Findings]
+
+_SYSTEM = frozenset(
+    ("bin", "boot", "dev", "etc", "lib", "lib32", "lib64", "proc", "root", "run", "sbin", "sys", "tmp", "usr", "var")
+)
+_FREE_WITHIN = ("/usr/local",)  # of those: what packages leave to a site
+_HELD = {  # not to be hidden, though what is beside it there may be
+    "/home": "homes are on each node's own disk, and hpcforge makes them there",
+    "/mnt": "people mount there what they need for a while",
+    "/opt": "software is there, of hpcforge, too",
+    "/opt/hpcforge": "hpcforge installs what jobs import there",
+    "/usr/local": "programs are there",
+}  # fmt: skip
+
+
+def storage_findings(draft: Draft, declared: NamedNodes, reference: Reference) -> Findings:
+    """Yield what is wrong with servers, with the nodes that mount, and with the places that are mounted or served."""
+    systems: dict[str, FileSystem] = draft.sections["storage"] or {}
+    mounts: list[tuple[str, str, frozenset[str] | None]] = []
+    served: list[tuple[str, str, str]] = []
+    for name, one in systems.items():
+        loc = ("storage", name)
+        yield from _source(draft, name, one, reference)
+        nodes, wrong = _nodes(draft, declared, name, one)
+        yield from wrong
+        yield from _hides((*loc, "mount"), one.mount, "mounted", draft)
+        yield from _beside((*loc, "mount"), name, one.mount, nodes, mounts)
+        mounts.append((name, one.mount, nodes))
+        if one.server and one.path:
+            yield from _hides((*loc, "path"), one.path, "served", draft)
+            yield from _served(loc, one.server, one.path, served)
+            yield from _at_home(loc, one.server, one.path, one.mount, nodes)
+            served.append((name, one.server, one.path))
+
+
+def _source(draft: Draft, name: str, one: FileSystem, reference: Reference) -> Findings:
+    """Where its files are: one of both."""
+    loc = ("storage", name)
+    if not draft.intact(*loc):
+        return
+    if (one.server is None) == (one.external is None):
+        both = "both" if one.server else "neither"
+        hint = "server and path: a node that has the files; external: what the site has"
+        yield Finding(loc, f"`{name}` needs one of `server` and `external`, not {both}", hint, key=True)
+    elif one.server is not None:
+        yield from reference((*loc, "server"), (one.server,))
+        if one.path is None:
+            hint = f"the folder of {one.server} that has the files, for example path: /srv/{name}"
+            yield Finding((*loc, "server"), "`server` without `path`", hint)
+    elif one.path is not None:
+        yield Finding((*loc, "path"), "`path` is a folder of `server`", "leave it out; `external` says the path there")
+
+
+def _nodes(
+    draft: Draft, declared: NamedNodes, name: str, one: FileSystem
+) -> tuple[frozenset[str] | None, list[Finding]]:
+    """The nodes that mount it, None where they are not known, and what is wrong with the set."""
+    if one.on is None:
+        known = declared.names_known and draft.intact("nodes")
+        return frozenset((*declared.with_function("worker"), *declared.with_function("login"))) if known else None, []
+    loc = ("storage", name, "on")
+    nodes, wrong = declared.named(draft, loc, one.on)
+    if nodes == () and draft.intact("nodes"):
+        wrong = [Finding(loc, f"no node is in {quote(one.on)}")]
+    return None if nodes is None else frozenset(nodes), wrong
+
+
+def _hides(loc: Loc, path: str, how: str, draft: Draft) -> Findings:
+    """What is there already, of the system's, of hpcforge's or of a user's."""
+    first = path.split("/")[1]
+    own = [home for home in _homes(draft) if _within(home, path) or _within(path, home)]
+    if path in _HELD:
+        yield Finding(loc, f"`{path}` cannot be {how}: {_HELD[path]}", f"choose a folder of its own, as /{loc[1]}")
+    elif first in _SYSTEM and not any(_within(path, free) for free in _FREE_WITHIN):
+        yield Finding(loc, f"`{path}` cannot be {how}: `/{first}` is the system's", "choose one outside, as /projects")
+    elif _within(path, "/opt/hpcforge"):
+        yield Finding(loc, f"`{path}` cannot be {how}: {_HELD['/opt/hpcforge']}", "choose another")
+    elif own:
+        yield Finding(
+            loc, f"`{path}` cannot be {how}: {own[0]} is a user's home", "choose a folder beside, as /projects"
+        )
+
+
+def _homes(draft: Draft) -> list[str]:
+    """The homes of users, and of who hpcforge logs in as, which is most likely beside them."""
+    access: s.Access | None = draft.sections["access"]
+    names = [*draft.keys("users"), *([access.user] if access and access.user != "root" else [])]
+    return [f"/home/{name}" for name in names]
+
+
+def _beside(
+    loc: Loc,
+    name: str,
+    path: str,
+    nodes: frozenset[str] | None,
+    others: Iterable[tuple[str, str, frozenset[str] | None]],
+) -> Findings:
+    """Mounts of the same nodes that are in each other's way."""
+    for other, where, there in others:
+        shared = nodes & there if nodes is not None and there is not None else frozenset()
+        if not shared:
+            continue
+        which = hostlist.fold(sorted(shared))
+        if where == path:
+            yield Finding(loc, f"`{other}` is mounted at `{path}`, too, on {which}", "each needs a folder of its own")
+        elif _within(path, where) or _within(where, path):
+            inner, outer = (name, other) if _within(path, where) else (other, name)
+            message = f"`{inner}` would be mounted inside of `{outer}`, on {which}: it is away whenever that is"
+            yield Finding(loc, message, "mount it beside")
+
+
+def _at_home(loc: Loc, server: str, path: str, mount: str, nodes: frozenset[str] | None) -> Findings:
+    """A server that is to find its own folder at a second place."""
+    if nodes and server in nodes and (_within(path, mount) or _within(mount, path)):
+        message = f"{server} mounts it, too, and has it at `{path}`: one is inside of the other"
+        yield Finding((*loc, "mount"), message, f"take other folders, as path: /srv/{loc[1]} and mount: /{loc[1]}")
+
+
+def _served(loc: Loc, server: str, path: str, others: Iterable[tuple[str, str, str]]) -> Findings:
+    for other, host, where in others:
+        if host == server and (_within(path, where) or _within(where, path)):
+            message = f"`{path}` and `{where}` of `{other}` are one inside of the other, on {server}"
+            hint = "who mounts one would reach the other's files; take a folder beside"
+            yield Finding((*loc, "path"), message, hint)
+
+
+def _within(path: str, folder: str) -> bool:
+    """Whether it is that folder, or somewhere in it."""
+    return path == folder or path.startswith(f"{folder}/")

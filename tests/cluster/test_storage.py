@@ -1,0 +1,92 @@
+"""Kinds of file systems as data, and what a blueprint's `storage` comes to."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from pathlib import Path
+
+import pytest
+
+from hpcforge.catalog import load_catalog
+from hpcforge.catalog.file_systems import FileSystemError, FileSystemKinds
+from hpcforge.cluster import load
+from hpcforge.cluster.model import Cluster
+from hpcforge.node import unit_files
+from hpcforge.rehearsal.lab_facts import LabFacts, LabMachine
+from hpcforge.rehearsal.rules import RULES
+from hpcforge.rehearsal.stand_ins import rehearsed
+
+KINDS = load_catalog().file_systems
+BLUEPRINT = Path(__file__).parents[1] / "roles" / "blueprints" / "storage.yaml"
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Cluster:
+    return load(BLUEPRINT).cluster
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_a_kind_is_right_by_itself(name: str) -> None:
+    kind = KINDS[name]
+    assert re.fullmatch(kind.address.pattern, kind.address.example)
+    assert "*" in kind.sources
+    assert not set(kind.options) & set(kind.refused)
+    assert not (kind.mounted_by and (kind.packages or kind.options or kind.served))
+    assert kind.mounted_by or {"nosuid", "nodev"} <= set(kind.options)
+
+
+def test_a_kind_more_is_a_file_more(tmp_path: Path) -> None:
+    (tmp_path / "orangefs.yaml").write_text(
+        "description: OrangeFS\ntype: pvfs2\npackages: [orangefs-client]\noptions: [nosuid]\nsources: {'*': here}\n"
+        "address: {pattern: 'tcp://.+', form: 'tcp://SERVER:PORT/NAME', example: 'tcp://s:3334/fs'}\n"
+    )
+    (tmp_path / "broken.yaml").write_text("type: [")
+    (tmp_path / "odd.yaml").write_text("type: odd\n")
+    kinds = FileSystemKinds(tmp_path)
+    assert list(kinds) == ["broken", "odd", "orangefs"]
+    assert kinds["orangefs"].packages == ("orangefs-client",)
+    assert kinds.get("nfs") is None
+    for name in ("broken", "odd"):
+        with pytest.raises(FileSystemError, match=rf"{name}\.yaml: "):
+            kinds[name]
+
+
+def test_what_of_ours_is_mounted(cluster: Cluster) -> None:
+    projects, apps, archive, *_ = cluster.storage
+    assert projects.what == "10.1.0.9:/srv/projects"
+    assert projects.options == "nosuid,nodev,hard,vers=4.2,retry=0,nconnect=8"
+    assert projects.on == ("login1", "stor", "w01", "w02", "w03", "w04")  # who runs jobs, and where people log in
+    assert apps.on == ("w01", "w02", "w03", "w04")
+    assert archive.options == "nosuid,nodev,hard,retry=0,vers=3"  # what is chosen counts before what is usual
+
+
+def test_a_server_binds_its_own_folder(cluster: Cluster) -> None:
+    here, archive = cluster.file_systems(cluster.by_name["stor"])[:2]
+    assert archive.type == "nfs"
+    assert (here.what, here.type, here.packages) == ("/srv/projects", "none", ())
+    assert [one.name for one in cluster.file_systems(cluster.by_name["head"])] == []
+
+
+def test_exports_are_for_clients_alone(cluster: Cluster) -> None:
+    projects, apps, *_ = cluster.storage
+    assert cluster.clients(projects) == ("10.1.0.2", "10.1.0.12/30")  # not for the head, nor for the server itself
+    assert cluster.clients(apps) == ("10.1.0.12/30",)
+
+
+@pytest.mark.parametrize("mount", ["/projects", "/usr/local/our-apps", "/a.b/c_d/e-f"])
+def test_units_are_named_as_the_node_names_them(cluster: Cluster, mount: str) -> None:
+    one = dataclasses.replace(cluster.storage[0], mount=mount)
+    assert one.unit == f"{unit_files.escaped(mount)}.mount"
+
+
+def test_a_rehearsal_has_something_in_memory_instead(cluster: Cluster) -> None:
+    machines = {name: LabMachine(node.address, node.host_keys) for name, node in cluster.by_name.items()}
+    lab = LabFacts(machines, "10.1.0.0/24", "ops", None, 1, 2, 1, 1024)
+    inside, stand_ins = rehearsed(cluster, lab, RULES)
+    [said] = [one for one in stand_ins if one.name == "storage"]
+    assert "/projects (nfs)" in said.sentence
+    assert "/fast (gpfs)" in said.sentence
+    for was, now in zip(cluster.storage, inside.storage, strict=True):
+        assert (now.mount, now.on) == (was.mount, was.on)
+        assert (now.type, now.what, now.server, now.packages) == ("tmpfs", "tmpfs", None, ())
