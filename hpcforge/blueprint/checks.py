@@ -38,6 +38,7 @@ def check(draft: Draft) -> Iterator[Finding]:
         _addresses,
         _services,
         _site_roles,
+        lambda draft, _: _driver(draft),
         _controller,
         _partitions,
         lambda draft, _: accounting_findings(draft),
@@ -203,6 +204,17 @@ def _site_roles(draft: Draft, declared: NamedNodes) -> Findings:
                 f"to mean those write the nodes: {hostlist.fold(having)}",
                 severity="warning",
             )
+
+
+def _driver(draft: Draft) -> Findings:
+    """Check that a driver is installed or brought, not both."""
+    software: s.Software | None = draft.sections["software"]
+    if software is None or not draft.intact("software", "nvidia") or not draft.intact("software", "present"):
+        return
+    for key in ("driver", "modules"):
+        if software.nvidia and getattr(software.present, key) is not None:
+            hint = "leave it out here: nodes bring what hpcforge does not install"
+            yield Finding(("software", "present", key), f"`software.nvidia` installs the {key}, too", hint)
 
 
 def _controller(draft: Draft, declared: NamedNodes) -> Findings:

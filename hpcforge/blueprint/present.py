@@ -11,7 +11,7 @@ from hpcforge.blueprint import values as v
 from hpcforge.blueprint.section import Section
 
 _FULL = r"[0-9]{1,6}(?:\.[0-9]{1,6}){1,3}"
-_DriverVersion = Annotated[str, v.Matches(_FULL, "a version with all its numbers", "535.261.03", guess=meant.plainer)]
+DriverVersion = Annotated[str, v.Matches(_FULL, "a version with all its numbers", "535.261.03", guess=meant.plainer)]
 _Matched = Annotated[
     str, v.Matches(rf"matched|{_FULL}", "`matched` or a version with all its numbers", "matched", guess=meant.plainer)
 ]
@@ -34,7 +34,7 @@ class Present(Section):
     signed_by: Literal["none", "owner", "distribution"] | None = Field(
         None, description="Who signed the kernel modules; owner: a machine owner key that was enrolled."
     )
-    driver: _DriverVersion | None = Field(None, description="Version of NVIDIA's driver.")
+    driver: DriverVersion | None = Field(None, description="Version of NVIDIA's driver.")
     modules: Literal["open", "closed"] | None = Field(None, description="Which of its kernel modules.")
     fabric_manager: _Matched | None = Field(
         None, description="Version of Fabric Manager; matched: the driver's version."

@@ -18,6 +18,7 @@ from hpcforge.blueprint.fabrics import Fabric
 from hpcforge.blueprint.hardware import Gpus, Parts, Server
 from hpcforge.blueprint.lab_kinds import LabKind
 from hpcforge.blueprint.networks import Network
+from hpcforge.blueprint.nvidia import Nvidia
 from hpcforge.blueprint.present import Present
 from hpcforge.blueprint.public_keys import HostKey, UserKey
 from hpcforge.blueprint.section import Later, Section
@@ -29,8 +30,8 @@ from hpcforge.blueprint.variables import Chosen, Roles, chosen_model, roles_mode
 
 Function = Literal["head", "login", "storage", "worker"]  # as in hpcforge.cluster.model
 GpuFault = Literal[
-    "gpu-driver", "gpu-model", "gpu-memory", "gpu-ecc", "gpu-rows", "gpu-nvlinks", "gpu-pcie-width",
-    "gpu-pcie-generation", "gpu-mig",
+    "gpu-driver", "gpu-driver-version", "gpu-model", "gpu-memory", "gpu-ecc", "gpu-rows", "gpu-nvlinks",
+    "gpu-pcie-width", "gpu-pcie-generation", "gpu-mig",
 ]  # fmt: skip
 Enforced = Literal["cores", "memory", "gpus"]
 
@@ -114,15 +115,18 @@ class SiteRole(Section):
 
 
 class Software(Section):
-    """Operating system, frameworks, a site's own roles, and what nodes bring."""
+    """Operating system, drivers, frameworks, a site's own roles, and what nodes bring."""
 
     os: OperatingSystem = Field(description="Operating system of all nodes.")
     frameworks: Frameworks = Field(Frameworks.model_construct(), description="Frameworks on the workers.")
     site_roles: tuple[SiteRole, ...] = Field((), description="The site's own Ansible roles, run after hpcforge's.")
+    nvidia: Annotated[Nvidia | None, Later()] = Field(
+        None, description="The driver and CUDA that nodes with GPUs of NVIDIA get; judged before any change."
+    )
     present: Annotated[Present, Later()] = Field(
         Present.model_construct(),
         description="Drivers and what goes with them, as nodes with GPUs bring them: judged before any change, "
-        "never installed by hpcforge.",
+        "together with `nvidia`, and never installed by hpcforge.",
     )
 
 

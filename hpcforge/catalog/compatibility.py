@@ -12,20 +12,24 @@ from pydantic import BaseModel, ConfigDict, Field
 
 Component = Literal[
     "driver", "modules", "fabric_manager", "cuda", "pytorch_cuda", "dcgm", "container_toolkit", "ofed", "gpudirect",
-    "kernel", "secure_boot", "signed_by", "gpu", "nvswitch", "slurm", "slurm_topology",
+    "kernel", "secure_boot", "signed_by", "gpu", "nvswitch", "slurm", "slurm_topology", "source",
 ]  # fmt: skip
 _VERSION = r"[0-9][A-Za-z0-9_.-]*"
-_WORD = r"[a-z][a-z-]*"
+_WORD = r"[a-z][a-z-]*(?:[0-9][0-9.]*)?"
+_WORDS = rf"{_WORD}(?: \| {_WORD})*"
 Range = Annotated[
     str,
     Field(
-        pattern=rf"^(?:any|same as {_WORD}|(?:>=|<){_VERSION}(?:, (?:>=|<){_VERSION})*|{_WORD}(?: \| {_WORD})*)$",
+        pattern=rf"^(?:any|same as {_WORD}|(?:>=|<){_VERSION}(?:, (?:>=|<){_VERSION})*|{_VERSION}|{_WORDS})$",
     ),
 ]
 
 
 class Rule(BaseModel):
-    """Where all of `when` holds, all of `needs` has to; `required`: something has to be said of it, too."""
+    """Where all of `when` holds, all of `needs` has to; `required`: something has to be said of it, too.
+
+    `installed`: it is about what hpcforge installs, and not about what nodes bring.
+    """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -35,6 +39,7 @@ class Rule(BaseModel):
     when: dict[Component, Range] = Field(min_length=1)
     needs: dict[Component, Range] = Field(min_length=1, max_length=1)
     required: bool = False
+    installed: bool = False
     reason: str
     source: str
 

@@ -214,6 +214,7 @@ class OperatingSystem:
     slurm: str  # the distribution's own, "22.05"
     libc: str  # "2.36": bounds the wheels that run there
     names: Names = Names()  # where they are others than Debian 12's
+    suite: str | None = None  # its name in the archive
 
     def packages(self, name: str) -> tuple[str, ...]:
         """The packages that have here what Debian has in one."""
@@ -265,6 +266,20 @@ class PyTorch:
     def python(self) -> str:
         """The interpreter on a worker that can import torch."""
         return "/opt/hpcforge/pytorch/bin/python" if self.build == "wheel" else "/usr/bin/python3"
+
+
+@dataclass(frozen=True)
+class Nvidia:
+    """What hpcforge installs of NVIDIA's, from the distribution; of which version is `Cluster.driver`."""
+
+    modules: Literal["open", "closed"]
+    cuda: tuple[str, ...]  # runtimes, "12.4"
+    models: tuple[str, ...]  # of GPUs whose nodes get it
+    kernel: str | None  # that nodes have, where the blueprint says it
+
+    def on(self, node: Node) -> bool:
+        """Whether a node gets it."""
+        return node.gpus is not None and node.gpus.model in self.models
 
 
 @dataclass(frozen=True)
@@ -412,6 +427,8 @@ class Cluster:
     groups: tuple[Group, ...] = ()  # that users share
     gpu_models: Mapping[str, GpuModel] = field(default_factory=dict)  # those that nodes have
     storage: tuple[FileSystem, ...] = ()  # that nodes share
+    driver: str | None = None  # version of NVIDIA's, installed or brought; None: not said
+    nvidia: Nvidia | None = None  # None: hpcforge installs no driver
 
     @cached_property
     def programs(self) -> tuple[Program, ...]:

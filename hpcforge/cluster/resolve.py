@@ -20,7 +20,7 @@ from hpcforge.blueprint.storage import FileSystem as Shared
 from hpcforge.blueprint.values import minutes
 from hpcforge.catalog import Catalog
 from hpcforge.cluster import model as m
-from hpcforge.cluster.checks import gpu_models, pytorch_device, shape
+from hpcforge.cluster.checks import gpu_models, has_driver, pytorch_device, shape
 from hpcforge.cluster.networks import Networks, networks
 from hpcforge.cluster.people import Group, User
 from hpcforge.cluster.reserve import usual_cores, usual_memory_mib
@@ -95,6 +95,8 @@ def resolve(
         variables=blueprint.roles.by_role(),
         gpu_models={model: _gpu_model(catalog.gpus[model]) for model in sorted(models)},
         storage=tuple(_file_system(name, one, catalog, nodes, known) for name, one in blueprint.storage.items()),
+        driver=(blueprint.software.nvidia or blueprint.software.present).driver,
+        nvidia=_nvidia(blueprint, catalog),
     )
 
 
@@ -270,7 +272,16 @@ def _system(blueprint: s.Blueprint, catalog: Catalog) -> m.OperatingSystem:
     os = blueprint.software.os
     found = catalog.distributions[os.name, os.release]
     names = m.Names(found.packages, found.units, found.paths, found.accounts)
-    return m.OperatingSystem(found.name, found.release, found.python, found.slurm, found.libc, names)
+    return m.OperatingSystem(found.name, found.release, found.python, found.slurm, found.libc, names, found.suite)
+
+
+def _nvidia(blueprint: s.Blueprint, catalog: Catalog) -> m.Nvidia | None:
+    asked = blueprint.software.nvidia
+    if asked is None:
+        return None
+    models = set(gpu_models(blueprint.nodes, blueprint.overrides, catalog))
+    served = tuple(sorted(model for model in models if has_driver(model, catalog)))
+    return m.Nvidia(asked.modules, asked.cuda, served, blueprint.software.present.kernel)
 
 
 def _pytorch(blueprint: s.Blueprint, catalog: Catalog) -> m.PyTorch | None:

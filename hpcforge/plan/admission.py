@@ -27,6 +27,7 @@ class Declared:
     gpu_model: str
     gpu_kind: Literal["fake", "nvidia"]
     gpu_known: GpuModel = field(default_factory=GpuModel)  # what the catalog knows of its model
+    driver: str | None = None  # the version of its GPUs' driver; None: not said
     accepts: tuple[str, ...] = ()  # faults of its GPUs that keep no jobs away
 
 
@@ -63,6 +64,7 @@ def declared(cluster: Cluster) -> tuple[Declared, ...]:
             gpu_model=node.gpus.model if node.gpus else "",
             gpu_kind="fake" if node.gpus and node.gpus.fake else "nvidia",
             gpu_known=cluster.gpu_models.get(node.gpus.model if node.gpus else "", GpuModel()),
+            driver=cluster.driver,
             accepts=node.accepts,
         )
         for node in cluster.workers
@@ -127,7 +129,8 @@ def gpu_shortfalls(worker: Declared, facts: Mapping[str, Any]) -> tuple[Shortfal
                 rules.MEND_LOST if where else "",
             )
         )
-    faults = [one for one in rules.faults(nvml, worker.gpu_known) if one.kind not in worker.accepts] if nvml else []
+    said = rules.faults(nvml, worker.gpu_known, worker.driver) if nvml else ()
+    faults = [one for one in said if one.kind not in worker.accepts]
     accept = ", ".join(dict.fromkeys((*worker.accepts, *(one.kind for one in faults))))
     override = f'{worker.node}: {{accept: [{accept}], reason: "known, and left so"}}'
     found += [Shortfall(worker.node, one.what, one.declared, one.observed, override, one.todo) for one in faults]

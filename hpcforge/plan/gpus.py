@@ -50,12 +50,15 @@ def missing(nvml: Nvml) -> str:
     return "; ".join(lost)
 
 
-def faults(nvml: Nvml, model: GpuModel) -> Iterator[Fault]:
-    """In what GPUs fall short, those with the same fault together."""
+def faults(nvml: Nvml, model: GpuModel, driver: str | None = None) -> Iterator[Fault]:
+    """In what GPUs fall short, those with the same fault together. `driver`: the version that is declared."""
     if nvml["error"]:
         todo = "do what it says, and look at the kernel's log for NVRM and Xid"
         yield Fault("gpu-driver", "GPU driver", "GPUs that answer", f"unusable ({nvml['error']})", todo)
         return
+    if driver and nvml["driver"] not in (None, driver):
+        todo = "give the node that version and restart it, or say in the blueprint which it has"
+        yield Fault("gpu-driver-version", "GPU driver", driver, nvml["driver"], todo)
     for kind, words, judge in _RULES:
         alike: dict[tuple[str, str, str], list[Gpu]] = {}
         for one in nvml["gpus"]:

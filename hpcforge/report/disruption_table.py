@@ -187,6 +187,7 @@ NOT_MEASURED: Mapping[str, str] = {
     "role_folders": "what the roles in it do; the plan shows it, and roles of a folder that is no longer named go",
     "acceptance.folders": "the programs of the tests in it that are asked for, as `acceptance.tests`",
     "roles": "what the role does with it: in its files, in its code or in where it runs; the plan shows it",
+    "software.nvidia": "packages, with a drain; those of kernel modules with a restart of the node",
     "software.present": "judged when a plan is made, and never installed (decision 32)",
     "software.site_roles": "what the site's own role does; the plan shows it as opaque",
     "slurm.controller": "a controller is not moved: its state is on its disk",

@@ -13,7 +13,7 @@ from hpcforge.facility.rules import Breach, not_checked
 from hpcforge.software.rules import NAMES
 from hpcforge.software.solve import Broken, Said, changes, is_error, judge, nearest
 
-_PRESENT = ("software", "present")
+_PRESENT, _NVIDIA = ("software", "present"), ("software", "nvidia")
 _ONE: tuple[Component, ...] = (
     "kernel", "secure_boot", "signed_by", "driver", "modules", "fabric_manager", "dcgm", "container_toolkit", "ofed",
     "gpudirect",
@@ -32,7 +32,7 @@ def breaches(blueprint: s.Blueprint, catalog: Catalog, system: Distribution) -> 
 def declared(blueprint: s.Blueprint, catalog: Catalog, system: Distribution) -> tuple[Said, ...]:
     """Everything of a blueprint that rules are about, with its place."""
     gpus = tuple(_gpus(blueprint, catalog))
-    said = [*_present(blueprint.software), *gpus]
+    said = [*_installed(blueprint.software, system), *_present(blueprint.software), *gpus]
     version = blueprint.software.frameworks.pytorch
     build = catalog.pytorch_build(version, "cuda", system) if version and gpus else None
     if build and build.cuda:
@@ -63,6 +63,20 @@ def judged(software: Sequence[Said], table: Compatibility) -> Iterator[Breach]:
     for component, one in unknown.items():
         message = f"nothing is said of {NAMES[component]}, on which it depends: {one.rule.title}"
         yield not_checked(one.rule.code, _place(one, ()), message, f"say it under `software.present`: {component}")
+
+
+def _installed(software: s.Software, system: Distribution) -> Iterator[Said]:
+    """What hpcforge is to install, and from where."""
+    asked = software.nvidia
+    if asked is None:
+        return
+    source = f"{system.name}-{system.release}"
+    shown = f"{system.name.capitalize()} {system.release}"
+    yield Said("source", source, (*_NVIDIA, "driver"), fixed=True, shown=shown, installed=True)
+    yield Said("driver", asked.driver, (*_NVIDIA, "driver"), installed=True)
+    yield Said("modules", asked.modules, (*_NVIDIA, "modules"), installed=True)
+    for index, version in enumerate(asked.cuda):
+        yield Said("cuda", version, (*_NVIDIA, "cuda", index), installed=True)
 
 
 def _present(software: s.Software) -> Iterator[Said]:
@@ -127,6 +141,6 @@ def _proposed(software: Sequence[Said], proposal: tuple[Said, ...] | None, table
         origin = table.offered[new.component][new.value]
         instead = f"instead of {old.value}" if old else None
         about = ", ".join(filter(None, (origin, instead)))
-        key = ".".join(map(str, new.loc)) if new.loc[:2] not in ((), _PRESENT) else new.component
+        key = ".".join(map(str, new.loc)) if new.loc[:2] not in ((), _PRESENT, _NVIDIA) else new.component
         said.append(f"{key}: {new.value}" + (f" ({about})" if about else ""))
     return f"nearest set that works: {', '.join(said)}"

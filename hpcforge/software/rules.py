@@ -13,7 +13,7 @@ NAMES = {
     "cuda": "CUDA", "pytorch_cuda": "PyTorch's CUDA", "dcgm": "DCGM", "container_toolkit": "the container toolkit",
     "ofed": "DOCA-OFED", "gpudirect": "GPUDirect", "kernel": "the kernel", "secure_boot": "Secure Boot",
     "signed_by": "the modules' signer", "gpu": "the GPUs' architecture", "nvswitch": "NVSwitches", "slurm": "Slurm",
-    "slurm_topology": "Slurm's topology plugin",
+    "slurm_topology": "Slurm's topology plugin", "source": "the archive",
 }  # fmt: skip
 
 
@@ -31,7 +31,8 @@ def markdown() -> str:
 def _rule(row: Row) -> Rule:
     where = " and ".join(f"{NAMES[component]} is {_words(wanted)}" for component, wanted in row.when.items())
     has = " and ".join(f"{NAMES[component]} is {_words(wanted)}" for component, wanted in row.needs.items())
-    judged = f"Where {where}, it is judged whether {has}. {row.reason} Source: {row.source}."
+    of = "Of what hpcforge installs: where" if row.installed else "Where"
+    judged = f"{of} {where}, it is judged whether {has}. {row.reason} Source: {row.source}."
     way_out = "`hpcforge validate` names the nearest set that works."
     return Rule(row.code, row.severity, row.title, judged, way_out)
 

@@ -19,13 +19,17 @@ MATCHED = "matched"  # the driver's version, whichever that is
 
 @dataclass(frozen=True)
 class Said:
-    """One component as it is said, and where. `fixed`: it is a fact, and no proposal changes it."""
+    """One component as it is said, and where. `fixed`: it is a fact, and no proposal changes it.
+
+    `installed`: hpcforge installs it; else nodes bring it.
+    """
 
     component: Component
     value: str
     loc: Loc
     fixed: bool = False
     shown: str | None = None  # what people call it, if not by component and value
+    installed: bool = False
 
 
 @dataclass(frozen=True)
@@ -39,11 +43,9 @@ class Broken:
 
 def judge(software: Sequence[Said], rules: Iterable[Rule]) -> Iterator[Broken]:
     """Yield what is broken, and with `missing` what needs something of which nothing is said, each rule once."""
-    by_component: dict[Component, list[Said]] = {}
-    for one in software:
-        by_component.setdefault(one.component, []).append(one)
+    all_of, installed = _by_component(software), _by_component(one for one in software if one.installed)
     for rule in rules:
-        found = next(_broken(rule, by_component), None)
+        found = next(_broken(rule, installed if rule.installed else all_of), None)
         if found is not None:
             yield found
 
@@ -73,6 +75,13 @@ def changes(before: Sequence[Said], after: Sequence[Said]) -> Iterator[tuple[Sai
         old = before[place] if place < len(before) else None
         if said != old:
             yield old, said
+
+
+def _by_component(software: Iterable[Said]) -> dict[Component, list[Said]]:
+    found: dict[Component, list[Said]] = {}
+    for one in software:
+        found.setdefault(one.component, []).append(one)
+    return found
 
 
 def _broken(rule: Rule, software: Mapping[Component, Sequence[Said]]) -> Iterator[Broken]:

@@ -1,4 +1,4 @@
-"""The shipped rehearsal on Debian 13: Slurm 24.11, Python 3.13, and the distribution's own PyTorch."""
+"""The shipped rehearsal on Debian 13: Slurm 24.11, Python 3.13, and the distribution's own PyTorch, driver and CUDA."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ pytestmark = pytest.mark.lab
 
 def test_from_nothing_to_verified(site: Site) -> None:
     text = site.blueprint.read_text()
-    site.blueprint.write_text(text.replace('release: "12"', 'release: "13"'))
+    nvidia = '\n  nvidia: {driver: "550.163.01", modules: open, cuda: ["12.4"]}\n  frameworks'
+    site.blueprint.write_text(text.replace('release: "12"', 'release: "13"').replace("\n  frameworks", nvidia))
     assert site.cli("rehearse", "up", "BLUEPRINT").returncode == 0
     done = site.cli("apply", "BLUEPRINT", "--yes")
     assert done.returncode == 0
@@ -29,6 +30,17 @@ def test_it_is_what_the_catalog_says(site: Site) -> None:
     assert site.ssh("w03", "python3 --version").startswith("Python 3.13")
     site.becomes("head", "sinfo -h -o '%D %T %G'", "3 idle gpu:fake:2\n")
     assert "CUDA_VISIBLE_DEVICES=0\n" in site.ssh("head", "sudo -iu ada srun --gres=gpu:1 env")
+
+
+def test_the_driver_and_cuda_are_there_at_one_version_and_held(site: Site) -> None:
+    """What programs load; modules need a machine's own kernel."""
+    fields = "'${source:Package} ${source:Upstream-Version} ${db:Status-Want} ${Package}\\n'"
+    lines = [line.split() for line in site.ssh("w03", f"dpkg-query -W -f {fields}").splitlines()]
+    of_driver = [line for line in lines if line[0] == "nvidia-graphics-drivers"]
+    assert {version for _, version, *_ in of_driver} == {"550.163.01"}
+    held = {name for *_, want, name in lines if want == "hold"}
+    assert held == {name for *_, name in of_driver} | {"libcudart12"}
+    site.ssh("w03", 'python3 -c \'import ctypes; ctypes.CDLL("libcuda.so.1"); ctypes.CDLL("libcudart.so.12")\'')
 
 
 def test_a_second_apply_changes_nothing(site: Site) -> None:

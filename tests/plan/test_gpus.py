@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import yaml
-from stand_in_nvml import build, hung
+from stand_in_nvml import ANSWERS, build, hung
 
 from hpcforge.catalog import load_catalog
 from hpcforge.cluster import load
@@ -18,7 +18,7 @@ from hpcforge.plan.gpus import remarks
 
 BLUEPRINTS = Path(__file__).parents[2] / "blueprints"
 SITE = load(BLUEPRINTS / "dgx-h100-site.yaml").cluster
-WORKER = next(one for one in declared(SITE) if one.gpus)
+WORKER = replace(next(one for one in declared(SITE) if one.gpus), driver=ANSWERS["driver"])
 ENOUGH = {"memory_kib": WORKER.memory_mib << 10, "cpus": WORKER.cpus, "gpus": {"nvidia": 8}, "nvml": None}
 ON_BUS = [f"0000:{0x1B + 0x10 * index:02x}:00.0" for index in range(8)]
 IDENTIFIED = {index: f"GPU {index} (serial 165232300000{index}, PCI {ON_BUS[index]})" for index in range(8)}
@@ -73,6 +73,25 @@ def test_a_driver_that_cannot_be_used_keeps_jobs_away_though_all_gpus_are_on_the
     (found,) = short("mismatch", tmp_path)
     assert found.what == "GPU driver"
     assert "restart the node, or stop all that uses GPUs and load the module anew" in found.observed
+
+
+def test_a_driver_of_another_version_is_named_with_both_numbers(tmp_path: Path) -> None:
+    (found,) = short("healthy", tmp_path, replace(WORKER, driver="535.261.03"))
+    assert (found.node, found.what) == (WORKER.node, "GPU driver")
+    assert (found.observed, found.declared) == (ANSWERS["driver"], "535.261.03")
+    accepting = replace(WORKER, driver="535.261.03", accepts=("gpu-driver-version",))
+    (tmp_path / "again").mkdir()
+    facts = told("healthy", tmp_path / "again")
+    assert shortfalls(accepting, facts, gpus_ready=True) == ()
+    assert shortfalls(replace(WORKER, driver=None), facts, gpus_ready=True) == ()
+    assert short("mismatch", tmp_path, accepting)  # which is another fault: it cannot be used
+
+
+def test_the_driver_that_is_declared_is_the_one_that_is_brought_or_installed() -> None:
+    assert SITE.driver == "535.261.03" and SITE.nvidia is None
+    installs = load(BLUEPRINTS / "roce-pair-16.yaml").cluster
+    assert installs.driver == "535.261.03" and installs.nvidia is not None
+    assert {one.driver for one in declared(installs)} == {"535.261.03"}
 
 
 def test_gpus_that_hang_keep_jobs_away(tmp_path: Path) -> None:

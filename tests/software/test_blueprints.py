@@ -135,6 +135,83 @@ def test_a_blueprint_that_says_nothing_of_its_driver_is_not_refused(tmp_path: Pa
     assert (found.severity, found.hint) == ("not-checked", "say it under `software.present`: driver")
 
 
+# what is asked of Debian, and which release; the code, the line (from 0, of `nvidia:`) and the hint
+NOT_THERE = {
+    "a driver of the next release": (
+        '{driver: "550.163.01", modules: closed}', "12", "SOFTWARE-091", "driver: 535.309.01",
+    ),
+    "a driver of the release before": (
+        '{driver: "535.261.03", modules: closed}', "13", "SOFTWARE-094", "driver: 550.163.01",
+    ),
+    "open modules of a security update": (
+        '{driver: "535.309.01", modules: open}', "12", "SOFTWARE-092", "modules: closed",
+    ),
+    "CUDA of the next release": (
+        '{driver: "535.261.03", modules: open, cuda: ["12.4"]}', "12", "SOFTWARE-093", "cuda: 11.8",
+    ),
+    "CUDA that no driver of Debian runs": (
+        '{driver: "550.163.01", modules: open, cuda: ["13.0"]}', "13", "SOFTWARE-095", "cuda: 12.4",
+    ),
+    "a distribution of which nothing is known": (
+        '{driver: "550.163.01", modules: open}', "24.04", "SOFTWARE-090", "nothing that hpcforge knows",
+    ),
+}  # fmt: skip
+
+
+def installing(folder: Path, nvidia: str, release: str, present: str = "{}", hardware: str = "gpu-4u") -> Path:
+    """A blueprint that has a driver installed on machines without NVSwitches."""
+    text = TEXT.replace("MODEL", hardware).replace("FRAMEWORKS", "{}").replace("volta-4u: {like", "gpu-4u: {like")
+    text = (
+        text.replace("v100-sxm2", "l40s").replace("sxm2", "pcie").replace("  present:\n    PRESENT", "  nvidia: NVIDIA")
+    )
+    text = text.replace("NVIDIA", f"{nvidia}\n  present: {present}").replace("RELEASE", release)
+    path = folder / "blueprint.yaml"
+    path.write_text(text.replace("debian", "ubuntu") if release == "24.04" else text)
+    return path
+
+
+@pytest.mark.parametrize("case", NOT_THERE)
+def test_what_the_distribution_does_not_have_is_refused_with_the_nearest_that_it_has(case: str, tmp_path: Path) -> None:
+    nvidia, release, code, hint = NOT_THERE[case]
+    with pytest.raises(InvalidInput) as refused:
+        load(installing(tmp_path, nvidia, release), judged=True)
+    first = next(one for one in refused.value.diagnostics if code in one.message)
+    assert first.line == FIRST - 1
+    assert hint in (first.hint or "")
+
+
+def test_what_is_installed_and_what_is_brought_are_judged_together(tmp_path: Path) -> None:
+    nvidia = '{driver: "550.163.01", modules: open, cuda: ["12.4"]}'
+    load(installing(tmp_path, nvidia, "13", '{cuda: ["11.8", "12.8"], fabric_manager: matched}'), judged=True)
+    with pytest.raises(InvalidInput, match="SOFTWARE-021"):
+        load(installing(tmp_path, nvidia, "13", '{fabric_manager: "550.144.03"}'), judged=True)
+    with pytest.raises(InvalidInput, match="SOFTWARE-003"):
+        load(installing(tmp_path, nvidia, "13", '{cuda: ["13.0"]}'), judged=True)
+    with pytest.raises(InvalidInput, match="SOFTWARE-040"):
+        load(installing(tmp_path, nvidia, "13", "{secure_boot: true, signed_by: none}"), judged=True)
+
+
+def test_a_machine_with_nvswitches_brings_fabric_manager_which_debian_does_not_have(tmp_path: Path) -> None:
+    nvidia = '{driver: "535.261.03", modules: open}'
+    with pytest.raises(InvalidInput, match="SOFTWARE-020"):
+        load(installing(tmp_path, nvidia, "12", hardware="dgx-h100"), judged=True)
+    load(installing(tmp_path, nvidia, "12", "{fabric_manager: matched}", "dgx-h100"), judged=True)
+
+
+@pytest.mark.parametrize("twice", ['driver: "550.163.01"', "modules: open"])
+def test_a_driver_is_installed_or_brought(twice: str, tmp_path: Path) -> None:
+    nvidia = '{driver: "550.163.01", modules: open}'
+    with pytest.raises(InvalidInput, match=r"`software.nvidia` installs the (driver|modules), too"):
+        load(installing(tmp_path, nvidia, "13", f"{{{twice}}}"))
+
+
+def test_a_driver_without_a_gpu_is_refused(tmp_path: Path) -> None:
+    path = installing(tmp_path, '{driver: "550.163.01", modules: open}', "13")
+    path.write_text(path.read_text().replace("hardware: gpu-4u,", "hardware: rehearsal-node,"))
+    with pytest.raises(InvalidInput, match="no node has a GPU of NVIDIA"):
+        load(path)
+
+
 def test_gpus_of_one_node_count_too(tmp_path: Path) -> None:
     of_software(tmp_path, DRIVER)
     path = tmp_path / "blueprint.yaml"
@@ -153,7 +230,7 @@ def test_shipped_sites_are_accepted(path: Path) -> None:
     assert said == []
     real = {node.gpus.model for node in loaded.cluster.nodes if node.gpus} - {"fake"}
     if real and loaded.cluster.pytorch:
-        assert loaded.blueprint.software.present.driver
+        assert loaded.cluster.driver
 
 
 def test_slurm_is_a_part_of_the_set(tmp_path: Path) -> None:
@@ -200,4 +277,4 @@ def test_the_document_lists_every_rule() -> None:
     text = (ROOT / "docs" / "software.md").read_text(encoding="utf-8")
     start, end = "<!-- rules: from hpcforge/catalog/compatibility.yaml -->\n", "<!-- end of rules -->"
     assert text[text.index(start) + len(start) : text.index(end)] == markdown()
-    assert re.search(r"installs none of", text)
+    assert re.search(r"drivers from NVIDIA's own\nrepositories it does not install", text)

@@ -14,14 +14,14 @@ from hpcforge.software.ranges import within
 from hpcforge.software.solve import Said, changes, is_error, judge, nearest
 
 TABLE = load_compatibility()
-FACTS = ("gpu", "nvswitch", "secure_boot", "pytorch_cuda", "slurm")
+FACTS = ("gpu", "nvswitch", "secure_boot", "pytorch_cuda", "slurm", "source")
 
 
 def software(text: str) -> tuple[Said, ...]:
-    """A set as one line: `driver=535.261.03 cuda=11.8 cuda=12.4`."""
+    """A set as one line: `driver=535.261.03 cuda=11.8 cuda=12.4`; one with `source=` is installed."""
     pairs = [word.partition("=") for word in text.split()]
     return tuple(
-        Said(cast("Component", name), value, ("software", "present", name), fixed=name in FACTS)
+        Said(cast("Component", name), value, ("software", name), fixed=name in FACTS, installed="source=" in text)
         for name, _, value in pairs
     )
 
@@ -64,6 +64,13 @@ CASES = {
     "SOFTWARE-072": ("gpudirect=dma-buf modules=open kernel=5.10.0-30-amd64",
                      "gpudirect=dma-buf modules=open kernel=5.12.0"),
     "SOFTWARE-080": ("slurm_topology=block slurm=22.05", "slurm_topology=block slurm=24.11"),
+    "SOFTWARE-090": ("source=ubuntu-24.04 driver=550.163.01", "source=debian-13 driver=550.163.01"),
+    "SOFTWARE-091": ("source=debian-12 driver=550.163.01", "source=debian-12 driver=535.309.01"),
+    "SOFTWARE-092": ("source=debian-12 driver=535.309.01 modules=open",
+                     "source=debian-12 driver=535.261.03 modules=open"),
+    "SOFTWARE-093": ("source=debian-12 driver=535.261.03 cuda=12.4", "source=debian-12 driver=535.261.03 cuda=11.8"),
+    "SOFTWARE-094": ("source=debian-13 driver=535.261.03", "source=debian-13 driver=550.163.01"),
+    "SOFTWARE-095": ("source=debian-13 driver=550.163.01 cuda=11.8", "source=debian-13 driver=550.163.01 cuda=12.4"),
 }  # fmt: skip
 
 
@@ -85,7 +92,8 @@ def test_what_is_proposed_breaks_nothing_and_changes_no_fact(code: str) -> None:
     wrong = software(CASES[code][0])
     proposal = nearest(wrong, TABLE)
     if proposal is None:
-        assert code in ("SOFTWARE-006", "SOFTWARE-007", "SOFTWARE-008")  # PyTorch's wheels and GPUs are facts
+        # PyTorch's wheels, GPUs and the distribution are facts
+        assert code in ("SOFTWARE-006", "SOFTWARE-007", "SOFTWARE-008", "SOFTWARE-090")
         return
     assert not any(map(is_error, judge(proposal, TABLE.rules)))
     assert not any(old and old.fixed for old, _ in changes(wrong, proposal))

@@ -1,0 +1,131 @@
+"""NVIDIA's driver: what its checks say of nodes that are not well, each check run by a shell as a node runs it."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from hpcforge.cluster import load
+from hpcforge.cluster.model import Cluster
+from hpcforge.plan.desired import Desired
+from tests.shipped import ROOT, anywhere
+
+Compiled = Callable[[Cluster], Desired]
+ROCE = ROOT / "blueprints" / "roce-pair-16.yaml"
+SITE = load(ROCE).cluster
+SET = ("libcuda1", "libnvidia-ml1", "nvidia-smi")
+
+
+@pytest.fixture(name="desired", scope="module")
+def _desired(compiled: Compiled) -> Desired:
+    return compiled(SITE)
+
+
+class Ended(NamedTuple):
+    """How a check ended."""
+
+    rc: int
+    said: str
+
+
+def check(desired: Desired, role: str, name: str, folder: Path, tools: dict[str, str], **paths: str) -> Ended:
+    """Run a check with `tools` in place of a node's own, and other files in place of these `paths`."""
+    (found,) = (one for one in desired.nodes["g01"] if one.role == role)
+    (command,) = (one.command for one in found.checks if name in one.name)
+    for tool, text in tools.items():
+        (folder / tool).write_text(f"#!/bin/sh\n{text}\n")
+        (folder / tool).chmod(0o755)
+    argv = list(command)
+    for path, text in paths.items():
+        (folder / path).write_text(text)
+        argv[-1] = argv[-1].replace(f"/proc/{path.replace('_', '/')}", str(folder / path))
+    env = {"PATH": f"{folder}:{os.environ['PATH']}"}
+    done = subprocess.run(argv, env=env, capture_output=True, text=True, check=False, timeout=600)
+    return Ended(done.returncode, done.stdout)
+
+
+def installed(**versions: str) -> dict[str, str]:
+    """What dpkg says of packages of the driver's source."""
+    lines = [f"ii  nvidia-graphics-drivers {version} {name.replace('_', '-')}" for name, version in versions.items()]
+    lines += ["ii  nvidia-persistenced 535.171.04 nvidia-persistenced", "rc  nvidia-graphics-drivers 470.1 libold"]
+    return {"dpkg-query": "cat <<'END'\n" + "\n".join(lines) + "\nEND"}
+
+
+ONE_SET = "all of the driver is of the version"
+LOADED = "the module that is loaded"
+BUILT = "have modules of that version"
+NOUVEAU = "nouveau is not loaded"
+WELL = "NVRM version: NVIDIA UNIX x86_64 Kernel Module  535.261.03  Thu Jul  3 21:53:26 UTC 2025\n"
+
+
+def test_libraries_that_moved_are_named(desired: Desired, tmp_path: Path) -> None:
+    right = installed(libcuda1="535.261.03", libnvidia_ml1="535.261.03")
+    assert check(desired, "nvidia_driver", ONE_SET, tmp_path, right) == (0, "")
+    moved = installed(libcuda1="535.309.01", libnvidia_ml1="535.261.03")
+    said = check(desired, "nvidia_driver", ONE_SET, tmp_path, moved)
+    assert said == (1, "libcuda1 is 535.309.01, not 535.261.03\n")
+
+
+def test_an_old_module_under_new_libraries_asks_for_a_restart(desired: Desired, tmp_path: Path) -> None:
+    said = check(desired, "nvidia_driver", LOADED, tmp_path, {}, driver_nvidia_version=WELL)
+    assert said == (0, "")
+    old = WELL.replace("535.261.03", "535.216.01")
+    rc, text = check(desired, "nvidia_driver", LOADED, tmp_path, {}, driver_nvidia_version=old)
+    assert rc == 1
+    assert "535.216.01" in text
+    assert text.endswith("not 535.261.03: restart the node\n")
+
+
+def test_a_kernel_whose_headers_were_missing_is_named(desired: Desired, tmp_path: Path) -> None:
+    kernels = {"uname": "echo 6.1.0-40-amd64", "linux-version": "echo 6.1.0-56-amd64"}
+    both = {"modinfo": 'test "$5" = nvidia-current-open && echo 535.261.03'}
+    assert check(desired, "nvidia_modules", BUILT, tmp_path, kernels | both) == (0, "")
+    one = {"modinfo": 'test "$2" = 6.1.0-40-amd64 && echo 535.261.03'}
+    rc, text = check(desired, "nvidia_modules", BUILT, tmp_path, kernels | one)
+    assert rc == 1
+    assert text.startswith("6.1.0-56-amd64 has nvidia not at all, not 535.261.03: ")
+    assert text.count("\n") == 1
+
+
+def test_nouveau_is_found_in_the_kernel_and_in_the_initial_ram_disk(desired: Desired, tmp_path: Path) -> None:
+    disk = "usr/lib/modules/6.1.0-40-amd64/kernel/drivers/gpu/drm/nouveau/nouveau.ko"
+    kept = {"lsinitramfs": f"echo {disk}; echo etc/modprobe.d/hpcforge-nouveau.conf"}
+    assert check(desired, "nvidia_modules", NOUVEAU, tmp_path, kept, modules="nvidia 56811520 2 - Live\n") == (0, "")
+    rc, text = check(desired, "nvidia_modules", NOUVEAU, tmp_path, kept, modules="nouveau 3014656 0 - Live\n")
+    assert (rc, text) == (1, "nouveau is loaded: restart the node\n")
+    unkept = {"lsinitramfs": f"echo {disk}"}
+    rc, text = check(desired, "nvidia_modules", NOUVEAU, tmp_path, unkept, modules="nvidia 56811520 2 - Live\n")
+    assert (rc, text) == (1, "the initial RAM disk has nouveau and may load it: update-initramfs -u\n")
+
+
+def test_what_is_installed_is_pinned_and_held(desired: Desired) -> None:
+    """No version but one may be chosen, and every package of the set is held."""
+    resources = [one for role in desired.nodes["g01"] if role.role.startswith("nvidia_") for one in role.resources]
+    pins = {one.name: one for one in resources if type(one).kind == "pins"}
+    first, second = ("version 535.261.03-*", 1001), ("version *", -1)
+    assert [(one.pin, one.priority) for _, one in sorted(pins.items())] == [first, second, first, second]
+    held = {one.name for one in resources if type(one).kind == "holds"}
+    wanted = {name for role in desired.nodes["g01"] if role.role.startswith("nvidia_") for name in role.packages}
+    assert wanted <= held
+    assert {"linux-image-amd64", "linux-headers-amd64", *SET} <= wanted
+
+
+@pytest.mark.parametrize("release", ["12", "13"])
+def test_what_is_installed_is_what_the_table_says_there_is(release: str, tmp_path: Path, compiled: Compiled) -> None:
+    driver, cuda, runtime = {
+        "12": ("535.309.01", "11.8", "libcudart11.0"),
+        "13": ("550.163.01", "12.4", "libcudart12"),
+    }[release]
+    text = anywhere(ROCE).replace('release: "12"', f'release: "{release}"')
+    text = re.sub(r"nvidia: {.*}", f'nvidia: {{driver: "{driver}", modules: closed, cuda: ["{cuda}"]}}', text)
+    (tmp_path / "blueprint.yaml").write_text(text)
+    roles = compiled(load(tmp_path / "blueprint.yaml", judged=True).cluster).nodes["g01"]
+    packages = {name for role in roles for name in role.packages}
+    assert {*SET, runtime, "nvidia-kernel-dkms"} <= packages
+    assert {name for name in packages if name.startswith("libcudart")} == {runtime}
