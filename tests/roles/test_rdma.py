@@ -39,24 +39,26 @@ def of(desired: Desired, node: str) -> dict[str, Wanted]:
 
 
 def program(desired: Desired, node: str) -> str:
-    (file,) = [one for one in of(desired, node)["roce"].of(File) if one.path == PROGRAM]
+    (file,) = [one for one in of(desired, node)["roce_adapters"].of(File) if one.path == PROGRAM]
     return desired.texts[str(file.digest)]
 
 
 def test_who_is_on_a_fabric_of_rdma_has_its_software(dgx: Cluster, pair: Cluster, compiled: Compiled) -> None:
     infiniband, ethernet = compiled(dgx), compiled(pair)
     assert {"infiniband-diags", "ibverbs-providers"} <= set(of(infiniband, "gpu001")["rdma"].packages)
-    assert "rdma" not in of(infiniband, "head01") and "roce" not in of(infiniband, "gpu001")
+    assert "rdma" not in of(infiniband, "head01") and "roce_adapters" not in of(infiniband, "gpu001")
     assert "infiniband-diags" not in of(ethernet, "g01")["rdma"].packages
-    assert "roce" in of(ethernet, "g01")
-    assert not {"rdma", "roce"} & of(ethernet, "head01").keys()  # it is on the fabric, and asks nothing of RDMA
+    assert "roce_adapters" in of(ethernet, "g01")
+    assert (
+        not {"rdma", "roce_adapters"} & of(ethernet, "head01").keys()
+    )  # it is on the fabric, and asks nothing of RDMA
 
 
 def test_a_node_that_the_blueprint_names_manages_the_subnet(dgx: Cluster, compiled: Compiled) -> None:
     compute = replace(dgx.fabrics[0], subnet_manager="gpu002")
     desired = compiled(replace(dgx, fabrics=(compute, *dgx.fabrics[1:])))
-    assert [name for name in desired.nodes if "subnet_manager" in of(desired, name)] == ["gpu002"]
-    assert not any("subnet_manager" in of(compiled(dgx), name) for name in dgx.by_name)  # on-switch
+    assert [name for name in desired.nodes if "opensm" in of(desired, name)] == ["gpu002"]
+    assert not any("opensm" in of(compiled(dgx), name) for name in dgx.by_name)  # on-switch
 
 
 @pytest.fixture
