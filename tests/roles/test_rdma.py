@@ -49,9 +49,8 @@ def test_who_is_on_a_fabric_of_rdma_has_its_software(dgx: Cluster, pair: Cluster
     assert "rdma" not in of(infiniband, "head01") and "roce_adapters" not in of(infiniband, "gpu001")
     assert "infiniband-diags" not in of(ethernet, "g01")["rdma"].packages
     assert "roce_adapters" in of(ethernet, "g01")
-    assert (
-        not {"rdma", "roce_adapters"} & of(ethernet, "head01").keys()
-    )  # it is on the fabric, and asks nothing of RDMA
+    # The head is on the fabric, and asks nothing of RDMA.
+    assert not {"rdma", "roce_adapters"} & of(ethernet, "head01").keys()
 
 
 def test_a_node_that_the_blueprint_names_manages_the_subnet(dgx: Cluster, compiled: Compiled) -> None:
