@@ -14,12 +14,14 @@ from tests.timing import Timing
 Golden = Callable[[Path, str], None]
 _TEST_LAB = re.compile(r"test-[a-z0-9]+-([0-9]+)(?:-[kx])?")  # every lab that a test makes: what for, and whose
 
+ON_DEMAND = {"shared-storage": "of storage between real nodes (GlusterFS)", "vm": "that start virtual machines"}
+
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--refresh-golden", action="store_true", help="write golden files instead of comparing with them")
-    parser.addoption("--shared-storage", action="store_true", help="test storage between real nodes (GlusterFS)")
     parser.addoption("--every-boundary", action="store_true", help="kill at every event of an apply, not every fourth")
-    parser.addoption("--vm", action="store_true", help="also the tests that start virtual machines: make test-vm")
+    for mark, what in ON_DEMAND.items():
+        parser.addoption(f"--{mark}", action="store_true", help=f"also the tests {what}: make test-{mark}")
     parser.addoption("--fuzz-inputs", type=int, default=500, help="inputs that tests/fuzz makes and tries")
     parser.addoption("--fuzz-seed", type=int, default=1, help="what they are made from: the same seed, the same inputs")
     parser.addoption("--budget", action="store_true", help="print the slowest tests; fail if a part is over its share")
@@ -61,10 +63,11 @@ def remove_left_labs() -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Several workers take a file each: those with nodes come first, since they take longest. Machines on demand."""
-    machines = [item for item in items if item.get_closest_marker("vm") and not config.getoption("--vm")]
-    config.hook.pytest_deselected(items=machines)
-    items[:] = [item for item in items if item not in machines]
+    """Several workers take a file each: those with nodes come first, since they take longest. Some only on demand."""
+    unasked = [mark.replace("-", "_") for mark in ON_DEMAND if not config.getoption(f"--{mark}")]
+    left = [item for item in items if any(map(item.get_closest_marker, unasked))]
+    config.hook.pytest_deselected(items=left)
+    items[:] = [item for item in items if item not in left]
     if is_worker(config):
         items.sort(key=lambda item: item.get_closest_marker("lab") is None)
 

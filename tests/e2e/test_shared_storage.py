@@ -10,7 +10,7 @@ import pytest
 
 from tests.e2e.conftest import Site
 
-pytestmark = pytest.mark.lab
+pytestmark = [pytest.mark.lab, pytest.mark.shared_storage]
 
 BLUEPRINT = """
 schema: 1
@@ -43,9 +43,7 @@ sudo gluster --mode=script volume start projects
 
 
 @pytest.fixture(scope="module")
-def site(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
-    if not request.config.getoption("--shared-storage"):
-        pytest.skip("takes minutes: make test-shared-storage")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     folder = tmp_path_factory.mktemp("shared")
     (folder / "blueprints").mkdir()
     (folder / "blueprints" / "rehearsal.yaml").write_text(BLUEPRINT)
