@@ -27,6 +27,7 @@ from hpcforge.cluster.reserve import usual_cores, usual_memory_mib
 from hpcforge.cluster.select import words, worker_words
 from hpcforge.cluster.storage import FileSystem
 from hpcforge.fabric.graph import Fabric
+from hpcforge.fabric.metrics import oversubscription
 from hpcforge.fabric.slurm import Topology, compute_fabric, topology
 from hpcforge.slurm.accounting import associations, billing_weights
 
@@ -232,7 +233,7 @@ def _fabric(fabric: Fabric, spec: f.Fabric, addressed: Networks) -> m.FabricOf:
         rate_gbps=fabric.rate_gbps,
         links=fabric.rails,
         bmc=bmc,
-        rails=_slow_between_links(fabric, spec),
+        rails=_slow_between_links(fabric),
         interfaces=spec.interfaces,
         bond=spec.bond,
         dscp=_usual(spec.dscp, _ROCE_DSCP) if roce else None,
@@ -245,15 +246,11 @@ def _usual(said: int | None, usual: int) -> int:
     return usual if said is None else said
 
 
-def _slow_between_links(fabric: Fabric, spec: f.Fabric) -> bool:
+def _slow_between_links(fabric: Fabric) -> bool:
     """Whether the links of a node go to different switches, with less between these than the links carry."""
     if fabric.topology == "leaf-pair":
         return True  # what is between are the few peer links
-    if fabric.topology != "rail-optimised":
-        return False
-    down_gbps = fabric.end_ports * fabric.port_rate_gbps
-    narrow = spec.uplinks is not None and spec.uplinks * fabric.uplink_rate_gbps < down_gbps
-    return narrow or max(spec.oversubscription.leaf, spec.oversubscription.spine) > 1
+    return fabric.topology == "rail-optimised" and max(oversubscription(fabric).values()) > 1
 
 
 def _services(services: Services, known: Known) -> dict[str, m.Service]:
