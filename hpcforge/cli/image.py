@@ -17,7 +17,7 @@ from hpcforge.image.build import Tell, require_programs
 from hpcforge.image.build import build as build_image
 from hpcforge.image.disk import disk_of, disk_path
 from hpcforge.image.manifest import Lock, MadeFor, Manifest, from_text
-from hpcforge.image.request import Request, request_of
+from hpcforge.image.request import Request, request_of, with_packages
 from hpcforge.lab import state
 from hpcforge.lab.host import require_root
 from hpcforge.program import from_here, typed
@@ -35,7 +35,9 @@ def build(blueprint: Path, locked: Path | None, as_json: bool, *, disk: bool) ->
     loaded = load(blueprint, None)
     if loaded.cluster.os.name != "debian":
         raise UsageError(f"no image can be built of {loaded.cluster.os.name}", "say `software.os: {name: debian, ...}`")
-    request, lock = image_request(loaded, boots=disk), None if locked is None else _lock(locked)
+    request, lock = image_request(loaded), None if locked is None else _lock(locked)
+    if disk:
+        request = bootable(request)
     require_root()
     require_programs(disk=disk)
     made_for = MadeFor(str(blueprint.resolve()), hashlib.sha256(blueprint.read_bytes()).hexdigest())
@@ -76,11 +78,16 @@ def remove(name: str) -> int:
     return Exit.DONE
 
 
-def image_request(loaded: Loaded, *, boots: bool = False) -> Request:
-    """What an image of this blueprint is asked to be; `boots`: with a kernel. Secrets are not read."""
+def bootable(request: Request) -> Request:
+    """The same with a kernel."""
+    return with_packages(request, [recipe.KERNEL])
+
+
+def image_request(loaded: Loaded) -> Request:
+    """What an image of this blueprint is asked to be. Secrets are not read."""
     desired = compile_site(load_site_roles(loaded), {}, loaded.cluster)
     os = loaded.cluster.os
-    return request_of(os.name, os.release, desired.nodes, (recipe.KERNEL,) if boots else ())
+    return request_of(os.name, os.release, desired.nodes)
 
 
 def _lock(path: Path) -> Lock:

@@ -11,7 +11,7 @@ from pathlib import Path
 from hpcforge.blueprint.hostlist import HostlistError, expand, fold
 from hpcforge.blueprint.lab_kinds import LabKind
 from hpcforge.cli.exit_codes import Exit
-from hpcforge.cli.image import image_request
+from hpcforge.cli.image import bootable, image_request
 from hpcforge.cli.rehearsals import Named, named, named_one, one_of_all, parted, say_not_rehearsed
 from hpcforge.cli.site import lab_kind, real_networks, stood_in
 from hpcforge.cluster import Loaded, load
@@ -172,8 +172,8 @@ def _kind(loaded: Loaded, name: str, on: str | None) -> LabKind:
 
 def _image(loaded: Loaded, *, boots: bool) -> Manifest | None:
     """The image that new nodes lie on. One with a kernel does for those that boot none, too."""
-    with_kernel = found_for(image_request(loaded, boots=True))
-    return with_kernel if boots else found_for(image_request(loaded)) or with_kernel
+    request = image_request(loaded)
+    return (None if boots else found_for(request)) or found_for(bootable(request))
 
 
 def _take(words: list[str], least: int, most: int | None) -> list[str]:

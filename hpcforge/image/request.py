@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from hpcforge.kinds.pins import Pin
 from hpcforge.kinds.sources import Source
@@ -32,11 +32,9 @@ class Request:
     left: tuple[Left, ...] = ()
 
 
-def request_of(
-    distribution: str, release: str, nodes: Mapping[str, Iterable[Wanted]], more: Iterable[str] = ()
-) -> Request:
-    """The request that comes of what each node should have, and of the packages that machines need to boot."""
-    packages = set(more)
+def request_of(distribution: str, release: str, nodes: Mapping[str, Iterable[Wanted]]) -> Request:
+    """The request that comes of what each node should have."""
+    packages: set[str] = set()
     units: set[str] = set()
     left: dict[str, str] = {}
     for wanted in nodes.values():
@@ -53,3 +51,8 @@ def request_of(
         tuple(sorted(units)),
         tuple(Left(name, why) for name, why in sorted(left.items())),
     )
+
+
+def with_packages(request: Request, more: Iterable[str]) -> Request:
+    """The same with packages that no role asks for, as a kernel."""
+    return replace(request, packages=tuple(sorted({*request.packages, *more})))
