@@ -17,11 +17,11 @@ from hpcforge.image import recipe, store
 from hpcforge.image.errors import ImageError
 from hpcforge.image.manifest import Disk, Manifest, to_text
 from hpcforge.image.programs import NO_ROOM_HINT, watched
+from hpcforge.lab import system
 from hpcforge.lab.machine import available_mib
 from hpcforge.lab.places import Progress
 
 _FOLDER = "disk"
-ROOT, KERNEL, INITRD = "root.ext4", "vmlinuz", "initrd.img"
 _NAMESPACE = uuid.UUID("2b7c5ad5-6a2f-4f0a-9d3b-52a4a5f5b6de")
 _MIB = 1 << 20
 
@@ -77,7 +77,7 @@ def disk_of(manifest: Manifest, progress: Progress) -> Iterator[Path]:
 
 def disk_path(manifest: Manifest) -> Path:
     """Where the disk of an image is, or would be."""
-    return store.directory(manifest.name) / _FOLDER / ROOT
+    return store.directory(manifest.name) / _FOLDER / system.DISK
 
 
 def _make(manifest: Manifest, place: Path, handle: int) -> Manifest:
@@ -96,7 +96,7 @@ def _make(manifest: Manifest, place: Path, handle: int) -> Manifest:
     unpacking.rmdir()
     if place.exists():  # of a making that was cut off before it was written down
         shutil.rmtree(place)
-    root = disk / ROOT
+    root = disk / system.DISK
     made = replace(manifest, disk=Disk(store.sha256_of(root), root.stat().st_size))
     disk.rename(place)
     making.rmdir()
@@ -123,8 +123,8 @@ def _ensure_room(manifest: Manifest) -> None:
 def _check(manifest: Manifest, place: Path) -> None:
     """Raise ImageError unless the disk is what was made."""
     again = f"hpcforge image remove {manifest.name}, then build it again with --disk"
-    root, disk = place / ROOT, manifest.disk
-    if absent := [name for name in (ROOT, KERNEL, INITRD) if not (place / name).is_file()]:
+    root, disk = place / system.DISK, manifest.disk
+    if absent := [name for name in (system.DISK, system.KERNEL, system.INITRD) if not (place / name).is_file()]:
         raise ImageError(f"{place / absent[0]} is not there", again)
     if disk is None or root.stat().st_size != disk.bytes or store.sha256_of(root) != disk.sha256:
         raise ImageError(f"{root} is not the disk that was made: it was cut short or changed", again)

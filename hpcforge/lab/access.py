@@ -1,9 +1,6 @@
-"""How to get into a lab's nodes: keys, host keys, inventory, ssh."""
+"""How to get into a lab's nodes: keys, host keys, inventory."""
 
 from __future__ import annotations
-
-import shlex
-from collections.abc import Sequence
 
 import yaml
 
@@ -37,19 +34,3 @@ def write_access_files(lab: Lab) -> None:
     }
     heading = f"# Written by `hpcforge rehearse up` for lab {lab.name}.\n"
     write_atomically(lab.inventory, heading + yaml.safe_dump(inventory, sort_keys=False, width=1000))
-
-
-def ssh_argv(lab: Lab, node: str, command: Sequence[str] = ()) -> list[str]:
-    """The ssh command line into a node: a login shell, or a command whose words arrive as they are given here."""
-    options = {
-        "StrictHostKeyChecking": "yes",
-        "UserKnownHostsFile": str(lab.known_hosts),
-        "GlobalKnownHostsFile": "/dev/null",
-        "IdentitiesOnly": "yes",
-        "BatchMode": "yes",
-        "ConnectTimeout": "15",
-        "LogLevel": "ERROR",
-    }
-    words = [word for key, value in options.items() for word in ("-o", f"{key}={value}")]
-    where = f"{lab.login_user}@{lab.node(node).address}"
-    return ["ssh", "-F", "/dev/null", "-i", str(lab.key), *words, where, *([shlex.join(command)] if command else [])]

@@ -17,11 +17,12 @@ from typing import Literal
 
 from hpcforge.blueprint.lab_kinds import DEFAULT, LabKind
 from hpcforge.lab import host, network, packages, saves, settle, state
-from hpcforge.lab.access import make_key, ssh_argv, write_access_files
+from hpcforge.lab.access import make_key, write_access_files
 from hpcforge.lab.errors import LabError, UnknownKindError
 from hpcforge.lab.kinds import KINDS, kind_of
 from hpcforge.lab.names import check_lab_name, check_save_name, tag_for
 from hpcforge.lab.places import Progress, forget_lab_lock, host_lock, lab_directory, lab_lock, lab_names
+from hpcforge.lab.ssh import ssh_argv
 from hpcforge.lab.state import Lab, LabNode, PlacedNode, Save, UnderWay
 from hpcforge.lab.subnets import choose_subnet, parse_cidr
 from hpcforge.lab.trees import remove_tree

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import signal
-import socket
 from collections.abc import Collection
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -12,6 +11,7 @@ from hpcforge.lab import processes
 from hpcforge.lab.commands import daemon, run
 from hpcforge.lab.errors import LabError
 from hpcforge.lab.nspawn import cgroups, disks
+from hpcforge.lab.ssh import greets
 from hpcforge.lab.state import Lab, PlacedNode
 
 _POWER_OFF = signal.SIGRTMIN + 4  # systemd as process 1: an orderly power-off
@@ -109,10 +109,9 @@ def _launch(lab: Lab, node: PlacedNode, root: Path) -> None:
         f"--network-bridge={lab.bridge}",
         "--resolv-conf=off",
         "--link-journal=no",
-        *(
-            ["--bind=/dev/fuse"] if Path("/dev/fuse").exists() else []
-        ),  # file systems that need no module of the kernel's
     ]
+    if Path("/dev/fuse").exists():  # for file systems that need no module of the kernel's
+        nspawn.append("--bind=/dev/fuse")
     console = _console(lab, node)
     console.unlink(missing_ok=True)
     if Path("/run/systemd/system").is_dir():
@@ -150,7 +149,7 @@ def _end(pid: int, machine: str, *, graceful: bool) -> bool:
 def _wait_ready(lab: Lab, node: PlacedNode) -> None:
     if not processes.wait_until(lambda: running(lab, node) or _refused(lab, node), timeout_s=20) or _refused(lab, node):
         raise _dead(lab, node, "does not start")
-    if not processes.wait_until(lambda: _greets(node.address) or not running(lab, node), _READY_S):
+    if not processes.wait_until(lambda: greets(node.address) or not running(lab, node), _READY_S):
         raise _dead(lab, node, f"does not answer on {node.address}:22 after {_READY_S} s")
     # While a node boots, PAM lets only root in.
     if not processes.wait_until(lambda: _lets_users_in(lab.machine(node.name)), _READY_S):
@@ -166,15 +165,6 @@ def _refused(lab: Lab, node: PlacedNode) -> bool:
 def _lets_users_in(machine: str) -> bool:
     init = _init(machine)
     return init is not None and not Path(f"/proc/{init}/root/run/nologin").exists()
-
-
-def _greets(address: str) -> bool:
-    try:
-        with socket.create_connection((address, 22), timeout=1) as connection:
-            connection.settimeout(5)
-            return connection.recv(4) == b"SSH-"
-    except OSError:
-        return False
 
 
 def _dead(lab: Lab, node: PlacedNode, what: str) -> LabError:

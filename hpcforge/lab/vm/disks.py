@@ -8,13 +8,13 @@ from __future__ import annotations
 from collections.abc import Collection
 from pathlib import Path
 
+from hpcforge.lab import system
 from hpcforge.lab.commands import run
 from hpcforge.lab.errors import LabError
 from hpcforge.lab.state import Lab, PlacedNode
 from hpcforge.lab.trees import remove_tree
 
 _FILE = "disk.qcow2"
-_ROOT, _KERNEL, _INITRD = "root.ext4", "vmlinuz", "initrd.img"  # of an image's disk
 _SIZE = "20G"  # as the machine sees it: its root file system grows to that when it first boots
 
 
@@ -28,7 +28,7 @@ def written(lab: Lab, node: PlacedNode) -> Path:
         if len(node.disks) > 1:  # by a path from here: a lab's folder may be moved
             below, form = f"../{node.disks[1]}/{_FILE}", "qcow2"
         else:
-            below, form = str(_image(node) / _ROOT), "raw"
+            below, form = str(_image(node) / system.DISK), "raw"
         run("qemu-img", "create", "-q", "-f", "qcow2", "-b", below, "-F", form, new, _SIZE, cwd=path.parent)
         new.rename(path)
     return path
@@ -36,12 +36,12 @@ def written(lab: Lab, node: PlacedNode) -> Path:
 
 def kernel(node: PlacedNode) -> Path:
     """The kernel that a node boots."""
-    return _image(node) / _KERNEL
+    return _image(node) / system.KERNEL
 
 
 def initrd(node: PlacedNode) -> Path:
     """The initrd that all machines of its image share."""
-    return _image(node) / _INITRD
+    return _image(node) / system.INITRD
 
 
 def made_on(lab: Lab, node: PlacedNode) -> Path:
@@ -68,7 +68,7 @@ def host_key(lab: Lab, node: PlacedNode) -> str | None:
 def check(lab: Lab, node: PlacedNode) -> None:
     """`LabError` if something of what a node lies on is gone."""
     kept = [_disk(lab, node, place) / _FILE for place in range(1, len(node.disks))]
-    of_image = [Path(layer) / name for layer in node.layers for name in (_ROOT, _KERNEL, _INITRD)]
+    of_image = [Path(layer) / name for layer in node.layers for name in (system.DISK, system.KERNEL, system.INITRD)]
     if missing := [path for path in (*kept, *of_image) if not path.is_file()]:
         raise LabError(
             f"node {node.name} lies on {missing[0]}, which is gone",

@@ -17,6 +17,7 @@ from hpcforge.lab.commands import daemon, run
 from hpcforge.lab.errors import LabError
 from hpcforge.lab.machine import available_mib, processors, total_mib
 from hpcforge.lab.places import RUN
+from hpcforge.lab.ssh import greets, ssh_argv
 from hpcforge.lab.state import Lab, PlacedNode
 from hpcforge.lab.vm import disks, qemu, seed
 
@@ -25,6 +26,7 @@ _READY_S = 900  # without KVM, several machines at once on few cores
 _KVM_S = 30  # until a kernel under KVM has said anything: it takes a second where KVM works
 _AT_ONCE = 8  # machines that are killed at the same time
 _LAST_LINES = 15
+_GREETING_S, _LOGIN_S = 20, 60  # emulated, an sshd takes its time
 
 
 def start(lab: Lab, node: PlacedNode) -> bool:
@@ -76,9 +78,8 @@ def _power_on(lab: Lab, node: PlacedNode) -> None:
     machine.console.unlink(missing_ok=True)
     if _kvm_works():
         _launch(machine, "kvm")
-        if processes.wait_until(lambda: _said(machine.console) or not running(lab, node), _KVM_S) and _said(
-            machine.console
-        ):
+        processes.wait_until(lambda: _said(machine.console) or not running(lab, node), _KVM_S)
+        if _said(machine.console):
             return
         # KVM is there, and nothing boots under it: nested in another machine, say. Not tried again until a reboot.
         RUN.mkdir(mode=0o755, parents=True, exist_ok=True)
@@ -220,7 +221,9 @@ def _is_still(pid: int, machine: str) -> bool:
 
 
 def _wait_ready(lab: Lab, node: PlacedNode) -> None:
-    if not processes.wait_until(lambda: _greets(node.address) or not running(lab, node), _READY_S, every_s=0.5):
+    if not processes.wait_until(
+        lambda: greets(node.address, _GREETING_S) or not running(lab, node), _READY_S, every_s=0.5
+    ):
         raise _dead(lab, node, f"does not answer on {node.address}:22 after {_READY_S} s")
     # While a machine boots, PAM lets only root in.
     if not processes.wait_until(
@@ -233,29 +236,11 @@ def _lets_user_in(lab: Lab, node: PlacedNode) -> bool:
     """Whether one can log in, with the host key that this machine was given."""
     known = lab.node_directory(node.name) / "known_hosts"
     known.write_text(f"{node.address} {disks.host_key(lab, node)}\n")
-    said = {
-        "StrictHostKeyChecking": "yes",
-        "UserKnownHostsFile": known,
-        "GlobalKnownHostsFile": "/dev/null",
-        "IdentitiesOnly": "yes",
-        "BatchMode": "yes",
-        "ConnectTimeout": "60",
-    }
-    options = [word for key, value in said.items() for word in ("-o", f"{key}={value}")]
     try:
-        run("ssh", "-F", "/dev/null", "-i", lab.key, *options, f"{lab.login_user}@{node.address}", "true")
+        run(*ssh_argv(lab, node.name, ["true"], known_hosts=known, patience_s=_LOGIN_S))
     except LabError:
         return False
     return True
-
-
-def _greets(address: str) -> bool:
-    try:
-        with socket.create_connection((address, 22), timeout=1) as connection:
-            connection.settimeout(20)
-            return connection.recv(4) == b"SSH-"
-    except OSError:
-        return False
 
 
 def _dead(lab: Lab, node: PlacedNode, what: str) -> LabError:

@@ -1,0 +1,41 @@
+"""ssh into a lab's nodes: whether anybody answers, and the command line."""
+
+from __future__ import annotations
+
+import shlex
+import socket
+from collections.abc import Sequence
+from pathlib import Path
+
+from hpcforge.lab.state import Lab
+
+
+def greets(address: str, patience_s: float = 5) -> bool:
+    """Whether sshd says its first word there, within `patience_s` once it is connected to."""
+    try:
+        with socket.create_connection((address, 22), timeout=1) as connection:
+            connection.settimeout(patience_s)
+            return connection.recv(4) == b"SSH-"
+    except OSError:
+        return False
+
+
+def ssh_argv(
+    lab: Lab, node: str, command: Sequence[str] = (), *, known_hosts: Path | None = None, patience_s: int = 15
+) -> list[str]:
+    """The ssh command line into a node: a login shell, or a command whose words arrive as they are given here.
+
+    `known_hosts`: where its host key stands, else where all of the lab do. `patience_s`: for a connection.
+    """
+    options = {
+        "StrictHostKeyChecking": "yes",
+        "UserKnownHostsFile": str(known_hosts or lab.known_hosts),
+        "GlobalKnownHostsFile": "/dev/null",
+        "IdentitiesOnly": "yes",
+        "BatchMode": "yes",
+        "ConnectTimeout": str(patience_s),
+        "LogLevel": "ERROR",
+    }
+    words = [word for key, value in options.items() for word in ("-o", f"{key}={value}")]
+    where = f"{lab.login_user}@{lab.node(node).address}"
+    return ["ssh", "-F", "/dev/null", "-i", str(lab.key), *words, where, *([shlex.join(command)] if command else [])]
