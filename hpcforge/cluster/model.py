@@ -276,6 +276,7 @@ class Nvidia:
     cuda: tuple[str, ...]  # runtimes, "12.4"
     models: tuple[str, ...]  # of GPUs whose nodes get it
     kernel: str | None  # that nodes have, where the blueprint says it
+    secure_boot: bool = False  # whether the blueprint says that nodes boot so; rules then ask who signs modules
 
     def on(self, node: Node) -> bool:
         """Whether a node gets it."""

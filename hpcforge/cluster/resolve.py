@@ -278,7 +278,8 @@ def _nvidia(blueprint: s.Blueprint, catalog: Catalog) -> m.Nvidia | None:
         return None
     models = set(gpu_models(blueprint.nodes, blueprint.overrides, catalog))
     served = tuple(sorted(model for model in models if has_driver(model, catalog)))
-    return m.Nvidia(asked.modules, asked.cuda, served, blueprint.software.present.kernel)
+    present = blueprint.software.present
+    return m.Nvidia(asked.modules, asked.cuda, served, present.kernel, bool(present.secure_boot))
 
 
 def _pytorch(blueprint: s.Blueprint, catalog: Catalog) -> m.PyTorch | None:
