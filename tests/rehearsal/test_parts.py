@@ -9,7 +9,10 @@ import pytest
 from hpcforge.blueprint.hardware import Server
 from hpcforge.cluster import load
 from hpcforge.cluster.model import Cluster
+from hpcforge.lab.facts import planned_facts
 from hpcforge.rehearsal.parts import Card, cards, drives
+from hpcforge.rehearsal.rules import RULES
+from hpcforge.rehearsal.stand_ins import rehearsed
 
 WIRED = Path(__file__).parents[1] / "roles" / "blueprints" / "networks.yaml"
 
@@ -30,3 +33,9 @@ def test_a_machine_has_as_many_drives_as_its_hardware_declares() -> None:
     assert drives(Server.model_construct(nvme=declared)) == 6
     assert drives(Server.model_construct(nvme=("24 x 15.36TB",))) == 8
     assert drives(Server.model_construct(nvme=())) == 0
+
+
+def test_stand_ins_of_a_real_site_are_left_as_they_are(wired: Cluster) -> None:
+    facts = planned_facts(list(wired.by_name), "ops", "10.77.0.0/24")
+    stand_in, _ = rehearsed(wired, facts, RULES)
+    assert not any(stand_in.interfaces(node) for node in stand_in.nodes)
