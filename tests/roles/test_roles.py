@@ -14,6 +14,7 @@ from hpcforge.kinds.directories import Directory
 from hpcforge.kinds.files import File
 from hpcforge.plan.desired import Desired, Wanted
 from hpcforge.plan.role import Role
+from hpcforge.plan.secrets import is_public
 
 Compiled = Callable[[Cluster], Desired]
 
@@ -84,7 +85,7 @@ def test_only_secrets_and_private_folders_are_closed(cluster: Cluster, compiled:
             for file in one.of(File):
                 assert int(file.mode, 8) & 0o022 == 0, f"{file.path}: others may write"
                 # what is derived from the host authority is for everybody to read
-                closed = file.secret is not None and not file.secret.startswith(("ssh_known_hosts", "ssh_host_cert"))
+                closed = file.secret is not None and not is_public(file.secret)
                 assert (file.mode == "0400") == closed, file.path
 
 
