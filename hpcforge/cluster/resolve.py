@@ -263,7 +263,7 @@ def _services(services: Services, known: Known) -> dict[str, m.Service]:
 def _service(said: Service | None, offer: Offer, known: Known) -> m.Service:
     options = {option: getattr(said, option, ()) for option in offer.options}
     on = sure(said.on_set, known) if said and said.on_set else ()
-    return m.Service(on, said.outside if said else (), options)
+    return m.Service(on, said.outside if said else (), options, offer.certified)
 
 
 def _system(blueprint: s.Blueprint, catalog: Catalog) -> m.OperatingSystem:
