@@ -14,7 +14,6 @@ from hpcforge.cli.image import bootable, image_request
 from hpcforge.cli.rehearsals import named, named_one, one_of_all, parted, take
 from hpcforge.cli.site import lab_kind, real_networks, say_not_rehearsed, stood_in
 from hpcforge.cluster import Loaded, load
-from hpcforge.cluster.model import Cluster
 from hpcforge.errors import ExpectedError, UsageError
 from hpcforge.image import store
 from hpcforge.image.build import found_for
@@ -28,6 +27,7 @@ from hpcforge.lab.listing import Listed, listed
 from hpcforge.lab.names import default_lab_name
 from hpcforge.program import from_here, typed
 from hpcforge.rehearsal.choice import chosen
+from hpcforge.rehearsal.parts import cards, drives
 from hpcforge.rehearsal.rules import login_user
 from hpcforge.report import printing
 from hpcforge.report.apply_text import phases_line
@@ -52,7 +52,7 @@ def up(blueprint: Path, lab: str | None, nodes: str | None, on: str | None, *, i
         if found:
             progress.say(f"new nodes are made from image {found.name}")
         made = labs.up(
-            _nodes(cluster, names, addressed=not real, bare=found is None),
+            _nodes(loaded, names, boots=KINDS[kind].BOOTS, bare=found is None),
             name=name,
             cidr_wanted=subnet_for(len(names)) if real else cluster.network.cidr,
             login_user=user,
@@ -165,15 +165,24 @@ def _expanded(hostlist: str) -> tuple[str, ...]:
         raise UsageError(f"{hostlist!r} {error}", error.hint or "write it like w[01-03]") from error
 
 
-def _nodes(cluster: Cluster, names: Sequence[str], *, addressed: bool, bare: bool) -> list[labs.LabNode]:
-    """These nodes, with their addresses or with those that the lab chooses.
+def _nodes(loaded: Loaded, names: Sequence[str], *, boots: bool, bare: bool) -> list[labs.LabNode]:
+    """These nodes, with their addresses or with those that the lab chooses; with cards and drives, if they boot.
 
     With `bare` the last worker comes without Python 3, as some machines do: bootstrap brings it.
+    A real site's stand-ins have one plain network.
     """
+    cluster, servers = loaded.cluster, loaded.room.catalog.servers
     nodes = [cluster.by_name[name] for name in names]
     without = [node.name for node in nodes if bare and "worker" in node.functions][-1:]
     return [
-        labs.LabNode(node.name, node.address if addressed else None, python=node.name not in without) for node in nodes
+        labs.LabNode(
+            node.name,
+            node.address if loaded.wants_lab else None,
+            python=node.name not in without,
+            cards=cards(cluster, node) if boots and loaded.wants_lab else (),
+            drives=drives(servers[node.hardware]) if boots else 0,
+        )
+        for node in nodes
     ]
 
 
