@@ -15,7 +15,7 @@ from hpcforge.blueprint.lab_kinds import LabKind
 from hpcforge.lab.errors import LabError, UnknownKindError
 from hpcforge.lab.names import machine_name, segment_bridge
 from hpcforge.lab.places import lab_directory, lab_names
-from hpcforge.rehearsal.parts import Card
+from hpcforge.rehearsal.lab_facts import Card
 
 SCHEMA = 3  # raised with the second kind: versions before kinds take every lab for one of nspawn
 

@@ -9,6 +9,18 @@ from pathlib import Path
 
 
 @dataclass(frozen=True)
+class Card:
+    """A network card: what the machine calls it ("": as its kernel does), and the segment of the lab that it is on.
+
+    A segment is that of a fabric or a port by name, on which nothing but cards of this lab is; "" is the lab's own,
+    on which its machines are reached.
+    """
+
+    name: str = ""
+    segment: str = ""
+
+
+@dataclass(frozen=True)
 class LabMachine:
     """One node of the lab. `host_keys` are OpenSSH public keys."""
 

@@ -2,27 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from hpcforge.blueprint.hardware import Server
 from hpcforge.blueprint.values import counted
 from hpcforge.cluster.interfaces import bonded, carried, port_below
 from hpcforge.cluster.model import Cluster, Node
+from hpcforge.rehearsal.lab_facts import Card
 
 _MOST_DRIVES = 8  # of a machine of a lab
 _EMULATED = ("ethernet", "roce")  # the latter as the Ethernet that it is
-
-
-@dataclass(frozen=True)
-class Card:
-    """A network card: what the machine calls it ("": as its kernel does), and the segment of the lab that it is on.
-
-    A segment is that of a fabric or a port by name, on which nothing but cards of this lab is; "" is the lab's own,
-    on which its machines are reached.
-    """
-
-    name: str = ""
-    segment: str = ""
 
 
 def cards(cluster: Cluster, node: Node) -> tuple[Card, ...]:

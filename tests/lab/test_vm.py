@@ -12,7 +12,7 @@ import pytest
 
 from hpcforge.lab.errors import LabError
 from hpcforge.lab.vm import qemu, seed
-from hpcforge.rehearsal.parts import Card
+from hpcforge.rehearsal.lab_facts import Card
 
 MACHINE = qemu.Machine(
     name="hf0001-w01",

@@ -10,7 +10,8 @@ from hpcforge.blueprint.hardware import Server
 from hpcforge.cluster import load
 from hpcforge.cluster.model import Cluster
 from hpcforge.lab.facts import planned_facts
-from hpcforge.rehearsal.parts import Card, cards, drives
+from hpcforge.rehearsal.lab_facts import Card
+from hpcforge.rehearsal.parts import cards, drives
 from hpcforge.rehearsal.rules import RULES
 from hpcforge.rehearsal.stand_ins import rehearsed
 

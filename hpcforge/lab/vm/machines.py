@@ -20,7 +20,7 @@ from hpcforge.lab.places import RUN
 from hpcforge.lab.ssh import greets, ssh_argv
 from hpcforge.lab.state import Lab, PlacedNode
 from hpcforge.lab.vm import disks, qemu, seed
-from hpcforge.rehearsal.parts import Card
+from hpcforge.rehearsal.lab_facts import Card
 
 _POWER_OFF_S = 90
 _READY_S = 900  # without KVM, several machines at once on few cores

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Literal
 
 from hpcforge.lab.errors import LabError
-from hpcforge.rehearsal.parts import Card
+from hpcforge.rehearsal.lab_facts import Card
 
 PROGRAM = "qemu-system-x86_64"
 Accelerator = Literal["kvm", "tcg"]
