@@ -9,6 +9,8 @@ VM_PACKAGES := qemu-system-x86 qemu-utils
 TEST_PACKAGES := chromium
 TORCH := torch==2.13.0+cpu
 WORKERS ?= 3
+# Where it is set, as in many containers, every start of hpcforge would compile its modules again: a third of the time.
+export PYTHONDONTWRITEBYTECODE =
 
 .PHONY: rehearse test test-every-kill test-shared-storage test-vm fuzz check install host host-test host-vm bench
 

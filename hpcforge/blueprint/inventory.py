@@ -43,6 +43,11 @@ class InventoryNode(Section):
         {}, description="IPv4 addresses on other networks, by network; default: chosen by its name."
     )
     mac: v.Mac | None = Field(None, description="MAC address of the interface that has `address`, and boots.")
+    ports: dict[v.FabricName, tuple[v.Mac, ...]] = Field(
+        {},
+        description="MAC addresses of its ports by fabric, in the order of its links, for networks that say "
+        "`configure`; default: those that the fabric's `interfaces` name.",
+    )
     bmc: Bmc | None = Field(None, description="Its management controller.")
     serial: v.Serial | None = Field(None, description="The maker's serial number, as on the machine.")
     note: v.Sentence | None = Field(None, description="What else people should know of it.")

@@ -40,6 +40,11 @@ class Network(Section):
     bond: Literal["802.3ad", "active-backup"] | None = Field(
         None, description="How a node uses its links together; default: as the fabric says."
     )
+    configure: v.Truth = Field(
+        False,
+        description="hpcforge sets up the nodes' interfaces on it: bond, VLAN, MTU, address and gateway. "
+        "Default: they are as the machines come.",
+    )
 
 
 class InventoryNetwork(Section):

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any, cast
 
 from pydantic import BaseModel, TypeAdapter, ValidationError
@@ -137,11 +137,10 @@ def _salvage(model: type[BaseModel], data: Data) -> Iterator[tuple[str, Any]]:
     """Yield each section with what is wrong in it taken out; its default, or else None, where nothing is right."""
     for alias, name in aliases(model).items():
         field = model.model_fields[name]
-        adapter: TypeAdapter[Any] = TypeAdapter(cast("Any", field.annotation))
         holder = {alias: data[alias]} if data.get(alias) is not None else {}
         while holder:
             try:
-                yield alias, adapter.validate_python(holder[alias])
+                yield alias, _adapter(model, name).validate_python(holder[alias])
                 break
             except ValidationError as error:
                 locs = [
@@ -152,6 +151,12 @@ def _salvage(model: type[BaseModel], data: Data) -> Iterator[tuple[str, Any]]:
                     parent.pop(key, None)
         else:
             yield alias, None if field.is_required() else field.get_default()
+
+
+@cache
+def _adapter(model: type[BaseModel], name: str) -> TypeAdapter[Any]:
+    """The validators of one field: to make them takes longer than to use them."""
+    return TypeAdapter(cast("Any", model.model_fields[name].annotation))
 
 
 def _around(holder: Data, loc: Loc) -> tuple[Data, str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from functools import cached_property
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import (
@@ -74,7 +75,7 @@ class Variable(BaseModel):
             one = Annotated[number, bounds, BeforeValidator(check)]
         return list_of(one) if self.list_of else one
 
-    @property
+    @cached_property
     def usual(self) -> Any:
         """Its default as the blueprint would give it, typed; None where there is none."""
         return None if self.required else TypeAdapter(self.written).validate_python(self.default)

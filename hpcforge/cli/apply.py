@@ -10,8 +10,8 @@ import typer
 
 from hpcforge.cli.choice import choose
 from hpcforge.cli.exit_codes import Exit, worst
-from hpcforge.cli.rehearsals import named, say_not_rehearsed
-from hpcforge.cli.site import open_site
+from hpcforge.cli.rehearsals import named
+from hpcforge.cli.site import open_site, say_not_rehearsed
 from hpcforge.cli.stopping import in_good_order
 from hpcforge.cli.trust import trust_new
 from hpcforge.errors import UsageError

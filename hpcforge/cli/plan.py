@@ -8,8 +8,7 @@ from pathlib import Path
 
 from hpcforge.cli.choice import choose
 from hpcforge.cli.exit_codes import Exit, worst
-from hpcforge.cli.rehearsals import say_not_rehearsed
-from hpcforge.cli.site import open_site
+from hpcforge.cli.site import open_site, say_not_rehearsed
 from hpcforge.cli.trust import trust_new
 from hpcforge.errors import UsageError
 from hpcforge.plan.plan import Plan

@@ -16,9 +16,6 @@ from hpcforge.lab.host import require_root
 from hpcforge.lab.listing import blueprint_of, of_blueprint
 from hpcforge.lab.names import default_lab_name
 from hpcforge.program import typed
-from hpcforge.report import printing
-from hpcforge.report.rehearsal_text import not_rehearsed
-from hpcforge.run.site import Site
 
 
 @dataclass(frozen=True)
@@ -48,19 +45,19 @@ def named(blueprint: Path, lab: str) -> Named:
     return Named(blueprint, None if lab == default_lab_name(blueprint) else lab)
 
 
-def say_not_rehearsed(site: Site, inventory: Path | None = None) -> None:
-    """End with what this rehearsal of a real site does not show; silent for a site, and for a blueprint of a lab."""
-    if site.lab is not None:
-        lab = named(site.loaded.blueprint_path, site.lab).lab
-        again = typed("rehearse", "compare", site.loaded.blueprint_path, inventory=inventory, lab=lab)
-        printing.note(not_rehearsed(site.stand_ins, again))
-
-
 def parted(words: Sequence[str], lab: str | None) -> tuple[Named, list[str]]:
     """What `[BLUEPRINT] WORD...` comes to: the rehearsal, and the other words. A blueprint ends in .yaml or .yml."""
     if words and words[0].endswith((".yaml", ".yml")):
         return Named(Path(words[0]), lab), list(words[1:])
     return Named(None, lab), list(words)
+
+
+def take(words: list[str], least: int, most: int | None) -> list[str]:
+    """The words behind a blueprint, if there are as many as there should be."""
+    if len(words) < least or (most is not None and len(words) > most):
+        what = f"{words[most]!r} is a word too many" if most is not None and len(words) > most else "a word is missing"
+        raise UsageError(what, "a blueprint comes first and ends in .yaml; --help shows what follows")
+    return words
 
 
 def one_of_all(meant: Named) -> str:

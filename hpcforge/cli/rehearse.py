@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import os
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -12,10 +11,9 @@ from hpcforge.blueprint.hostlist import HostlistError, expand, fold
 from hpcforge.blueprint.lab_kinds import LabKind
 from hpcforge.cli.exit_codes import Exit
 from hpcforge.cli.image import bootable, image_request
-from hpcforge.cli.rehearsals import Named, named, named_one, one_of_all, parted, say_not_rehearsed
-from hpcforge.cli.site import lab_kind, real_networks, stood_in
+from hpcforge.cli.rehearsals import named, named_one, one_of_all, parted, take
+from hpcforge.cli.site import lab_kind, real_networks, say_not_rehearsed, stood_in
 from hpcforge.cluster import Loaded, load
-from hpcforge.cluster.model import Cluster
 from hpcforge.errors import ExpectedError, UsageError
 from hpcforge.image import store
 from hpcforge.image.build import found_for
@@ -29,6 +27,7 @@ from hpcforge.lab.listing import Listed, listed
 from hpcforge.lab.names import default_lab_name
 from hpcforge.program import from_here, typed
 from hpcforge.rehearsal.choice import chosen
+from hpcforge.rehearsal.parts import cards, drives
 from hpcforge.rehearsal.rules import login_user
 from hpcforge.report import printing
 from hpcforge.report.apply_text import phases_line
@@ -53,7 +52,7 @@ def up(blueprint: Path, lab: str | None, nodes: str | None, on: str | None, *, i
         if found:
             progress.say(f"new nodes are made from image {found.name}")
         made = labs.up(
-            _nodes(cluster, names, addressed=not real, bare=found is None),
+            _nodes(loaded, names, boots=KINDS[kind].BOOTS, bare=found is None),
             name=name,
             cidr_wanted=subnet_for(len(names)) if real else cluster.network.cidr,
             login_user=user,
@@ -77,7 +76,7 @@ def up(blueprint: Path, lab: str | None, nodes: str | None, on: str | None, *, i
 def status(words: list[str], lab: str | None, as_json: bool) -> int:
     """Do what the help of `hpcforge rehearse status` says; the exit status."""
     meant, rest = parted(words, lab)
-    _take(rest, 0, 0)
+    take(rest, 0, 0)
     _print(labs.status(one_of_all(meant)), as_json)
     return Exit.DONE
 
@@ -95,27 +94,10 @@ def list_(as_json: bool) -> int:
     return Exit.DONE
 
 
-def ssh(words: list[str], lab: str | None) -> int:
-    """Do what the help of `hpcforge rehearse ssh` says; the exit status."""
-    meant, rest = parted(words, lab)
-    node, *command = _take(rest, 1, None)
-    name = one_of_all(meant)
-    found = labs.load(name)
-    if found is None:
-        start = (meant if meant.name else Named(None, name)).up()
-        raise UsageError(f"the rehearsal {name!r} is not up", f"start it: {start}")
-    if not labs.runs(found, node):
-        start = named(Path(found.blueprint), name).up()
-        raise UsageError(f"{node} of the rehearsal {name!r} is stopped", f"start it: {start}")
-    argv = [*labs.ssh_argv(found, node), *command]  # ssh joins the words, the shell there takes them apart
-    printing.flush()
-    os.execvp(argv[0], argv)  # noqa: S606 - a list, no shell: ssh takes the terminal over
-
-
 def save(words: list[str], replace: bool, lab: str | None, as_json: bool) -> int:
     """Do what the help of `hpcforge rehearse save` says; the exit status."""
     meant, rest = parted(words, lab)
-    (name,) = _take(rest, 1, 1)
+    (name,) = take(rest, 1, 1)
     with Progress() as progress, progress.phase("save"):
         made = labs.save(one_of_all(meant), name, progress.say, replace=replace)
     printing.note(phases_line(progress.phases, progress.elapsed_s))
@@ -129,7 +111,7 @@ def restore(words: list[str], nodes: list[str] | None, lab: str | None, as_json:
     """Do what the help of `hpcforge rehearse restore` says; the exit status."""
     only = None if nodes is None else [node for text in nodes for node in _expanded(text)]
     meant, rest = parted(words, lab)
-    (name,) = _take(rest, 1, 1)
+    (name,) = take(rest, 1, 1)
     with Progress() as progress, progress.phase("restore"):
         back = labs.restore(named_one(meant, "restore", name), name, progress.say, nodes=only)
     printing.note(phases_line(progress.phases, progress.elapsed_s))
@@ -143,7 +125,7 @@ def restore(words: list[str], nodes: list[str] | None, lab: str | None, as_json:
 def forget(words: list[str], lab: str | None) -> int:
     """Do what the help of `hpcforge rehearse forget` says; the exit status."""
     meant, rest = parted(words, lab)
-    (name,) = _take(rest, 1, 1)
+    (name,) = take(rest, 1, 1)
     with Progress() as progress:
         labs.forget(named_one(meant, "forget", name), name, progress.say)
     return Exit.DONE
@@ -152,7 +134,7 @@ def forget(words: list[str], lab: str | None) -> int:
 def down(words: list[str], disks: bool, lab: str | None) -> int:
     """Do what the help of `hpcforge rehearse down` says; the exit status."""
     meant, rest = parted(words, lab)
-    hostlist = next(iter(_take(rest, 0, 1)), None)
+    hostlist = next(iter(take(rest, 0, 1)), None)
     names = None if hostlist is None else _expanded(hostlist)
     name = named_one(meant, "down", *rest)
     with Progress() as progress:
@@ -176,14 +158,6 @@ def _image(loaded: Loaded, *, boots: bool) -> Manifest | None:
     return (None if boots else found_for(request)) or found_for(bootable(request))
 
 
-def _take(words: list[str], least: int, most: int | None) -> list[str]:
-    """The words behind a blueprint, if there are as many as there should be."""
-    if len(words) < least or (most is not None and len(words) > most):
-        what = f"{words[most]!r} is a word too many" if most is not None and len(words) > most else "a word is missing"
-        raise UsageError(what, "a blueprint comes first and ends in .yaml; --help shows what follows")
-    return words
-
-
 def _expanded(hostlist: str) -> tuple[str, ...]:
     try:
         return expand(hostlist)
@@ -191,15 +165,24 @@ def _expanded(hostlist: str) -> tuple[str, ...]:
         raise UsageError(f"{hostlist!r} {error}", error.hint or "write it like w[01-03]") from error
 
 
-def _nodes(cluster: Cluster, names: Sequence[str], *, addressed: bool, bare: bool) -> list[labs.LabNode]:
-    """These nodes, with their addresses or with those that the lab chooses.
+def _nodes(loaded: Loaded, names: Sequence[str], *, boots: bool, bare: bool) -> list[labs.LabNode]:
+    """These nodes, with their addresses or with those that the lab chooses; with cards and drives, if they boot.
 
     With `bare` the last worker comes without Python 3, as some machines do: bootstrap brings it.
+    A real site's stand-ins have one plain network.
     """
+    cluster, servers = loaded.cluster, loaded.room.catalog.servers
     nodes = [cluster.by_name[name] for name in names]
     without = [node.name for node in nodes if bare and "worker" in node.functions][-1:]
     return [
-        labs.LabNode(node.name, node.address if addressed else None, python=node.name not in without) for node in nodes
+        labs.LabNode(
+            node.name,
+            node.address if loaded.wants_lab else None,
+            python=node.name not in without,
+            cards=cards(cluster, node) if boots and loaded.wants_lab else (),
+            drives=drives(servers[node.hardware]) if boots else 0,
+        )
+        for node in nodes
     ]
 
 

@@ -28,6 +28,8 @@ from hpcforge.rehearsal.lab_facts import LabFacts
 from hpcforge.rehearsal.roles import left_out
 from hpcforge.rehearsal.rules import RULES, login_user
 from hpcforge.rehearsal.stand_ins import rehearsed
+from hpcforge.report import printing
+from hpcforge.report.rehearsal_text import not_rehearsed
 from hpcforge.run.secrets import default_identity_path
 from hpcforge.run.site import Site, load_site_roles
 
@@ -62,6 +64,14 @@ def open_site(
     if lab is not None:
         start = named(loaded.blueprint_path, lab).up()
     return Site(loaded, loaded.cluster, identity, lab, start)
+
+
+def say_not_rehearsed(site: Site, inventory: Path | None = None) -> None:
+    """End with what this rehearsal of a real site does not show; silent for a site, and for a blueprint of a lab."""
+    if site.lab is not None:
+        lab = named(site.loaded.blueprint_path, site.lab).lab
+        again = typed("rehearse", "compare", site.loaded.blueprint_path, inventory=inventory, lab=lab)
+        printing.note(not_rehearsed(site.stand_ins, again))
 
 
 def lab_kind(loaded: Loaded) -> LabKind:

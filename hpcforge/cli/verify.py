@@ -9,8 +9,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 
 from hpcforge.cli.exit_codes import Exit, worst
-from hpcforge.cli.rehearsals import say_not_rehearsed
-from hpcforge.cli.site import open_site
+from hpcforge.cli.site import open_site, say_not_rehearsed
 from hpcforge.cli.stopping import in_good_order
 from hpcforge.cluster import Loaded, load
 from hpcforge.cluster.model import Cluster

@@ -24,6 +24,7 @@ from hpcforge.blueprint.smoke_tests import SMOKE_TESTS, load_smoke_tests
 from hpcforge.blueprint.validate import Draft, Finding, validate
 from hpcforge.catalog import Catalog, load_catalog
 from hpcforge.cluster.checks import check_addresses, check_catalog, check_inventory
+from hpcforge.cluster.interface_checks import interface_findings
 from hpcforge.cluster.key_files import key_file_problems, key_lines
 from hpcforge.cluster.model import Cluster
 from hpcforge.cluster.networks import networks
@@ -246,6 +247,7 @@ def _loaded(
         connected.built,
         programs(blueprint),
     )
+    warnings += draft.place(interface_findings(cluster))
     warnings += draft.place(_empty(blueprint, cluster))
     warnings += draft.place(impossible_tests(blueprint, cluster))
     warnings += draft.place(missing_variables(blueprint, declared, cluster))

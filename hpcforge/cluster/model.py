@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 from hpcforge.cluster.collectives import Collectives, collectives
+from hpcforge.cluster.interfaces import Interface, interfaces
 from hpcforge.cluster.people import Group, User
 from hpcforge.cluster.storage import FileSystem
 from hpcforge.fabric.slurm import Topology
@@ -100,6 +101,7 @@ class Node:
     rack_u: int | None = None  # the lowest rack unit it takes, counted from 1 at the bottom
     addresses: Mapping[str, str] = field(default_factory=dict, hash=False)  # on other networks, BMC's too, by network
     fabrics: tuple[str, ...] = ()  # that it is plugged into
+    ports: Mapping[str, tuple[str, ...]] = field(default_factory=dict, hash=False)  # by fabric, MACs by link; if known
     mac: str | None = None  # of the interface that has `address`, and boots
     bmc: Bmc | None = None  # None: nothing is known of it
     serial: str | None = None
@@ -151,6 +153,7 @@ class Network:
     external: bool = False  # the site's
     gateway: str | None = None  # an address
     bond: Literal["802.3ad", "active-backup"] | None = None
+    configure: bool = False  # hpcforge sets up the nodes' interfaces on it
 
 
 @dataclass(frozen=True)
@@ -462,6 +465,10 @@ class Cluster:
         plugged = [one for one in self.fabrics if one.name in fabrics]
         others = [one for one in self.networks if one.name != self.network.name]
         return collectives(plugged, self.network, others, self.pytorch.wheels if self.pytorch else ())
+
+    def interfaces(self, node: Node) -> tuple[Interface, ...]:
+        """What a node's networks are set up as, where the blueprint asks for it."""
+        return interfaces(self, node)
 
     def with_function(self, function: Function) -> tuple[Node, ...]:
         """The nodes that have a function, in blueprint order."""

@@ -119,6 +119,7 @@ class _Work:
             external=one.external,
             gateway=gateway,
             bond=one.bond or (fabric.bond if fabric else None),
+            configure=one.configure,
         )
 
     def of_blueprint(self, addresses: Mapping[str, Mapping[str, str]]) -> Iterator[Finding]:

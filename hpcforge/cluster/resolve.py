@@ -184,6 +184,7 @@ def _node(
         rack_u=place[1] if place else None,
         addresses=dict(others),
         mac=machine.mac,
+        ports=machine.ports,
         bmc=bmc,
         serial=machine.serial,
         note=machine.note,

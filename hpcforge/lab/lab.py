@@ -253,7 +253,7 @@ def _go_on(lab: Lab, progress: Progress) -> Lab:
 
 def _run(lab: Lab, names: Sequence[str], progress: Progress) -> None:
     """Have these nodes running and answering."""
-    network.ensure_bridge(lab)
+    network.ensure_bridges(lab)
     packages.ensure_proxy(lab)
     _each([lab.node(name) for name in dict.fromkeys(names)], lambda node: _start(lab, node), progress)
     write_access_files(lab)

@@ -89,3 +89,8 @@ def machine_name(tag: str, node: str) -> str:
     """The nspawn machine of a node. At most 12 characters: nspawn's interface on the host is `vb-` and this."""
     plain = f"{tag}-{node}"
     return plain if len(plain) <= 12 else f"{tag}-{hashlib.sha256(node.encode()).hexdigest()[:5]}"
+
+
+def segment_bridge(tag: str, segment: str) -> str:
+    """The bridge of a further segment of a lab; at most 15 characters."""
+    return f"{tag}s{hashlib.sha256(segment.encode()).hexdigest()[:6]}"

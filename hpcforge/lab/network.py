@@ -1,4 +1,4 @@
-"""The lab's private bridge. Nothing is forwarded or translated, so nothing else on the host changes."""
+"""The lab's private bridges. Nothing is forwarded or translated, so nothing else on the host changes."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ from hpcforge.lab.commands import run
 from hpcforge.lab.errors import LabError
 from hpcforge.lab.state import Lab
 
+SEGMENT_MTU = 9_216  # jumbo frames, as switches of data centres carry them
+
 
 def taken_subnets() -> list[IPv4Network]:
     """Every IPv4 network that this host has an address in or a route to (default routes aside)."""
@@ -20,19 +22,27 @@ def taken_subnets() -> list[IPv4Network]:
     return sorted({IPv4Interface(text).network for text in texts})
 
 
-def ensure_bridge(lab: Lab) -> None:
-    """The bridge, up, with the host's address on it."""
-    alias = _alias_of(lab.name)
-    if not bridge_exists(lab.bridge):
-        run("ip", "link", "add", lab.bridge, "type", "bridge")
-        run("ip", "link", "set", lab.bridge, "alias", alias)
-    elif _alias(lab.bridge) not in (alias, ""):  # none: we were cut off between the two commands above
-        raise LabError(
-            f"interface {lab.bridge} is not lab {lab.name}'s: its alias is {_alias(lab.bridge)!r}",
-            "give the lab another name",
-        )
+def ensure_bridges(lab: Lab) -> None:
+    """The bridge, up, with the host's address on it; those of further segments, up, on which the host is not."""
+    _ensure(lab, lab.bridge)
     run("ip", "address", "replace", f"{lab.gateway}/{lab.network_address.prefixlen}", "dev", lab.bridge)
     run("ip", "link", "set", lab.bridge, "up")
+    for bridge in lab.segments.values():
+        _ensure(lab, bridge)
+        run("ip", "link", "set", bridge, "addrgenmode", "none")
+        run("ip", "link", "set", bridge, "mtu", str(SEGMENT_MTU), "up")
+
+
+def _ensure(lab: Lab, bridge: str) -> None:
+    alias = _alias_of(lab.name)
+    if not bridge_exists(bridge):
+        run("ip", "link", "add", bridge, "type", "bridge")
+        run("ip", "link", "set", bridge, "alias", alias)
+    elif _alias(bridge) not in (alias, ""):  # none: we were cut off between the two commands above
+        raise LabError(
+            f"interface {bridge} is not lab {lab.name}'s: its alias is {_alias(bridge)!r}",
+            "give the lab another name",
+        )
 
 
 def remove_bridge(bridge: str) -> None:

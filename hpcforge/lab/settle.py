@@ -140,4 +140,4 @@ def _addresses(nodes: Sequence[LabNode]) -> dict[str, str | None]:
 
 def _placed(node: LabNode, address: str, trees: Trees, disk: int) -> PlacedNode:
     layers = trees.with_python if node.python else trees.without_python
-    return PlacedNode(node.name, address, node.python, layers, (disk,))
+    return PlacedNode(node.name, address, node.python, layers, (disk,), node.cards, node.drives)

@@ -6,7 +6,6 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from hpcforge.catalog import load_catalog
 from hpcforge.lab.errors import LabError
 
 _DISTRIBUTION = "debian"
@@ -39,6 +38,8 @@ def check_distribution(name: str) -> None:
 
 def codename(release: str) -> str:
     """Debian's code name of a release; `LabError` for one that labs do not know."""
+    from hpcforge.catalog import load_catalog  # noqa: PLC0415 - a lab that is only entered needs it not
+
     known = load_catalog().distributions
     found = known.get((_DISTRIBUTION, release))
     if found is None or found.suite is None:

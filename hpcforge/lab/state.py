@@ -13,19 +13,25 @@ from pydantic import TypeAdapter, ValidationError
 from hpcforge.atomic import write_atomically
 from hpcforge.blueprint.lab_kinds import LabKind
 from hpcforge.lab.errors import LabError, UnknownKindError
-from hpcforge.lab.names import machine_name
+from hpcforge.lab.names import machine_name, segment_bridge
 from hpcforge.lab.places import lab_directory, lab_names
+from hpcforge.rehearsal.parts import Card
 
 SCHEMA = 3  # raised with the second kind: versions before kinds take every lab for one of nspawn
 
 
 @dataclass(frozen=True)
 class LabNode:
-    """A node that is asked for. `address` None: the lab chooses; `python` False: built without Python 3."""
+    """A node that is asked for. `address` None: the lab chooses; `python` False: built without Python 3.
+
+    A machine has these `cards`, the first on the lab's bridge (none: one card), and so many `drives` beside its disk.
+    """
 
     name: str
     address: str | None = None
     python: bool = True
+    cards: tuple[Card, ...] = ()
+    drives: int = 0
 
 
 @dataclass(frozen=True)
@@ -34,7 +40,7 @@ class PlacedNode:
 
     `disks` are numbers of directories in `node_directory`: the first is the node's own and is written to, those below
     it were set aside by saves and are never changed again; the last is the one that the node was made on. `layers` are
-    the base trees below them all.
+    the base trees below them all. `cards` and `drives` are those that it was made with.
     """
 
     name: str
@@ -42,6 +48,8 @@ class PlacedNode:
     python: bool
     layers: tuple[str, ...]
     disks: tuple[int, ...]
+    cards: tuple[Card, ...] = ()
+    drives: int = 0
 
 
 @dataclass(frozen=True)
@@ -118,6 +126,12 @@ class Lab:
     def bridge(self) -> str:
         """The network interface that joins the nodes."""
         return self.tag
+
+    @property
+    def segments(self) -> dict[str, str]:
+        """What joins the further cards of nodes: segments by name, and their bridges."""
+        names = sorted({card.segment for node in self.nodes for card in node.cards if card.segment})
+        return {name: segment_bridge(self.tag, name) for name in names}
 
     @property
     def network_address(self) -> IPv4Network:

@@ -320,13 +320,14 @@ def _networks_said(cluster: Cluster, lab: LabFacts) -> Said:  # noqa: ARG001
     first = cluster.network
     parts = [f"networks {', '.join(others)}"] if others else []
     parts += [f"switches and cables of {', '.join(fabrics)}"] if fabrics else []
-    other = first.interface or first.vlan or first.mtu or first.bond or first.gateway
+    other = first.interface or first.vlan or first.mtu or first.bond or first.gateway or first.configure
     parts += ["the interface's name, VLAN, MTU, bond and gateway"] if other else []
     return ("fabrics and other networks", f"there is one plain network, without {'; '.join(parts)}") if parts else None
 
 
 def _networks(cluster: Cluster, lab: LabFacts) -> Cluster:  # noqa: ARG001
-    plain = replace(cluster.network, interface=None, vlan=None, mtu=None, bond=None, gateway=None)
+    first = cluster.network
+    plain = replace(first, interface=None, vlan=None, mtu=None, bond=None, gateway=None, configure=False)
     nodes = tuple(replace(node, addresses={}) for node in cluster.nodes)
     return replace(cluster, nodes=nodes, network=plain, networks=(plain,))
 

@@ -194,8 +194,8 @@ NOT_MEASURED: Mapping[str, str] = {
     "software.site_roles": "what the site's own role does; the plan shows it as opaque",
     "slurm.controller": "a controller is not moved: its state is on its disk",
     **{
-        f"networks.<name>.{field}": "resolved and checked; no role configures interfaces yet"
-        for field in ("fabric", "nodes", "vlan", "mtu", "boot", "bmc", "external", "gateway", "bond")
+        f"networks.<name>.{field}": "where the network says `configure`, its interfaces, with a drain; else nothing"
+        for field in ("configure", "fabric", "nodes", "vlan", "mtu", "boot", "bmc", "external", "gateway", "bond")
     },
     "slurm.accounts": "a command of sacctmgr each, no restart; with the first of all slurmctld restarts, to enforce it",
     "slurm.qos": "a command of sacctmgr each, no restart; with the first `preempt` slurmctld restarts",

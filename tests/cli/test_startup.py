@@ -91,6 +91,16 @@ def test_validate_imports_nothing_that_is_for_nodes(valid: bool) -> None:
     assert not _tops(modules) & {*_SEES_NO_NODE, *_ELSEWHERE}
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root has rehearsals")
+def test_entering_a_rehearsal_reads_no_blueprint() -> None:
+    """Whoever tries something out in a rehearsal enters it again and again."""
+    _, modules = _imported("rehearse", "ssh", "--lab", "not-there", "head")
+    assert "hpcforge.lab.ssh" in modules
+    layers = {".".join(module.split(".")[:2]) for module in _does_work(modules)}
+    assert not layers & {f"hpcforge.{layer}" for layer in ("node", "engines", "run", "cluster", "catalog", "plan")}
+    assert not _tops(modules) & {*_SEES_NO_NODE, *_ELSEWHERE}
+
+
 def test_a_plan_without_nodes_imports_no_engine() -> None:
     out, modules = _imported("plan", "--offline", REHEARSAL)
     assert "bootstrap" in out or "nodes to change" in out

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shlex
 import shutil
 import signal
 import subprocess
@@ -15,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from hpcforge.lab import lab as labs
 from tests.said import end_of
 
 REPOSITORY = Path(__file__).parents[2]
@@ -49,6 +49,23 @@ class Begun:
     def said(self) -> str:
         """What it said to people."""
         return self.log.read_text()
+
+
+def on_node(lab: str, node: str, script: str) -> str:
+    """What a shell script on a lab's node prints; it must succeed. By the command that `rehearse ssh` ends in."""
+    found = labs.load(lab)
+    assert found is not None
+    done = subprocess.run(
+        labs.ssh_argv(found, node, ["sh", "-c", script]),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=1800,
+        check=False,
+    )
+    print(f"on {node}: {script}\n{end_of(done.stderr)}{end_of(done.stdout)}exit status {done.returncode}\n")
+    assert done.returncode == 0, done.stderr
+    return done.stdout
 
 
 @dataclass(frozen=True)
@@ -94,9 +111,7 @@ class Site:
 
     def ssh(self, node: str, script: str) -> str:
         """A shell script on a node; it must succeed."""
-        done = self.cli("rehearse", "ssh", node, "--", shlex.join(["sh", "-c", script]))
-        assert done.returncode == 0, done.stderr
-        return done.stdout
+        return on_node(self.lab, node, script)
 
     def becomes(self, node: str, script: str, wanted: str) -> None:
         """What a script prints becomes this: when a job has ended, its nodes are completing for a moment."""

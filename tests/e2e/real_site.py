@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-import shlex
 import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.e2e.conftest import on_node
 from tests.said import end_of
 
 
@@ -40,7 +40,5 @@ class Rehearsal:
         return said
 
     def inside(self, node: str, script: str) -> str:
-        own = [sys.executable, "-m", "hpcforge", "rehearse", "ssh", "--lab", self.lab, node, "--"]
-        done = subprocess.run([*own, shlex.join(["sh", "-c", script])], capture_output=True, text=True, check=False)
-        assert done.returncode == 0, done.stderr
-        return done.stdout
+        """A shell script on a node; it must succeed."""
+        return on_node(self.lab, node, script)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 from collections.abc import Iterator
 from typing import Any
 
@@ -27,6 +28,7 @@ services: {dns: {on: head}, time: {on: head}, syslog: {on: head}, rest: {on: w02
 software: {os: {name: debian, release: "RELEASE"}}
 roles:
   firewall: {enabled: true}
+  hardening: {enabled: true}
   slurm_health: {interval_s: 3600, clean: [/tmp, /dev/shm]}
 slurm:
   controller: head
@@ -148,12 +150,36 @@ def test_hosts_outside_reach_what_roles_declare_and_nothing_else(site: Site) -> 
 
     # A network that the blueprint trusts is the cluster's own to it; without a firewall everybody is.
     text = site.blueprint.read_text()
-    site.blueprint.write_text(text.replace("enabled: true", f"enabled: true, trusted: [{TRUSTED}]"))
+    asked = "firewall: {enabled: true"
+    site.blueprint.write_text(text.replace(asked, f"{asked}, trusted: [{TRUSTED}]"))
     assert site.cli("apply", "BLUEPRINT", "--yes").returncode == 0
     assert scan(site, STRANGER) == inside
-    site.blueprint.write_text(text.replace("enabled: true", "enabled: false"))
+    site.blueprint.write_text(text.replace(asked, "firewall: {enabled: false"))
     assert site.cli("apply", "BLUEPRINT", "--yes").returncode == 0
     assert site.ssh("head", "sudo nft list tables; ls /etc/nftables.d/* 2>/dev/null || :") == ""
+    assert site.cli("plan", "BLUEPRINT").returncode == 0
+
+
+WAYS_IN = """
+sed -i '1i PermitRootLogin yes' /etc/ssh/sshd_config
+useradd --no-create-home guest && usermod -p '' guest
+useradd --no-create-home --non-unique --uid 0 toor
+touch /etc/open && chmod 666 /etc/open
+"""
+SHUT_AGAIN = "sed -i 1d /etc/ssh/sshd_config; sed -i '/^\\(guest\\|toor\\):/d' /etc/passwd /etc/shadow; rm /etc/open"
+
+
+def test_ways_in_that_somebody_left_open_are_named(site: Site) -> None:
+    heads = site.ssh("head", "sudo sshd -T")
+    assert {"passwordauthentication no", "permitrootlogin no", "x11forwarding no"} <= set(heads.splitlines())
+    site.ssh("w01", f"sudo sh -c {shlex.quote(WAYS_IN)}")
+    plan = site.cli("plan", "BLUEPRINT")
+    assert plan.returncode == 2
+    said = plan.stdout + plan.stderr
+    for why in ("/^permitrootlogin no$/", "root alone has number 0", "toor", "no account is without", "guest",
+                "nothing in /etc can be written by everybody", "/etc/open"):  # fmt: skip
+        assert why in said
+    site.ssh("w01", f"sudo sh -c {shlex.quote(SHUT_AGAIN)}")
     assert site.cli("plan", "BLUEPRINT").returncode == 0
 
 

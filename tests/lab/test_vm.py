@@ -12,6 +12,7 @@ import pytest
 
 from hpcforge.lab.errors import LabError
 from hpcforge.lab.vm import qemu, seed
+from hpcforge.rehearsal.parts import Card
 
 MACHINE = qemu.Machine(
     name="hf0001-w01",
@@ -20,7 +21,7 @@ MACHINE = qemu.Machine(
     disk=Path("/labs/a,b/disk.qcow2"),
     kernel=Path("/images/a/vmlinuz"),
     initrd=Path("/labs/a,b/initrd.img"),
-    tap="vt-hf0001-w01",
+    cables=qemu.cables("hf0001-w01", [Card()]),
     console=Path("/labs/a,b/console.log"),
     monitor=Path("/run/hpcforge/hf0001-w01.monitor"),
 )
@@ -29,6 +30,7 @@ ONE = seed.Identity(
     address="10.77.0.11",
     prefix=24,
     mac="52:54:00:01:02:03",
+    names={},
     machine_id="0123456789abcdef0123456789abcdef",
     host_key="-----BEGIN OPENSSH PRIVATE KEY-----\nsecret\n",
     host_key_pub="ssh-ed25519 AAAAhost root@w01\n",
@@ -50,7 +52,7 @@ def test_a_machine_s_command_line() -> None:
     assert following(words, "-serial") == ["file:/labs/a,,b/console.log"]
     assert following(words, "-initrd") == ["/labs/a,b/initrd.img"]  # a path of its own, not one among options
     assert following(words, "-netdev") == ["tap,id=lab,ifname=vt-hf0001-w01,script=no,downscript=no"]
-    assert following(words, "-device")[0] == f"virtio-net-pci,netdev=lab,mac={qemu.mac('hf0001-w01')}"
+    assert following(words, "-device")[0] == f"virtio-net-pci,netdev=lab,mac={qemu.mac('hf0001-w01')},host_mtu=1500"
     assert following(words, "-accel")[0].startswith("tcg,")
 
 
@@ -69,9 +71,35 @@ def test_a_machine_is_known_by_its_command_line() -> None:
     assert qemu.memory_in(["qemu-system-x86_64", "-m", "2G"]) == 0  # somebody else's
 
 
+def test_further_cards_and_drives_change_nothing_of_what_comes_before_them() -> None:
+    drives = (Path("/labs/a,b/drive0.qcow2"), Path("/labs/a,b/drive1.qcow2"))
+    plain = qemu.argv(MACHINE, "tcg")
+    words = qemu.argv(
+        replace(MACHINE, cables=qemu.cables("hf0001-w01", [Card(), Card("eno2"), Card("ens1", "data")]), drives=drives),
+        "tcg",
+    )
+    at = plain.index("virtio-rng-pci") + 1
+    assert words[:at] == plain[:at]
+    assert following(words, "-netdev")[1:] == [
+        "tap,id=card1,ifname=v1-hf0001-w01,script=no,downscript=no",
+        "tap,id=card2,ifname=v2-hf0001-w01,script=no,downscript=no",
+    ]
+    mtus = [word.endswith(",host_mtu=1500") for word in following(words, "-device") if word.startswith("virtio-net")]
+    assert mtus == [True, True, False]  # the lab's own bridge carries no larger packets
+    assert following(words, "-drive")[1] == "file=/labs/a,,b/drive0.qcow2,if=none,id=drive0,format=qcow2,discard=unmap"
+    assert following(words, "-device")[-1] == "nvme,drive=drive1,serial=drive1"
+
+
+def test_more_cards_than_cables_have_names_are_refused() -> None:
+    names = [cable.tap for cable in qemu.cables("hf0001-12345", [Card()] * 10)]
+    assert len(set(names)) == 10 and max(map(len, names)) == 15
+    with pytest.raises(LabError, match="10 network cards at most, and hf0001-w01 would have 11"):
+        qemu.cables("hf0001-w01", [Card()] * 11)
+
+
 def test_machines_have_cards_and_cables_of_their_own() -> None:
-    macs = {qemu.mac(f"hf0001-w{number:02}") for number in range(50)}
-    assert len(macs) == 50
+    macs = {qemu.mac(f"hf0001-w{number:02}", card) for number in range(50) for card in range(3)}
+    assert len(macs) == 150
     assert all(mac.startswith("52:54:00:") and len(mac) == 17 for mac in macs)
     assert len(qemu.tap("hf0001-12345")) <= 15
 
@@ -142,6 +170,14 @@ def test_a_machine_gets_its_name_address_and_keys(tar: tarfile.TarFile) -> None:
     assert modes["etc/sudoers.d/ops"] == 0o440
     assert {(member.uid, member.gid) for member in tar.getmembers()} == {(0, 0)}
     assert not any(member.isdir() for member in tar.getmembers())  # the modes of those of the image stay
+
+
+def test_cards_have_the_names_that_the_blueprint_gives_them() -> None:
+    named = replace(ONE, names={"52:54:00:01:02:03": "eno1", "52:54:00:01:02:04": "eno2"})
+    _, content = unpacked(seed.initrd(named))["lab/machine.tar"]
+    with tarfile.open(fileobj=io.BytesIO(content)) as tar:
+        link = text(tar, "etc/systemd/network/10-lab-eno2.link")
+    assert link == "[Match]\nPermanentMACAddress=52:54:00:01:02:04\n\n[Link]\nName=eno2\n"
 
 
 def test_timers_of_apt_are_off_and_the_network_is_on(tar: tarfile.TarFile) -> None:

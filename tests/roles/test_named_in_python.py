@@ -23,6 +23,16 @@ OTHER_WORDS = {
         "report/disruption_table.py",
         "slurm/accounting.py",
     },
+    "networks": {  # the blueprint's section, and the inventory's
+        "blueprint/checks.py",
+        "blueprint/membership.py",
+        "blueprint/network_checks.py",
+        "cluster/checks.py",
+        "cluster/interface_checks.py",
+        "cluster/networks.py",
+        "lab/access.py",
+        "rehearsal/rules.py",  # what is stood in for
+    },
     # a framework, in the catalog and in the blueprint
     "pytorch": {"catalog/__init__.py", "cluster/checks.py", "software/judge.py"},
     "names": {"node/remains.py", "node/remove.py", "plan/diff.py", "report/design_html.py", "run/walk.py"},  # JSON

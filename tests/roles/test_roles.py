@@ -52,7 +52,7 @@ def test_the_rehearsal_runs_every_role_but_those_of_login_nodes_and_fabrics(
 ) -> None:
     there = {one.role for wanteds in compiled(rehearsal).nodes.values() for one in wanteds}
     for_what_it_lacks = {"slurm_client"}
-    lacked = "cluster[.](?:services|storage|file_systems|collectives|nvidia)|vars[.]|[.]fabrics|gpus[.]model"
+    lacked = "cluster[.](?:services|storage|file_systems|collectives|nvidia|interfaces)|vars[.]|[.]fabrics|gpus[.]model"
     for_what_it_lacks |= {role.name for role in roles if re.search(lacked, role.spec.on)}
     assert {role.name for role in roles} - there <= for_what_it_lacks
     assert {"slurm_client", "lldp"}.isdisjoint(there)
@@ -210,4 +210,4 @@ def test_nothing_that_root_writes_is_a_users(rehearsal: Cluster, compiled: Compi
 def test_a_role_that_could_lock_hpcforge_out_is_guarded(roles: tuple[Role, ...]) -> None:
     ways_in = ("/etc/ssh/sshd", "/etc/ssh/authorized_keys", "/etc/sudoers")
     by_role = {role.name: role.spec.guard for role in roles for f in role.spec.files if f.path.startswith(ways_in)}
-    assert by_role == {"ssh_trust": True, "users": True}
+    assert by_role == {"hardening": True, "ssh_trust": True, "users": True}

@@ -137,7 +137,7 @@ def ssh(
     lab: options.LabName = None,
 ) -> int:
     """Log in to a node as the blueprint's access user, with its host key checked."""
-    from hpcforge.cli import rehearse as work
+    from hpcforge.cli import rehearse_ssh as work
 
     return work.ssh(words, lab)
 

@@ -5,7 +5,7 @@ A disk is a folder `disks/NUMBER` of its node's. The one that the node was made 
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from pathlib import Path
 
 from hpcforge.lab import system
@@ -15,21 +15,33 @@ from hpcforge.lab.state import Lab, PlacedNode
 from hpcforge.lab.trees import remove_tree
 
 _FILE = "disk.qcow2"
+_DRIVE = "drive{number}.qcow2"
+_DRIVE_SIZE = "4G"  # as the machine sees it, whatever is declared; here it takes what was written
 _SIZE = "20G"  # as the machine sees it: its root file system grows to that when it first boots
 
 
 def written(lab: Lab, node: PlacedNode) -> Path:
     """What the node itself has written, since it was made or since the last save or restore. Made if need be."""
-    path = _disk(lab, node, 0) / _FILE
+    drives(lab, node)
+    return _made(lab, node, _FILE, ("-b", _image(node) / system.DISK, "-F", "raw"), _SIZE)
+
+
+def drives(lab: Lab, node: PlacedNode) -> tuple[Path, ...]:
+    """What the node has written on its further drives, beside its disk, in their order. Made if need be."""
+    names = (_DRIVE.format(number=number) for number in range(node.drives))
+    return tuple(_made(lab, node, name, (), _DRIVE_SIZE) for name in names)
+
+
+def _made(lab: Lab, node: PlacedNode, name: str, made_on: Sequence[str | Path], size: str) -> Path:
+    """A file of the node's own disk: above that of the last save, else above what it is made on."""
+    path = _disk(lab, node, 0) / name
     if not path.exists():
         path.parent.mkdir(parents=True, exist_ok=True)
         new = path.with_name("new")
         new.unlink(missing_ok=True)
-        if len(node.disks) > 1:  # by a path from here: a lab's folder may be moved
-            below, form = f"../{node.disks[1]}/{_FILE}", "qcow2"
-        else:
-            below, form = str(_image(node) / system.DISK), "raw"
-        run("qemu-img", "create", "-q", "-f", "qcow2", "-b", below, "-F", form, new, _SIZE, cwd=path.parent)
+        # By a path from here: a lab's folder may be moved.
+        below = ("-b", f"../{node.disks[1]}/{name}", "-F", "qcow2") if len(node.disks) > 1 else made_on
+        run("qemu-img", "create", "-q", "-f", "qcow2", *below, new, size, cwd=path.parent)
         new.rename(path)
     return path
 
@@ -67,7 +79,8 @@ def host_key(lab: Lab, node: PlacedNode) -> str | None:
 
 def check(lab: Lab, node: PlacedNode) -> None:
     """`LabError` if something of what a node lies on is gone."""
-    kept = [_disk(lab, node, place) / _FILE for place in range(1, len(node.disks))]
+    files = (_FILE, *(_DRIVE.format(number=number) for number in range(node.drives)))
+    kept = [_disk(lab, node, place) / name for place in range(1, len(node.disks)) for name in files]
     of_image = [Path(layer) / name for layer in node.layers for name in (system.DISK, system.KERNEL, system.INITRD)]
     if missing := [path for path in (*kept, *of_image) if not path.is_file()]:
         raise LabError(
@@ -88,8 +101,9 @@ def remove_others(lab: Lab, wanted: Collection[tuple[str, int]]) -> None:
 
 def sizes_kib(lab: Lab, wanted: Collection[tuple[str, int]]) -> dict[tuple[str, int], int]:
     """What each of these disks (node and number) takes on the host."""
-    paths = {one: lab.node_directory(one[0]) / "disks" / str(one[1]) / _FILE for one in wanted}
-    return {one: path.stat().st_blocks // 2 for one, path in paths.items() if path.exists()}
+    folders = {one: lab.node_directory(one[0]) / "disks" / str(one[1]) for one in wanted}
+    sizes = {one: [path.stat().st_blocks for path in folder.glob("*.qcow2")] for one, folder in folders.items()}
+    return {one: sum(blocks) // 2 for one, blocks in sizes.items() if blocks}
 
 
 def _disk(lab: Lab, node: PlacedNode, place: int) -> Path:

@@ -20,6 +20,7 @@ from hpcforge.lab.places import RUN
 from hpcforge.lab.ssh import greets, ssh_argv
 from hpcforge.lab.state import Lab, PlacedNode
 from hpcforge.lab.vm import disks, qemu, seed
+from hpcforge.rehearsal.parts import Card
 
 _POWER_OFF_S = 90
 _READY_S = 900  # without KVM, several machines at once on few cores
@@ -48,7 +49,7 @@ def stop(lab: Lab, node: PlacedNode, *, graceful: bool) -> bool:
 def remove(directory: Path, tags: Collection[str]) -> None:  # noqa: ARG001 - machines are known by their tag
     """Kill all machines of a lab and remove their cables, found by what is on the host."""
     names = {qemu.name_in(processes.arguments(pid)) for pid in processes.find(_is_ours)}
-    names |= {path.name.removeprefix(qemu.tap("")) for path in Path("/sys/class/net").glob(qemu.tap("*"))}
+    names |= {path.name.partition("-")[2] for path in _taps("*")}
     names |= {path.stem for path in RUN.glob(_monitor("*").name)}
     found = sorted(name for name in names if any(name.startswith(f"{tag}-") for tag in tags))
     with ThreadPoolExecutor(max_workers=_AT_ONCE) as pool:
@@ -74,7 +75,8 @@ def memory_mib(lab: Lab) -> int | None:
 
 def _power_on(lab: Lab, node: PlacedNode) -> None:
     machine = _machine(lab, node)
-    _plug_in(lab, machine.tap)
+    for cable, card in zip(machine.cables, _cards(node), strict=True):
+        _plug_in(cable.tap, lab.segments[card.segment] if card.segment else lab.bridge)
     machine.console.unlink(missing_ok=True)
     if _kvm_works():
         _launch(machine, "kvm")
@@ -99,11 +101,14 @@ def _machine(lab: Lab, node: PlacedNode) -> qemu.Machine:
         raise LabError("virtual machines are those of x86-64", "use containers: `--on nspawn`")
     name = lab.machine(node.name)
     key = disks.private_host_key(lab, node)
+    cards = _cards(node)
+    cables = qemu.cables(name, cards)
     own = seed.Identity(
         name=node.name,
         address=node.address,
         prefix=lab.network_address.prefixlen,
-        mac=qemu.mac(name),
+        mac=cables[0].mac,
+        names={cable.mac: card.name for cable, card in zip(cables, cards, strict=True) if card.name},
         # Of the key, which is this machine's alone: the same again if the first boot is cut off.
         machine_id=hashlib.sha256(key.read_bytes()).hexdigest()[:32],
         host_key=key.read_text(),
@@ -125,9 +130,10 @@ def _machine(lab: Lab, node: PlacedNode) -> qemu.Machine:
         disk=disks.written(lab, node),
         kernel=disks.kernel(node),
         initrd=initrd,
-        tap=qemu.tap(name),
+        cables=cables,
         console=_console(lab, node),
         monitor=_monitor(name),
+        drives=disks.drives(lab, node),
     )
 
 
@@ -161,10 +167,20 @@ def _memory_file(lab: Lab, node: PlacedNode) -> Path:
     return disks.made_on(lab, node) / "memory_mib"
 
 
-def _plug_in(lab: Lab, tap: str) -> None:
+def _cards(node: PlacedNode) -> tuple[Card, ...]:
+    return node.cards or (Card(),)
+
+
+def _plug_in(tap: str, bridge: str) -> None:
+    mtu = Path("/sys/class/net", bridge, "mtu").read_text().strip()
     run("ip", "tuntap", "add", "dev", tap, "mode", "tap")
-    run("ip", "link", "set", tap, "master", lab.bridge)
+    run("ip", "link", "set", tap, "mtu", mtu, "master", bridge)
     run("ip", "link", "set", tap, "up")
+
+
+def _taps(machine: str) -> list[Path]:
+    """The cables of a machine, or of machines by a pattern, that are there."""
+    return [path for kind in "t123456789" for path in Path("/sys/class/net").glob(f"v{kind}-{machine}")]
 
 
 def _stop(machine: str, *, graceful: bool) -> bool:
@@ -174,8 +190,8 @@ def _stop(machine: str, *, graceful: bool) -> bool:
         in_order = graceful and _power_off(machine)
         if not in_order:
             _kill(machine)
-    if Path("/sys/class/net", qemu.tap(machine)).exists():
-        run("ip", "link", "delete", qemu.tap(machine))
+    for path in _taps(machine):
+        run("ip", "link", "delete", path.name)
     _monitor(machine).unlink(missing_ok=True)
     return in_order
 
@@ -191,15 +207,20 @@ def _power_off(machine: str) -> bool:
 
 def _press_power_button(machine: str) -> bool:
     try:
-        with socket.socket(socket.AF_UNIX) as monitor:
-            monitor.settimeout(10)
-            monitor.connect(str(_monitor(machine)))
-            _until_prompt(monitor)
-            monitor.sendall(b"system_powerdown\n")
-            _until_prompt(monitor)
+        tell(machine, "system_powerdown")
     except OSError:
         return not _pids(machine)
     return True
+
+
+def tell(machine: str, command: str) -> None:
+    """Have a machine's QEMU do something; OSError where it does not listen."""
+    with socket.socket(socket.AF_UNIX) as monitor:
+        monitor.settimeout(10)
+        monitor.connect(str(_monitor(machine)))
+        _until_prompt(monitor)
+        monitor.sendall(f"{command}\n".encode())
+        _until_prompt(monitor)
 
 
 def _until_prompt(monitor: socket.socket) -> None:

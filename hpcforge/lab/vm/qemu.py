@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Literal
 
 from hpcforge.lab.errors import LabError
+from hpcforge.rehearsal.parts import Card
 
 PROGRAM = "qemu-system-x86_64"
 Accelerator = Literal["kvm", "tcg"]
@@ -18,6 +19,8 @@ MOST_MIB = 4096  # of a machine: more helps nobody in a rehearsal
 LEAST_MIB = 1024  # Slurm's daemons and a job fit
 _STEP_MIB = 256
 _HOST_MIB = 2048  # stay with the machine that they all run on
+_OWN_MTU = 1_500  # bytes, of the lab's own bridge
+_MOST_CARDS = 10  # a digit for each but the first in the name of its cable
 OVERHEAD_MIB = 384  # of QEMU itself, most of it translated code
 
 # Without KVM a processor of few features is translated fastest; x86-64-v2 is what distributions begin to ask for.
@@ -25,6 +28,15 @@ _ACCELERATION: dict[Accelerator, tuple[str, ...]] = {
     "kvm": ("-accel", "kvm", "-cpu", "host"),
     "tcg": ("-accel", "tcg,thread=multi,tb-size=256", "-cpu", "Nehalem"),
 }
+
+
+@dataclass(frozen=True)
+class Cable:
+    """A network card with what it is plugged into on the host."""
+
+    mac: str
+    tap: str
+    most_bytes: int | None = None  # the largest packet that it takes; None: as large as there are
 
 
 @dataclass(frozen=True)
@@ -37,9 +49,10 @@ class Machine:
     disk: Path
     kernel: Path
     initrd: Path
-    tap: str
+    cables: tuple[Cable, ...]
     console: Path
     monitor: Path
+    drives: tuple[Path, ...] = ()  # beside its disk
 
 
 def argv(machine: Machine, accelerator: Accelerator) -> list[str]:
@@ -58,23 +71,51 @@ def argv(machine: Machine, accelerator: Accelerator) -> list[str]:
         *("-initrd", str(machine.initrd)),
         *("-append", "root=/dev/vda rw console=ttyS0,115200 loglevel=5 mitigations=off"),
         *("-drive", f"file={_quoted(machine.disk)},if=virtio,format=qcow2,discard=unmap"),
-        *("-netdev", f"tap,id=lab,ifname={machine.tap},script=no,downscript=no"),
-        *("-device", f"virtio-net-pci,netdev=lab,mac={mac(machine.name)}"),
+        *_card("lab", machine.cables[0]),
         *("-device", "virtio-rng-pci"),
+        # After what every machine has, whose names in the machine follow from the order.
+        *(word for number, cable in enumerate(machine.cables[1:], start=1) for word in _card(f"card{number}", cable)),
+        *(word for number, drive in enumerate(machine.drives) for word in _drive(f"drive{number}", drive)),
         *("-serial", f"file:{_quoted(machine.console)}"),
         *("-monitor", f"unix:{_quoted(machine.monitor)},server=on,wait=off"),
     ]
 
 
-def mac(machine: str) -> str:
+def _card(name: str, cable: Cable) -> tuple[str, ...]:
+    most = f",host_mtu={cable.most_bytes}" if cable.most_bytes else ""
+    return (
+        *("-netdev", f"tap,id={name},ifname={cable.tap},script=no,downscript=no"),
+        *("-device", f"virtio-net-pci,netdev={name},mac={cable.mac}{most}"),
+    )
+
+
+def _drive(name: str, file: Path) -> tuple[str, ...]:
+    return (
+        *("-drive", f"file={_quoted(file)},if=none,id={name},format=qcow2,discard=unmap"),
+        *("-device", f"nvme,drive={name},serial={name}"),
+    )
+
+
+def cables(machine: str, cards: Sequence[Card]) -> tuple[Cable, ...]:
+    """The cards of a machine, with what they are plugged into. `LabError` where they are too many."""
+    if len(cards) > _MOST_CARDS:
+        message = f"a virtual machine has {_MOST_CARDS} network cards at most, and {machine} would have {len(cards)}"
+        raise LabError(message)
+    return tuple(
+        Cable(mac(machine, number), tap(machine, number), None if card.segment else _OWN_MTU)
+        for number, card in enumerate(cards)
+    )
+
+
+def mac(machine: str, number: int = 0) -> str:
     """The address of a machine's network card: of the block that QEMU's have, and its own on this host."""
-    digest = hashlib.sha256(machine.encode()).digest()
+    digest = hashlib.sha256(f"{machine}/{number}".encode() if number else machine.encode()).digest()
     return ":".join(f"{part:02x}" for part in (0x52, 0x54, 0x00, *digest[:3]))
 
 
-def tap(machine: str) -> str:
-    """The interface on the host that is a machine's cable; at most 15 characters."""
-    return f"vt-{machine}"
+def tap(machine: str, number: int = 0) -> str:
+    """The interface on the host that is the cable of a machine's card; at most 15 characters."""
+    return f"v{number or 't'}-{machine}"
 
 
 def name_in(words: Sequence[str]) -> str:

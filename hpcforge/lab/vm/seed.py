@@ -61,6 +61,14 @@ LinkLocalAddressing=no
 IPv6AcceptRA=no
 """
 
+_LINK = """\
+[Match]
+PermanentMACAddress={mac}
+
+[Link]
+Name={name}
+"""
+
 
 @dataclass(frozen=True)
 class Identity:
@@ -70,6 +78,7 @@ class Identity:
     address: str
     prefix: int
     mac: str
+    names: Mapping[str, str]  # of its cards, by their MAC addresses; those that are not in it have their kernel's
     machine_id: str
     host_key: str  # private, as OpenSSH writes it
     host_key_pub: str
@@ -107,6 +116,10 @@ def _files(one: Identity) -> dict[str, tuple[int, str]]:
             0o644,
             _NETWORK.format(mac=one.mac, address=one.address, prefix=one.prefix),
         ),
+        **{
+            f"etc/systemd/network/10-lab-{name}.link": (0o644, _LINK.format(mac=mac, name=name))
+            for mac, name in one.names.items()
+        },
         "etc/apt/apt.conf.d/90lab-proxy": (0o644, f'Acquire::http::Proxy "http://{one.packages}";\n'),
         system.APT_CONF[0]: (0o644, f"{system.APT_CONF[1]}\n"),
         # Emulated, and several on few cores, services begin in minutes.

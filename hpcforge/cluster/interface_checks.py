@@ -1,0 +1,113 @@
+"""What keeps hpcforge from setting up interfaces that a blueprint says `configure` of. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import combinations
+
+from hpcforge.blueprint.diagnostics import quote
+from hpcforge.blueprint.hostlist import fold
+from hpcforge.blueprint.reader import Loc
+from hpcforge.blueprint.validate import Finding
+from hpcforge.cluster.interfaces import bonded, carried, carrier, port_below, ports
+from hpcforge.cluster.model import Cluster, FabricOf, Network
+
+Findings = Iterator[Finding]
+
+_LONGEST = 15  # characters that Linux has for the name of an interface
+
+
+def interface_findings(cluster: Cluster) -> Findings:
+    """Yield what is wrong, or not known, of networks that nodes are to be set up for."""
+    fabrics = {one.name: one for one in cluster.fabrics}
+    shared: dict[str, list[Network]] = {}
+    for network in cluster.networks:
+        if not network.bmc:
+            shared.setdefault(carrier(network), []).append(network)
+        elif network.configure:
+            yield Finding(("networks", network.name, "configure"), "management controllers set themselves up", key=True)
+    asked = {name: them for name, them in shared.items() if any(one.configure for one in them)}
+    for name, them in asked.items():
+        wrong = [*_names(them), *_agreed(them)] or [*_links(name, them, fabrics.get(name))]
+        yield from wrong or _unknown_ports(cluster, name, them, fabrics.get(name))
+    yield from _one_name_each(cluster, asked)
+
+
+def _names(networks: Sequence[Network]) -> Findings:
+    """Yield interfaces that have no name where they need one, or one that cannot be."""
+    for network in networks:
+        loc: Loc = ("networks", network.name)
+        vlan = "" if network.vlan is None else f".{network.vlan}"
+        example = f"interface: {'bond0' if bonded(networks) else 'eth1'}{vlan}"
+        if network.interface is None:
+            if vlan or bonded(networks):
+                what = "the VLAN's interface" if vlan else "the bond"
+                yield Finding((*loc, "configure"), f"nobody says what {what} is called", example, key=True)
+        elif len(network.interface) > _LONGEST:
+            message = f"{quote(network.interface)} is longer than the {_LONGEST} characters of an interface's name"
+            yield Finding((*loc, "interface"), message)
+        elif port_below(network) is None:
+            message = f"{quote(network.interface)} does not say what VLAN {network.vlan} is upon"
+            yield Finding((*loc, "interface"), message, f"end it in {vlan}: {example}")
+
+
+def _agreed(networks: Sequence[Network]) -> Findings:
+    """Yield what networks on the same links say otherwise than the first of them."""
+    first = next(one for one in networks if one.configure)
+    for network in networks:
+        loc: Loc = ("networks", network.name)
+        if not network.configure:
+            message = f"it is on the same links as `{first.name}`, which hpcforge is to set up"
+            yield Finding(loc, message, "configure: true, here too", key=True)
+        if network.bond != first.bond:
+            message = f"{network.bond or 'no bond'}, and {first.bond or 'none'} of `{first.name}` on the same links"
+            yield Finding((*loc, "bond"), message, "say `bond` of the fabric instead", key=True)
+        if None not in (a := port_below(network), b := port_below(first)) and a != b:
+            yield Finding((*loc, "interface"), f"upon {a}, and that of `{first.name}` on the same links is upon {b}")
+        larger = [one.name for one in networks if one.vlan is not None and (one.mtu or 0) > (network.mtu or 1_500)]
+        if network.vlan is None and larger:
+            message = f"`{larger[0]}` has larger packets in a VLAN on the same links"
+            yield Finding((*loc, "mtu"), message, "give this one the same mtu", key=True)
+
+
+def _links(name: str, networks: Sequence[Network], fabric: FabricOf | None) -> Findings:
+    """Yield links that nobody can make one interface of."""
+    for network in networks:
+        loc: Loc = ("networks", network.name)
+        if fabric is None and network.bond:
+            yield Finding((*loc, "bond"), "a bond of the links of no fabric", "say which `fabric` carries it", key=True)
+        elif fabric and fabric.links > 1 and not network.bond and network.interface not in fabric.interfaces:
+            message = f"nodes have {fabric.links} links on {name}, and one address on `{network.name}`"
+            hint = "bond: active-backup; or interface: one of the fabric's `interfaces`"
+            yield Finding((*loc, "configure"), message, hint, key=True)
+
+
+def _unknown_ports(cluster: Cluster, name: str, networks: Sequence[Network], fabric: FabricOf | None) -> Findings:
+    """Yield nodes of which nobody says which of their ports the links are."""
+    links = fabric.links if fabric else 1
+    ends = [(node, on_it) for node in cluster.nodes if (on_it := carried(cluster, node).get(name))]
+    unknown = [node.name for node, on_it in ends if not ports(node, fabric, on_it, cluster.network)]
+    loc: Loc = ("networks", networks[0].name, "configure")
+    if unknown:
+        ways = f"interfaces: [{', '.join(f'eth{number}' for number in range(links))}] under fabrics: {name}"
+        macs = f"ports: {{{name}: [{', '.join(['52:54:00:..'] * links)}]}} of each node in the inventory"
+        hint = f"{ways}; or {macs}" if fabric else "interface: eth1"
+        message = f"nobody says which ports of {fold(unknown)} " + (f"lead to {name}" if fabric else "it is on")
+        yield Finding(loc, message, hint, key=True)
+    other = [node.name for node, _ in ends if len(node.ports.get(name, range(links))) != links]
+    if other:
+        yield Finding(loc, f"the inventory has other than {links} `ports` to {name} of {fold(other)}", key=True)
+    macs_of_ipoib = [node.name for node, _ in ends if name in node.ports and fabric and fabric.kind == "infiniband"]
+    if macs_of_ipoib:
+        yield Finding(loc, f"ports to {name} are known by `interfaces`: InfiniBand has no MAC addresses", key=True)
+
+
+def _one_name_each(cluster: Cluster, asked: dict[str, list[Network]]) -> Findings:
+    """Yield names that interfaces on different links of one node would share."""
+    together = {frozenset(pair) for node in cluster.nodes for pair in combinations(carried(cluster, node), 2)}
+    for (name, networks), (other, others) in combinations(asked.items(), 2):
+        named = {one for network in networks for one in (network.interface, port_below(network)) if one}
+        for network in others if {name, other} in together else ():
+            for one in [one for one in (port_below(network), network.interface) if one in named][:1]:
+                message = f"{one} leads to {name} already, on the same nodes"
+                yield Finding(("networks", network.name, "interface"), message)

@@ -1,0 +1,135 @@
+"""The network interfaces of nodes that a blueprint asks hpcforge to set up: ports, bonds, VLANs. Pure.
+
+Networks share a *carrier*: the links of a fabric, or one port that belongs to none. What is said of all networks of a
+carrier comes together here, for the role `networks` and for the cards of a lab's machines.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    from hpcforge.cluster.model import Cluster, FabricOf, Network, Node
+
+DATAGRAM_MTU = 4_092  # the most that IPoIB has in datagram mode, bytes
+
+
+@dataclass(frozen=True)
+class Interface:
+    """A port, a bond or a VLAN of a node, as systemd-networkd is told of it."""
+
+    kind: Literal["port", "bond", "vlan"]
+    name: str | None = None  # None: a port that is known by its MAC address alone
+    mac: str | None = None  # of a port, as it was made; of a bond, that of its first port; None: not known
+    mode: Literal["802.3ad", "active-backup"] | None = None  # of a bond
+    bond: str | None = None  # that a port is in
+    vlan: int | None = None
+    vlans: tuple[str, ...] = ()  # interfaces of VLANs above it
+    mtu: int | None = None  # bytes; None: as it comes
+    address: str | None = None  # with prefix length
+    gateway: str | None = None
+    metric: int = 0  # of the way out: the least is taken
+    ipoib: Literal["datagram", "connected"] | None = None  # None: it is Ethernet
+
+    @property
+    def label(self) -> str:
+        """What its files are called by."""
+        return self.name or (self.mac or "").replace(":", "")
+
+
+def port_below(network: Network) -> str | None:
+    """The interface that a network's own is upon, or is: `bond0` of `bond0.20` in VLAN 20."""
+    if network.interface is None or network.vlan is None:
+        return network.interface
+    below = network.interface.removesuffix(f".{network.vlan}")
+    return below if below != network.interface else None
+
+
+def carrier(network: Network) -> str:
+    """What carries a network on its nodes: a fabric, a port, or what nobody says more of, by the network's name."""
+    return network.fabric or port_below(network) or network.name
+
+
+def is_on(cluster: Cluster, node: Node, network: Network) -> bool:
+    """Whether a node, and not its management controller, has an address on a network."""
+    return not network.bmc and (network.name == cluster.network.name or network.name in node.addresses)
+
+
+def carried(cluster: Cluster, node: Node) -> dict[str, tuple[Network, ...]]:
+    """The networks that a node is on, by carrier; the carrier of its own address first."""
+    found: dict[str, tuple[Network, ...]] = {}
+    for network in cluster.networks:
+        if is_on(cluster, node, network):
+            found[carrier(network)] = (*found.get(carrier(network), ()), network)
+    return found
+
+
+def ports(node: Node, fabric: FabricOf | None, networks: Sequence[Network], main: Network) -> tuple[Interface, ...]:
+    """A node's ports on a carrier, in the order of links; none where nobody says which they are."""
+    links = fabric.links if fabric else 1
+    if fabric and fabric.name in node.ports:
+        known = tuple(Interface("port", mac=mac) for mac in node.ports[fabric.name])
+    elif fabric and fabric.interfaces:
+        known = tuple(Interface("port", name) for name in fabric.interfaces)
+    elif bonded(networks) or links > 1:
+        return ()
+    elif name := next(filter(None, map(port_below, networks)), None):
+        known = (Interface("port", name),)
+    else:
+        known = (Interface("port", mac=node.mac),) if node.mac and main in networks else ()
+    if bonded(networks) or links == 1:
+        return known
+    return tuple(one for one in known if one.name in {port_below(network) for network in networks})
+
+
+def bonded(networks: Sequence[Network]) -> Literal["802.3ad", "active-backup"] | None:
+    """How a node uses the links of a carrier together; None: each by itself."""
+    return next((one.bond for one in networks if one.bond), None)
+
+
+def interfaces(cluster: Cluster, node: Node) -> tuple[Interface, ...]:
+    """What hpcforge sets up on a node, what is below before what is above; none where the blueprint asks for none."""
+    fabrics = {one.name: one for one in cluster.fabrics}
+    asked = {name: them for name, them in carried(cluster, node).items() if any(one.configure for one in them)}
+    return tuple(one for name, them in asked.items() for one in _of_carrier(cluster, node, fabrics.get(name), them))
+
+
+def _of_carrier(
+    cluster: Cluster, node: Node, fabric: FabricOf | None, networks: Sequence[Network]
+) -> Iterator[Interface]:
+    mode = bonded(networks)
+    below = ports(node, fabric, networks, cluster.network)
+    mtu = max((one.mtu for one in networks if one.mtu), default=None)
+    ipoib = _ipoib(fabric, mtu)
+    plain = next((one for one in networks if one.vlan is None), None)
+    vlans = tuple(one.interface or "" for one in networks if one.vlan is not None)
+    if mode:
+        name = next(filter(None, map(port_below, networks)), None)
+        yield from (replace(port, bond=name, mtu=mtu, ipoib=ipoib) for port in below)
+        below = (Interface("bond", name, below[0].mac if below else None, mode),)
+    for one in below:
+        whole = replace(one, vlans=vlans, mtu=mtu, ipoib=ipoib)
+        yield _addressed(cluster, node, plain, whole) if plain else whole
+    for network in networks:
+        if network.vlan is not None:
+            vlan = Interface("vlan", network.interface, vlan=network.vlan, mtu=network.mtu)
+            yield _addressed(cluster, node, network, vlan)
+
+
+def _addressed(cluster: Cluster, node: Node, network: Network, one: Interface) -> Interface:
+    address = node.address if network.name == cluster.network.name else node.addresses[network.name]
+    order = sorted(cluster.networks, key=lambda one: not one.external)  # the site's way out before one through a node
+    return replace(
+        one,
+        address=f"{address}/{network.cidr.partition('/')[2]}",
+        gateway=network.gateway if network.gateway != address else None,
+        metric=100 + [one.name for one in order].index(network.name),
+    )
+
+
+def _ipoib(fabric: FabricOf | None, mtu: int | None) -> Literal["datagram", "connected"] | None:
+    if fabric is None or fabric.kind != "infiniband":
+        return None
+    return "connected" if mtu and mtu > DATAGRAM_MTU else "datagram"

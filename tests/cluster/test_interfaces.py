@@ -1,0 +1,66 @@
+"""What interfaces nodes are set up with."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from hpcforge.cluster import load
+from hpcforge.cluster.interfaces import Interface
+from hpcforge.cluster.model import Cluster
+
+WIRED = Path(__file__).parents[1] / "roles" / "blueprints" / "networks.yaml"
+
+
+@pytest.fixture(scope="module")
+def wired() -> Cluster:
+    return load(WIRED).cluster
+
+
+def of(cluster: Cluster, node: str) -> dict[str, Interface]:
+    return {one.label: one for one in cluster.interfaces(cluster.by_name[node])}
+
+
+def test_a_bond_carries_what_is_untagged_and_what_is_in_a_vlan(wired: Cluster) -> None:
+    found = of(wired, "w01")
+    assert [found[port].bond for port in ("ens1f0", "ens1f1")] == ["bond0", "bond0"]
+    assert (found["bond0"].mode, found["bond0"].address, found["bond0"].vlans) == (
+        "802.3ad",
+        "10.1.0.11/24",
+        ("bond0.20",),
+    )
+    assert (found["bond0.20"].vlan, found["bond0.20"].address) == (20, "10.2.0.11/24")
+
+
+def test_what_is_below_has_room_for_the_packets_of_what_is_above(wired: Cluster) -> None:
+    mgmt, service = (replace(one, mtu=mtu) for one, mtu in zip(wired.networks[:2], (None, 9000), strict=True))
+    found = of(replace(wired, network=mgmt, networks=(mgmt, service, *wired.networks[2:])), "w01")
+    assert [found[name].mtu for name in ("ens1f0", "ens1f1", "bond0", "bond0.20")] == [9000] * 4
+
+
+def test_ports_that_the_inventory_knows_are_known_by_their_mac(wired: Cluster) -> None:
+    found = of(wired, "w02")
+    assert (found["020000000201"].name, found["020000000201"].bond) == (None, "bond1")
+    assert found["bond1"].mac == "02:00:00:00:02:01"  # so that neighbours know it before and after
+
+
+def test_the_way_out_is_the_site_s_where_a_node_is_on_it(wired: Cluster) -> None:
+    head, worker = of(wired, "head"), of(wired, "w01")
+    assert head["bond0"].gateway is None  # it is the gateway
+    assert worker["bond0"].gateway == "10.1.0.1"
+    assert head["eno2"].gateway == "192.0.2.1" and head["eno2"].metric < worker["bond0"].metric
+
+
+@pytest.mark.parametrize(("mtu", "mode"), [(None, "datagram"), (4092, "datagram"), (65520, "connected")])
+def test_ipoib_in_packets_that_are_too_large_for_datagrams_is_connected(
+    wired: Cluster, mtu: int | None, mode: str
+) -> None:
+    networks = tuple(replace(one, mtu=mtu) if one.name == "ipoib" else one for one in wired.networks)
+    assert of(replace(wired, networks=networks), "w01")["ibp24s0"].ipoib == mode
+
+
+def test_without_the_word_nothing_is_set_up(wired: Cluster) -> None:
+    plain = tuple(replace(one, configure=False) for one in wired.networks)
+    assert of(replace(wired, network=plain[0], networks=plain), "w01") == {}
