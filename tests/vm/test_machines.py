@@ -53,6 +53,7 @@ users:
   ada: {uid: 2001}
   bob: {uid: 2002}
   eve: {uid: 2003, admin: true}
+rollout: {confirm_wait: 5min}
 """
 # What most machines have and these would not: it puts each session into a cgroup of systemd's.
 SESSIONS = """\
