@@ -16,6 +16,7 @@ from hpcforge.blueprint.acceptance_checks import acceptance_findings
 from hpcforge.blueprint.accounting_checks import accounting_findings
 from hpcforge.blueprint.diagnostics import did_you_mean, quote
 from hpcforge.blueprint.fabric_checks import NodeSet, fabric_findings
+from hpcforge.blueprint.job_checks import job_findings
 from hpcforge.blueprint.named_nodes import NamedNodes
 from hpcforge.blueprint.network_checks import network_findings, primary
 from hpcforge.blueprint.people_checks import people_findings
@@ -42,6 +43,7 @@ def check(draft: Draft) -> Iterator[Finding]:
         _controller,
         _partitions,
         lambda draft, _: accounting_findings(draft),
+        job_findings,
         _idle_workers,
         lambda draft, _: people_findings(draft),
         _storage,

@@ -25,7 +25,7 @@ from hpcforge.blueprint.section import Later, Section
 from hpcforge.blueprint.services import Services, services_model
 from hpcforge.blueprint.site import Site, Units
 from hpcforge.blueprint.smoke_tests import SmokeTestFolder, SmokeTestSpec
-from hpcforge.blueprint.storage import FileSystem
+from hpcforge.blueprint.storage import FileSystem, Folder
 from hpcforge.blueprint.variables import Chosen, Roles, chosen_model, roles_model
 
 Function = Literal["head", "login", "storage", "worker"]  # as in hpcforge.cluster.model
@@ -178,6 +178,16 @@ class Slurm(Section):
         Reserve.model_construct(), description="What jobs do not get of each worker; `hpcforge show` has the outcome."
     )
     enforce: tuple[Enforced, ...] = Field(("cores", "memory", "gpus"), description="What jobs are held to by cgroups.")
+    ssh: Literal["anyone", "jobs-only"] = Field(
+        "anyone",
+        description="Who may ssh to a worker that is neither head nor login node. jobs-only: users who have a job "
+        "there, whose sessions are then part of it, and administrators.",
+    )
+    private_tmp: Folder | None = Field(
+        None,
+        description="A folder on each worker's own disk, for Slurm alone: below it each job has a /tmp of its own, "
+        "which goes with it, as a /dev/shm does. Default: jobs share the node's.",
+    )
     partitions: dict[v.SectionName, Partition] = Field(min_length=1, description="Partitions by name.")
     settings: dict[v.SlurmKey, v.SlurmSetting] = Field(
         {},

@@ -332,6 +332,8 @@ class Slurm:
     topology: Topology | None = None  # what it is told of the fabric between nodes
     associations: tuple[Association, ...] = ()  # in an order in which they can be made
     preempts: bool = False  # jobs of some QOS make way for those of others
+    ssh: Literal["anyone", "jobs-only"] = "anyone"  # who may ssh to a node that does nothing but run jobs
+    private_tmp: str | None = None  # folder on each worker below which jobs have a /tmp of their own; None: they share
 
 
 Launcher = Literal["torchrun", "srun", "plain"]

@@ -317,6 +317,8 @@ def _slurm(slurm: s.Slurm, known: Known, fabrics: Sequence[Fabric]) -> m.Slurm:
         topology=_topology(slurm.topology, known.everything, fabrics),
         associations=tuple(m.Association(*one) for one in associations(slurm.accounts, slurm.qos)),
         preempts=any(one.preempt for one in slurm.qos.values()),
+        ssh=slurm.ssh,
+        private_tmp=slurm.private_tmp,
     )
 
 

@@ -179,14 +179,16 @@ def _gpus(cluster: Cluster, lab: LabFacts) -> Cluster:  # noqa: ARG001
 
 
 def _limits_said(cluster: Cluster, lab: LabFacts) -> Said:  # noqa: ARG001
-    if not cluster.slurm.enforce:
-        return None
-    kept = ", ".join(cluster.slurm.enforce)
-    return "limits by cgroups", f"jobs are not held to their {kept}: a container's cgroups are not its own"
+    slurm = cluster.slurm
+    kept = ", ".join(slurm.enforce)
+    parts = [f"jobs are not held to their {kept}: a container's cgroups are not its own"] if kept else []
+    parts += ["users without a job get into workers, too"] if slurm.ssh == "jobs-only" else []
+    parts += ["jobs share a node's /tmp"] if slurm.private_tmp else []
+    return ("limits by cgroups" if kept else "private /tmp", "; ".join(parts)) if parts else None
 
 
 def _limits(cluster: Cluster, lab: LabFacts) -> Cluster:  # noqa: ARG001
-    return replace(cluster, slurm=replace(cluster.slurm, enforce=()))
+    return replace(cluster, slurm=replace(cluster.slurm, enforce=(), ssh="anyone", private_tmp=None))
 
 
 def _outside(cluster: Cluster) -> dict[str, Service]:

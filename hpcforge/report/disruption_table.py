@@ -135,6 +135,8 @@ MUTATIONS = (
     Mutation("slurm.reserve.cores", "another reserve", "cores: 1, memory_gib: 1", "cores: 0, memory_gib: 1"),
     Mutation("slurm.reserve.memory_gib", "another reserve", "cores: 1, memory_gib: 1", "cores: 1, memory_gib: 2"),
     Mutation("slurm.enforce", "cores only", "[cores, memory, gpus]", "[cores]"),
+    Mutation("slurm.ssh", "ssh with a job only", "slurm:\n", "slurm:\n  ssh: jobs-only\n"),
+    Mutation("slurm.private_tmp", "a /tmp for each job", "slurm:\n", "slurm:\n  private_tmp: /var/spool/jobs\n"),
     Mutation("slurm.partitions", "one partition more", "    main:", '    more: {nodes: "w01"}\n    main:'),
     Mutation("slurm.partitions.<name>.nodes", "fewer nodes", "main: {nodes: all", 'main: {nodes: "w[01-02]"'),
     Mutation("slurm.partitions.<name>.default", "no default", "default: true", "default: false"),

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import shlex
 import signal
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -29,7 +31,7 @@ inventory: {lab: vm}
 access: {user: ops, become: sudo}
 nodes:
   head:     {functions: [head],   hardware: rehearsal-node, addresses: 10.77.0.10}
-  w[01-02]: {functions: [worker], hardware: rehearsal-node, addresses: "10.77.0.[11-12]"}
+  w[01-02]: {functions: [worker], hardware: rehearsal-node, gpus: {model: fake, count: 2}, addresses: "10.77.0.[11-12]"}
 networks:
   cluster: {cidr: 10.77.0.0/24}
 services:
@@ -40,12 +42,27 @@ software:
 slurm:
   controller: head
   reserve: {cores: 0, memory_gib: 1}
-  enforce: []
+  ssh: jobs-only
+  private_tmp: /var/spool/jobs
   partitions:
     main: {nodes: "w[01-02]", default: true}
+storage:
+  projects: {kind: nfs, server: head, path: /srv/projects, mount: /projects}
+role_folders: [roles]
 users:
   ada: {uid: 2001}
+  bob: {uid: 2002}
+  eve: {uid: 2003, admin: true}
+rollout: {confirm_wait: 5min}
 """
+# What most machines have and these would not: it puts each session into a cgroup of systemd's.
+SESSIONS = """\
+description: Sessions of systemd's for who logs in.
+on: "'worker' in node.functions"
+needs: [base]
+packages: [libpam-systemd]
+"""
+STEP_S = 600  # what one step may take on a machine that others use, too
 
 
 @dataclass(frozen=True)
@@ -76,12 +93,41 @@ class Rehearsal:
     def on(self, node: str, command: str) -> str:
         return self.run("rehearse", "ssh", self.blueprint, node, "--", command)
 
+    def user(self, name: str, *words: str) -> str:
+        """What a user's command prints on the head."""
+        return self.on("head", f"cd / && sudo -u {name} {shlex.join(words)} 2>&1 || :")
+
+    def becomes(self, node: str, command: str, wanted: str) -> None:
+        """Wait until a command says so."""
+        deadline = time.monotonic() + STEP_S
+        while (said := self.on(node, command).strip()) != wanted:
+            assert time.monotonic() < deadline, said
+            time.sleep(2)
+
+    @contextmanager
+    def job(self, *words: str) -> Iterator[str]:
+        """The number of a job of ada's on w01, which runs."""
+        number = self.user("ada", "sbatch", "--parsable", "-w", "w01", "--mem=200M", "-o", "/dev/null", *words).strip()
+        try:
+            self.becomes("head", f"squeue -h -j {number} -o %T", "RUNNING")
+            yield number
+        finally:
+            self.user("ada", "scancel", number)
+            self.becomes("head", "squeue -h", "")
+
+    def to_worker(self, name: str, command: str) -> str:
+        """What a user of the head's gets to see who goes to w01 by ssh."""
+        known = "StrictHostKeyChecking=accept-new"
+        return self.user(name, "ssh", "-o", "BatchMode=yes", "-o", known, "w01", command)
+
 
 @pytest.fixture(scope="module")
 def up(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rehearsal]:
     """Three machines, configured."""
     blueprint = tmp_path_factory.mktemp("site") / "machines.yaml"
     blueprint.write_text(BLUEPRINT)
+    (blueprint.parent / "roles" / "sessions").mkdir(parents=True)
+    (blueprint.parent / "roles" / "sessions" / "role.yaml").write_text(SESSIONS)
     rehearsal = Rehearsal(blueprint)
     print()
     try:
@@ -100,6 +146,71 @@ def test_a_job_runs_on_both_workers(up: Rehearsal) -> None:
     assert "cgroup2" in up.on("w01", "findmnt --noheadings --output FSTYPE /sys/fs/cgroup")
     ids = {up.on(node, "cat /etc/machine-id /proc/sys/kernel/random/boot_id") for node in ("w01", "w02")}
     assert len({word for text in ids for word in text.split()}) == 4
+
+
+def test_a_file_of_one_worker_is_its_user_s_on_the_other(up: Rehearsal) -> None:
+    up.user("ada", "srun", "-w", "w01", "sh", "-c", "umask 077; hostname >/projects/of_ada")
+    said = up.user("ada", "srun", "-w", "w02", "sh", "-c", "cat /projects/of_ada; stat -c '%U %a' /projects/of_ada")
+    assert said.splitlines()[-2:] == ["w01", "ada 600"]
+    assert up.on("w02", "findmnt -no FSTYPE /projects") == "nfs4\n"
+    assert up.on("head", "sudo stat -c %u /srv/projects/of_ada") == "2001\n"
+    assert "Permission denied" in up.on("w02", "sudo cat /projects/of_ada 2>&1 || :")  # root is nobody there
+
+
+def test_a_job_over_its_memory_is_killed(up: Rehearsal) -> None:
+    limited = ("srun", "-w", "w01", "-J", "over", "--mem=100M", "python3", "-c")
+    assert up.user("ada", *limited, "bytearray(20 << 20); print('fits')").endswith("fits\n")
+    assert "oom-kill" in up.user("ada", *limited, "x = bytearray(400 << 20)")
+    state = "scontrol -o show job | grep JobName=over | tail -n 1 | grep -o JobState=[A-Z_]*"
+    up.becomes("head", state, "JobState=OUT_OF_MEMORY")
+    assert "Memory cgroup out of memory" in up.on("w01", "sudo dmesg")
+
+
+def test_a_job_has_its_cores_and_no_other(up: Rehearsal) -> None:
+    every = "taskset -pc 0-1 $$ >/dev/null; nproc"  # asks for more than it has
+    assert int(up.on("w01", every)) > 1
+    assert up.user("ada", "srun", "-w", "w01", "-n1", "-c1", "sh", "-c", every).endswith("1\n")
+
+
+def test_a_gpu_that_a_job_has_not_cannot_be_opened(up: Rehearsal) -> None:
+    opens = "for n in 0 1; do (: </dev/fakegpu$n) 2>&1 | sed 's/.*: //'; done"
+    srun = ("srun", "-w", "w01", "--mem=50M")
+    allowed, denied = "No such device or address", "Operation not permitted"  # the first by a driver that is not there
+    assert up.user("ada", *srun, "sh", "-c", opens).splitlines()[-2:] == [denied, denied]
+    assert up.user("ada", *srun, "--gpus=1", "sh", "-c", opens).splitlines()[-2:] == [allowed, denied]
+    with up.job("--gpus=1", "--wrap=sleep 900"):
+        assert up.user("ada", *srun, "--gpus=1", "sh", "-c", opens).splitlines()[-2:] == [denied, allowed]
+
+
+def test_ssh_is_for_who_has_a_job_there(up: Rehearsal) -> None:
+    for name in ("ada", "bob", "eve"):
+        makes = "cd; ssh-keygen -q -t ed25519 -N '' -f .ssh/id_ed25519 <&- >&-; cat .ssh/id_ed25519.pub"
+        key = up.on("head", f"sudo -u {name} env HOME=/home/{name} sh -c {shlex.quote(makes)}").strip()
+        takes = f"cd; mkdir -p -m 700 .ssh; echo {shlex.quote(key)} > .ssh/authorized_keys"
+        up.on("w01", f"sudo -u {name} env HOME=/home/{name} sh -c {shlex.quote(takes)}")
+    refused = "you have no active jobs on this node"
+    assert refused in up.to_worker("ada", "echo in")
+    with up.job("--wrap=touch /tmp/of_job; sleep 900") as number:
+        up.becomes("w01", "sudo find /var/spool/jobs -name of_job -printf '%f\\n'", "of_job")
+        said = up.to_worker("ada", "cat /proc/self/cgroup; echo job $SLURM_JOB_ID; ls /tmp; nproc")
+        assert f"/job_{number}/step_extern/" in said
+        assert said.endswith(f"job {number}\nof_job\n1\n")  # of two cores those of the job
+        assert refused in up.to_worker("bob", "echo in")
+        assert "/user.slice/" in up.to_worker("eve", "cat /proc/self/cgroup")  # systemd's own, in no job
+        stays = "ssh -o BatchMode=yes w01 exec sleep 901 >/dev/null 2>&1 </dev/null &"
+        up.on("head", f"cd / && sudo -u ada sh -c {shlex.quote(stays)}")
+        up.becomes("w01", "pgrep -fc '^sleep 901' || :", "1")
+    up.becomes("w01", "pgrep -fc '^sleep 901' || :", "0")  # a session ends with its job
+
+
+def test_jobs_have_a_tmp_of_their_own_and_leave_nothing(up: Rehearsal) -> None:
+    up.on("w01", "touch /tmp/of_node /dev/shm/of_node")
+    shows = "ls -A /tmp /dev/shm; echo mine > /tmp/of_job; echo mine > /dev/shm/of_job; stat -c %U /tmp"
+    said = up.user("ada", "srun", "-w", "w01", "sh", "-c", shows)
+    assert said.split()[-3:] == ["/dev/shm:", "/tmp:", "ada"]
+    assert "of_node" in up.on("w01", "ls /tmp")
+    assert up.on("w01", "ls /tmp/of_job /dev/shm/of_job 2>/dev/null || :") == ""
+    up.becomes("w01", "sudo find /var/spool/jobs -mindepth 2", "")  # slurmd has a folder of its own there
 
 
 def test_the_root_file_system_has_grown_to_its_disk(up: Rehearsal) -> None:

@@ -1,0 +1,87 @@
+"""What `slurm` says wrongly of who reaches workers and of what jobs have for themselves. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from hpcforge.blueprint import schema as s
+from hpcforge.blueprint.named_nodes import NamedNodes
+from hpcforge.blueprint.reader import Loc
+from hpcforge.blueprint.storage import FileSystem
+from hpcforge.blueprint.validate import Draft, Finding
+
+Findings = Iterator[Finding]
+
+_SYSTEM = frozenset(("bin", "boot", "dev", "etc", "lib", "lib32", "lib64", "proc", "root", "run", "sbin", "sys", "usr"))
+_SHARED = frozenset(("/home", "/mnt", "/opt", "/srv", "/var", "/var/cache", "/var/lib", "/var/log", "/var/spool"))
+_WITHIN = {
+    "/tmp": "that is what jobs are given another of",  # noqa: S108 - compared, not used
+    "/var/tmp": "systemd removes there what is old",  # noqa: S108
+    "/var/lib/slurm": "slurmd keeps its own there",
+    "/home": "homes are there",
+    "/opt/hpcforge": "hpcforge installs what jobs import there",
+}
+
+
+def job_findings(draft: Draft, declared: NamedNodes) -> Findings:
+    """Yield what Slurm could not do, or would do to files of others."""
+    slurm: s.Slurm | None = draft.sections["slurm"]
+    if slurm is None:
+        return
+    if slurm.ssh == "jobs-only":
+        yield from _ssh(draft, declared, slurm)
+    if slurm.private_tmp is not None:
+        yield from _private_tmp(draft, declared, slurm.private_tmp)
+    yield from _no_hold(slurm)
+
+
+def _ssh(draft: Draft, declared: NamedNodes, slurm: s.Slurm) -> Findings:
+    loc: Loc = ("slurm", "ssh")
+    if draft.intact("slurm", "enforce") and not slurm.enforce:
+        message = "`jobs-only` needs cgroups, in which a session becomes part of a job, and `enforce` is empty"
+        yield Finding(loc, message, "let `enforce` name cores, memory or gpus, or leave `ssh` out")
+    if not (declared.names_known and draft.intact("nodes")):
+        return
+    workers = declared.with_function("worker")
+    entered = {*declared.with_function("head"), *declared.with_function("login")}
+    if workers and entered.issuperset(workers):
+        message = "`jobs-only` is for no node: every worker is a head or a login node, too"
+        yield Finding(loc, message, "leave it out; who is to log in there could not")
+
+
+def _private_tmp(draft: Draft, declared: NamedNodes, folder: str) -> Findings:
+    loc: Loc = ("slurm", "private_tmp")
+    hint = "choose a folder of its own on a local disk, as /var/spool/jobs or /scratch/jobs"
+    why = next((why for path, why in _WITHIN.items() if _within(folder, path)), None)
+    if folder.split("/")[1] in _SYSTEM:
+        why = f"`/{folder.split('/')[1]}` is the system's"
+    elif folder in _SHARED:
+        why = "others have their files there"
+    if why:
+        yield Finding(loc, f"jobs cannot have their /tmp below `{folder}`: {why}", hint)
+    systems: dict[str, FileSystem] = draft.sections["storage"] or {}
+    for name, one in systems.items():
+        of_worker = one.path if one.server in declared.with_function("worker") else None
+        path = next((path for path in (one.mount, of_worker) if path and _meet(folder, path)), None)
+        if path:
+            message = f"jobs cannot have their /tmp below `{folder}`: nodes share `{path}` of `storage.{name}`"
+            yield Finding(loc, message, hint)
+
+
+def _no_hold(slurm: s.Slurm) -> Findings:
+    key = next((key for key in slurm.settings if key.lower() == "prologflags"), None)
+    if key is None or "nohold" not in slurm.settings[key].lower().split(","):
+        return
+    held = {"ssh": slurm.ssh == "jobs-only", "private_tmp": slurm.private_tmp is not None}
+    fields = " and ".join(f"`{field}`" for field, chosen in held.items() if chosen)
+    if fields:
+        message = f"{fields} have Slurm's Contain, and Slurm does not start with that and NoHold"
+        yield Finding(("slurm", "settings", key), message, f"leave NoHold out, or {fields}")
+
+
+def _meet(one: str, other: str) -> bool:
+    return _within(one, other) or _within(other, one)
+
+
+def _within(path: str, folder: str) -> bool:
+    return path == folder or path.startswith(f"{folder}/")
