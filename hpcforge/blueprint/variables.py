@@ -110,6 +110,10 @@ class Roles(Section):
         """Every role's variables that have a value, as templates and code get them."""
         return {name: getattr(self, field).by_name() for field, name in _roles(type(self))}
 
+    def said(self) -> set[str]:
+        """The roles of which the blueprint chooses anything."""
+        return {name for field, name in _roles(type(self)) if field in self.model_fields_set}
+
     def missing(self) -> Iterator[tuple[str, str, Variable]]:
         """Yield the role, the name and the declaration of those that have no value."""
         for field, role in _roles(type(self)):

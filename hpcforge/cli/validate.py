@@ -38,8 +38,13 @@ def validate(blueprint: Path, inventory: Path | None, as_json: bool) -> int:
 
 
 def _secrets(loaded: Loaded) -> tuple[Diagnostic, ...]:
-    """What roles want that the site has to provide and has not; their files are rendered only where one wants any."""
-    files = (path for folder in loaded.role_folders for path in folder.glob("*/role.yaml"))
+    """What roles want that the site has to provide and has not; their files are rendered only where one may want any.
+
+    A shipped role wants it only where the blueprint chooses something of that role.
+    """
+    shipped, *own = loaded.role_folders
+    chosen = [shipped / name / "role.yaml" for name in sorted(loaded.blueprint.roles.said())]
+    files = [*chosen, *(path for folder in own for path in folder.glob("*/role.yaml"))]
     if not any("provided:" in path.read_text("utf-8") for path in files):
         return ()
     from hpcforge.run.secrets import SecretsError, default_identity_path, read_secrets  # noqa: PLC0415 - takes a while
