@@ -184,7 +184,7 @@ def test_a_gpu_that_a_job_has_not_cannot_be_opened(up: Rehearsal) -> None:
 
 def test_ssh_is_for_who_has_a_job_there(up: Rehearsal) -> None:
     for name in ("ada", "bob", "eve"):
-        makes = "cd; ssh-keygen -q -t ed25519 -N '' -f .ssh/id_ed25519 <&- >&-; cat .ssh/id_ed25519.pub"
+        makes = "cd; mkdir -m 700 .ssh; ssh-keygen -q -t ed25519 -N '' -f .ssh/id_ed25519; cat .ssh/id_ed25519.pub"
         key = up.on("head", f"sudo -u {name} env HOME=/home/{name} sh -c {shlex.quote(makes)}").strip()
         takes = f"cd; mkdir -p -m 700 .ssh; echo {shlex.quote(key)} > .ssh/authorized_keys"
         up.on("w01", f"sudo -u {name} env HOME=/home/{name} sh -c {shlex.quote(takes)}")
