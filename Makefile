@@ -43,6 +43,7 @@ check: install
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/python tests/ansible_content.py
 
 install: host $(VENV)/.installed
 

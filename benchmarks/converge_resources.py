@@ -63,7 +63,11 @@ def role_yaml() -> str:
             "description": "The resources of the benchmark.",
             "on": "true",
             "packages": list(PACKAGES),
-            "files": [{"path": file.path, "content": file.content.replace(NODE, "{{ node.name }}")} for file in FILES],
+            "files": [
+                {"path": file.path, "content": file.content.replace(NODE, "{{ node.name }}")}
+                | ({"scope": "node"} if NODE in file.content else {})
+                for file in FILES
+            ],
             "accounts": [{"name": name, "uid": str(uid), "home": f"/home/{name}"} for name, uid in USERS.items()],
             "units": [{"name": f"{service.name}.service", "watches": [service.file]} for service in SERVICES],
         },

@@ -18,7 +18,7 @@ _Matched = Annotated[
 _Kernel = Annotated[
     str,
     v.Matches(
-        r"[0-9]{1,3}\.[0-9]{1,3}(?:[.-][A-Za-z0-9_]{1,32}){0,8}",
+        r"[0-9]{1,3}\.[0-9]{1,3}(?:[.+-][A-Za-z0-9_]{1,32}){0,8}",  # Debian 13 has 6.12.48+deb13-amd64
         "the release of a kernel, as `uname -r` says it",
         "6.1.0-40-amd64",
         guess=meant.plainer,

@@ -39,6 +39,10 @@ class Offer(BaseModel):
     serves_artifacts: bool = Field(
         False, description="It serves what roles call `artifacts`, over HTTP at its node's address, by their names."
     )
+    certified: bool = Field(
+        False,
+        description="Its node has a certificate of the cluster's own authority: the secret `tls_certificate:NODE`.",
+    )
     required: bool = Field(False, description="A blueprint has to say where it comes from.")
 
 

@@ -31,7 +31,17 @@ class ValueType:
     given: Callable[[Any], Any] = _as_it_is
 
 
-TypeName = Literal["text", "name", "whole", "number", "truth", "path", "host", "ipv4", "cidr", "duration"]
+_CERTIFICATES = v.Matches(
+    r"(?:-----BEGIN CERTIFICATE-----\n(?:[A-Za-z0-9+/=]{1,76}\n){1,200}-----END CERTIFICATE-----\n){0,20}",
+    "certificates in PEM: lines from -----BEGIN CERTIFICATE----- to -----END CERTIFICATE-----, and nothing else",
+    "`ca: |` and the lines of the file below it, indented",
+    guess=meant.plainer,
+)
+
+
+TypeName = Literal[
+    "text", "name", "whole", "number", "truth", "path", "host", "ipv4", "cidr", "duration", "certificates"
+]
 TYPES: Mapping[TypeName, ValueType] = {
     "text": ValueType(v.Text),
     "name": ValueType(v.SectionName),
@@ -42,6 +52,7 @@ TYPES: Mapping[TypeName, ValueType] = {
     "host": ValueType(v.HostOrAddress),
     "ipv4": ValueType(v.Ipv4),
     "cidr": ValueType(v.Cidr),
+    "certificates": ValueType(Annotated[str, _CERTIFICATES]),
     "duration": ValueType(v.Duration, lambda text: round(v.minutes(text) * 60)),  # seconds
 }
 

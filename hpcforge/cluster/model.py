@@ -155,6 +155,11 @@ class Network:
     bond: Literal["802.3ad", "active-backup"] | None = None
     configure: bool = False  # hpcforge sets up the nodes' interfaces on it
 
+    @property
+    def netmask(self) -> str:
+        """Its size as a mask, `255.255.254.0`."""
+        return str(ipaddress.IPv4Network(self.cidr).netmask)
+
 
 @dataclass(frozen=True)
 class FabricOf:
@@ -190,6 +195,7 @@ class Service:
     on: tuple[str, ...] = ()  # nodes
     external: tuple[str, ...] = ()
     options: Mapping[str, tuple[str, ...]] = field(default_factory=dict, hash=False)  # all that its role declares
+    certified: bool = False  # its nodes have certificates of the cluster's authority
 
     @property
     def host(self) -> str | None:
@@ -279,6 +285,7 @@ class Nvidia:
     cuda: tuple[str, ...]  # runtimes, "12.4"
     models: tuple[str, ...]  # of GPUs whose nodes get it
     kernel: str | None  # that nodes have, where the blueprint says it
+    secure_boot: bool = False  # whether the blueprint says that nodes boot so; rules then ask who signs modules
 
     def on(self, node: Node) -> bool:
         """Whether a node gets it."""
@@ -440,6 +447,11 @@ class Cluster:
         """Of the smoke tests that can run here, each once."""
         programs = [test.program for test in self.acceptance.tests] if self.acceptance else []
         return tuple(dict.fromkeys(one for one in programs if self.pytorch or not one.pytorch))
+
+    @property
+    def dn(self) -> str:
+        """The domain as a directory has it, `dc=hpc,dc=example,dc=org`."""
+        return ",".join(f"dc={part}" for part in self.domain.split("."))
 
     @cached_property
     def by_name(self) -> dict[str, Node]:

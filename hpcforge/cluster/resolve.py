@@ -263,7 +263,7 @@ def _services(services: Services, known: Known) -> dict[str, m.Service]:
 def _service(said: Service | None, offer: Offer, known: Known) -> m.Service:
     options = {option: getattr(said, option, ()) for option in offer.options}
     on = sure(said.on_set, known) if said and said.on_set else ()
-    return m.Service(on, said.outside if said else (), options)
+    return m.Service(on, said.outside if said else (), options, offer.certified)
 
 
 def _system(blueprint: s.Blueprint, catalog: Catalog) -> m.OperatingSystem:
@@ -279,7 +279,8 @@ def _nvidia(blueprint: s.Blueprint, catalog: Catalog) -> m.Nvidia | None:
         return None
     models = set(gpu_models(blueprint.nodes, blueprint.overrides, catalog))
     served = tuple(sorted(model for model in models if has_driver(model, catalog)))
-    return m.Nvidia(asked.modules, asked.cuda, served, blueprint.software.present.kernel)
+    present = blueprint.software.present
+    return m.Nvidia(asked.modules, asked.cuda, served, present.kernel, bool(present.secure_boot))
 
 
 def _pytorch(blueprint: s.Blueprint, catalog: Catalog) -> m.PyTorch | None:

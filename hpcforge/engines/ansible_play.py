@@ -108,8 +108,15 @@ def playbook(role: str, *, facts: bool, alone: bool = False) -> str:
 
     Each node goes through it at its own pace (`free`), and the last task tells that it is through, handlers included.
     """
-    play = {"hosts": "all", "strategy": "linear" if alone else "free", "gather_facts": facts, "roles": [{"role": role}]}
-    return json.dumps([{**play, "post_tasks": [{"name": DONE, "ansible.builtin.debug": {"msg": ""}}]}])
+    play = {
+        "name": f"Role {role}",
+        "hosts": "all",
+        "strategy": "linear" if alone else "free",
+        "gather_facts": facts,
+        "roles": [{"role": role}],
+        "post_tasks": [{"name": DONE, "ansible.builtin.debug": {"msg": ""}}],
+    }
+    return json.dumps([play], indent=2) + "\n"
 
 
 def write(folder: Path, hosts: Sequence[Host], role: Role, sockets: Path) -> None:

@@ -302,6 +302,7 @@ class _Compiler:
                     tuple(render(word, c) for word in k.command),
                     None if k.stdout is None else render(k.stdout, c),
                     k.wait_s,
+                    k.first,
                 ),
             ),
             opaque=self._opaque(node),

@@ -83,13 +83,15 @@ class Artifact:
 class Check:
     """A command with an expected outcome. Run after the role's work until it passes, for `wait_s` at most.
 
-    Observe runs it once; where it may be waited for it fails only if it fails twice.
+    Observe runs it once; where it may be waited for it fails only if it fails twice. `first`: where it then fails, the
+    node is left out, before anything is done there.
     """
 
     name: str
     command: Annotated[tuple[str, ...], Named.COMMAND]
     stdout: str | None  # regular expression that must match somewhere in the output
     wait_s: float
+    first: bool = False
 
 
 @dataclass(frozen=True, slots=True)

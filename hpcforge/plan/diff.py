@@ -135,8 +135,13 @@ def _obstacles(desired: Desired, reachable: Mapping[str, Observed], scope: Scope
     for name, seen in reachable.items():
         for wanted in desired.nodes[name]:
             if scope.only is None or wanted.role in scope.only:
-                for one in seen.differs.get(wanted.role, {}).get("obstacles", ()):
+                told = seen.differs.get(wanted.role, {})
+                for one in told.get("obstacles", ()):
                     yield Obstacle(name, wanted.role, one["kind"], one["name"], one["why"])
+                first = {check.name for check in wanted.checks if check.first and seen.facts}  # else nobody was asked
+                for one in told.get("checks", ()):
+                    if one["name"] in first:
+                        yield Obstacle(name, wanted.role, "check", one["name"], str(one["detail"]))
 
 
 def surplus(seen: Observed) -> tuple[Removal, ...]:

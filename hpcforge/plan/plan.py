@@ -99,7 +99,7 @@ class Obstacle:
 
     node: str
     role: str
-    kind: str  # account, directory or file
+    kind: str  # account, directory or file; or a check that has to pass first
     name: str
     why: str  # and what to do about it
 

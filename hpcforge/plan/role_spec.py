@@ -178,6 +178,11 @@ class CheckSpec(ResourceSpec):
         None, description="A regular expression that must be found in what it prints. Default: exit status 0 is enough."
     )
     wait_s: float = Field(0, description="How long it is tried again after a change, seconds.")
+    first: bool = Field(
+        False,
+        description="Whether it has to pass before anything is done: a node where it fails is left out. One without "
+        "Python, that cannot be asked yet, has it afterwards alone.",
+    )
 
 
 class GoingSpec(_Spec):

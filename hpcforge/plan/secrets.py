@@ -20,11 +20,12 @@ LETTERS: Mapping[Alphabet, str] = {
 _LEAST_BITS = 128  # of chance in a generated secret: nobody guesses it, and a digest of it gives nothing away
 _LARGEST = 64 * 1024  # characters or bytes
 
-# What follows from hpcforge's host authority, by the word before a colon: roles put it into files, and all may read it.
-PUBLIC = ("ssh_known_hosts", "ssh_host_certificate")
+# What follows from hpcforge's host authority, by the word before a colon: roles put it into files, and all may read it,
+PUBLIC = ("ssh_known_hosts", "ssh_host_certificate", "tls_authority", "tls_certificate")
+DERIVED = (*PUBLIC, "tls_key")  # but for this.
 PLAN_KEY = "plan_key"
 # What stays on the operator host, and what is kept with it; no role can have a secret of such a name.
-OURS = (PLAN_KEY, "ssh_host_ca", "revoked_host_keys", *PUBLIC)
+OURS = (PLAN_KEY, "ssh_host_ca", "revoked_host_keys", *DERIVED)
 
 SecretName = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,62}$")]
 
@@ -82,9 +83,14 @@ def is_public(name: str) -> bool:
     return name.partition(":")[0] in PUBLIC
 
 
+def is_derived(name: str) -> bool:
+    """Whether it follows from the host authority, and is declared by no role."""
+    return name.partition(":")[0] in DERIVED
+
+
 def check_usable(name: str, secrets: Mapping[str, Secret]) -> None:
     """Raises ValueError for a name that is none of the `secrets` which a role may use."""
-    if name not in secrets and not is_public(name):
+    if name not in secrets and not is_derived(name):
         known = f"it may use: {', '.join(secrets)}" if secrets else "they declare none"
         raise ValueError(f"secret {name!r} is declared neither by this role nor by one that it needs; {known}")
 
@@ -92,7 +98,7 @@ def check_usable(name: str, secrets: Mapping[str, Secret]) -> None:
 def check_text(name: str, secrets: Mapping[str, Secret]) -> None:
     """Raises ValueError for one that a role may not put inside a text."""
     check_usable(name, secrets)
-    if is_public(name) or not secrets[name].spec.is_text:
+    if is_derived(name) or not secrets[name].spec.is_text:
         raise ValueError(f"secret {name!r} is no text of one line: it can only be all of a file (`secret: {name}`)")
 
 

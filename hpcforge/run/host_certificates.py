@@ -76,6 +76,10 @@ def with_derived(secrets: Mapping[str, bytes], cluster: Cluster, step: int) -> d
             if node.host_keys:
                 certificate = host_certificate(authority, node, cluster, step)
                 found[f"ssh_host_certificate:{node.name}"] = certificate.encode()
+        if any(service.certified and service.on for service in cluster.services.values()):
+            from hpcforge.run.tls_certificates import derived  # noqa: PLC0415 - 0.2 s that few clusters need
+
+            found |= derived(authority, cluster, step, STEP_S)
     return found
 
 

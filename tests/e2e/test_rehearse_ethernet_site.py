@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import base64
 import os
 import re
+import shlex
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
 
+from hpcforge.cluster import load
+from hpcforge.plan.compile import compile_desired
+from hpcforge.plan.role import load_roles
 from tests.e2e.conftest import REPOSITORY
 from tests.e2e.real_site import Rehearsal
+from tests.kernel_module import module, signed
 from tests.shipped import anywhere
 
 pytestmark = pytest.mark.lab
@@ -58,6 +65,8 @@ def test_the_driver_is_installed_as_one_set_and_held(site: Rehearsal) -> None:
     load = 'import ctypes; ctypes.CDLL("libcuda.so.1"); ctypes.CDLL("libcudart.so.11.0")'
     site.inside("g01", f"python3 -c '{load}'")
     assert "535.309.01-0+deb12u1 -1\n" in site.inside("g01", "apt-cache policy libcuda1")  # there, and never chosen
+    upgraded = re.findall(r"^Inst (\S+)", site.inside("g01", "sudo apt-get -s full-upgrade"), re.MULTILINE)
+    assert SET.isdisjoint(upgraded)
     assert "Nothing to do on 3 nodes." in site.cli("apply", str(SHIPPED), "--yes")
     told = site.cli("rehearse", "compare", str(SHIPPED))
     assert "nvidia_modules: a container has the kernel of its host" in told
@@ -71,3 +80,80 @@ def test_another_driver_takes_the_place_of_the_installed_one_as_a_whole(site: Re
     assert of_driver(site, "g02") == ({"535.261.03"}, SET)
     said = site.cli("plan", str(newer), code=2)
     assert "1 node to change: g02; unchanged: g01,head01; drain: g02.\n" in said
+
+
+NEWEST = "99.1.0-1-amd64"  # a kernel that is there in name alone, and would be started next
+
+
+def root(site: Rehearsal, script: str, node: str = "g02") -> str:
+    return site.inside(node, f"sudo sh -c {shlex.quote(script)}")
+
+
+def put_module(site: Rehearsal, kernel: str, data: bytes) -> None:
+    """A module where DKMS puts it, known to the kernel's tools."""
+    folder = f"/lib/modules/{kernel}/updates/dkms"
+    text = base64.b64encode(data).decode()
+    root(site, f"mkdir -p {folder}; echo {text} | base64 -d > {folder}/nvidia-current-open.ko; depmod {kernel}")
+
+
+@cache
+def checks(blueprint: Path, present: str) -> dict[str, tuple[str, ...]]:
+    """The checks of a worker of the real site by their names, where `software.present` says this."""
+    blueprint.write_text(anywhere(SHIPPED).replace("frameworks: {", f"present: {{{present}}}\n  frameworks: {{", 1))
+    desired = compile_desired(load(blueprint).cluster, load_roles(REPOSITORY / "roles"), {"munge_key": None})
+    return {one.name: one.command for role in desired.nodes["g02"] for one in role.checks}
+
+
+def said_by(site: Rehearsal, check: str, present: str = "") -> str:
+    """What a check says on a node, run there as it is, and its exit status."""
+    found = checks(site.folder / "said.yaml", present)
+    (command,) = (found[name] for name in found if name.startswith(check))
+    return root(site, f"{shlex.join(command)} 2>&1; echo $?")
+
+
+def test_traps_are_found_by_what_modinfo_lsinitramfs_and_dpkg_read(site: Rehearsal) -> None:
+    """By a node's own tools, from modules, initial RAM disks and packages that are really there."""
+    root(site, "apt-get install -y -q --no-install-recommends kmod initramfs-tools-core linux-base")
+    running = site.inside("g02", "uname -r").strip()
+    root(site, f"touch /boot/vmlinuz-{NEWEST}")
+    lines = said_by(site, "every installed kernel").splitlines()
+    left_out = "has no headers, so that DKMS left its modules out: apt-get install linux-headers-"
+    assert sorted(line.partition(left_out)[0] for line in lines) == sorted(["1", f"{running} ", f"{NEWEST} "])
+
+    right, old = module(version="535.261.03"), module(version="535.216.01")
+    root(site, f"mkdir -p /lib/modules/{NEWEST}/build/include")
+    put_module(site, running, signed(right, "the machine's owner"))
+    put_module(site, NEWEST, old)
+    said = said_by(site, "every installed kernel")
+    assert said.startswith(f"{NEWEST} has nvidia 535.216.01, not 535.261.03: dkms autoinstall -k {NEWEST}")
+    assert said.count("\n") == 2
+    put_module(site, NEWEST, right)
+    assert said_by(site, "every installed kernel") == "0\n"
+
+    secure = "secure_boot: true, signed_by: owner"
+    said = said_by(site, "with Secure Boot", secure)
+    assert said.startswith(f"nvidia of {NEWEST} has no signature, so that the kernel refuses it: name the key that ")
+    assert said.count("\n") == 2
+    put_module(site, NEWEST, signed(right, "the machine's owner"))
+    assert said_by(site, "with Secure Boot", secure) == "0\n"
+
+    disk = f"/boot/initrd.img-{NEWEST}"
+    nouveau = f"usr/lib/modules/{NEWEST}/kernel/drivers/gpu/drm/nouveau"
+    pack = f"find . | cpio -o -H newc --quiet | gzip > {disk}"
+    root(site, f"mkdir -p /root/d/{nouveau}; cd /root/d; touch {nouveau}/nouveau.ko; {pack}")
+    mend = f"update-initramfs -u -k {NEWEST}"
+    assert said_by(site, "nouveau") == f"{disk} has nouveau and may load it: {mend}, then restart the node\n1\n"
+    root(site, f"cd /root/d; mkdir -p etc/modprobe.d; touch etc/modprobe.d/hpcforge-nouveau.conf; {pack}")
+    assert said_by(site, "nouveau") == "0\n"
+    root(site, f"echo nothing that was ever packed > {disk}")
+    assert f"{disk} cannot be read: {mend}\n1\n" in said_by(site, "nouveau")
+
+    package = {"Package": "nvidia-fabricmanager-535", "Version": "535.216.01-1", "Architecture": "all"}
+    package |= {"Maintainer": "nobody <nobody@example.org>", "Description": "of that name"}
+    control = "".join(f"{key}: {value}\n" for key, value in package.items())
+    packed = "dpkg-deb -b /root/f /root/f.deb"
+    root(site, f"mkdir -p /root/f/DEBIAN; printf %s {shlex.quote(control)} > /root/f/DEBIAN/control; {packed}")
+    assert said_by(site, "Fabric Manager") == "0\n"
+    root(site, "dpkg -i /root/f.deb")
+    wrong = "nvidia-fabricmanager-535 is 535.216.01, not 535.261.03: it will not start\n1\n"
+    assert said_by(site, "Fabric Manager") == wrong

@@ -15,7 +15,7 @@ from hpcforge.cli.plan import exit_code
 from hpcforge.cluster.model import Cluster, Rollout
 from hpcforge.plan.changes import Scope
 from hpcforge.plan.compile import compile_desired
-from hpcforge.plan.desired import Desired
+from hpcforge.plan.desired import Check, Desired
 from hpcforge.plan.diff import SLURM_NODES, diff
 from hpcforge.plan.jobs import (
     SLURM_JOBS,
@@ -223,6 +223,23 @@ def test_what_apply_would_refuse_is_said_and_its_node_left_out(cluster: Cluster,
     assert text.endswith("1 node to change: w2; unchanged: head; left out: w1.\n")
     only = diff(cluster, desired, observed, scope=Scope(only=frozenset({"server"})))
     assert (only.obstacles, dict(only.refused)) == ((), {})
+
+
+def test_a_check_that_has_to_pass_first_leaves_its_node_out(cluster: Cluster, desired: Desired) -> None:
+    check = Check("firmware is right", ("true",), None, 0, first=True)
+    checked = replace(
+        desired,
+        nodes={
+            name: tuple(replace(one, checks=(*one.checks, check)) if one.role == "client" else one for one in wanteds)
+            for name, wanteds in desired.nodes.items()
+        },
+    )
+    failing = {"role": "client", "packages": ["clientd"], "checks": [{"name": check.name, "detail": "it is not"}]}
+    observed = {"w1": seen(failing), "w2": replace(seen(failing, node="w2"), facts={}), "head": seen(node="head")}
+    plan = diff(cluster, checked, observed)
+    assert (list(plan.refused), plan.touched) == (["w1"], ("w2",))  # of w2 nobody has looked yet
+    assert "  ! client: check firmware is right: it is not\n" in plan_text(plan)
+    assert diff(cluster, desired, observed).obstacles == ()
 
 
 def test_a_plan_where_all_are_in_the_way_does_not_say_that_nobody_answers(cluster: Cluster, desired: Desired) -> None:

@@ -127,6 +127,9 @@ def _resources(node: str, wanted: Wanted) -> str:
         for name in ("refresh", "rereads"):
             if not unit[name]:
                 del unit[name]
+    for check in parts["checks"]:
+        if not check["first"]:
+            del check["first"]
     items = [(name, item) for name, part in parts.items() if isinstance(part, list | tuple) for item in part]
     manner = {name: parts[name] for name in ("on_remove", "guard", "shape", "disrupts") if parts[name] != _USUAL[name]}
     items += list(manner.items())

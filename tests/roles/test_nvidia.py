@@ -10,9 +10,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+from ClusterShell.NodeSet import NodeSet
 
 from hpcforge.cluster import load
 from hpcforge.cluster.model import Cluster
+from hpcforge.kinds.files import File
 from hpcforge.plan.desired import Desired
 from tests.shipped import ROOT, anywhere
 
@@ -20,6 +22,12 @@ Compiled = Callable[[Cluster], Desired]
 ROCE = ROOT / "blueprints" / "roce-pair-16.yaml"
 SITE = load(ROCE).cluster
 SET = ("libcuda1", "libnvidia-ml1", "nvidia-smi")
+PLACES = (
+    "/boot/",
+    "/lib/modules/",
+    "/sys/firmware/",
+    "/proc/driver/nvidia-nvswitch/",
+)  # those of this machine are not read
 
 
 @pytest.fixture(name="desired", scope="module")
@@ -42,6 +50,8 @@ def check(desired: Desired, role: str, name: str, folder: Path, tools: dict[str,
         (folder / tool).write_text(f"#!/bin/sh\n{text}\n")
         (folder / tool).chmod(0o755)
     argv = list(command)
+    for place in PLACES:
+        argv[-1] = argv[-1].replace(place, f"{folder}{place}")
     for path, text in paths.items():
         (folder / path).write_text(text)
         argv[-1] = argv[-1].replace(f"/proc/{path.replace('_', '/')}", str(folder / path))
@@ -59,7 +69,10 @@ def installed(**versions: str) -> dict[str, str]:
 
 ONE_SET = "all of the driver is of the version"
 LOADED = "the module that is loaded"
-BUILT = "have modules of that version"
+BUILT = "has modules of that version"
+FABRIC = "Fabric Manager is of that version"
+FIRMWARE = "Secure Boot is as the blueprint says"
+SIGNED = "with Secure Boot, modules are signed"
 NOUVEAU = "nouveau is not loaded"
 WELL = "NVRM version: NVIDIA UNIX x86_64 Kernel Module  535.261.03  Thu Jul  3 21:53:26 UTC 2025\n"
 
@@ -89,19 +102,81 @@ def test_a_kernel_whose_headers_were_missing_is_named(desired: Desired, tmp_path
     one = {"modinfo": 'test "$2" = 6.1.0-40-amd64 && echo 535.261.03'}
     rc, text = check(desired, "nvidia_modules", BUILT, tmp_path, kernels | one)
     assert rc == 1
-    assert text.startswith("6.1.0-56-amd64 has nvidia not at all, not 535.261.03: ")
-    assert text.count("\n") == 1
+    assert text == (
+        "6.1.0-56-amd64 has no headers, so that DKMS left its modules out: "
+        "apt-get install linux-headers-6.1.0-56-amd64, or apt-get purge linux-image-6.1.0-56-amd64\n"
+    )
+    (tmp_path / "lib/modules/6.1.0-56-amd64/build/include").mkdir(parents=True)
+    rc, text = check(desired, "nvidia_modules", BUILT, tmp_path, kernels | one)
+    assert (rc, text.partition(":")[0]) == (1, "6.1.0-56-amd64 has nvidia not at all, not 535.261.03")
+
+
+def firmware(folder: Path, state: int) -> None:
+    """What the firmware says of Secure Boot, after the four bytes of the variable's attributes."""
+    variables = folder / "sys/firmware/efi/efivars"
+    variables.mkdir(parents=True, exist_ok=True)
+    (variables / "SecureBoot-8be4df61-93ca-11d2-aa0d-00e098032b8c").write_bytes(bytes([6, 0, 0, 0, state]))
+
+
+def test_secure_boot_is_looked_at_before_anything_is_installed(desired: Desired, tmp_path: Path) -> None:
+    assert check(desired, "nvidia_modules", FIRMWARE, tmp_path, {}) == (0, "")  # a machine without such firmware
+    firmware(tmp_path, 0)
+    assert check(desired, "nvidia_modules", FIRMWARE, tmp_path, {}) == (0, "")
+    firmware(tmp_path, 1)
+    rc, text = check(desired, "nvidia_modules", FIRMWARE, tmp_path, {})
+    assert rc == 1
+    assert text.startswith("it is on, and refuses the modules that are built here: turn it off in the firmware, or ")
+    (modules,) = (one for one in desired.nodes["g01"] if one.role == "nvidia_modules")
+    assert [one.name for one in modules.checks if one.first] == ["Secure Boot is as the blueprint says"]
+
+
+def test_with_secure_boot_modules_that_nobody_signed_are_named(tmp_path: Path, compiled: Compiled) -> None:
+    said = "frameworks: {pytorch"
+    text = anywhere(ROCE).replace(said, f"present: {{secure_boot: true, signed_by: owner}}\n  {said}")
+    (tmp_path / "blueprint.yaml").write_text(text)
+    site = compiled(load(tmp_path / "blueprint.yaml", judged=True).cluster)
+    kernels = {"uname": "echo 6.1.0-40-amd64", "linux-version": "echo 6.1.0-56-amd64"}
+    one = {"modinfo": 'test "$2 $4" = "6.1.0-40-amd64 signer" && echo somebody'}
+    rc, said = check(site, "nvidia_modules", SIGNED, tmp_path, kernels | one)
+    assert rc == 1
+    assert said.startswith("nvidia of 6.1.0-56-amd64 has no signature, so that the kernel refuses it: name the key ")
+    (modules,) = (role for role in site.nodes["g01"] if role.role == "nvidia_modules")
+    assert not [one for one in modules.checks if one.first]  # the blueprint knows, and rules ask who signs
+
+
+def test_fabric_manager_of_another_version_or_at_rest_is_named(desired: Desired, tmp_path: Path) -> None:
+    def of_version(version: str, active: int) -> Ended:
+        tools = {"dpkg-query": f"echo 'ii  nvidia-fabricmanager-535 {version}'", "systemctl": f"exit {active}"}
+        return check(desired, "nvidia_driver", FABRIC, tmp_path, tools)
+
+    assert check(desired, "nvidia_driver", FABRIC, tmp_path, {"dpkg-query": "exit 1"}) == (0, "")  # there is none
+    assert of_version("535.261.03", 3) == (0, "")  # nor are there NVSwitches
+    rc, text = of_version("535.261.04", 0)
+    assert (rc, text.partition(":")[0]) == (1, "nvidia-fabricmanager-535 is 535.261.04, not 535.261.03")
+    (tmp_path / "proc/driver/nvidia-nvswitch/devices").mkdir(parents=True)
+    assert of_version("535.261.03", 0) == (0, "")
+    rc, text = of_version("535.261.03", 3)
+    assert rc == 1
+    assert text.startswith("NVSwitches are here, and Fabric Manager does not run, so that CUDA ends with error 802: ")
 
 
 def test_nouveau_is_found_in_the_kernel_and_in_the_initial_ram_disk(desired: Desired, tmp_path: Path) -> None:
-    disk = "usr/lib/modules/6.1.0-40-amd64/kernel/drivers/gpu/drm/nouveau/nouveau.ko"
-    kept = {"lsinitramfs": f"echo {disk}; echo etc/modprobe.d/hpcforge-nouveau.conf"}
+    kernels = {"uname": "echo 6.1.0-40-amd64", "linux-version": "echo 6.1.0-56-amd64"}
+    (tmp_path / "boot").mkdir()
+    next_one = tmp_path / "boot/initrd.img-6.1.0-56-amd64"
+    next_one.touch()
+    disk = "usr/lib/modules/6.1.0-56-amd64/kernel/drivers/gpu/drm/nouveau/nouveau.ko"
+    kept = kernels | {"lsinitramfs": f"echo {disk}; echo etc/modprobe.d/hpcforge-nouveau.conf"}
     assert check(desired, "nvidia_modules", NOUVEAU, tmp_path, kept, modules="nvidia 56811520 2 - Live\n") == (0, "")
     rc, text = check(desired, "nvidia_modules", NOUVEAU, tmp_path, kept, modules="nouveau 3014656 0 - Live\n")
     assert (rc, text) == (1, "nouveau is loaded: restart the node\n")
-    unkept = {"lsinitramfs": f"echo {disk}"}
+    unkept = kernels | {"lsinitramfs": f"echo {disk}"}
     rc, text = check(desired, "nvidia_modules", NOUVEAU, tmp_path, unkept, modules="nvidia 56811520 2 - Live\n")
-    assert (rc, text) == (1, "the initial RAM disk has nouveau and may load it: update-initramfs -u\n")
+    mend = "update-initramfs -u -k 6.1.0-56-amd64"
+    assert (rc, text) == (1, f"{next_one} has nouveau and may load it: {mend}, then restart the node\n")
+    odd = kernels | {"lsinitramfs": "exit 1"}
+    rc, text = check(desired, "nvidia_modules", NOUVEAU, tmp_path, odd, modules="nvidia 56811520 2 - Live\n")
+    assert (rc, text) == (1, f"{next_one} cannot be read: {mend}\n")
 
 
 def test_what_is_installed_is_pinned_and_held(desired: Desired) -> None:
@@ -129,3 +204,17 @@ def test_what_is_installed_is_what_the_table_says_there_is(release: str, tmp_pat
     packages = {name for role in roles for name in role.packages}
     assert {*SET, runtime, "nvidia-kernel-dkms"} <= packages
     assert {name for name in packages if name.startswith("libcudart")} == {runtime}
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "blueprints").glob("*.yaml")), ids=lambda path: path.stem)
+def test_slurm_is_told_of_every_gpu_whether_or_not_it_was_built_with_nvml(path: Path, compiled: Compiled) -> None:
+    """Debian has the plugin in a package of its own; without it AutoDetect=nvml finds none, and nodes are invalid."""
+    cluster = load(path).cluster
+    desired = compiled(cluster)
+    files = [one for role in desired.nodes[cluster.slurm.controller] for one in role.of(File)]
+    (text,) = (desired.texts[one.text] for one in files if one.path == "/etc/slurm/gres.conf")
+    assert re.findall(".*AutoDetect.*", text) == ["AutoDetect=off"]
+    told = {}
+    for names, _, devices in re.findall(r"^NodeName=(\S+) Name=gpu Type=(\S+) File=(\S+)$", text, re.MULTILINE):
+        told |= dict.fromkeys(NodeSet(names), len(NodeSet(devices)))
+    assert told == {node.name: node.gpus.count for node in cluster.workers if node.gpus}

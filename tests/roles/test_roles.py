@@ -14,6 +14,7 @@ from hpcforge.kinds.directories import Directory
 from hpcforge.kinds.files import File
 from hpcforge.plan.desired import Desired, Wanted
 from hpcforge.plan.role import Role
+from hpcforge.plan.secrets import is_public
 
 Compiled = Callable[[Cluster], Desired]
 
@@ -84,7 +85,7 @@ def test_only_secrets_and_private_folders_are_closed(cluster: Cluster, compiled:
             for file in one.of(File):
                 assert int(file.mode, 8) & 0o022 == 0, f"{file.path}: others may write"
                 # what is derived from the host authority is for everybody to read
-                closed = file.secret is not None and not file.secret.startswith(("ssh_known_hosts", "ssh_host_cert"))
+                closed = file.secret is not None and not is_public(file.secret)
                 assert (file.mode == "0400") == closed, file.path
 
 
@@ -210,4 +211,4 @@ def test_nothing_that_root_writes_is_a_users(rehearsal: Cluster, compiled: Compi
 def test_a_role_that_could_lock_hpcforge_out_is_guarded(roles: tuple[Role, ...]) -> None:
     ways_in = ("/etc/ssh/sshd", "/etc/ssh/authorized_keys", "/etc/sudoers")
     by_role = {role.name: role.spec.guard for role in roles for f in role.spec.files if f.path.startswith(ways_in)}
-    assert by_role == {"hardening": True, "ssh_trust": True, "users": True}
+    assert by_role == {"directory_keys": True, "hardening": True, "ssh_trust": True, "users": True}

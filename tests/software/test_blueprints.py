@@ -180,6 +180,17 @@ def test_what_the_distribution_does_not_have_is_refused_with_the_nearest_that_it
     assert hint in (first.hint or "")
 
 
+def test_a_kernel_that_the_driver_does_not_build_for_is_refused_with_the_nearest(tmp_path: Path) -> None:
+    """The driver is installed, the kernel a site's own: Debian has no other driver, so the kernel goes back."""
+    nvidia = '{driver: "550.163.01", modules: open}'
+    load(installing(tmp_path, nvidia, "13", '{kernel: "6.12.48+deb13-amd64"}'), judged=True)
+    with pytest.raises(InvalidInput) as refused:
+        load(installing(tmp_path, nvidia, "13", '{kernel: "6.17.13-2-pve"}'), judged=True)
+    [found] = refused.value.diagnostics
+    assert found.message.startswith("SOFTWARE-034: driver 550.163.01 and kernel 6.17.13-2-pve do not go together: ")
+    assert found.hint == "nearest set that works: kernel: 6.12.0 (Debian 13, instead of 6.17.13-2-pve)"
+
+
 def test_what_is_installed_and_what_is_brought_are_judged_together(tmp_path: Path) -> None:
     nvidia = '{driver: "550.163.01", modules: open, cuda: ["12.4"]}'
     load(installing(tmp_path, nvidia, "13", '{cuda: ["11.8", "12.8"], fabric_manager: matched}'), judged=True)

@@ -52,6 +52,7 @@ CASES = {
     "SOFTWARE-031": ("driver=570.153.02 kernel=6.15.2-1-liquorix", "driver=570.169 kernel=6.15.2-1-liquorix"),
     "SOFTWARE-032": ("driver=470.256.02 kernel=6.12.7_1", "driver=470.256.02 kernel=6.1.0-40-amd64"),
     "SOFTWARE-033": ("kernel=5.14.0-687.12.1.el9_8 ofed=3.2.2", "kernel=5.14.0-687.12.1.el9_8 ofed=3.2.3"),
+    "SOFTWARE-034": ("driver=550.163.01 kernel=6.17.13-2-pve", "driver=550.163.01 kernel=6.12.0"),
     "SOFTWARE-040": ("secure_boot=true driver=535.261.03 signed_by=none",
                      "secure_boot=true driver=535.261.03 signed_by=owner"),
     "SOFTWARE-041": ("secure_boot=true driver=580.119.02 signed_by=owner kernel=6.18.48-amd64",

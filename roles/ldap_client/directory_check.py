@@ -1,0 +1,195 @@
+#!/usr/bin/python3 -IS
+"""Whether the directory may be relied on; /etc/hpcforge/directory.json says which it is.
+
+`answers`: a server answers over TLS, with a certificate that is valid for its name, and has what is asked for.
+`clashes`: nobody in it has the name or the number of somebody of this node, or a group that of a group.
+`lasts`: its certificate is good for two weeks more.
+What is wrong is printed, and the exit status is 1. Standard library, Python 3.9.
+"""
+
+import base64
+import json
+import os
+import socket
+import ssl
+import subprocess
+import sys
+import time
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+SAID = "/etc/hpcforge/directory.json"
+BIND_FILE = "/etc/ldap/hpcforge_password"  # a file; all of it is the password
+PORT = 636
+CONNECT_S = 5.0
+SEARCH_S = 8.0
+DAY_S = 86400
+LASTS_DAYS = 14
+FIRST, NOBODY = 1000, 65534  # of numbers that are no system accounts
+
+
+class UnreliableError(Exception):
+    """Why the directory may not be relied on, for the person who will read it."""
+
+
+class Directory(NamedTuple):
+    """Where the directory is, and how it is asked."""
+
+    servers: list[str]  # names or addresses
+    base: str
+    ca: str  # a file
+    bind_dn: str  # "": as nobody
+    min_id: int
+
+
+class Entry(NamedTuple):
+    """Somebody, or a group, here or there."""
+
+    name: str
+    number: int
+    where: str  # for people
+
+
+def main(what: str) -> None:
+    """Do what the word says. Raises UnreliableError."""
+    with open(SAID, encoding="utf-8") as file:
+        directory = Directory(**json.load(file))
+    if what == "lasts":
+        return lasts(directory)
+    valid = answering(directory)
+    return base_is_there(directory, valid[0]) if what == "answers" else clashes(directory, valid[0])
+
+
+def certificate_end(server: str, ca: str) -> float:
+    """When the certificate of a server ends, seconds since 1970, once it was found valid. Raises OSError too."""
+    context = ssl.create_default_context(cafile=ca)
+    with socket.create_connection((server, PORT), CONNECT_S) as plain:
+        try:
+            with context.wrap_socket(plain, server_hostname=server) as tls:
+                shown = tls.getpeercert() or {}
+        except ssl.SSLCertVerificationError as error:
+            raise UnreliableError(f"{server}: its certificate is refused: {error.verify_message}") from error
+    return float(ssl.cert_time_to_seconds(str(shown["notAfter"])))
+
+
+def answering(directory: Directory) -> list[str]:
+    """The servers that answer, of which there is one at least, all with valid certificates. Raises UnreliableError."""
+    found, silent = [], []
+    for server in directory.servers:
+        try:
+            certificate_end(server, directory.ca)
+        except OSError as error:
+            silent.append(f"{server}: no answer on port {PORT}: {error.strerror or error}")
+        else:
+            found.append(server)
+    if not found:
+        raise UnreliableError("; ".join(silent))
+    return found
+
+
+def lasts(directory: Directory) -> None:
+    """Raises UnreliableError where a certificate ends soon; one that cannot be seen is another check's."""
+    for server in directory.servers:
+        try:
+            left = certificate_end(server, directory.ca) - time.time()
+        except (OSError, UnreliableError):
+            continue
+        if left < LASTS_DAYS * DAY_S:
+            raise UnreliableError(f"{server}: its certificate is good for {max(0, int(left // DAY_S))} days more")
+
+
+def search(directory: Directory, server: str, *asked: str) -> "list[dict[str, list[str]]]":
+    """What the directory has, each entry's attributes by name. Raises UnreliableError."""
+    words = ["ldapsearch", "-x", "-LLL", "-o", "ldif-wrap=no", "-o", f"nettimeout={CONNECT_S:g}", "-l", f"{SEARCH_S:g}"]
+    words += ["-H", f"ldaps://{server}:{PORT}", "-b", directory.base]
+    if directory.bind_dn:
+        words += ["-D", directory.bind_dn, "-y", BIND_FILE]
+    environment = {**os.environ, "LDAPTLS_CACERT": directory.ca, "LDAPTLS_REQCERT": "hard", "LC_ALL": "C"}
+    try:
+        done = subprocess.run(
+            [*words, *asked],
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=SEARCH_S,
+            check=False,
+        )
+    except subprocess.TimeoutExpired as error:
+        raise UnreliableError(f"{server}: no answer to a search within {SEARCH_S:g} s") from error
+    if done.returncode:
+        said = " ".join(done.stderr.decode(errors="replace").split())
+        raise UnreliableError(
+            f"{server}: {said or f'ldapsearch ended with {done.returncode}'} (base {directory.base!r})"
+        )
+    return list(entries(done.stdout.decode(errors="replace")))
+
+
+def entries(ldif: str) -> "Iterator[dict[str, list[str]]]":
+    """The entries of LDIF whose lines are not folded."""
+    for block in ldif.split("\n\n"):
+        found: dict[str, list[str]] = {}
+        for line in block.splitlines():
+            name, colon, value = line.partition(":")
+            if colon and value.startswith(":"):
+                value = base64.b64decode(value[1:]).decode(errors="replace")
+            found.setdefault(name.lower(), []).append(value.strip())
+        if "dn" in found:
+            yield found
+
+
+def base_is_there(directory: Directory, server: str) -> None:
+    """Raises UnreliableError where what is asked for is not in the directory."""
+    if not search(directory, server, "-s", "base", "(objectClass=*)", "dn"):
+        raise UnreliableError(f"{server}: there is no {directory.base!r} in it")
+
+
+def clashes(directory: Directory, server: str) -> None:
+    """Raises UnreliableError with all who are here and there. What SSSD passes over does not count here."""
+    found = []
+    for what, file, kind, name, number in (
+        ("user", "/etc/passwd", "posixAccount", "uid", "uidNumber"),
+        ("group", "/etc/group", "posixGroup", "cn", "gidNumber"),
+    ):
+        ours = list(local(file))
+        either = "".join(f"({name}={escaped(one.name)})({number}={one.number})" for one in ours)
+        if not ours:
+            continue
+        asked = f"(&(objectClass={kind})(|{either}))"
+        theirs = list(remote(search(directory, server, asked, name, number), name, number, directory.min_id))
+        found += [
+            f"{what} {one.name} ({one.number}) of {one.where} and {what} {other.name} ({other.number}) of {other.where}"
+            for one in ours
+            for other in theirs
+            if one.name == other.name or one.number == other.number
+        ]
+    if found:
+        raise UnreliableError("; ".join(dict.fromkeys(found)) + ": give one of each pair another name and number")
+
+
+def local(file: str) -> Iterator[Entry]:
+    """Who is in a file of this node's, of those that somebody in the directory could be."""
+    with open(file, encoding="utf-8", errors="replace") as lines:
+        for line in lines:
+            fields = line.rstrip("\n").split(":")
+            if len(fields) > 2 and fields[2].isdigit() and FIRST <= int(fields[2]) != NOBODY:
+                yield Entry(fields[0], int(fields[2]), file)
+
+
+def remote(found: "Iterable[dict[str, list[str]]]", name: str, number: str, min_id: int) -> Iterator[Entry]:
+    """Who is in what the directory answered, by each of its names."""
+    for one in found:
+        numbers = [int(text) for text in one.get(number.lower(), ()) if text.isdigit()]
+        for text in one.get(name, ()):
+            yield from (Entry(text, each, one["dn"][0]) for each in numbers if each >= min_id)
+
+
+def escaped(text: str) -> str:
+    """A text as filters take it (RFC 4515)."""
+    return "".join(f"\\{ord(one):02x}" if one in "\\*()\0" else one for one in text)
+
+
+if __name__ == "__main__":
+    try:
+        main(sys.argv[1])
+    except UnreliableError as error:
+        sys.exit(str(error))
