@@ -49,6 +49,9 @@ slurm:
 storage:
   projects: {kind: nfs, server: head, path: /srv/projects, mount: /projects}
 role_folders: [roles]
+roles:
+  hardening: {enabled: true}
+  kernel_hardening: {enabled: true}
 users:
   ada: {uid: 2001}
   bob: {uid: 2002}
@@ -213,6 +216,20 @@ def test_jobs_have_a_tmp_of_their_own_and_leave_nothing(up: Rehearsal) -> None:
     up.becomes("w01", "sudo find /var/spool/jobs -mindepth 2", "")  # slurmd has a folder of its own there
 
 
+_PARAMETERS = (
+    "kernel.yama.ptrace_scope",
+    "kernel.perf_event_paranoid",
+    "kernel.kptr_restrict",
+    "net.ipv4.conf.all.rp_filter",
+)
+HARDENED = f"/sbin/sysctl -n {' '.join(_PARAMETERS)}"
+
+
+def test_kernels_are_hardened_but_for_what_jobs_need(up: Rehearsal) -> None:
+    assert up.on("head", HARDENED).split() == ["1", "3", "1", "2"]
+    assert up.on("w01", HARDENED).split() == ["0", "2", "1", "2"]
+
+
 def test_the_root_file_system_has_grown_to_its_disk(up: Rehearsal) -> None:
     size_kib = int(up.on("w01", "df --output=size / | tail -n 1"))
     assert size_kib > 18 << 20
@@ -232,6 +249,7 @@ def test_a_machine_that_lost_its_power_is_the_same_machine_again(up: Rehearsal) 
     assert processes.wait_until(lambda: not labs.runs(lab, "w02"), timeout_s=60)
     assert "w02   10.77" in up.run("rehearse", "up", up.blueprint)
     assert up.on("w02", "sudo cat /root/kept").strip() == "kept"
+    assert up.on("w02", HARDENED).split() == ["0", "2", "1", "2"]
     assert up.on("w02", "cat /etc/machine-id /etc/ssh/ssh_host_ed25519_key.pub") == before
 
 
