@@ -31,6 +31,7 @@ from hpcforge.run.stage import (
 _PREPARE_TIMEOUT_S = 3600.0  # packages from a slow mirror
 _FINISH_TIMEOUT_S = 900.0
 _OPAQUE_TIMEOUT_S = 3600.0
+_CONFIRM_S = 30.0  # at least; a node is given as long as it waits before it takes back what it did
 
 
 def stages(plan: Plan, node: str, secrets: Mapping[str, bytes], run: Run) -> tuple[Stage, ...]:
@@ -89,13 +90,14 @@ def _guarded_removal(node: str, removal: Removal, run: Run, revert_s: float) -> 
     task = Program(f"remove:{removal.role}:{node}", node, request, _FINISH_TIMEOUT_S)
     yield TakenAway(roles, ((node, removal.role),), task, () if File.kind in removal.owns.resources else roles)
     if File.kind in removal.owns.resources:
-        yield _confirmation(node, roles, guard["id"], f"{removal.role}:removed")
+        yield _confirmation(node, roles, guard, f"{removal.role}:removed")
 
 
-def _confirmation(node: str, roles: tuple[str, ...], guard: str, what: str) -> Stage:
-    """A new connection, over which the node is told that what it guards may stay."""
-    request: requests.Confirm = {"verb": "confirm", "guard": guard}
-    task = Program(f"confirm:{what}:{node}", node, request, 30.0, aside=True, fresh=True)
+def _confirmation(node: str, roles: tuple[str, ...], guard: requests.Guard, what: str) -> Stage:
+    """A new connection, over which the node is told that what it guards may stay, in time before it takes it back."""
+    request: requests.Confirm = {"verb": "confirm", "guard": guard["id"]}
+    limit_s = max(_CONFIRM_S, guard["revert_s"])
+    task = Program(f"confirm:{what}:{node}", node, request, limit_s, aside=True, fresh=True)
     return Confirmation(roles, (), task, roles)
 
 
@@ -286,7 +288,7 @@ def _guarded(
         yield finish
         return
     yield dataclasses.replace(finish, completes=())
-    yield _confirmation(node, (role,), guard["id"], role)
+    yield _confirmation(node, (role,), guard, role)
 
 
 def _finish_stage(

@@ -306,6 +306,18 @@ def test_a_guarded_change_is_confirmed_over_a_new_connection_and_only_then_done(
     assert ended.outcomes["w1"]["sshd"].status == "done"
 
 
+@pytest.mark.parametrize(("wait_s", "limit_s"), [(300.0, 300.0), (15.0, 30.0)])
+def test_a_slow_node_has_as_long_to_be_confirmed_as_it_waits_for_that(wait_s: float, limit_s: float) -> None:
+    change = Change(resources=(secret_file(),), guard=True)
+    engine = Engine(all_well)
+    guarded = plan({"sshd": {"w1": change}}, rollout=Rollout(confirm_wait_s=wait_s))
+    walk(guarded, {"munge_key": b"x"}, engine, lambda event: None, lambda: False, RUN)
+    confirm = engine.started[-1]
+    assert isinstance(confirm, Program)
+    assert confirm.id.startswith("confirm")
+    assert confirm.timeout_s == limit_s
+
+
 def test_a_change_that_locks_us_out_is_a_failure_of_its_role() -> None:
     def locked(task: Task) -> list[tuple[str, dict[str, Any]]]:
         if task.id.startswith("confirm"):
