@@ -12,11 +12,20 @@ WORKERS ?= 3
 # Where it is set, as in many containers, every start of hpcforge would compile its modules again: a third of the time.
 export PYTHONDONTWRITEBYTECODE =
 
-.PHONY: rehearse test test-every-kill test-shared-storage test-vm fuzz check install host host-test host-vm bench
+.PHONY: rehearse full-lab full-lab-13 test test-every-kill test-nvidia test-shared-storage test-vm fuzz check install host host-test host-vm bench
 
 rehearse: install
 	$(BIN)/hpcforge rehearse up $(BLUEPRINT)
 	$(BIN)/hpcforge apply $(BLUEPRINT) --yes
+
+# Six nodes with all that stands between `ssh login` and a finished job. docs/operations.md has what they last took.
+full-lab:
+	$(MAKE) rehearse BLUEPRINT=blueprints/full-lab.yaml
+
+FULL_LAB_13 := $(VENV)/full-lab-13.yaml
+full-lab-13: install
+	sed 's/release: "12"/release: "13"/' blueprints/full-lab.yaml > $(FULL_LAB_13)
+	$(MAKE) rehearse BLUEPRINT=$(FULL_LAB_13)
 
 test: host-test install check $(VENV)/.torch
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder --budget
@@ -28,6 +37,10 @@ test-every-kill: host-test install
 # Minutes longer, most of all without KVM: machines boot and run a job. docs/virtual-machines.md has the last output.
 test-vm: host-vm install
 	$(BIN)/python -m pytest -s tests/vm --vm
+
+# NVIDIA's repository, with stubs of its packages, on a node that restarts: minutes. docs/software.md says what was seen.
+test-nvidia: host-test install
+	$(BIN)/python -m pytest -s tests/e2e/test_nvidia_stubs.py --nvidia
 
 # Storage that nodes really share: minutes, for GlusterFS and two applies. docs/operations.md has what it last printed.
 test-shared-storage: host-test install

@@ -14,7 +14,11 @@ from tests.timing import Timing
 Golden = Callable[[Path, str], None]
 _TEST_LAB = re.compile(r"test-[a-z0-9]+-([0-9]+)(?:-[kx])?")  # every lab that a test makes: what for, and whose
 
-ON_DEMAND = {"shared-storage": "of storage between real nodes (GlusterFS)", "vm": "that start virtual machines"}
+ON_DEMAND = {
+    "nvidia": "of NVIDIA's repository, with stubs, on a node",
+    "shared-storage": "of storage between real nodes (GlusterFS)",
+    "vm": "that start virtual machines",
+}
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

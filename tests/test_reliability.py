@@ -14,6 +14,10 @@ def test_every_test_of_a_trap_exists() -> None:
     _every_test_exists("software.md", at_least=15)
 
 
+def test_every_test_of_what_is_asked_for_exists() -> None:
+    _every_test_exists("operations.md", at_least=15)
+
+
 def _every_test_exists(document: str, at_least: int) -> None:
     """`tests/FILE.py::NAME`, or with a case, as pytest writes it: of that the file has to have the text."""
     named = re.findall(r"`(tests/\S+?\.py)::(\w+)(?:\[([^]`]+)\])?`", (ROOT / "docs" / document).read_text())

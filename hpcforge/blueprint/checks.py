@@ -21,9 +21,11 @@ from hpcforge.blueprint.named_nodes import NamedNodes
 from hpcforge.blueprint.network_checks import network_findings, primary
 from hpcforge.blueprint.people_checks import people_findings
 from hpcforge.blueprint.reader import Loc, mark_of
+from hpcforge.blueprint.reservation_checks import reservation_findings
 from hpcforge.blueprint.services import Offer, Services
 from hpcforge.blueprint.site import Site
 from hpcforge.blueprint.site_checks import site_findings, unknown_racks
+from hpcforge.blueprint.software_checks import software_findings
 from hpcforge.blueprint.storage_checks import storage_findings
 from hpcforge.blueprint.validate import Draft, Finding
 
@@ -39,10 +41,11 @@ def check(draft: Draft) -> Iterator[Finding]:
         _addresses,
         _services,
         _site_roles,
-        lambda draft, _: _driver(draft),
+        lambda draft, _: software_findings(draft),
         _controller,
         _partitions,
         lambda draft, _: accounting_findings(draft),
+        _reservations,
         job_findings,
         _idle_workers,
         lambda draft, _: people_findings(draft),
@@ -208,17 +211,6 @@ def _site_roles(draft: Draft, declared: NamedNodes) -> Findings:
             )
 
 
-def _driver(draft: Draft) -> Findings:
-    """Check that a driver is installed or brought, not both."""
-    software: s.Software | None = draft.sections["software"]
-    if software is None or not draft.intact("software", "nvidia") or not draft.intact("software", "present"):
-        return
-    for key in ("driver", "modules"):
-        if software.nvidia and getattr(software.present, key) is not None:
-            hint = "leave it out here: nodes bring what hpcforge does not install"
-            yield Finding(("software", "present", key), f"`software.nvidia` installs the {key}, too", hint)
-
-
 def _controller(draft: Draft, declared: NamedNodes) -> Findings:
     slurm: s.Slurm | None = draft.sections["slurm"]
     if slurm is None or not draft.intact("slurm", "controller"):
@@ -252,6 +244,10 @@ def _partitions(draft: Draft, declared: NamedNodes) -> Findings:
             severity="warning",
             key=True,
         )
+
+
+def _reservations(draft: Draft, declared: NamedNodes) -> Findings:
+    yield from reservation_findings(draft, lambda loc, text: _workers(draft, declared, loc, text))
 
 
 def _workers(draft: Draft, declared: NamedNodes, loc: Loc, text: str) -> Findings:

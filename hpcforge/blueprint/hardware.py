@@ -16,6 +16,7 @@ from typing import Annotated, Any, Literal, TypeVar
 from pydantic import BeforeValidator, Field
 
 from hpcforge.blueprint import values as v
+from hpcforge.blueprint.mig import MigProfile, MigShape
 from hpcforge.blueprint.section import Section
 
 FormFactor = Literal["sxm2", "sxm3", "sxm4", "sxm5", "sxm6", "oam", "pcie"]
@@ -78,6 +79,16 @@ class Ports(Section):
     connector: v.ModelName | None = Field(None, description="Cage or socket: rj45, sfp28, qsfp112, osfp.")
 
 
+class Raid(Section):
+    """Groups of drives that are alike, in each of which as many may fail as there are for parity."""
+
+    data: v.Whole = Field(ge=1, le=256, description="Drives of a group whose capacity is for files; 1: mirrors.")
+    parity: v.Whole = Field(ge=0, le=8, description="Further drives of a group, as many as may fail.")
+    groups: v.Whole | None = Field(
+        None, ge=1, le=1_024, description="Groups; what is left stands by, or is the system's. Default: as many as fit."
+    )
+
+
 class Server(Entry):
     """A server model."""
 
@@ -119,6 +130,7 @@ class Server(Entry):
     nvme: Annotated[tuple[v.Counted, ...], v.Short()] = Field(
         (), description="Drives: a count and a model in the catalog, or a size, as in 24 x 15.36TB."
     )
+    raid: Raid | None = Field(None, description="How they are put together, of a machine that serves files.")
 
 
 class Gpu(Entry):
@@ -149,6 +161,9 @@ class Gpu(Entry):
     nvlink_reduces: v.Truth | None = Field(
         None, description="The switches between its NVLinks add up what passes (NVLink SHARP)."
     )
+    mig: dict[MigProfile, MigShape] | None = Field(
+        None, description="MIG profiles, by which it can be cut into instances; none: it cannot."
+    )
 
 
 class Cpu(Entry):
@@ -177,6 +192,8 @@ class Drive(Entry):
     kind: Literal["nvme", "sata", "sas"] | None = Field(None, description="How it is attached.")
     capacity_gb: v.Number | None = Field(None, ge=1, le=1_000_000, description="Capacity, decimal gigabytes.")
     form_factor: v.ModelName | None = Field(None, description="Form factor: u.2, m.2-2280, e3.s.")
+    read_gb_per_s: v.Number | None = Field(None, ge=0.001, le=1_000, description="Large reads, GB/s.")
+    write_gb_per_s: v.Number | None = Field(None, ge=0.001, le=1_000, description="Large writes, however long, GB/s.")
     max_w: _Watts | None = Field(None, description="Most it takes, W.")
 
 

@@ -61,6 +61,11 @@ def _private_tmp(draft: Draft, declared: NamedNodes, folder: str) -> Findings:
         yield Finding(loc, f"jobs cannot have their /tmp below `{folder}`: {why}", hint)
     systems: dict[str, FileSystem] = draft.sections["storage"] or {}
     for name, one in systems.items():
+        if one.drives is not None:
+            if _within(one.mount, folder):
+                message = f"jobs cannot have their /tmp below `{folder}`: `storage.{name}` is there"
+                yield Finding(loc, message, f"choose a folder of it, as {one.mount}/jobs")
+            continue
         of_worker = one.path if one.server in declared.with_function("worker") else None
         path = next((path for path in (one.mount, of_worker) if path and _meet(folder, path)), None)
         if path:

@@ -197,6 +197,8 @@ def _references(blueprint: Blueprint) -> Iterator[tuple[Loc, tuple[str, ...]]]:
     """Every place outside `nodes` with node sets."""
     for name, partition in blueprint.slurm.partitions.items():
         yield ("slurm", "partitions", name, "nodes"), (partition.nodes,)
+    for name, reservation in blueprint.slurm.reservations.items():
+        yield ("slurm", "reservations", name, "nodes"), (reservation.nodes,)
     for test, chosen in blueprint.acceptance.tests.by_name().items() if blueprint.acceptance else ():
         if node_sets.EACH_PARTITION not in chosen.nodes:
             yield ("acceptance", "tests", test, "nodes"), chosen.nodes

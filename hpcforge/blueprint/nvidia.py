@@ -1,4 +1,4 @@
-"""The section `software.nvidia`: the driver and CUDA that hpcforge installs on nodes with GPUs. Pure."""
+"""The sections `software.nvidia` and `software.sources`: what nodes with GPUs of NVIDIA get, and from where. Pure."""
 
 from __future__ import annotations
 
@@ -14,14 +14,63 @@ from hpcforge.blueprint.section import Section
 _CudaVersion = Annotated[
     str, v.Matches(r"[0-9]{1,2}\.[0-9]{1,2}", "two numbers, as in 12.4", "12.4", guess=meant.plainer)
 ]
+_Full = Annotated[
+    str,
+    v.Matches(r"[0-9]{1,4}(?:\.[0-9]{1,4}){2}", "a version with all its three numbers", "4.4.1", guess=meant.plainer),
+]
+_Repository = Annotated[
+    str,
+    v.Matches(
+        r"(?:https?://[A-Za-z0-9.-]{1,253}(?::[0-9]{1,5})?|file://)(?:/[A-Za-z0-9._~+-]{1,100}){1,20}/?",
+        "the address of a package repository",
+        "https://mirror.example.org/cuda/debian12/",
+        guess=meant.plainer,
+    ),
+]
+_Fingerprint = Annotated[
+    str,
+    v.Matches(
+        "[0-9A-F]{40}",
+        "the fingerprint of a key, 40 hexadecimal digits without spaces",
+        "EB693B3035CD5710E231E123A4B469963BF863CC",
+        guess=lambda text: text.replace(" ", "").upper(),
+    ),
+]
 
 
 class Nvidia(Section):
-    """What nodes with GPUs of NVIDIA get from the distribution."""
+    """What nodes with GPUs of NVIDIA get, from the distribution or from NVIDIA's repository (`sources.nvidia`)."""
 
     driver: DriverVersion = Field(
-        description="Version of the driver: modules and libraries, pinned and held at it. docs/software.md says which "
-        "there are."
+        description="Version of the driver: modules and libraries, pinned and held at it, and from NVIDIA's repository "
+        "Fabric Manager on machines with NVSwitches. docs/software.md says which there are."
     )
     modules: Literal["open", "closed"] = Field(description="Which of its kernel modules.")
-    cuda: tuple[_CudaVersion, ...] = Field((), max_length=6, description="CUDA runtimes, side by side.")
+    cuda: tuple[_CudaVersion, ...] = Field(
+        (), max_length=6, description="CUDA, side by side: the distribution's runtime, or NVIDIA's toolkits."
+    )
+    dcgm: _Full | None = Field(None, description="Version of DCGM, from NVIDIA's repository.")
+    container_toolkit: _Full | None = Field(
+        None, description="Version of NVIDIA's container toolkit, from NVIDIA's repository; nodes get a CDI file."
+    )
+
+
+class NvidiaRepository(Section):
+    """NVIDIA's package repository, or a mirror of it."""
+
+    url: _Repository | None = Field(None, description="Where it is; default: NVIDIA's own for the release.")
+    key: v.FilePath = Field(
+        description="The file of its public key in ASCII armour, relative to the blueprint; nothing else may sign it."
+    )
+    fingerprint: _Fingerprint | None = Field(
+        None, description="Of that key; default: of the one with which NVIDIA signs for the release."
+    )
+    licence_accepted: v.Truth = Field(
+        False, description="You accept NVIDIA's licences of what is installed from there; without it nothing is."
+    )
+
+
+class Sources(Section):
+    """Where software comes from that the distribution does not have."""
+
+    nvidia: NvidiaRepository | None = Field(None, description="What `software.nvidia` names comes from here.")

@@ -17,10 +17,12 @@ from hpcforge.blueprint.declared import Declared
 from hpcforge.blueprint.fabrics import Fabric
 from hpcforge.blueprint.hardware import Gpus, Parts, Server
 from hpcforge.blueprint.lab_kinds import LabKind
+from hpcforge.blueprint.mig import GpuSet, Instances, MigProfile
 from hpcforge.blueprint.networks import Network
-from hpcforge.blueprint.nvidia import Nvidia
+from hpcforge.blueprint.nvidia import Nvidia, Sources
 from hpcforge.blueprint.present import Present
 from hpcforge.blueprint.public_keys import HostKey, UserKey
+from hpcforge.blueprint.reservations import Reservation
 from hpcforge.blueprint.section import Later, Section
 from hpcforge.blueprint.services import Services, services_model
 from hpcforge.blueprint.site import Site, Units
@@ -81,6 +83,11 @@ class NodeGroup(Section):
     functions: tuple[Function, ...] = Field(min_length=1, description="What the nodes are for; one may have several.")
     hardware: v.ModelName = Field(description="Server model in the catalog.")
     gpus: Gpus | None = Field(None, description="GPUs of each node; default: those the server model comes with.")
+    mig: Annotated[dict[GpuSet, Annotated[dict[MigProfile, Instances], Field(min_length=1)]], Later()] = Field(
+        {},
+        description="The MIG instances that GPUs of each node are cut into: by GPUs (all, 0-3, 0,2) how many of each "
+        "profile one has. A GPU that is not named stays whole.",
+    )
     addresses: v.Ipv4Hostlist | None = Field(
         None, description="IPv4 addresses in the order of the names, as a hostlist; default: from the inventory."
     )
@@ -122,6 +129,9 @@ class Software(Section):
     site_roles: tuple[SiteRole, ...] = Field((), description="The site's own Ansible roles, run after hpcforge's.")
     nvidia: Annotated[Nvidia | None, Later()] = Field(
         None, description="The driver and CUDA that nodes with GPUs of NVIDIA get; judged before any change."
+    )
+    sources: Annotated[Sources, Later()] = Field(
+        Sources.model_construct(), description="Where software comes from beside the distribution."
     )
     present: Annotated[Present, Later()] = Field(
         Present.model_construct(),
@@ -199,6 +209,9 @@ class Slurm(Section):
     )
     qos: Annotated[dict[v.SectionName, Qos], Later()] = Field(
         {}, description="Qualities of service by name, with `services.accounting`."
+    )
+    reservations: Annotated[dict[v.SectionName, Reservation], Later()] = Field(
+        {}, description="Nodes that Slurm keeps for somebody from one time to another, by name."
     )
     topology: SlurmTopology = Field(
         SlurmTopology.model_construct(), description="What Slurm knows of the network between nodes."

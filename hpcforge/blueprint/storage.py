@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 
 from hpcforge.blueprint import values as v
 from hpcforge.blueprint.section import Section
@@ -31,8 +31,18 @@ Address = Annotated[
 ]
 
 
+class Needs(Section):
+    """What all who mount a file system need of it together; `hpcforge design` holds it to drives and links."""
+
+    capacity_tib: v.Number | None = Field(None, gt=0, le=10_000_000, description="Room for files, TiB.")
+    read_gb_per_s: v.Number | None = Field(None, gt=0, le=1_000_000, description="Large reads, GB/s.")
+    write_gb_per_s: v.Number | None = Field(None, gt=0, le=1_000_000, description="Large writes, GB/s.")
+
+
 class FileSystem(Section):
-    """Files that nodes share: a node serves them (`server`, `path`), or the site has them (`external`)."""
+    """Files that nodes share - a node serves them (`server`, `path`), or the site has them (`external`) -, or that each
+    has for itself (`drives`).
+    """
 
     kind: v.SectionName = Field(description="How nodes reach it, as in nfs or lustre; the catalog has the kinds.")
     server: v.NodeName | None = Field(None, description="The node that has the files.")
@@ -43,10 +53,26 @@ class FileSystem(Section):
     external: Address | None = Field(
         None, description="What the site has, as mount(8) names it for this kind: 10.20.2.9@tcp:/proj."
     )
+    drives: v.Counted | None = Field(
+        None,
+        description="So many of each node's own NVMe drives, as its hardware's `nvme` says them: 8 x 3.84TB. They are "
+        "formatted where nothing at all is found on them, and never else.",
+    )
+    raid: Annotated[Literal[0, 1], BeforeValidator(v.whole)] | None = Field(
+        None, description="Of several `drives`, 0: with one all is lost; 1: each has all. Default: 0."
+    )
+    quota_gib: v.Whole | None = Field(
+        None, ge=1, le=10_000_000, description="What each user may have on a node's `drives`, GiB. Default: all."
+    )
+    keep: v.Truth = Field(
+        False, description="Whether what a user has on `drives` stays when her last job on that node has ended."
+    )
     mount: Folder = Field(description="Where nodes find the files.")
     options: tuple[MountOption, ...] = Field(
         (), description="Further options of mount(8); they count before those that the kind has of its own."
     )
     on: v.NodeSet | None = Field(
-        None, description="The nodes that mount it; default: those with the function worker or login."
+        None,
+        description="The nodes that mount it; default: those with the function worker or login, of `drives` worker.",
     )
+    needs: Needs | None = Field(None, description="What is needed of it.")

@@ -11,6 +11,7 @@ from hpcforge.blueprint.named_nodes import NamedNodes
 from hpcforge.blueprint.reader import Loc
 from hpcforge.blueprint.storage import FileSystem
 from hpcforge.blueprint.validate import Draft, Finding
+from hpcforge.blueprint.values import counted
 
 Findings = Iterator[Finding]
 Reference = Callable[[Loc, Iterable[str]], Findings]
@@ -53,17 +54,31 @@ def _source(draft: Draft, name: str, one: FileSystem, reference: Reference) -> F
     loc = ("storage", name)
     if not draft.intact(*loc):
         return
-    if (one.server is None) == (one.external is None):
-        both = "both" if one.server else "neither"
-        hint = "server and path: a node that has the files; external: what the site has"
-        yield Finding(loc, f"`{name}` needs one of `server` and `external`, not {both}", hint, key=True)
+    said = [f"`{key}`" for key in ("server", "external", "drives") if getattr(one, key) is not None]
+    if len(said) != 1:
+        many = " and ".join(said) or "none"
+        hint = "server and path: a node that has the files; external: what the site has; drives: of each node's own"
+        yield Finding(loc, f"`{name}` needs one of `server`, `external` and `drives`, not {many}", hint, key=True)
     elif one.server is not None:
         yield from reference((*loc, "server"), (one.server,))
         if one.path is None:
             hint = f"the folder of {one.server} that has the files, for example path: /srv/{name}"
             yield Finding((*loc, "server"), "`server` without `path`", hint)
     elif one.path is not None:
-        yield Finding((*loc, "path"), "`path` is a folder of `server`", "leave it out; `external` says the path there")
+        hint = (
+            "leave it out; `external` says the path there" if one.external else "leave it out; `mount` says where it is"
+        )
+        yield Finding((*loc, "path"), "`path` is a folder of `server`", hint)
+    yield from _of_drives(loc, one)
+
+
+def _of_drives(loc: Loc, one: FileSystem) -> Findings:
+    """What is said of drives."""
+    said = {"raid": one.raid is not None, "quota_gib": one.quota_gib is not None, "keep": one.keep}
+    for key in (key for key, there in said.items() if there and one.drives is None):
+        yield Finding((*loc, key), f"`{key}` is of `drives`, and there are none here", "leave it out", key=True)
+    if one.drives is not None and counted(one.drives)[0] == 1 and one.raid is not None:
+        yield Finding((*loc, "raid"), "`raid` is of several drives, and this is one", "leave it out")
 
 
 def _nodes(
@@ -72,7 +87,8 @@ def _nodes(
     """The nodes that mount it, None where they are not known, and what is wrong with the set."""
     if one.on is None:
         known = declared.names_known and draft.intact("nodes")
-        return frozenset((*declared.with_function("worker"), *declared.with_function("login"))) if known else None, []
+        functions = ("worker",) if one.drives else ("worker", "login")
+        return frozenset(name for each in functions for name in declared.with_function(each)) if known else None, []
     loc = ("storage", name, "on")
     nodes, wrong = declared.named(draft, loc, one.on)
     if nodes == () and draft.intact("nodes"):

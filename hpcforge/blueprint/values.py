@@ -139,6 +139,14 @@ def _date(text: str) -> str:
     return text
 
 
+def _moment(text: str) -> str:
+    day, _, clock = text.partition("T")
+    if not re.fullmatch(r"(?:[01][0-9]|2[0-3]):[0-5][0-9]", clock):
+        example = "year-month-dayThours:minutes, for example 2027-03-31T08:00"
+        raise refusal(f"{quote(text)} is not a time of a day", odd_characters(text) or example)
+    return f"{_date(day)}T{clock}"
+
+
 def _truth(value: Any) -> Any:
     if isinstance(value, str):
         if value not in ("true", "false"):
@@ -328,6 +336,7 @@ LoginName = Annotated[str, Matches(_USER_NAME, _A_USER_NAME, "ada")]
 UserName = Annotated[str, Matches(_USER_NAME, _A_USER_NAME, "ada", _RESERVED_USERS)]
 GroupName = Annotated[str, Matches(_USER_NAME, _A_USER_NAME.replace("user", "group"), "vision", _RESERVED_GROUPS)]
 Date = Annotated[str, Checked(_date), Field(json_schema_extra={"format": "date"})]
+Moment = Annotated[str, Checked(_moment)]
 SectionName = Annotated[
     str,
     Matches(

@@ -46,7 +46,7 @@ class FileSystemKind(_Said):
 
     description: str
     type: _Words  # for mount(8)
-    address: Addressed
+    address: Addressed | None = None  # None: it is made on drives of each node's own
     served: str = ""  # what others mount where a role makes a node its server, with {address} and {path} of that
     packages: tuple[_Words, ...] = ()  # of Debian 12: a distribution's own names are in its file
     mounted_by: str = ""  # what mounts it instead of hpcforge, which then looks after it alone

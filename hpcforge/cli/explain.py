@@ -12,11 +12,12 @@ from hpcforge.facility.rules import RULES as FACILITY_RULES
 from hpcforge.facility.rules import explained
 from hpcforge.report import printing
 from hpcforge.software.rules import rules as software_rules
+from hpcforge.storage.rules import RULES as STORAGE_RULES
 
 
 def explain(code: str | None, as_json: bool) -> int:
     """Do what the help of `hpcforge explain` says; the exit status."""
-    known = {**FACILITY_RULES, **FABRIC_RULES, **software_rules()}
+    known = {**FACILITY_RULES, **FABRIC_RULES, **STORAGE_RULES, **software_rules()}
     if code is not None and code.upper() not in known:
         raise UsageError(
             f"there is no rule {code}", did_you_mean(code, map(str.lower, known)) or "hpcforge explain lists them"

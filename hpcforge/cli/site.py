@@ -20,6 +20,7 @@ from hpcforge.cluster.model import Cluster
 from hpcforge.errors import UsageError
 from hpcforge.lab import lab as labs
 from hpcforge.lab.facts import facts_of, planned_facts, subnet_for
+from hpcforge.lab.kinds import kind_of
 from hpcforge.lab.names import default_lab_name
 from hpcforge.lab.places import lab_directory
 from hpcforge.program import typed
@@ -47,7 +48,7 @@ def open_site(
 
     `judged`: one whose racks, power or fabrics break a rule is refused, as by whatever changes nodes.
     """
-    loaded, start = load(blueprint, inventory, judged=judged), None
+    loaded, start, boots = load(blueprint, inventory, judged=judged), None, False
     identity = identity or default_identity_path()
     if lab is not None and not loaded.wants_lab:
         running = labs.load(lab)
@@ -61,9 +62,10 @@ def open_site(
         if running is None:
             raise not_up(blueprint, lab)
         loaded, lab = load(blueprint, running.inventory, judged=judged), running.name
+        boots = kind_of(running).BOOTS
     if lab is not None:
         start = named(loaded.blueprint_path, lab).up()
-    return Site(loaded, loaded.cluster, identity, lab, start)
+    return Site(loaded, loaded.cluster, identity, lab, start, boots=boots)
 
 
 def say_not_rehearsed(site: Site, inventory: Path | None = None) -> None:
@@ -84,7 +86,7 @@ def stood_in(loaded: Loaded, lab: labs.Lab | None, name: str, identity: Path, no
     """The rehearsal of a real site: on the lab that is there, else on one that would be made of `nodes`."""
     facts = lab_facts(loaded, lab, nodes)
     cluster, stand_ins = rehearsed(loaded.cluster, facts, RULES)
-    roles = left_out(cluster, load_site_roles(loaded))
+    roles = left_out(cluster, load_site_roles(loaded), boots=facts.boots)
     machines = {
         name: InventoryNode.model_construct(address=one.address, host_keys=one.host_keys)
         for name, one in facts.machines.items()
@@ -98,7 +100,8 @@ def stood_in(loaded: Loaded, lab: labs.Lab | None, name: str, identity: Path, no
         secrets_path=folder / "secrets.age",
     )
     start = named(loaded.blueprint_path, name).up()
-    return Site(of_lab, cluster, identity, name, start, stand_ins=(*stand_ins, *([roles] if roles else [])))
+    stand_ins = (*stand_ins, *([roles] if roles else []))
+    return Site(of_lab, cluster, identity, name, start, stand_ins=stand_ins, boots=facts.boots)
 
 
 def real_networks(cluster: Cluster) -> tuple[IPv4Network, ...]:

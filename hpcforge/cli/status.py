@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import json
 import time
+from dataclasses import replace
 from pathlib import Path
 
 from hpcforge.cli.exit_codes import Exit
 from hpcforge.cli.site import open_site
+from hpcforge.program import typed
 from hpcforge.report import printing
-from hpcforge.report.status_text import history_table, status_json, status_text
+from hpcforge.report.status_text import certificates_note, history_table, status_json, status_text
 from hpcforge.report.text import one_line
-from hpcforge.run.site import open_engines
+from hpcforge.run.site import compile_site, open_engines, site_roles
 from hpcforge.run.status import status as look_at
 
 _LOOK_BACK = 200  # runs among which each node's last change is sought
@@ -20,8 +22,11 @@ _LOOK_BACK = 200  # runs among which each node's last change is sought
 def status(*, blueprint: Path, inventory: Path | None, lab: str | None, history: bool, last: int, as_json: bool) -> int:
     """Do what the help of `hpcforge status` says; the exit status."""
     site = open_site(blueprint, inventory, lab, None)
+    roles = compile_site(site_roles(site), {}, site.cluster).nodes
     with open_engines(site) as engine:
-        found = look_at(engine, site.cluster, max(last, _LOOK_BACK), site.kept_as)
+        found = look_at(engine, site.cluster, max(last, _LOOK_BACK), site.kept_as, roles)
+    note = certificates_note(found, typed("apply", blueprint, inventory=inventory, lab=lab))
+    found = replace(found, notes=(*found.notes, *([note] if note else [])))
     shown = found.history.newest(last)
     if as_json:
         document = status_json(found, shown if history else None)

@@ -21,6 +21,7 @@ from hpcforge.blueprint.validate import Draft, Finding
 from hpcforge.catalog import Catalog
 from hpcforge.catalog.distribution import Distribution
 from hpcforge.cluster.hardware_checks import hardware_findings
+from hpcforge.cluster.mig import mig_findings
 from hpcforge.cluster.storage_checks import storage_kind_findings
 from hpcforge.kinds import PACKAGE_MANAGERS
 
@@ -56,6 +57,7 @@ def check_catalog(draft: Draft, catalog: Catalog) -> Findings:
     """Yield what the catalog does not know, and what it knows to be impossible."""
     yield from _models(draft, catalog)
     yield from hardware_findings(draft, catalog)
+    yield from mig_findings(draft, catalog)
     yield from _facts(draft, catalog)
     yield from _software(draft, catalog)
     yield from storage_kind_findings(draft, catalog)

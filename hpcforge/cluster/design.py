@@ -12,6 +12,7 @@ from pydantic import TypeAdapter
 
 from hpcforge.fabric.design import FabricDesign
 from hpcforge.facility.design import FacilityDesign, Remark, Training, about
+from hpcforge.storage.design import FileSystemDesign
 
 SCHEMA_VERSION = 1
 
@@ -21,6 +22,7 @@ class Design(FacilityDesign):
     """All of it."""
 
     fabrics: Annotated[tuple[FabricDesign, ...], about("Fabrics: switches, cables, and what they carry.")]
+    storage: Annotated[tuple[FileSystemDesign, ...], about("File systems that nodes serve.")]
     training: Annotated[tuple[Training, ...], about("Training runs that were asked for.")]
     diagnostics: Annotated[tuple[Remark, ...], about("What rules say.")]
 

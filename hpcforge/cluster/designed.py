@@ -10,16 +10,18 @@ from hpcforge.fabric.bom import bom
 from hpcforge.fabric.summary import fabric_design
 from hpcforge.facility import compute
 from hpcforge.facility.training import TrainingRun, training
+from hpcforge.storage.design import file_system_design
 
 
 def designed(loaded: Loaded, blueprint: str, runs: Iterable[TrainingRun] = ()) -> Design:
-    """Return racks, power, cooling and fabrics as one design; `blueprint` is the path that it shows."""
+    """Return racks, power, cooling, fabrics and storage as one design; `blueprint` is the path that it shows."""
     racks, room = compute.design(loaded.facility, blueprint), loaded.facility.room
     trained = [training(room, loaded.facility.power, run) for run in runs]
     cables = bom(loaded.cables, room.catalog.cables)
     return Design(
         **(vars(racks) | {"bom": (*racks.bom, *cables)}),
         fabrics=tuple(map(fabric_design, loaded.cables)),
+        storage=tuple(map(file_system_design, loaded.served)),
         training=tuple(estimate for estimate in trained if estimate),
         diagnostics=loaded.remarks,
     )

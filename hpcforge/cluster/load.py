@@ -28,8 +28,11 @@ from hpcforge.cluster.interface_checks import interface_findings
 from hpcforge.cluster.key_files import key_file_problems, key_lines
 from hpcforge.cluster.model import Cluster
 from hpcforge.cluster.networks import networks
+from hpcforge.cluster.nvidia import wanted_fingerprint
 from hpcforge.cluster.remarks import diagnostic, remark
+from hpcforge.cluster.repository_keys import armoured, repository_key_problems
 from hpcforge.cluster.resolve import resolve
+from hpcforge.cluster.served import served, storage_breaches
 from hpcforge.cluster.smoke_tests import impossible_tests, programs
 from hpcforge.cluster.variables import missing_variables
 from hpcforge.fabric.cabling import Cabled
@@ -43,6 +46,7 @@ from hpcforge.facility.placement import place
 from hpcforge.facility.room import Pin, Room, room
 from hpcforge.facility.rules import Breach
 from hpcforge.software.judge import breaches as software_breaches
+from hpcforge.storage.served import Served
 
 _MAX_ROLE_FILES = 10_000
 _RELATIVE = "a path is relative to the"
@@ -51,8 +55,9 @@ _NOTHING: Mapping[Path, str] = MappingProxyType({})
 
 @dataclass(frozen=True)
 class Judged:
-    """What rules say of racks, power, cooling, fabrics, cables and software; `diagnostics` have what was found before.
+    """What rules say of racks, power, cooling, fabrics, cables, storage and software.
 
+    `diagnostics` have what was found before, too.
     `not_checked` is what rules could not judge; of racks, power and cooling nothing where the blueprint has no site.
     """
 
@@ -87,14 +92,20 @@ class Loaded:
         return self.connected.built
 
     @cached_property
+    def served(self) -> tuple[Served, ...]:
+        """The file systems that nodes serve, in numbers."""
+        return served(self.cluster, self.room, {fabric.name: fabric for fabric in self.fabrics})
+
+    @cached_property
     def judged(self) -> Judged:
         """Load racks, cut cables, and judge by all rules."""
         placed, laid = facility(self.room, self.layout), lay(self.room, self.layout, self.fabrics)
         source = self.draft.document.source
         of_room = [one for one in placed.breaches if self.blueprint.site or one.judged != "not-checked"]
-        breaches = (*of_room, *self.connected.breaches, *laid.breaches, *self._of_software)
+        of_storage = tuple(storage_breaches(self.room, self.served))
+        breaches = (*of_room, *self.connected.breaches, *laid.breaches, *of_storage, *self._of_software)
         said = [(breach.judged, diagnostic(self.draft, breach)) for breach in breaches]
-        all_breaches = (*placed.breaches, *self.connected.breaches, *laid.breaches)
+        all_breaches = (*placed.breaches, *self.connected.breaches, *laid.breaches, *of_storage)
         return Judged(
             facility=placed,
             cables=laid.fabrics,
@@ -121,12 +132,12 @@ class Loaded:
 
     @property
     def remarks(self) -> tuple[Remark, ...]:
-        """What rules say: the facility's, then the fabrics', in the order of the rules."""
+        """What rules say: the facility's, the fabrics', then those of storage, in the order of the rules."""
         return self.judged.remarks
 
     @property
     def diagnostics(self) -> tuple[Diagnostic, ...]:
-        """Warnings, and what breaks a rule of racks, power, cooling and fabrics."""
+        """Warnings, and what breaks a rule of racks, power, cooling, fabrics, storage and software."""
         return self.judged.diagnostics
 
     @property
@@ -246,6 +257,7 @@ def _loaded(
         addressed,
         connected.built,
         programs(blueprint),
+        _repository_key(blueprint, folder),
     )
     warnings += draft.place(interface_findings(cluster))
     warnings += draft.place(_empty(blueprint, cluster))
@@ -273,6 +285,10 @@ def _empty(blueprint: Blueprint, cluster: Cluster) -> Iterator[Finding]:
     empty = [one.name for one in cluster.slurm.partitions if not one.nodes]
     for name in empty:
         yield checks.no_worker(("slurm", "partitions", name, "nodes"), blueprint.slurm.partitions[name].nodes)
+    for one in cluster.slurm.reservations:
+        if not one.nodes:
+            loc = ("slurm", "reservations", one.name, "nodes")
+            yield checks.no_worker(loc, blueprint.slurm.reservations[one.name].nodes)
     for index, role in enumerate(cluster.site_roles):
         if not role.on:
             yield checks.no_node(("software", "site_roles", index, "on"), blueprint.software.site_roles[index].on)
@@ -353,6 +369,16 @@ def _unreadable(draft: Draft, folder: Path) -> Iterator[Finding]:
         for index, role in enumerate(software.site_roles):
             for message, hint in _role_problems(folder / role.path):
                 yield Finding(("software", "site_roles", index, "path"), message, hint)
+    if software and software.sources.nvidia and all(draft.intact("software", key) for key in ("os", "sources")):
+        asked = software.sources.nvidia
+        for message, hint in repository_key_problems(folder / asked.key, wanted_fingerprint(software)):
+            yield Finding(("software", "sources", "nvidia", "key"), message, hint)
+
+
+def _repository_key(blueprint: Blueprint, folder: Path) -> str:
+    """The text of the key of NVIDIA's repository; "" where the blueprint names none."""
+    asked = blueprint.software.sources.nvidia
+    return armoured(folder / asked.key) if asked else ""
 
 
 def _is_there(path: Path) -> bool:

@@ -7,6 +7,7 @@ a contract with `roles/`. Everything is frozen; nodes keep the order in which th
 from __future__ import annotations
 
 import ipaddress
+from collections import Counter
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -15,6 +16,8 @@ from typing import Any, Literal, get_args
 
 from hpcforge.cluster.collectives import Collectives, collectives
 from hpcforge.cluster.interfaces import Interface, interfaces
+from hpcforge.cluster.mig import Gres, Layout, gres
+from hpcforge.cluster.nvidia import Nvidia
 from hpcforge.cluster.people import Group, User
 from hpcforge.cluster.storage import FileSystem
 from hpcforge.fabric.slurm import Topology
@@ -29,6 +32,7 @@ class Gpus:
 
     model: str
     count: int
+    mig: Layout = ()  # what each is cut into; none: they are whole
 
     @property
     def fake(self) -> bool:
@@ -40,6 +44,21 @@ class Gpus:
         """Device files, one a GPU, in index order."""
         stem = "/dev/fakegpu" if self.fake else "/dev/nvidia"
         return tuple(f"{stem}{index}" for index in range(self.count))
+
+    @property
+    def gres(self) -> tuple[Gres, ...]:
+        """What Slurm hands out of them."""
+        return gres(self.model, self.mig) if self.mig else tuple(Gres(self.model, (one,)) for one in self.devices)
+
+    @property
+    def types(self) -> tuple[tuple[str, int], ...]:
+        """The types of that, with how many there are."""
+        return tuple(Counter(one.type for one in self.gres).items())
+
+    @property
+    def links(self) -> tuple[str, ...]:
+        """Where MIG is, the files that the node makes once its instances are there."""
+        return tuple(dict.fromkeys(file for one in self.gres for file in one.files)) if self.mig else ()
 
     def most_ranks(self, cpus: int) -> int:  # noqa: ARG002
         """How many ranks of a smoke test there may be on a node that has `cpus` for jobs."""
@@ -278,21 +297,6 @@ class PyTorch:
 
 
 @dataclass(frozen=True)
-class Nvidia:
-    """What hpcforge installs of NVIDIA's, from the distribution; of which version is `Cluster.driver`."""
-
-    modules: Literal["open", "closed"]
-    cuda: tuple[str, ...]  # runtimes, "12.4"
-    models: tuple[str, ...]  # of GPUs whose nodes get it
-    kernel: str | None  # that nodes have, where the blueprint says it
-    secure_boot: bool = False  # whether the blueprint says that nodes boot so; rules then ask who signs modules
-
-    def on(self, node: Node) -> bool:
-        """Whether a node gets it."""
-        return node.gpus is not None and node.gpus.model in self.models
-
-
-@dataclass(frozen=True)
 class SiteRole:
     """A site's own Ansible role, and the nodes it runs on."""
 
@@ -322,6 +326,19 @@ class Association:
 
 
 @dataclass(frozen=True)
+class Reservation:
+    """Workers that Slurm keeps for somebody from one time to another."""
+
+    name: str
+    nodes: tuple[str, ...]
+    start: str  # "2027-03-01T08:00:00", by the controller's clock
+    minutes: int
+    users: tuple[str, ...]  # root where the blueprint names nobody
+    accounts: tuple[str, ...]
+    flags: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class Slurm:
     """What the scheduler is told."""
 
@@ -331,6 +348,7 @@ class Slurm:
     settings: tuple[tuple[str, str], ...] = ()  # further keys of slurm.conf and their values
     topology: Topology | None = None  # what it is told of the fabric between nodes
     associations: tuple[Association, ...] = ()  # in an order in which they can be made
+    reservations: tuple[Reservation, ...] = ()
     preempts: bool = False  # jobs of some QOS make way for those of others
     ssh: Literal["anyone", "jobs-only"] = "anyone"  # who may ssh to a node that does nothing but run jobs
     private_tmp: str | None = None  # folder on each worker below which jobs have a /tmp of their own; None: they share
@@ -373,6 +391,11 @@ class Program:
     gpus: Literal["any", "real"] | None = None
     min_nodes: int = 1
     packages: tuple[str, ...] = ()
+
+    @property
+    def wants_whole_gpus(self) -> bool:
+        """Whether its ranks take a GPU each, where there are any."""
+        return self.pytorch or self.gpus is not None
 
     def has_gpus(self, node: Node) -> bool:
         """Whether a node has the GPUs that it needs."""

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from uuid import UUID, uuid5
 
 from hpcforge.blueprint import fabrics as f
 from hpcforge.blueprint import hostlist
@@ -14,18 +16,21 @@ from hpcforge.blueprint.hardware import Gpu
 from hpcforge.blueprint.inventory import Inventory, InventoryNode
 from hpcforge.blueprint.named import racks_of
 from hpcforge.blueprint.node_sets import Known, sure
+from hpcforge.blueprint.reservations import Reservation
 from hpcforge.blueprint.services import Offer, Service, Services
 from hpcforge.blueprint.smoke_tests import option_text
 from hpcforge.blueprint.storage import FileSystem as Shared
-from hpcforge.blueprint.values import minutes
+from hpcforge.blueprint.values import counted, limit_s, minutes
 from hpcforge.catalog import Catalog
 from hpcforge.cluster import model as m
-from hpcforge.cluster.checks import gpu_models, has_driver, pytorch_device, shape
+from hpcforge.cluster.checks import Shape, gpu_models, has_driver, pytorch_device, shape
+from hpcforge.cluster.mig import layout
 from hpcforge.cluster.networks import Networks, networks
+from hpcforge.cluster.nvidia import nvidia
 from hpcforge.cluster.people import Group, User
 from hpcforge.cluster.reserve import usual_cores, usual_memory_mib
 from hpcforge.cluster.select import words, worker_words
-from hpcforge.cluster.storage import FileSystem
+from hpcforge.cluster.storage import Drives, FileSystem, size_mb
 from hpcforge.fabric.graph import Fabric
 from hpcforge.fabric.metrics import oversubscription
 from hpcforge.fabric.slurm import Topology, compute_fabric, topology
@@ -34,6 +39,7 @@ from hpcforge.slurm.accounting import associations, billing_weights
 _NO_RESERVE = s.Reserve.model_construct(cores=0, memory_gib=0)
 _ROCE_DSCP = 26  # as UCX marks by itself
 _ROCE_PRIORITY = 3  # what NVIDIA's switches keep for it (Cumulus Linux, RoCE)
+_VOLUMES = UUID("b1f0f0a4-53c5-4d8e-9c0a-8d2f6a7f3e51")  # the identifiers of volumes follow from it and their names
 _UNKNOWN_MACHINE = InventoryNode.model_construct()
 
 
@@ -48,13 +54,14 @@ def resolve(
     addressed: Networks | None = None,
     fabrics: Sequence[Fabric] = (),
     programs: Mapping[str, m.Program] | None = None,
+    repository_key: str = "",
 ) -> m.Cluster:
     """Return the cluster. Its parts must have passed `checks`: a KeyError from here is a hole in them.
 
     `keys` has each user's public key lines, `folder` is what the blueprint's paths are relative to, `private_key` is
     what the inventory's `access.key` stands for: files are read before, never here. `places` has the rack and lowest
     unit of every node that stands in one, `addressed` the networks (computed if it is None), `fabrics` those that can
-    be built, `programs` what each smoke test runs.
+    be built, `programs` what each smoke test runs, `repository_key` the text of the key of NVIDIA's repository.
     """
     addressed = addressed or networks(blueprint, inventory)
     plugged: dict[str, tuple[str, ...]] = {}
@@ -95,22 +102,27 @@ def resolve(
         fabrics=tuple(_fabric(one, blueprint.fabrics[one.name], addressed) for one in fabrics),
         variables=blueprint.roles.by_role(),
         gpu_models={model: _gpu_model(catalog.gpus[model]) for model in sorted(models)},
-        storage=tuple(_file_system(name, one, catalog, nodes, known) for name, one in blueprint.storage.items()),
+        storage=tuple(
+            _file_system(blueprint.name, name, one, catalog, nodes, known) for name, one in blueprint.storage.items()
+        ),
         driver=(blueprint.software.nvidia or blueprint.software.present).driver,
-        nvidia=_nvidia(blueprint, catalog),
+        nvidia=nvidia(blueprint, catalog, _served(blueprint, catalog), repository_key),
     )
 
 
-def _file_system(name: str, one: Shared, catalog: Catalog, nodes: Sequence[m.Node], known: Known) -> FileSystem:
+def _file_system(
+    cluster: str, name: str, one: Shared, catalog: Catalog, nodes: Sequence[m.Node], known: Known
+) -> FileSystem:
     kind = catalog.file_systems[one.kind]
     address = next((node.address for node in nodes if node.name == one.server), "")
     chosen = {option.partition("=")[0] for option in one.options}
     usual = (option for option in kind.options if option.partition("=")[0] not in chosen)
-    users = tuple(node.name for node in nodes if {*node.functions} & {"worker", "login"})
+    users = tuple(node.name for node in nodes if {*node.functions} & {"worker", *(() if one.drives else ("login",))})
+    own = "" if one.drives else kind.served.format(address=address, path=one.path)
     return FileSystem(
         name=name,
         kind=one.kind,
-        what=one.external or kind.served.format(address=address, path=one.path),
+        what=one.external or own,
         type=kind.type,
         options=",".join((*usual, *one.options)) or "defaults",
         mount=one.mount,
@@ -119,7 +131,14 @@ def _file_system(name: str, one: Shared, catalog: Catalog, nodes: Sequence[m.Nod
         path=one.path,
         packages=kind.packages,
         mounted_by=kind.mounted_by,
+        drives=_drives(f"{cluster}/{name}", one, one.drives, catalog) if one.drives else None,
     )
+
+
+def _drives(whose: str, one: Shared, said: str, catalog: Catalog) -> Drives:
+    count, what = counted(said)
+    raid = None if count == 1 else one.raid or 0
+    return Drives(count, size_mb(what, catalog), raid, one.quota_gib, one.keep, str(uuid5(_VOLUMES, whose)))
 
 
 def _gpu_model(gpu: Gpu) -> m.GpuModel:
@@ -177,7 +196,7 @@ def _node(
         cores_per_socket=declared.cores_per_socket,
         threads_per_core=declared.threads_per_core,
         memory_mib=declared.memory_gib * 1024,
-        gpus=m.Gpus(declared.gpu_model, declared.gpu_count) if declared.gpu_model else None,
+        gpus=_gpus(group, declared, catalog),
         address=address,
         host_keys=machine.host_keys,
         rack=place[0] if place else None,
@@ -193,6 +212,13 @@ def _node(
         reserve_cores=usual_cores(declared.sockets, declared.cores_per_socket) if cores is None else cores,
         reserve_memory_mib=usual_memory_mib(declared.memory_gib) if memory_gib is None else memory_gib * 1024,
     )
+
+
+def _gpus(group: s.NodeGroup, declared: Shape, catalog: Catalog) -> m.Gpus | None:
+    if declared.gpu_model is None:
+        return None
+    mig = layout(group, declared.gpu_model, declared.gpu_count, catalog)
+    return m.Gpus(declared.gpu_model, declared.gpu_count, mig)
 
 
 def _bmc(machine: InventoryNode, address: str | None) -> m.Bmc | None:
@@ -273,14 +299,10 @@ def _system(blueprint: s.Blueprint, catalog: Catalog) -> m.OperatingSystem:
     return m.OperatingSystem(found.name, found.release, found.python, found.slurm, found.libc, names, found.suite)
 
 
-def _nvidia(blueprint: s.Blueprint, catalog: Catalog) -> m.Nvidia | None:
-    asked = blueprint.software.nvidia
-    if asked is None:
-        return None
+def _served(blueprint: s.Blueprint, catalog: Catalog) -> tuple[str, ...]:
+    """The models of GPUs whose nodes get NVIDIA's driver."""
     models = set(gpu_models(blueprint.nodes, blueprint.overrides, catalog))
-    served = tuple(sorted(model for model in models if has_driver(model, catalog)))
-    present = blueprint.software.present
-    return m.Nvidia(asked.modules, asked.cuda, served, present.kernel, bool(present.secure_boot))
+    return tuple(sorted(model for model in models if has_driver(model, catalog)))
 
 
 def _pytorch(blueprint: s.Blueprint, catalog: Catalog) -> m.PyTorch | None:
@@ -316,10 +338,17 @@ def _slurm(slurm: s.Slurm, known: Known, fabrics: Sequence[Fabric]) -> m.Slurm:
         settings=tuple(slurm.settings.items()),
         topology=_topology(slurm.topology, known.everything, fabrics),
         associations=tuple(m.Association(*one) for one in associations(slurm.accounts, slurm.qos)),
+        reservations=tuple(_reservation(name, one, known) for name, one in slurm.reservations.items()),
         preempts=any(one.preempt for one in slurm.qos.values()),
         ssh=slurm.ssh,
         private_tmp=slurm.private_tmp,
     )
+
+
+def _reservation(name: str, one: Reservation, known: Known) -> m.Reservation:
+    minutes_ = math.ceil(limit_s(one.duration) / 60)
+    users = one.users or (() if one.accounts else ("root",))
+    return m.Reservation(name, sure(one.nodes, known), f"{one.start}:00", minutes_, users, one.accounts, one.flags)
 
 
 def _rollout(rollout: s.Rollout | None, nodes: int) -> m.Rollout:

@@ -10,7 +10,7 @@ from hpcforge.blueprint.diagnostics import Diagnostic, InvalidInput, Source
 from hpcforge.blueprint.schema import Blueprint
 from hpcforge.blueprint.smoke_tests import SmokeTestSpec, bounds, option_text
 from hpcforge.blueprint.validate import Finding
-from hpcforge.cluster.model import Cluster, Line, Measure, Program
+from hpcforge.cluster.model import Cluster, Line, Measure, Node, Program
 from hpcforge.cluster.select import worker_words
 
 
@@ -69,3 +69,14 @@ def impossible_tests(blueprint: Blueprint, cluster: Cluster) -> Iterator[Finding
             message = f"`{one.name}` can never run: it needs {needed}, and there are none on {hostlist.fold(without)}"
             where = ("acceptance", "tests", one.name, "nodes")
             yield Finding(where, message, "name other workers, or leave the test out")
+        cut = [node for node in one.nodes if one.program.wants_whole_gpus and _cut(cluster.by_name[node])]
+        if cut:
+            there = f"those of {hostlist.fold(cut)} are cut into MIG instances, of which a process can use but one"
+            where = ("acceptance", "tests", one.name, "nodes")
+            yield Finding(
+                where, f"`{one.name}` needs whole GPUs: {there}", f"name other workers, for example all!{cut[0]}"
+            )
+
+
+def _cut(node: Node) -> bool:
+    return node.gpus is not None and bool(node.gpus.mig)

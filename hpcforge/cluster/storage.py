@@ -1,13 +1,28 @@
-"""The file systems that nodes of a cluster share."""
+"""The file systems of a cluster's nodes."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from uuid import UUID, uuid5
+
+from hpcforge.catalog import Catalog
+
+
+@dataclass(frozen=True)
+class Drives:
+    """Drives of each node's own, of which a file system is made."""
+
+    count: int
+    size_mb: int | None  # decimal megabytes; None: not known
+    raid: int | None  # level; None: it is one drive
+    quota_gib: int | None  # of a user; None: none
+    keep: bool  # what users have there stays after their jobs
+    uuid: str  # of the file system; those of nodes follow from it and their names
 
 
 @dataclass(frozen=True)
 class FileSystem:
-    """Files that several nodes reach at the same place."""
+    """Files that several nodes reach at the same place, or that each has there for itself."""
 
     name: str
     kind: str
@@ -20,6 +35,7 @@ class FileSystem:
     path: str | None = None  # where they are on it
     packages: tuple[str, ...] = ()  # that a node needs for it, by Debian 12's names
     mounted_by: str = ""  # what mounts it on nodes; "": hpcforge
+    drives: Drives | None = None  # None: it is elsewhere
 
     @property
     def unit(self) -> str:
@@ -27,7 +43,22 @@ class FileSystem:
         return f"{self.mount[1:].replace('-', chr(92) + 'x2d').replace('/', '-')}.mount"
 
     def at(self, node: str) -> FileSystem:
-        """As a node mounts it: the server binds its own folder, since none is to be its own client."""
+        """As a node mounts it: the server binds its own folder, since none is to be its own client.
+
+        Of drives each node has an identifier of its own: one that was moved here from another is not taken for its own.
+        """
+        if self.drives is not None:
+            uuid = str(uuid5(UUID(self.drives.uuid), node))
+            return replace(self, what=f"/dev/disk/by-uuid/{uuid}", drives=replace(self.drives, uuid=uuid))
         if node != self.server or self.path is None:
             return self
         return replace(self, what=self.path, type="none", options="bind,nosuid,nodev", packages=())
+
+
+def size_mb(what: str, catalog: Catalog) -> int | None:
+    """Decimal megabytes of a drive as hardware says it: a model of the catalog, or a size; None: not known."""
+    if what in catalog.drives:
+        gb = catalog.drives[what].capacity_gb
+        return round(gb * 1000) if gb else None
+    factor = {"GB": 1_000, "TB": 1_000_000}.get(what[-2:])
+    return round(float(what[:-2]) * factor) if factor else None

@@ -5,10 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from hpcforge.blueprint import hostlist
 from hpcforge.blueprint.diagnostics import did_you_mean, quote
+from hpcforge.blueprint.named_nodes import NamedNodes
 from hpcforge.blueprint.reader import Loc
+from hpcforge.blueprint.schema import Lab
 from hpcforge.blueprint.storage import FileSystem
 from hpcforge.blueprint.validate import Draft, Finding
+from hpcforge.blueprint.values import counted
 from hpcforge.catalog import Catalog
 from hpcforge.catalog.file_systems import FileSystemKind
 
@@ -36,6 +40,12 @@ def storage_kind_findings(draft: Draft, catalog: Catalog) -> Findings:
             message = f"unknown kind of file system {quote(one.kind)}"
             yield Finding((*loc, "kind"), message, did_you_mean(one.kind, catalog.file_systems))
             continue
+        yield from _where(loc, one, kind)
+        yield from _options(loc, one, kind)
+        if one.drives is not None:
+            yield from _drives(draft, loc, one, one.drives, catalog)
+        if kind.address is None:
+            continue
         if one.server is not None and not kind.served:
             served = ", ".join(name for name, each in catalog.file_systems.items() if each.served)
             hint = f'external: "{kind.address.example}"; a node of this blueprint may serve {served}'
@@ -43,7 +53,41 @@ def storage_kind_findings(draft: Draft, catalog: Catalog) -> Findings:
         if one.external is not None and not re.fullmatch(kind.address.pattern, one.external):
             message = f"{quote(one.external)} is no address of {one.kind}: {kind.address.form}"
             yield Finding((*loc, "external"), message, f'for example "{kind.address.example}"')
-        yield from _options(loc, one, kind)
+
+
+def _where(loc: Loc, one: FileSystem, kind: FileSystemKind) -> Findings:
+    """A kind of drives that is elsewhere, and another that is on drives."""
+    key = "server" if one.server else "external" if one.external else ""
+    if kind.address is None and key:
+        hint = "say which of their hardware's `nvme`, as drives: 8 x 3.84TB"
+        yield Finding((*loc, key), f"{one.kind} is made on drives of each node's own", hint)
+    if kind.address is not None and one.drives is not None:
+        yield Finding((*loc, "drives"), f"{one.kind} is not made on drives of a node", "say kind: xfs")
+
+
+def _drives(draft: Draft, loc: Loc, one: FileSystem, said: str, catalog: Catalog) -> Findings:
+    """Drives that the hardware of these nodes is not known to have, and machines that have none."""
+    lab = draft.sections["inventory"]
+    if isinstance(lab, Lab) and lab.lab == "nspawn":
+        message = "containers have no drives of their own"
+        yield Finding((*loc, "drives"), message, "rehearse on virtual machines: inventory: {lab: vm}")
+        return
+    declared = NamedNodes(draft)
+    if not (declared.names_known and all(map(draft.intact, ("nodes", "hardware")))):
+        return
+    nodes = declared.named(draft, (*loc, "on"), one.on)[0] if one.on else declared.with_function("worker")
+    count, what = counted(said)
+    lacking: dict[str, list[str]] = {}
+    for node in nodes or ():
+        hardware = declared.groups[declared.group_of[node]].hardware
+        has = map(counted, catalog.servers[hardware].nvme) if hardware in catalog.servers else ((count, what),)
+        if not any(of == what and number >= count for number, of in has):
+            lacking.setdefault(hardware, []).append(node)
+    for hardware, names in lacking.items():
+        has_ = ", ".join(catalog.servers[hardware].nvme) or "none that is known"
+        like = "" if hardware in draft.keys("hardware") else f"like: {hardware}, "
+        hint = f"if that is what they have: hardware: {{{hardware}: {{{like}nvme: [{said}]}}}}"
+        yield Finding((*loc, "drives"), f"{hostlist.fold(names)} ({hardware}) has other NVMe drives: {has_}", hint)
 
 
 def _options(loc: Loc, one: FileSystem, kind: FileSystemKind) -> Findings:

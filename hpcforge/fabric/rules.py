@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from hpcforge.blueprint.reader import Loc
+from functools import partial
+
 from hpcforge.facility import rules as facility
-from hpcforge.facility.design import Severity
-from hpcforge.facility.rules import Breach, Rule
+from hpcforge.facility.rules import Rule
 
 _ALL = (
     Rule(
@@ -119,18 +119,7 @@ _ALL = (
 RULES: dict[str, Rule] = {rule.code: rule for rule in _ALL}
 
 
-def breach(
-    code: str,
-    loc: Loc,
-    message: str,
-    arithmetic: str | None = None,
-    hint: str | None = None,
-    severity: Severity | None = None,
-    *,
-    key: bool = False,
-) -> Breach:
-    """What a rule about fabrics says; its severity is the rule's own unless said otherwise."""
-    return Breach(code, loc, message, arithmetic, hint, severity or RULES[code].severity, key)
+breach = partial(facility.breach, RULES)
 
 
 def markdown() -> str:

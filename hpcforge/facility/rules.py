@@ -6,7 +6,7 @@ that nobody has published or the site has not given, it says `not checked` and w
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
@@ -41,6 +41,21 @@ class Breach:
     def judged(self) -> Severity:
         """The severity that holds."""
         return self.severity or RULES[self.code].severity
+
+
+def breach(
+    rules: Mapping[str, Rule],
+    code: str,
+    loc: Loc,
+    message: str,
+    arithmetic: str | None = None,
+    hint: str | None = None,
+    severity: Severity | None = None,
+    *,
+    key: bool = False,
+) -> Breach:
+    """What one of these rules says; its severity is the rule's own unless said otherwise."""
+    return Breach(code, loc, message, arithmetic, hint, severity or rules[code].severity, key)
 
 
 def not_checked(code: str, loc: Loc, missing: str, hint: str | None = None) -> Breach:

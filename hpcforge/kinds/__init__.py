@@ -42,9 +42,11 @@ TABLE = (
     Kind("sysctls", "sysctl", "name"),
     Kind("holds", "hold", "name"),
     Kind("timers", "timer", "name"),
+    Kind("volumes", "volume", "name", late=True),
     Kind("mounts", "mount", "path", late=True),
     Kind("downloads", "download", "path", late=True),
     Kind("associations", "association", "name", late=True),
+    Kind("reservations", "reservation", "name", late=True),
 )
 PACKAGE_MANAGERS = ("apt",)  # that the node program has, see `hpcforge.node.packages`
 KINDS: Mapping[str, Kind] = {kind.name: kind for kind in TABLE}

@@ -28,7 +28,8 @@ def facts_of(lab: Lab) -> LabFacts:
     nodes = (lab.node(name) for name in lab.in_blueprint)
     keys = ((one, kind_of(lab).host_key(lab, one)) for one in nodes)
     machines = {one.name: LabMachine(one.address, (key,)) for one, key in keys if key is not None}
-    return _facts(machines, lab.cidr, lab.login_user, lab.key, kind_of(lab).memory_mib(lab))
+    kind = kind_of(lab)
+    return _facts(machines, lab.cidr, lab.login_user, lab.key, kind.memory_mib(lab), boots=kind.BOOTS)
 
 
 def planned_facts(nodes: Sequence[str], user: str, cidr: str) -> LabFacts:
@@ -40,8 +41,14 @@ def planned_facts(nodes: Sequence[str], user: str, cidr: str) -> LabFacts:
 
 
 def _facts(
-    machines: Mapping[str, LabMachine], cidr: str, user: str, key: Path | None, own_mib: int | None = None
+    machines: Mapping[str, LabMachine],
+    cidr: str,
+    user: str,
+    key: Path | None,
+    own_mib: int | None = None,
+    *,
+    boots: bool = False,
 ) -> LabFacts:
     sockets, cores, threads = processors()
     memory_mib = max(1, (own_mib or total_mib() // max(1, len(machines))) // 1024) * 1024
-    return LabFacts(machines, cidr, user, key, sockets, cores, threads, memory_mib)
+    return LabFacts(machines, cidr, user, key, sockets, cores, threads, memory_mib, boots)

@@ -14,7 +14,7 @@ from hpcforge.node.events import NodeError, explain, readable
 if TYPE_CHECKING:
     from hpcforge.node.requests import Check
 
-_ONCE_S = (10.0, 30.0)  # least and most that one try may take where nothing is waited for
+_ONCE_S = 30.0  # that one try may take where nothing is waited for: those of a node are all tried at once
 _PAUSE_S = (0.2, 2.0)  # first and longest pause between tries
 
 
@@ -43,15 +43,14 @@ def once(check: Check) -> str | None:
 
     One that may need its time gets a second try: one lost packet is no reason to restart a service.
     """
-    limit_s = min(_ONCE_S[1], max(_ONCE_S[0], check["wait_s"]))
-    detail = attempt(check, limit_s)
-    return attempt(check, limit_s) if detail is not None and check["wait_s"] else detail
+    detail = attempt(check, _ONCE_S)
+    return attempt(check, _ONCE_S) if detail is not None and check["wait_s"] else detail
 
 
 def output(argv: Sequence[str]) -> str | None:
     """What a command prints; None when it cannot be run, fails or takes long. NodeError where it prints too much."""
     try:
-        outcome = commands.run(argv, _ONCE_S[0])
+        outcome = commands.run(argv, _ONCE_S)
     except NodeError:
         return None
     return outcome.whole(" ".join(argv)) if outcome.rc == 0 else None
@@ -83,7 +82,7 @@ def until_passed(check: Check, stopped: Callable[[], str | None] = lambda: None)
     deadline = time.monotonic() + check["wait_s"]
     pause = _PAUSE_S[0]
     while True:
-        detail = attempt(check, max(_ONCE_S[0], deadline - time.monotonic()))
+        detail = attempt(check, max(_ONCE_S, deadline - time.monotonic()))
         if detail is None:
             return
         left = deadline - time.monotonic()

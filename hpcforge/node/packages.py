@@ -64,8 +64,8 @@ def _install(names: list[str], refresh: bool, removes: frozenset[str], report: R
             return Result(unknown, _would_go(names, goes - removes))
         space.check_packages(names)
         end = apt.run("install", ["--no-install-recommends", *([] if goes else ["--no-remove"]), "--", *names], report)
-        if end.rc == 0:
-            return Result(unknown, None)
+        if end.rc == 0:  # of what no source has, the reason may be a source that was not believed
+            return Result(unknown, trouble or None if unknown else None)
         kind = apt.kind(end.output)
         lacking = simulate.unknown(end.output) & set(names)
         if simulate.refused(end.output) and not forbidden:

@@ -6,6 +6,7 @@ from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from hpcforge.cluster.mig import Layout
 from hpcforge.cluster.model import Cluster, GpuModel
 from hpcforge.plan import gpus as rules
 from hpcforge.slurm import nodes
@@ -26,6 +27,7 @@ class Declared:
     gpus: int
     gpu_model: str
     gpu_kind: Literal["fake", "nvidia"]
+    mig: Layout = ()  # what its GPUs are cut into; none: they are whole
     gpu_known: GpuModel = field(default_factory=GpuModel)  # what the catalog knows of its model
     driver: str | None = None  # the version of its GPUs' driver; None: not said
     accepts: tuple[str, ...] = ()  # faults of its GPUs that keep no jobs away
@@ -63,6 +65,7 @@ def declared(cluster: Cluster) -> tuple[Declared, ...]:
             gpus=node.gpus.count if node.gpus else 0,
             gpu_model=node.gpus.model if node.gpus else "",
             gpu_kind="fake" if node.gpus and node.gpus.fake else "nvidia",
+            mig=node.gpus.mig if node.gpus else (),
             gpu_known=cluster.gpu_models.get(node.gpus.model if node.gpus else "", GpuModel()),
             driver=cluster.driver,
             accepts=node.accepts,
@@ -74,7 +77,8 @@ def declared(cluster: Cluster) -> tuple[Declared, ...]:
 def shortfalls(worker: Declared, facts: Mapping[str, Any], gpus_ready: bool) -> tuple[Shortfall, ...]:
     """What a worker's facts lack. `gpus_ready`: its device files should be there by now, so they are counted.
 
-    A driver that answers is believed before that, too.
+    A driver that answers is believed before that, too. A MIG layout that is declared is not judged here: the role that
+    sets it looks at it anew when it has, and these facts may be older than that.
     """
     found = []
     memory_mib = int(facts["memory_kib"]) // 1024
@@ -102,7 +106,7 @@ def shortfalls(worker: Declared, facts: Mapping[str, Any], gpus_ready: bool) -> 
         )
     nvml = _told(worker, facts)
     answers = nvml is not None and not nvml["error"]
-    return (*found, *(gpu_shortfalls(worker, facts) if gpus_ready or answers else ()))
+    return (*found, *(gpu_shortfalls(worker, facts, layout=False) if gpus_ready or answers else ()))
 
 
 def _told(worker: Declared, facts: Mapping[str, Any]) -> rules.Nvml | None:
@@ -110,8 +114,11 @@ def _told(worker: Declared, facts: Mapping[str, Any]) -> rules.Nvml | None:
     return facts.get("nvml") if worker.gpu_kind == "nvidia" and worker.gpus else None
 
 
-def gpu_shortfalls(worker: Declared, facts: Mapping[str, Any]) -> tuple[Shortfall, ...]:
-    """What a worker's GPUs lack: in number, and where there is a driver, in what it says of each."""
+def gpu_shortfalls(worker: Declared, facts: Mapping[str, Any], layout: bool = True) -> tuple[Shortfall, ...]:
+    """What a worker's GPUs lack: in number, and where there is a driver, in what it says of each.
+
+    `layout`: in their MIG instances, too, where some are declared.
+    """
     nvml = _told(worker, facts)
     counted = rules.working(nvml) if nvml else None
     seen = int(facts.get("gpus", {}).get(worker.gpu_kind, 0)) if counted is None else counted
@@ -129,7 +136,8 @@ def gpu_shortfalls(worker: Declared, facts: Mapping[str, Any]) -> tuple[Shortfal
                 rules.MEND_LOST if where else "",
             )
         )
-    said = rules.faults(nvml, worker.gpu_known, worker.driver) if nvml else ()
+    mig = worker.mig if layout or not worker.mig else None
+    said = rules.faults(nvml, worker.gpu_known, worker.driver, mig) if nvml else ()
     faults = [one for one in said if one.kind not in worker.accepts]
     accept = ", ".join(dict.fromkeys((*worker.accepts, *(one.kind for one in faults))))
     override = f'{worker.node}: {{accept: [{accept}], reason: "known, and left so"}}'

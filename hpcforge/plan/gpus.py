@@ -6,10 +6,12 @@ catalog does not know, is not judged.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from hpcforge.cluster.mig import Layout
 from hpcforge.cluster.model import GpuModel
 
 Nvml = Mapping[str, Any]  # as `hpcforge.node.wire.Nvml`
@@ -50,8 +52,11 @@ def missing(nvml: Nvml) -> str:
     return "; ".join(lost)
 
 
-def faults(nvml: Nvml, model: GpuModel, driver: str | None = None) -> Iterator[Fault]:
-    """In what GPUs fall short, those with the same fault together. `driver`: the version that is declared."""
+def faults(nvml: Nvml, model: GpuModel, driver: str | None = None, mig: Layout | None = ()) -> Iterator[Fault]:
+    """In what GPUs fall short, those with the same fault together. `driver`: the version that is declared.
+
+    `mig`: the layout that is declared, () where all are whole; None: not to be judged.
+    """
     if nvml["error"]:
         todo = "do what it says, and look at the kernel's log for NVRM and Xid"
         yield Fault("gpu-driver", "GPU driver", "GPUs that answer", f"unusable ({nvml['error']})", todo)
@@ -59,7 +64,8 @@ def faults(nvml: Nvml, model: GpuModel, driver: str | None = None) -> Iterator[F
     if driver and nvml["driver"] not in (None, driver):
         todo = "give the node that version and restart it, or say in the blueprint which it has"
         yield Fault("gpu-driver-version", "GPU driver", driver, nvml["driver"], todo)
-    for kind, words, judge in _RULES:
+    rules = _RULES if mig is None else (*_RULES, _layout_rule(mig))
+    for kind, words, judge in rules:
         alike: dict[tuple[str, str, str], list[Gpu]] = {}
         for one in nvml["gpus"]:
             if one["error"] is None and (found := judge(one, model)):
@@ -156,15 +162,38 @@ def _generation(gpu: Gpu, model: GpuModel) -> _Judged:
     return str(model.pcie_generation), f"{together} at most in its slot", todo
 
 
-def _mig(gpu: Gpu, _model: GpuModel) -> _Judged:
-    """Slurm is told of whole GPUs only. The mode outlives a restart, a layout does not."""
-    if gpu["mig"] is None:
-        return None
-    layout = ", ".join(gpu["mig"]) or "without instances, so that no job can use it"
-    return "whole GPUs", f"on, {layout}", "nvidia-smi --multi-instance-gpu=0, then reset the GPU or restart the node"
+_Rule = tuple[str, str, Callable[[Gpu, GpuModel], _Judged]]
 
 
-_RULES: tuple[tuple[str, str, Callable[[Gpu, GpuModel], _Judged]], ...] = (
+def _layout_rule(mig: Layout) -> _Rule:
+    """The instances of each GPU. The mode outlives a restart on some, a layout on none."""
+    by_gpu = {index: sorted(one.profile for one in instances) for index, instances in enumerate(mig)}
+
+    def judge(gpu: Gpu, _model: GpuModel) -> _Judged:
+        wanted, there = by_gpu.get(gpu["index"], []), gpu["mig"]
+        if there is None and not wanted:
+            return None
+        if there is not None and wanted and sorted(there) == wanted:
+            return None
+        observed = (
+            "off" if there is None else f"on, {_counted(there) or 'without instances, so that no job can use it'}"
+        )
+        if mig:
+            todo = "hpcforge apply sets it again; systemctl status hpcforge-mig on the node says what was in the way"
+        else:
+            todo = "nvidia-smi --multi-instance-gpu=0, then reset the GPU or restart the node; or declare it as `mig`"
+        return _counted(wanted) or ("whole" if mig else "whole GPUs"), observed, todo
+
+    return "gpu-mig", "MIG layout" if mig else "MIG mode", judge
+
+
+def _counted(profiles: Sequence[str]) -> str:
+    """`1 x 3g.40gb, 4 x 1g.10gb`, the largest first."""
+    order = Counter(sorted(profiles, reverse=True))
+    return ", ".join(f"{count} x {profile}" for profile, count in order.items())
+
+
+_RULES: tuple[_Rule, ...] = (
     ("gpu-model", "model", _model),
     ("gpu-memory", "memory", _memory),
     ("gpu-ecc", "ECC", _ecc),
@@ -172,7 +201,6 @@ _RULES: tuple[tuple[str, str, Callable[[Gpu, GpuModel], _Judged]], ...] = (
     ("gpu-nvlinks", "NVLinks", _nvlinks),
     ("gpu-pcie-width", "PCIe width", _width),
     ("gpu-pcie-generation", "PCIe generation", _generation),
-    ("gpu-mig", "MIG mode", _mig),
 )
 
 

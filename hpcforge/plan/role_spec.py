@@ -244,8 +244,11 @@ class RoleSpec(GoingSpec):
     before_site_roles: bool = Field(False, description="A site's own Ansible roles wait for it.")
     not_rehearsed: str = Field(
         "",
-        description="Why a rehearsal leaves it out: what of a machine it needs that a container does not have. A role "
+        description="Why every rehearsal leaves it out: what of a machine it needs that none has. A role "
         "that stands in for it says so by its `on`, as `gpu_fake` does.",
+    )
+    not_in_containers: str = Field(
+        "", description="Why a rehearsal in containers leaves it out; virtual machines have it, as real ones do."
     )
     scheduler: bool = Field(
         False, description="It brings Slurm's controller: without one nothing is admitted or verified."

@@ -63,9 +63,9 @@ def compare(
         after = texts(compiled(roles, step.cluster), nodes)
         explained.append(Explained(step.stand_in, tuple(differences(before, after))))
         before, cluster = after, step.cluster
-    out = left_out(cluster, roles)
+    out = left_out(cluster, roles, boots=lab.boots)
     if out is not None:
-        after = texts(compiled(rehearsed_roles(roles), cluster), nodes)
+        after = texts(compiled(rehearsed_roles(roles, boots=lab.boots), cluster), nodes)
         explained.append(Explained(out, tuple(differences(before, after))))
         before = after
     there = texts(own, nodes)
@@ -81,7 +81,7 @@ def _looks_at_the_lab(
 ) -> Iterator[Difference]:
     """Texts that differ between this lab and one that is alike but somewhere else."""
     other, _ = rehearsed(real, elsewhere(lab), rules)
-    moved = texts(compiled(rehearsed_roles(roles), other), lab.machines)
+    moved = texts(compiled(rehearsed_roles(roles, boots=lab.boots), other), lab.machines)
     here, moved = ({key: as_elsewhere(lab, text) for key, text in of.items()} for of in (there, moved))
     yield from differences(moved, here)
 

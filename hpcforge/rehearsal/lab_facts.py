@@ -43,6 +43,7 @@ class LabFacts:
     cores_per_socket: int
     threads_per_core: int
     memory_mib: int
+    boots: bool  # a kernel of its own
 
     @property
     def cpus(self) -> int:

@@ -1,4 +1,4 @@
-"""Roles that a rehearsal leaves out, since they need of a machine what a container does not have."""
+"""Roles that a rehearsal leaves out, since they need of a machine what its nodes do not have."""
 
 from __future__ import annotations
 
@@ -15,19 +15,27 @@ NAME = "roles left out"
 _NOWHERE = Expression("false")
 
 
-def rehearsed_roles(roles: Sequence[Role]) -> tuple[Role, ...]:
-    """The roles as a rehearsal has them: those that say `not_rehearsed` run nowhere."""
+def rehearsed_roles(roles: Sequence[Role], *, boots: bool) -> tuple[Role, ...]:
+    """The roles as a rehearsal has them: those that it leaves out run nowhere.
+
+    `boots`: its nodes have kernels of their own.
+    """
     return tuple(
-        replace(role, spec=role.spec.model_copy(update={"on": _NOWHERE})) if role.spec.not_rehearsed else role
+        replace(role, spec=role.spec.model_copy(update={"on": _NOWHERE})) if _why_not(role, boots) else role
         for role in roles
     )
 
 
-def left_out(cluster: Cluster, roles: Sequence[Role]) -> StandIn | None:
+def left_out(cluster: Cluster, roles: Sequence[Role], *, boots: bool) -> StandIn | None:
     """What to say of those that would run; None where there are none."""
-    out = [role for role in roles if role.spec.not_rehearsed and runs(role.name, role.spec.on, cluster)]
+    out = [role for role in roles if _why_not(role, boots) and runs(role.name, role.spec.on, cluster)]
     if not out:
         return None
     names = ", ".join(role.name for role in out)
-    why = "; ".join(f"{role.name}: {role.spec.not_rehearsed}" for role in out)
+    why = "; ".join(f"{role.name}: {_why_not(role, boots)}" for role in out)
     return StandIn(NAME, f"roles {names}", f"these roles are left out: {why}")
+
+
+def _why_not(role: Role, boots: bool) -> str:
+    """Why a rehearsal leaves it out; "" where it does not."""
+    return role.spec.not_rehearsed or ("" if boots else role.spec.not_in_containers)

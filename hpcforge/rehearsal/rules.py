@@ -54,13 +54,19 @@ def _nodes(cluster: Cluster, lab: LabFacts) -> Cluster:
     there = frozenset(lab.machines)
     slurm, acceptance = cluster.slurm, cluster.acceptance
     partitions = (replace(one, nodes=_of(one.nodes, there)) for one in slurm.partitions)
+    reservations = (replace(one, nodes=_of(one.nodes, there)) for one in slurm.reservations)
     workers = _of((node.name for node in cluster.workers), there)
     topology = shrunk(slurm.topology, workers) if slurm.topology else None
     nodes = tuple(node for node in cluster.nodes if node.name in there)
     return replace(
         cluster,
         nodes=nodes,
-        slurm=replace(slurm, partitions=tuple(one for one in partitions if one.nodes), topology=topology),
+        slurm=replace(
+            slurm,
+            partitions=tuple(one for one in partitions if one.nodes),
+            reservations=tuple(one for one in reservations if one.nodes),
+            topology=topology,
+        ),
         services={name: replace(one, on=_of(one.on, there)) for name, one in cluster.services.items()},
         site_roles=tuple(replace(one, on=_of(one.on, there)) for one in cluster.site_roles),
         fabrics=tuple(one for one in cluster.fabrics if any(one.name in node.fabrics for node in nodes)),
@@ -173,7 +179,7 @@ def _gpus_said(cluster: Cluster, lab: LabFacts) -> Said:  # noqa: ARG001
 
 def _gpus(cluster: Cluster, lab: LabFacts) -> Cluster:  # noqa: ARG001
     def fake(node: Node) -> Node:
-        return replace(node, gpus=StandInGpus(node.gpus.model, node.gpus.count)) if node.gpus else node
+        return replace(node, gpus=StandInGpus(node.gpus.model, node.gpus.count, node.gpus.mig)) if node.gpus else node
 
     return replace(cluster, nodes=tuple(map(fake, cluster.nodes)))
 
@@ -235,7 +241,7 @@ def _storage(cluster: Cluster, lab: LabFacts) -> Cluster:  # noqa: ARG001
             return one
         options = ",".join(mounted.options)
         here = replace(one, what=mounted.what, type=mounted.type, options=options, packages=(), mounted_by="")
-        return replace(here, server=None, path=None)
+        return replace(here, server=None, path=None, drives=None)
 
     return replace(cluster, storage=tuple(map(near, cluster.storage)))
 

@@ -18,7 +18,7 @@ from markupsafe import Markup
 from hpcforge.cluster.design import Design
 from hpcforge.fabric.cabling import Cabled
 from hpcforge.facility.design import Remark, Severity
-from hpcforge.report import design_svg, fabric_html, fabric_svg, fabric_words
+from hpcforge.report import design_svg, fabric_html, fabric_svg, fabric_words, storage_text
 from hpcforge.report import design_words as words
 from hpcforge.report.design_alike import Alike, alike, in_row_order
 from hpcforge.report.design_charts import feed_rows, room
@@ -117,6 +117,10 @@ def _environment() -> Environment:
         "ratios_said": fabric_words.ratios_said,
         "ways_said": fabric_words.ways_said,
         "run_said": fabric_html.run_said,
+        "made_of": storage_text.made_of,
+        "holds": storage_text.holds,
+        "carries": storage_text.carries,
+        "gb_per_s": storage_text.rate,
     }
     return environment
 

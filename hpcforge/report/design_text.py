@@ -11,6 +11,7 @@ from hpcforge.facility.design import Part, RackDesign, Remark, Training, UpsDesi
 from hpcforge.facility.units import kw
 from hpcforge.report.design_words import one_lost
 from hpcforge.report.fabric_text import fabrics
+from hpcforge.report.storage_text import storage
 from hpcforge.report.text import clean, plural, table, within
 
 _HEADS = {"error": "Errors", "warning": "Warnings", "not-checked": "Not checked"}
@@ -24,6 +25,7 @@ def summary(design: Design, columns: int | None = None) -> str:
         _section("Feeds", _feeds(design, columns)),
         _section("Racks", _racks(design, columns)),
         _section("Fabrics", fabrics(design.fabrics, columns)),
+        _section("Storage", storage(design.storage, columns)),
         _section("Bill of materials", _bom(design, columns)),
         *map(_training, design.training),
         *_remarks(design.diagnostics),

@@ -11,6 +11,7 @@ from typing import Any
 from hpcforge.blueprint.hostlist import fold
 from hpcforge.report.gpus_text import gpus_table
 from hpcforge.report.text import duration, one_line, plural, table
+from hpcforge.run.expiry import Certificate
 from hpcforge.run.history import History, Past
 from hpcforge.run.status import NodeStatus, Status
 
@@ -118,7 +119,27 @@ def _story(node: NodeStatus, now_s: float) -> tuple[str, ...]:
     changed = "-"
     if node.changed:
         changed = f"{_called(node.changed)}, {duration(max(0.0, now_s - node.changed.started_s))} ago"
-    return reached, node.slurm or "-", changed, "; ".join((*node.troubles, node.unreachable or "")).strip("; ")
+    ending = (_ending(one, now_s) for one in node.certificates if one.state != "valid")
+    troubles = (*node.troubles, *ending, *([node.unreachable] if node.unreachable else []))
+    return reached, node.slurm or "-", changed, "; ".join(troubles)
+
+
+def _ending(one: Certificate, now_s: float) -> str:
+    """Whose certificate ends when, or has."""
+    of = f"certificate of {', '.join(one.units) or one.role} ({one.path})"
+    if one.begins_s is None or one.ends_s is None:
+        return f"the {of} cannot be read"
+    if one.state == "not yet valid":
+        return f"the {of} is not valid for another {duration(max(0.0, one.begins_s - now_s))}"
+    if one.state == "expired":
+        return f"the {of} expired {duration(max(0.0, now_s - one.ends_s))} ago"
+    return f"the {of} expires in {duration(max(0.0, one.ends_s - now_s))}"
+
+
+def certificates_note(found: Status, apply: str) -> str | None:
+    """What to do about certificates that end, by `apply`, what is to be typed; None where all are well."""
+    nodes = [node.name for node in found.nodes if any(one.state != "valid" for one in node.certificates)]
+    return f"certificates on {fold(tuple(nodes))} are renewed by: {apply}" if nodes else None
 
 
 def _row(run: Past) -> list[str]:
@@ -151,4 +172,5 @@ def _node_json(node: NodeStatus) -> dict[str, Any]:
         "newest_run_seen": node.run,
         "troubles": list(node.troubles),
         "gpus": node.nvml,
+        "certificates": [asdict(one) for one in node.certificates],
     }

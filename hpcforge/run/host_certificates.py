@@ -23,13 +23,16 @@ import time
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from functools import lru_cache
 
+from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import (
     Encoding,
     NoEncryption,
     PrivateFormat,
     PublicFormat,
+    SSHCertificate,
     load_ssh_private_key,
+    load_ssh_public_identity,
 )
 
 from hpcforge.cluster.model import Cluster, Node
@@ -110,6 +113,17 @@ def host_certificate(authority: Ed25519PrivateKey, node: Node, cluster: Cluster,
     signature = _field(b"ssh-ed25519") + _field(authority.sign(whole))
     text = base64.b64encode(whole + _field(signature)).decode()
     return f"{kind}-cert-v01@openssh.com {text} {node.name}\n"
+
+
+def span(certificate: bytes) -> tuple[float, float]:
+    """From when until when one is valid, seconds since 1970. Raises ValueError for what is none."""
+    try:
+        found = load_ssh_public_identity(certificate)
+    except UnsupportedAlgorithm as error:
+        raise ValueError(str(error)) from error
+    if not isinstance(found, SSHCertificate):
+        raise ValueError("a key without a certificate")
+    return float(found.valid_after), float(found.valid_before)
 
 
 def known_hosts(authority: Ed25519PrivateKey, cluster: Cluster, revoked: Collection[str]) -> str:

@@ -27,19 +27,27 @@ from hpcforge.verify.kept import VERDICTS_PATH
 
 UNREACHABLE = "unreachable: "  # how a reason begins where hpcforge could not get in
 NO_SECRETS: Mapping[str, bytes] = {}
+NO_FILES: Mapping[str, Sequence[str]] = {}
 _TIMEOUT_S = 120.0
 _LOOK_AGAIN_S = 5.0  # after so long it is looked again whether a change is still about to be taken back
 
 
 def observe(
-    engine: Engine, cluster: Cluster, desired: Desired, nodes: Sequence[str], secrets: Mapping[str, bytes] = NO_SECRETS
+    engine: Engine,
+    cluster: Cluster,
+    desired: Desired,
+    nodes: Sequence[str],
+    secrets: Mapping[str, bytes] = NO_SECRETS,
+    reads: Mapping[str, Sequence[str]] = NO_FILES,
 ) -> dict[str, Observed]:
     """Every node's answer, in the order of `nodes`; one that gives none is reported as unreachable, not left out.
 
-    `secrets` are those that its files are to hold: no answer has anything of them.
+    `secrets` are those that its files are to hold: no answer has anything of them. `reads`: files that a node is to
+    show, by its name.
     """
     contents = Contents(desired.texts, secrets)
-    seen = _ask(engine, {name: _request(cluster, desired, name, contents) for name in nodes})
+    asked = {name: _request(cluster, desired, name, contents, reads.get(name, ())) for name in nodes}
+    seen = _ask(engine, asked)
     return {name: _hiding(one, desired.nodes[name], contents) for name, one in seen.items()}
 
 
@@ -109,7 +117,7 @@ def find_usable(engine: Engine, cluster: Cluster) -> tuple[dict[str, str], Obser
     return out | lost, head
 
 
-def _request(cluster: Cluster, desired: Desired, name: str, contents: Contents) -> Request:
+def _request(cluster: Cluster, desired: Desired, name: str, contents: Contents, reads: Sequence[str]) -> Request:
     controller = name == cluster.slurm.controller
     asks = {
         SLURM_NODES: list(SLURM_NODES_COMMAND),
@@ -120,7 +128,7 @@ def _request(cluster: Cluster, desired: Desired, name: str, contents: Contents) 
     return {
         "verb": "observe",
         "wanted": [wanted(one, contents) for one in desired.nodes[name]],
-        "reads": [VERDICTS_PATH, ROSTER_PATH] if controller else [],
+        "reads": [*([VERDICTS_PATH, ROSTER_PATH] if controller else []), *reads],
         "asks": asks if controller else {},
     }
 

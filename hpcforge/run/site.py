@@ -38,6 +38,7 @@ class Site:
     start: str | None = None  # the command that starts them, where they are a rehearsal's
     step: int = field(default_factory=current_step)  # of host certificates: one for all of a run
     stand_ins: tuple[StandIn, ...] = ()  # what a rehearsal of a real site does not have
+    boots: bool = False  # the nodes of the rehearsal have kernels of their own
 
     @property
     def kept_as(self) -> str:
@@ -61,7 +62,7 @@ def load_site_roles(loaded: Loaded) -> tuple[Role, ...]:
 def site_roles(site: Site) -> tuple[Role, ...]:
     """The same, as a rehearsal has them where it is one. Raises `RoleError`."""
     roles = load_site_roles(site.loaded)
-    return roles if site.lab is None else rehearsed_roles(roles)
+    return roles if site.lab is None else rehearsed_roles(roles, boots=site.boots)
 
 
 def compile_site(roles: Sequence[Role], secrets: Mapping[str, bytes], cluster: Cluster) -> Desired:

@@ -32,6 +32,7 @@ _PREPARE_TIMEOUT_S = 3600.0  # packages from a slow mirror
 _FINISH_TIMEOUT_S = 900.0
 _OPAQUE_TIMEOUT_S = 3600.0
 _CONFIRM_S = 30.0  # at least; a node is given as long as it waits before it takes back what it did
+_BACK_S = 120.0  # for a node that nobody can reach to be as it was, once it begins to take back what it did
 
 
 def stages(plan: Plan, node: str, secrets: Mapping[str, bytes], run: Run) -> tuple[Stage, ...]:
@@ -87,10 +88,15 @@ def _guarded_removal(node: str, removal: Removal, run: Run, revert_s: float) -> 
     roles = (removed(removal.role),)
     work = [less(removal, guard)]
     request: requests.Remove = {"verb": "converge", "phase": "remove", "work": work, "leave": False}
-    task = Program(f"remove:{removal.role}:{node}", node, request, _FINISH_TIMEOUT_S)
+    task = _guarded_task(f"remove:{removal.role}:{node}", node, request, guard)
     yield TakenAway(roles, ((node, removal.role),), task, () if File.kind in removal.owns.resources else roles)
     if File.kind in removal.owns.resources:
         yield _confirmation(node, roles, guard, f"{removal.role}:removed")
+
+
+def _guarded_task(name: str, node: str, request: requests.Request, guard: requests.Guard) -> Program:
+    """What may lock us out. If it does, the node is heard of again when it has taken that back, and says so."""
+    return Program(name, node, request, _FINISH_TIMEOUT_S, reattach_s=guard["revert_s"] + _BACK_S)
 
 
 def _confirmation(node: str, roles: tuple[str, ...], guard: requests.Guard, what: str) -> Stage:
@@ -314,5 +320,6 @@ def _finish_stage(
     if guard:  # units, too, go back to how they ran
         work = [{**one, "guard": guard} for one in work]
     request: requests.Finish = {"verb": "converge", "phase": "finish", "work": work}
-    task = Program(f"finish:{roles[0]}:{'units' if act else 'checks'}:{node}", node, request, _FINISH_TIMEOUT_S)
+    name = f"finish:{roles[0]}:{'units' if act else 'checks'}:{node}"
+    task = _guarded_task(name, node, request, guard) if guard else Program(name, node, request, _FINISH_TIMEOUT_S)
     return Finish(roles, after, task, roles if checks else ())

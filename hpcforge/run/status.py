@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import time
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any
 
 from hpcforge.cluster.model import Cluster
 from hpcforge.engines.tasks import Engine
 from hpcforge.plan.admission import Declared, declared, gpu_shortfalls
-from hpcforge.plan.desired import Desired
+from hpcforge.plan.desired import Desired, Wanted
 from hpcforge.plan.diff import SLURM_NODES
 from hpcforge.plan.gpus import remarks
 from hpcforge.plan.observed import Observed
 from hpcforge.plan.roster import Enrolled, Roster, leaving
+from hpcforge.run.expiry import Certificate, certificate_paths, certificates
 from hpcforge.run.history import History, Past, last_changed, read_log
 from hpcforge.run.lease import Holder, ended, look
 from hpcforge.run.observe import observe
@@ -32,6 +35,7 @@ class NodeStatus:
     run: int | None  # the newest run that it has seen, by its receipt
     troubles: tuple[str, ...] = ()
     nvml: Mapping[str, Any] | None = None  # what its driver says of GPUs, as `hpcforge.node.wire.Nvml`
+    certificates: tuple[Certificate, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -54,10 +58,22 @@ class Status:
         return self.history.runs[-1] if self.history.runs else None
 
 
-def status(engine: Engine, cluster: Cluster, last: int, kept_as: str | None = None) -> Status:
-    """Ask every node, and the head for its records: of the history, the `last` runs. `kept_as`: see `read_log`."""
+def status(
+    engine: Engine,
+    cluster: Cluster,
+    last: int,
+    kept_as: str | None = None,
+    roles: Mapping[str, Sequence[Wanted]] = MappingProxyType({}),
+) -> Status:
+    """Ask every node, and the head for its records: of the history, the `last` runs. `kept_as`: see `read_log`.
+
+    `roles`: those of each node, whose certificates are looked at.
+    """
     names = [node.name for node in cluster.nodes]
-    seen = observe(engine, cluster, Desired((), dict.fromkeys(names, ()), {}), names)
+    paths = {name: certificate_paths(roles.get(name, ())) for name in names}
+    seen = observe(engine, cluster, Desired((), dict.fromkeys(names, ()), {}), names, reads=paths)
+    now_s = time.time()
+    certified = {name: certificates(roles.get(name, ()), seen[name].reads, now_s) for name in names}
     head = cluster.slurm.controller
     history, roster, away = read_log(engine, head, cluster.name, last, kept_as)
     recorded = load(seen[head].reads.get(VERDICTS_PATH))
@@ -69,7 +85,9 @@ def status(engine: Engine, cluster: Cluster, last: int, kept_as: str | None = No
     return Status(
         cluster=cluster.name,
         head=head,
-        nodes=tuple(_node(seen[name], slurm.get(name), changed.get(name), workers.get(name)) for name in names),
+        nodes=tuple(
+            _node(seen[name], slurm.get(name), changed.get(name), workers.get(name), certified[name]) for name in names
+        ),
         leaving=leaving(roster, cluster),
         away=away,
         at_work=None if dead else holder,
@@ -82,7 +100,13 @@ def status(engine: Engine, cluster: Cluster, last: int, kept_as: str | None = No
     )
 
 
-def _node(seen: Observed, slurm: tuple[str, str] | None, changed: Past | None, worker: Declared | None) -> NodeStatus:
+def _node(
+    seen: Observed,
+    slurm: tuple[str, str] | None,
+    changed: Past | None,
+    worker: Declared | None,
+    certified: tuple[Certificate, ...],
+) -> NodeStatus:
     receipt = seen.receipt or {}
     troubles = [f"its record cannot be used: {receipt['trouble']}"] if receipt.get("trouble") else []
     if seen.at_work:
@@ -99,9 +123,8 @@ def _node(seen: Observed, slurm: tuple[str, str] | None, changed: Past | None, w
     troubles += remarks(nvml) if nvml else ()
     state = None if slurm is None else f"{slurm[0].lower()}: {slurm[1]}" if slurm[1] else slurm[0].lower()
     number = receipt.get("run")
-    return NodeStatus(
-        seen.node, seen.unreachable, state, changed, number if isinstance(number, int) else None, tuple(troubles), nvml
-    )
+    run = number if isinstance(number, int) else None
+    return NodeStatus(seen.node, seen.unreachable, state, changed, run, tuple(troubles), nvml, certified)
 
 
 def _notes(head: str, away: str | None, history: History, roster: Roster, recorded: Recorded) -> list[str]:

@@ -48,6 +48,12 @@ def derived(host_authority: Ed25519PrivateKey, cluster: Cluster, step: int, step
     return found
 
 
+def span(certificate: bytes) -> tuple[float, float]:
+    """From when until when one in PEM is valid, seconds since 1970. Raises ValueError for what is none."""
+    found = x509.load_pem_x509_certificate(certificate)
+    return found.not_valid_before_utc.timestamp(), found.not_valid_after_utc.timestamp()
+
+
 def _key(seed: bytes, what: str) -> Ed25519PrivateKey:
     info = f"hpcforge tls {what}".encode()
     return Ed25519PrivateKey.from_private_bytes(HKDF(SHA256(), 32, salt=None, info=info).derive(seed))

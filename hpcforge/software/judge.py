@@ -9,9 +9,10 @@ from hpcforge.blueprint.reader import Loc
 from hpcforge.catalog import Catalog
 from hpcforge.catalog.compatibility import Compatibility, Component, load_compatibility
 from hpcforge.catalog.distribution import Distribution
+from hpcforge.catalog.nvidia import archive_name
 from hpcforge.facility.rules import Breach, not_checked
 from hpcforge.software.rules import NAMES
-from hpcforge.software.solve import Broken, Said, changes, is_error, judge, nearest
+from hpcforge.software.solve import MATCHED, Broken, Said, changes, is_error, judge, nearest
 
 _PRESENT, _NVIDIA = ("software", "present"), ("software", "nvidia")
 _ONE: tuple[Component, ...] = (
@@ -67,16 +68,23 @@ def judged(software: Sequence[Said], table: Compatibility) -> Iterator[Breach]:
 
 def _installed(software: s.Software, system: Distribution) -> Iterator[Said]:
     """What hpcforge is to install, and from where."""
-    asked = software.nvidia
+    asked, nvidias = software.nvidia, software.sources.nvidia is not None
     if asked is None:
         return
-    source = f"{system.name}-{system.release}"
+    source = archive_name(system.name, system.release, nvidias=nvidias)
     shown = f"{system.name.capitalize()} {system.release}"
+    shown = f"NVIDIA's repository for {shown}" if nvidias else shown
     yield Said("source", source, (*_NVIDIA, "driver"), fixed=True, shown=shown, installed=True)
     yield Said("driver", asked.driver, (*_NVIDIA, "driver"), installed=True)
     yield Said("modules", asked.modules, (*_NVIDIA, "modules"), installed=True)
     for index, version in enumerate(asked.cuda):
         yield Said("cuda", version, (*_NVIDIA, "cuda", index), installed=True)
+    if nvidias:  # which has it, so that machines with NVSwitches get it
+        yield Said("fabric_manager", MATCHED, (*_NVIDIA, "driver"), fixed=True, installed=True)
+    if asked.dcgm is not None:
+        yield Said("dcgm", asked.dcgm, (*_NVIDIA, "dcgm"), installed=True)
+    if asked.container_toolkit is not None:
+        yield Said("container_toolkit", asked.container_toolkit, (*_NVIDIA, "container_toolkit"), installed=True)
 
 
 def _present(software: s.Software) -> Iterator[Said]:

@@ -6,8 +6,7 @@ from pyinfra.operations import server
 
 OTHERS = (
     "dpkg-query -W -f '${db:Status-Abbrev} ${source:Package} ${source:Upstream-Version} ${Package}\\n' | "
-    "awk '/^.i/ && $2 ~ /^nvidia-(graphics-drivers|open-gpu-kernel-modules)$/ && "
-    f'$3 != "{host.data.driver}" {{print $4}}\''
+    f"awk '/^.i/ && ({host.data.other}) {{print $4}}'"
 )
 # The pins have apt choose the version, an older one too. What was held is held again: dpkg lets go of what it changes.
 PUT = (
@@ -22,6 +21,7 @@ if names:
     server.shell(
         name=f"Put driver {host.data.driver} in place",
         commands=[
-            f'held=$(apt-mark showhold {names}) && {PUT} {names} && {{ test -z "$held" || apt-mark hold $held; }}'
+            f'held=$(apt-mark showhold {names}) && {PUT} {names} && {{ test -z "$held" || apt-mark hold $held; }}',
+            *(["systemctl try-restart nvidia-dcgm.service"] if "datacenter-gpu-manager" in names else []),
         ],
     )

@@ -20,7 +20,7 @@ domain: accounted.example.org
 inventory: {lab: nspawn}
 access: {user: ops}
 nodes:
-  head: {functions: [head], hardware: rehearsal-node, addresses: 10.77.12.10}
+  head: {functions: [head, login], hardware: rehearsal-node, addresses: 10.77.12.10}
   w01: {functions: [worker], hardware: rehearsal-node, addresses: 10.77.12.11, gpus: {model: fake, count: 2}}
 networks: {mgmt: {cidr: 10.77.12.0/24}}
 services: {dns: {on: head}, time: {on: head}, accounting: {on: head}}
@@ -82,11 +82,67 @@ def a_job(site: Site, user: str, *options: str) -> str:
     return site.ssh("head", f"sudo -iu {user} sbatch --parsable --wait {' '.join(options)} --wrap 'sleep 1'").strip()
 
 
+RESERVED = "sudo scontrol -o show reservation | sed -E 's/NodeCnt=.*Flags=/Flags=/; s/TRES=[^ ]* //; s/ Groups=.*//'"
+
+
+def reserved_and_forgotten(site: Site) -> None:
+    """Reservations are made, held to what the blueprint says, and gone with it; one that is over is not missed."""
+    over, begun = (site.ssh("head", f"date -d '{ago} minutes ago' +%FT%H:%M").strip() for ago in (90, 30))
+    said = f"""  reservations:
+    upgrade: {{nodes: all, start: 2037-03-01T08:00, duration: "4:00:00", flags: [maint, ignore_jobs]}}
+    course: {{nodes: w01, start: {begun}, duration: "2-00:00:00", users: [ada], accounts: [research]}}
+    past: {{nodes: w01, start: {over}, duration: "1:00:00", users: [ada]}}
+"""
+    edited(site, "  accounts:\n", f"{said}  accounts:\n")
+    assert planned(site)["slurm_reservations"] == [
+        "+ reservation upgrade nodes=w01 start=2037-03-01T08:00:00 minutes=240 users=root flags=maint,ignore_jobs",
+        f"+ reservation course nodes=w01 start={begun}:00 minutes=2880 users=ada accounts=research",
+    ]
+    assert applied(site).returncode == 0
+    assert planned(site) == {}
+    upgrade, course = sorted(site.ssh("head", RESERVED).splitlines(), reverse=True)
+    assert upgrade.split() == [
+        "ReservationName=upgrade", "StartTime=2037-03-01T08:00:00", "EndTime=2037-03-01T12:00:00", "Duration=04:00:00",
+        "Nodes=w01", "Flags=MAINT,IGNORE_JOBS,SPEC_NODES", "Users=root",
+    ]  # fmt: skip
+    assert (
+        site.ssh("head", f"date -d '{begun} 2 days' +EndTime=%FT%T").strip() in course
+    )  # it begins late, ends in time
+    of_ada = a_job(site, "ada", "--reservation=course", "--time=5")
+    assert site.ssh("head", f"sudo sacct -nPX -j {of_ada} -o state,reservation") == "COMPLETED|course\n"
+
+    # What somebody changed by hand is drift, and so is what is gone; a reservation that leaves the blueprint goes.
+    site.ssh("head", "sudo scontrol update ReservationName=upgrade Duration=60 Users=ada Flags-=ignore_jobs")
+    assert planned(site)["slurm_reservations"] == [
+        "~ reservation upgrade endtime=2037-03-01T12:00:00 users=root flags=maint,ignore_jobs  "
+        "(endtime=2037-03-01T09:00:00 users=ada flags=maint in Slurm)"
+    ]
+    assert applied(site).returncode == 0
+    assert sorted(site.ssh("head", RESERVED).splitlines(), reverse=True)[0] == upgrade
+    site.ssh("head", "sudo scontrol delete ReservationName=upgrade")
+    header, upgrade_said, course_said, past_said = said.splitlines(keepends=True)
+    edited(site, course_said, "")
+    told = planned(site)
+    assert told["slurm_reservations"][0].startswith("+ reservation upgrade ")
+    assert told["no longer wanted"] == ["- slurm_reservations: reservation course"]
+    assert applied(site).returncode == 0
+    assert site.ssh("head", RESERVED).strip() == upgrade
+    edited(site, header + upgrade_said + past_said, "")
+    assert applied(site).returncode == 0
+    assert site.ssh("head", "sudo scontrol -o show reservation") == "No reservations in the system\n"
+    assert planned(site) == {}
+
+
 def test_accounts_are_reconciled_and_history_stays(accounted: Site) -> None:
     site = accounted
     assert site.cli("rehearse", "up", "BLUEPRINT").returncode == 0
     assert applied(site).returncode == 0
     assert planned(site) == {}  # also where Slurm shows 1537 GiB and a day in its own way
+
+    # Who logs in to a login node is in a slice of systemd's, which has its share; root's has none.
+    assert "/user.slice/user-" in site.ssh("head", "cat /proc/self/cgroup")
+    shares = "systemctl show -P TasksMax user-2001.slice; systemctl show -P MemoryMax user-0.slice"
+    assert site.ssh("head", shares).split() == ["1024", "infinity"]
 
     # An account and its users are commands of sacctmgr's, one each, and Slurm's controller does not notice.
     pid = site.ssh("head", "systemctl show -P MainPID slurmctld; date +%FT%T; sleep 1")
@@ -118,6 +174,8 @@ def test_accounts_are_reconciled_and_history_stays(accounted: Site) -> None:
     ]
     assert "gres/gpu=1" in said[0][4]
     assert said[0][4].startswith("billing=17,")  # a thread, a GPU, and part of a GiB
+
+    reserved_and_forgotten(site)
 
     # What somebody changed by hand is drift, and what is no longer wanted goes; jobs that ran for it do not.
     site.ssh("head", "sudo sacctmgr -i modify user where name=ada account=research set fairshare=7 maxjobs=3")

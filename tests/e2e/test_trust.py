@@ -228,13 +228,18 @@ runpy.run_path(sys.argv[0], run_name="__main__")
 """
 
 
-@pytest.mark.parametrize(("steps", "why"), [(-2, "expired"), (2, "not yet valid")])
-def test_certificates_end_and_an_apply_renews_them(here: Here, steps: int, why: str) -> None:
+@pytest.mark.parametrize(
+    ("steps", "why", "status"), [(-2, "expired", "expired "), (2, "not yet valid", "is not valid for another ")]
+)
+def test_certificates_end_and_an_apply_renews_them(here: Here, steps: int, why: str, status: str) -> None:
     n2 = here.lab.node("n2").address
     assert here.cli("apply", "--yes", start=("-c", IN_ANOTHER_STEP.format(steps=steps))).returncode == 0
     said = here.ask(n2)
     assert why in said
     assert "Host key verification failed." in said
+    shown = here.cli("status").stdout
+    assert f"the certificate of ssh.service (/etc/ssh/hpcforge_host_certificate.pub) {status}" in shown
+    assert "certificates on n[1-2] are renewed by: " in shown
     assert here.cli("plan").returncode == 2
     assert here.cli("apply", "--yes").returncode == 0
     assert here.ask(n2) == "n2\n"

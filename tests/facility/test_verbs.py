@@ -13,6 +13,7 @@ from hpcforge.fabric.rules import RULES as FABRIC_RULES
 from hpcforge.facility.rules import RULES, explained, markdown
 from hpcforge.facility.units import breaker_w
 from hpcforge.software.rules import rules as software_rules
+from hpcforge.storage.rules import RULES as STORAGE_RULES
 
 from .designs import CASES, ROOT, altered, design_of, shipped
 from .test_placement import hpcforge
@@ -77,6 +78,7 @@ def test_explain() -> None:
     assert [rule["code"] for rule in json.loads(hpcforge("explain", "--json").stdout)["rules"]] == [
         *RULES,
         *FABRIC_RULES,
+        *STORAGE_RULES,
         *software_rules(),
     ]
     result = hpcforge("explain", "POWER-03")

@@ -27,6 +27,15 @@ HERE = Path(__file__).parent
 REPOSITORY = HERE.parents[1]
 NODES = ("n01", "n02")
 ROLES = ("ground", "relay", "client", "wall")
+# hpcforge with the clock of certificates some steps away, and `tests/with_roles.py` run as its file is.
+IN_ANOTHER_STEP = f"""
+import runpy, sys
+from hpcforge.run import host_certificates
+now = host_certificates.current_step()
+host_certificates.current_step = lambda: now + (%d)
+sys.argv[0] = {str(REPOSITORY / "tests" / "with_roles.py")!r}
+runpy.run_path(sys.argv[0], run_name="__main__")
+"""
 _BARE = "bare"  # the save of both nodes before the first apply
 
 # What "equal" means: files with rights and content, package versions, units, accounts, and that nothing is under way.
@@ -106,10 +115,10 @@ class Site:
     def roles(self) -> Path:
         return self.folder / "roles"
 
-    def _words(self, arguments: Sequence[str]) -> list[str]:
+    def _words(self, arguments: Sequence[str], steps: int = 0) -> list[str]:
         verb, *options = arguments
-        start = [sys.executable, "-P", str(REPOSITORY / "tests" / "with_roles.py"), str(self.roles)]
-        return [*start, verb, str(self.blueprint), *options]
+        program = [str(REPOSITORY / "tests" / "with_roles.py")] if steps == 0 else ["-c", IN_ANOTHER_STEP % steps]
+        return [sys.executable, "-P", *program, str(self.roles), verb, str(self.blueprint), *options]
 
     def _environment(self, more: Mapping[str, str]) -> dict[str, str]:
         own = {
@@ -121,10 +130,13 @@ class Site:
         return {**os.environ, **own, **more}
 
     def run(
-        self, *arguments: str, within: Sequence[str] = (), env: Mapping[str, str] | None = None
+        self, *arguments: str, within: Sequence[str] = (), env: Mapping[str, str] | None = None, steps: int = 0
     ) -> subprocess.CompletedProcess[str]:
-        """hpcforge to its end. `within`: a command that it is run by, such as `ip netns exec NAME`."""
-        words = [*within, *self._words(arguments)]
+        """hpcforge to its end. `within`: a command that it is run by, such as `ip netns exec NAME`.
+
+        `steps`: as it will be or was so many steps of certificates from now.
+        """
+        words = [*within, *self._words(arguments, steps)]
         done = subprocess.run(
             words, env=self._environment(env or {}), stdin=subprocess.DEVNULL, capture_output=True, text=True,
             timeout=400, check=False,

@@ -6,7 +6,10 @@ import hashlib
 import json
 import shutil
 import signal
+import socket
+import ssl
 import subprocess
+import time
 from collections.abc import Iterator
 
 import pytest
@@ -166,3 +169,82 @@ def test_a_blueprint_that_does_not_descend_from_the_last_is_warned_about(site: S
     other = commit("without the first")
     said = site.run("plan").stderr
     assert f"of commit {first}, which this blueprint's commit {other} does not contain" in said
+
+
+VAULT = """\
+description: A service of the head that speaks TLS.
+services: {vault: {description: A service., on: Its node., certified: true}}
+on: "node.name in cluster.services.vault.on"
+files:
+  - {path: /etc/vault.pem, secret: "tls_certificate:{{ node.name }}"}
+  - {path: /etc/vault.key, secret: "tls_key:{{ node.name }}", mode: "0600"}
+  - {path: /etc/vault_authority.pem, secret: tls_authority}
+  - /etc/vault.py
+  - path: /etc/systemd/system/vault.service
+    content: "[Service]\\nExecStart=/usr/bin/python3 /etc/vault.py\\n[Install]\\nWantedBy=multi-user.target\\n"
+units: [vault.service]
+"""
+VAULT_PORT = 6360
+VAULT_SERVES = f"""\
+import socket, ssl
+context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+context.load_cert_chain("/etc/vault.pem", "/etc/vault.key")
+with socket.create_server(("", {VAULT_PORT})) as listening:
+    while True:
+        plain, _ = listening.accept()
+        try:
+            context.wrap_socket(plain, server_side=True).close()
+        except OSError:
+            plain.close()
+"""
+
+
+@pytest.fixture
+def vault(site: Site) -> Iterator[None]:
+    """A role of the site's own whose service shows a certificate of the cluster's authority; gone afterwards."""
+    folder = site.folder / "own" / "vault"
+    (folder / "files" / "etc").mkdir(parents=True)
+    (folder / "role.yaml").write_text(VAULT)
+    (folder / "files" / "etc" / "vault.py").write_text(VAULT_SERVES)
+    before = site.blueprint.read_text()
+    with_vault = before.replace("services:\n", "role_folders: [own]\n\nservices:\n  vault: {on: n01}\n")
+    site.blueprint.write_text(with_vault)
+    yield
+    site.blueprint.write_text(before)
+    site.apply()
+    shutil.rmtree(site.folder / "own")
+
+
+def shown_by(site: Site) -> str:
+    """What a client makes of the certificate that the service shows: "" where it takes it."""
+    client = ssl.create_default_context(cadata=site.inside("n01", "cat /etc/vault_authority.pem"))
+    address = site.lab.node("n01").address
+    until = time.monotonic() + 60
+    while True:
+        try:
+            with socket.create_connection((address, VAULT_PORT), 30) as plain:
+                client.wrap_socket(plain, server_hostname=address).close()
+                return ""
+        except ssl.SSLCertVerificationError as error:
+            return error.verify_message
+        except ConnectionRefusedError:  # it has just started
+            assert time.monotonic() < until
+            time.sleep(0.2)
+
+
+@pytest.mark.usefixtures("vault")
+def test_a_certificate_that_expired_is_named_with_its_unit_and_an_apply_renews_it(site: Site) -> None:
+    assert site.run("apply", "--yes", steps=-2).returncode == 0
+    assert shown_by(site) == "certificate has expired"
+    (found,) = status(site)["nodes"]["n01"]["certificates"]
+    assert (found["path"], found["units"], found["state"]) == ("/etc/vault.pem", ["vault.service"], "expired")
+    said = site.run("status").stdout.splitlines()
+    (row,) = [line for line in said if line.startswith("n01 ")]
+    assert "the certificate of vault.service (/etc/vault.pem) expired " in row
+    (note,) = [line for line in said if line.startswith("certificates on n01 are renewed by: ")]
+    assert f"apply {site.blueprint}" in note
+    site.apply()
+    assert shown_by(site) == ""
+    (found,) = status(site)["nodes"]["n01"]["certificates"]
+    assert found["state"] in ("valid", "due")  # due where another step has just begun
+    assert "expired" not in site.run("status").stdout

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 import gc
+import math
 import re
 import signal
 import time
@@ -36,7 +37,7 @@ MADE_THERE = {
     "pattern": (),  # of node/apt.py: _KINDS, below; of values.py: as above
     "check['stdout']": (),  # of roles: below
     "lines": (),  # as those
-    "kind.address.pattern": tuple(one.address.pattern for one in load_catalog().file_systems.values()),
+    "kind.address.pattern": tuple(one.address.pattern for one in load_catalog().file_systems.values() if one.address),
     "_PATTERNS[kind]": tuple(colour._PATTERNS.values()),
     "f'(?:{fabrics})-(?:leaf|spine|core)-[0-9]+'": ("(?:compute|storage-1)-(?:leaf|spine|core)-[0-9]+",),
 }
@@ -105,14 +106,14 @@ def attacks(pattern: str, flags: int) -> Iterator[tuple[str, str, str]]:
 
 
 def seconds(compiled: re.Pattern[str], method: str, text: str) -> float:
-    """CPU time of one use; cut off where it is far too much."""
+    """CPU time of one use; infinite where it is cut off as far too much, whatever a busy machine counts till then."""
 
     def late(*_: object) -> None:
         raise TimeoutError
 
     former = signal.signal(signal.SIGVTALRM, late)
     gc.disable()  # a full collection, late in a long run of tests, takes as long as what is too long here
-    start = time.process_time()
+    start, ended = time.process_time(), False
     with suppress(TimeoutError):
         try:
             signal.setitimer(signal.ITIMER_VIRTUAL, TOO_LONG_S)
@@ -120,11 +121,12 @@ def seconds(compiled: re.Pattern[str], method: str, text: str) -> float:
             found = getattr(compiled, method)(*(["", subject] if method in ("sub", "subn") else [subject]))
             if method == "finditer":
                 list(found)
+            ended = True
         finally:
             signal.setitimer(signal.ITIMER_VIRTUAL, 0)
             gc.enable()
     signal.signal(signal.SIGVTALRM, former)
-    return time.process_time() - start
+    return time.process_time() - start if ended else math.inf
 
 
 def slow(pattern: str, method: str, flags: int = 0) -> str | None:

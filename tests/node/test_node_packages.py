@@ -4,7 +4,7 @@ import subprocess
 
 import pytest
 
-from hpcforge.node import apt, dpkg, simulate, starts
+from hpcforge.node import apt, dpkg, packages, simulate, starts
 from hpcforge.node.events import NodeError
 
 DPKG_QUERY = """\
@@ -139,3 +139,26 @@ def test_what_a_killed_run_left_is_found(tmp_path, own):
     assert policy.exists() == own
     left.__exit__(None, None, None)
     assert names(tmp_path) == (["policy-rc.d"] if own else [])
+
+
+def test_of_what_no_source_has_the_reason_is_kept_though_all_else_is_installed(monkeypatch):
+    answers = [
+        (100, RECORDED["unknown"]),
+        (100, RECORDED["signature"]),
+        (100, RECORDED["unknown"]),
+        (0, []),
+    ]
+    asked = []
+
+    def run(verb, arguments, report):
+        asked.append((verb, *arguments))
+        rc, output = answers[len(asked) - 1]
+        return apt.End(rc, tuple(output))
+
+    monkeypatch.setattr(apt, "run", run)
+    monkeypatch.setattr(packages.space, "check_packages", lambda names: None)
+    found = packages._install(["nonexistent-foo", "tree"], False, frozenset(), None)
+    assert [words[0] for words in asked] == ["install", "update", "install", "install"]
+    assert asked[-1][-1] == "tree"
+    assert found.unknown == {"nonexistent-foo"}
+    assert found.error.endswith("is not signed.")  # as apt-get update said it

@@ -49,8 +49,18 @@ ITEMS: dict[str, Json] = {
     "sysctls": {"name": "vm.swappiness", "value": "1"},
     "holds": {"name": "less"},
     "mounts": {"path": "/srv/m", "what": "tmpfs", "type": "tmpfs", "options": "defaults"},
+    "volumes": {"name": "v", "uuid": "u", "mount": "/v", "drives": 2, "drive_mb": 0, "raid": 0, "quota_gib": 0},
     "downloads": {"path": "/opt/a", "url": "http://d/a", "digest": "ab", "size_bytes": None, "mode": "0644"},
     "associations": {"name": "user ada account=vision", "settings": "fairshare=10"},
+    "reservations": {
+        "name": "course",
+        "nodes": "w[01-02]",
+        "start": "2030-01-01T08:00:00",
+        "minutes": 90,
+        "users": "ada",
+        "accounts": "",
+        "flags": "maint",
+    },
     "timers": {"name": "t", "command": ["/bin/true"], "calendar": "daily", "user": "root", "delay_s": 0},
 }
 RESOURCES = {kind: [ITEMS[kind]] for kind in KINDS}

@@ -13,6 +13,7 @@ from hpcforge.cli.site import lab_facts
 from hpcforge.cluster import Loaded, load
 from hpcforge.rehearsal.compare import Compared, compare
 from hpcforge.rehearsal.lab_facts import as_elsewhere
+from hpcforge.rehearsal.roles import left_out, rehearsed_roles
 from hpcforge.rehearsal.rules import RULES
 from hpcforge.report.rehearsal_text import compared_text
 from hpcforge.run.site import Site, compile_site, load_site_roles, site_roles
@@ -129,6 +130,17 @@ def test_a_role_that_needs_metal_is_left_out_and_said(tmp_path: Path, rehearsal_
     found = compared(loaded, site)
     assert found.unexplained == ()
     assert "/etc/snoop" in [one.what for one in found.explained[-1].differences]
+
+
+def test_a_role_that_needs_a_kernel_is_left_out_of_containers_alone(tmp_path: Path, dgx: Loaded) -> None:
+    loaded = load(planted(tmp_path, "burn: yes", more="not_in_containers: it loads a module\n"))
+    roles = load_site_roles(loaded)
+    out = left_out(loaded.cluster, roles, boots=False)
+    assert out is not None and "snoop: it loads a module" in out.sentence
+    there = left_out(loaded.cluster, roles, boots=True)
+    assert there is not None and "snoop" not in there.sentence  # others need what no rehearsal has
+    by_name = {role.name: role for role in rehearsed_roles(roles, boots=True)}
+    assert by_name["snoop"].spec.on != "false" and by_name["tuning"].spec.on == "false"
 
 
 def test_a_text_is_moved_with_the_lab(dgx: Loaded) -> None:

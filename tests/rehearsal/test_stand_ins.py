@@ -14,10 +14,11 @@ import pytest
 from hpcforge.cli import site as sites
 from hpcforge.cli.choice import choose
 from hpcforge.cli.site import lab_facts, open_site, real_networks
-from hpcforge.cluster import Loaded
+from hpcforge.cluster import Loaded, load
 from hpcforge.cluster.model import Jump, Line, Measure, StandInGpus
 from hpcforge.cluster.select import SelectionError
 from hpcforge.errors import UsageError
+from hpcforge.kinds.files import File
 from hpcforge.lab import facts
 from hpcforge.lab.state import Lab
 from hpcforge.rehearsal.choice import chosen
@@ -26,6 +27,7 @@ from hpcforge.rehearsal.stand_ins import rehearsed
 from hpcforge.report.rehearsal_text import not_rehearsed
 from hpcforge.run.compare import compare_unseen
 from hpcforge.run.site import Site, goal, jump_host, target
+from tests.shipped import ROOT
 
 from .conftest import DGX
 
@@ -211,3 +213,15 @@ def test_nodes_that_share_a_machine_are_not_held_to_speeds(dgx: Loaded) -> None:
     assert [one.program.lines for one in cluster.acceptance.tests] == [(kept,)]
     (speeds,) = (one.sentence for one in said if one.name == "speeds")
     assert speeds.endswith(": no line is drawn for copy_gb_per_s of memory_copy, step_s of memory_copy")
+
+
+def test_instances_of_cut_gpus_are_devices_too_and_nothing_cuts_them(rehearsal_of: Rehearsal) -> None:
+    """So a lab's slurmd opens for each instance what the site's would."""
+    site = rehearsal_of(load(ROOT / "tests/roles/blueprints/mig.yaml"), "b01")
+    gpus, desired = site.cluster.by_name["b01"].gpus, goal(site, make=False).desired
+    assert isinstance(gpus, StandInGpus) and len(gpus.gres) == 9 and len(gpus.links) == 4 + 2 * 8
+    roles = {one.role: one for one in desired.nodes["b01"]}
+    assert "gpu_fake" in roles and "nvidia_mig" not in roles
+    (made,) = (desired.texts[one.text] for one in roles["gpu_fake"].of(File) if "tmpfiles.d" in one.path)
+    assert re.findall(r"^c (\S+) ", made, re.MULTILINE) == [*gpus.devices, *gpus.links]
+    assert "nvidia_mig" in str(site.stand_ins)

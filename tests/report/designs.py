@@ -29,6 +29,7 @@ from hpcforge.facility.design import (
     Training,
     UpsDesign,
 )
+from hpcforge.storage.design import DriveLot, FileSystemDesign, Throughput
 
 NODE_W, NODE_KG = 10_200.0, 130.45
 BTU_H_PER_W = 3.412
@@ -125,6 +126,7 @@ def _site(name: str, racks: tuple[RackDesign, ...], row: tuple[str, ...]) -> Des
                     None, 8.2),
         ),
         fabrics=(),
+        storage=(),
         training=(
             Training(70e9, 2e12, 0.4, 8 * nodes, 8 * nodes * 989, operations, days, days * 24 * total_w / 1e3,
                      days * 24 * total_w / 1e3 * 0.2,
@@ -171,7 +173,11 @@ def hostile() -> Design:
     arithmetic = "4 x 10.2 kW = 40.8 kW on racks g01 > 36.8 kW = 2 feeds x 0.8 x sqrt(3) x 415 V x 32 A"
     broken = Remark("POWER-003", "error", f"Node {SCRIPT} {'x' * 300}", arithmetic, SCRIPT, SCRIPT, None, None)
     feeds = tuple(replace(one, limit_w=3_000.0, name=f"{one.name}{SCRIPT}") for one in design.feeds)
-    return replace(design, name=SCRIPT, blueprint=SCRIPT, diagnostics=(broken, *design.diagnostics), feeds=feeds,
+    through = Throughput(1e6, None, None, "drives", None, 2e6)
+    files = FileSystemDesign(SCRIPT, SCRIPT, SCRIPT, long, (DriveLot(SCRIPT, 24, 2, None), DriveLot(long, 1, 0, 1e6)),
+                             None, 1, None, None, 1e7, SCRIPT, 10_000, through, through)  # fmt: skip
+    return replace(design, name=SCRIPT, storage=(files, replace(files, server=long, drives=())),
+                   blueprint=SCRIPT, diagnostics=(broken, *design.diagnostics), feeds=feeds,
                    unplaced=(SCRIPT,), exempt=(SCRIPT,),
                    hardware=tuple(replace(one, nodes=SCRIPT, origin=SCRIPT) for one in design.hardware))  # fmt: skip
 

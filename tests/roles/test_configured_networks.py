@@ -112,14 +112,34 @@ def test_what_is_wanted_lies_before_what_is_there(node: Node) -> None:
 )
 def test_a_bond_goes_where_its_file_is_another(node: Node, wanted: str, removed: bool) -> None:
     node.apply(BOND)
-    node.file("sys/class/net/bond1", "")
+    node.file("sys/class/net/bond1/ifindex", "7\n")
     assert ("ip link delete bond1\n" in node.apply(wanted)) == removed
     assert ("05-hpcforge-bond1.netdev" in node.files) == ("bond1.netdev" in wanted)
 
 
+def test_ports_go_into_a_bond_that_is_made_anew(node: Node) -> None:
+    """networkd looks at an interface again where its file is another one, be it with the same text."""
+    node.apply(BOND)
+    node.file("sys/class/net/bond1/ifindex", "7\n")
+    port, bond = (node.root / "etc/systemd/network" / f"05-hpcforge-{name}.network" for name in ("eth1", "bond1"))
+    before = port.stat().st_ino, bond.stat().st_ino
+    node.apply(BOND.replace("active-backup", "802.3ad"))
+    assert port.stat().st_ino != before[0]
+    assert bond.stat().st_ino == before[1]
+
+
+def test_a_bond_is_made_anew_when_networkd_has_seen_the_old_one_go(node: Node) -> None:
+    node.apply(BOND)
+    node.file("sys/class/net/bond1/ifindex", "7\n")
+    node.file("run/systemd/netif/links/7", "")
+    node.program("ip", f"(sleep 0.5; rm {node.root}/run/systemd/netif/links/7) >/dev/null 2>&1 &")
+    node.program("networkctl", f"[ ! -e {node.root}/run/systemd/netif/links/7 ]")
+    node.apply(BOND.replace("active-backup", "802.3ad"))
+
+
 def test_a_stop_leaves_what_was_there_before(node: Node) -> None:
     node.apply(BOND)
-    node.file("sys/class/net/bond1", "")
+    node.file("sys/class/net/bond1/ifindex", "7\n")
     node.said()
     assert node.run("remove").returncode == 0
     assert list(node.files) == ["10-lab.network"]

@@ -17,9 +17,11 @@ OTHER_WORDS = {
         "blueprint/acceptance_checks.py",
         "blueprint/accounting_checks.py",
         "blueprint/people_checks.py",
+        "blueprint/reservation_checks.py",
         "blueprint/storage_checks.py",
         "cluster/load.py",
         "cluster/storage_checks.py",  # an option of mount(8)
+        "kinds/reservations.py",  # a word of scontrol's
         "report/disruption_table.py",
         "slurm/accounting.py",
     },

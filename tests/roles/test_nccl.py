@@ -67,3 +67,17 @@ def test_roce_is_marked_as_its_switches_expect_it(pair: tuple[Cluster, FabricOf]
     assert nccl == {"NCCL_SOCKET_IFNAME": f"={cluster.network.interface}", "NCCL_IB_TC": "106"}
     assert int(nccl["NCCL_IB_TC"]) >> 2 == ether.dscp
     assert ether.bond and not (GOLDEN / "roce-pair-16" / "nccl" / "etc__ucx__ucx.conf.1.txt").exists()
+
+
+@pytest.mark.parametrize("name", ["dgx-h100-site", "roce-pair-16"])
+def test_the_environment_module_says_what_the_files_say(name: str) -> None:
+    """Its values stand in braces, within which Tcl changes nothing."""
+    path = GOLDEN / name / "nccl" / "etc__environment-modules__modules__hpcforge__collectives.1.txt"
+    text = path.read_text().partition(f"{'-' * 40}\n")[2]
+    assert text.startswith("#%Module\n")
+    said = [line for line in text.splitlines() if not line.startswith(("#", "module-whatis {"))]
+    module = dict(re.fullmatch(r"setenv ([A-Z_]+) \{([^{}\\]+)\}", line).groups() for line in said)  # type: ignore[union-attr]
+    files = [path.name for path in (GOLDEN / name / "nccl").glob("etc__*.conf.1.txt")]
+    assert module == {
+        key: value for file in files for key, value in variables(name, file.removesuffix(".1.txt")).items()
+    }

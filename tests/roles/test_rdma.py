@@ -17,6 +17,7 @@ from hpcforge.kinds.files import File
 from hpcforge.plan.desired import Desired, Wanted
 
 Compiled = Callable[[Cluster], Desired]
+Run = Callable[..., tuple[int, list[str], str]]  # of the program's text and arguments
 PROGRAM = "/usr/sbin/hpcforge-roce"
 
 
@@ -61,20 +62,23 @@ def test_a_node_that_the_blueprint_names_manages_the_subnet(dgx: Cluster, compil
 
 
 @pytest.fixture
-def run(tmp_path: Path) -> Callable[[str], tuple[int, list[str], str]]:
+def run(tmp_path: Path) -> Run:
     """Run the program with a machine made of folders; its exit status, what it asked of dcb, and what it said."""
     (tmp_path / "bin").mkdir()
     (tmp_path / "bin" / "dcb").write_text(f'#!/bin/sh\necho "$@" >> {tmp_path}/asked\n')
-    (tmp_path / "bin" / "dcb").chmod(0o755)
+    (tmp_path / "bin" / "modprobe").write_text("#!/bin/sh\nexit 1\n")  # built in
+    for program in ("dcb", "modprobe"):
+        (tmp_path / "bin" / program).chmod(0o755)
 
-    def made(text: str) -> tuple[int, list[str], str]:
+    def made(text: str, *arguments: str) -> tuple[int, list[str], str]:
+        here = text.replace("/sys/class/", f"{tmp_path}/class/").replace("/sys/kernel/", f"{tmp_path}/kernel/")
         done = subprocess.run(
-            ["sh", "-c", text.replace("/sys/class/", f"{tmp_path}/class/")],
+            ["sh", "-c", here, "hpcforge-roce", *arguments],
             env={**os.environ, "PATH": f"{tmp_path}/bin:{os.environ['PATH']}"},
             capture_output=True, text=True, check=False,
         )  # fmt: skip
         asked = tmp_path / "asked"
-        return done.returncode, asked.read_text().splitlines() if asked.exists() else [], done.stderr
+        return done.returncode, asked.read_text().splitlines() if asked.exists() else [], done.stdout + done.stderr
 
     return made
 
@@ -83,6 +87,7 @@ def adapter(folder: Path, name: str, layer: str, *interfaces: str, bond: str = "
     port = folder / "class" / "infiniband" / name / "ports" / "1"
     port.mkdir(parents=True)
     (port / "link_layer").write_text(f"{layer}\n")
+    (folder / "kernel" / "config" / "rdma_cm" / name / "ports" / "1").mkdir(parents=True)  # as the kernel makes it
     for interface in interfaces:
         net = folder / "class" / "infiniband" / name / "device" / "net" / interface
         net.mkdir(parents=True)
@@ -103,7 +108,7 @@ def wanted(*interfaces: str, dscp: int = 26, priority: int = 3) -> list[str]:
 
 
 def test_both_ports_of_a_bond_are_set_and_infiniband_is_not(
-    pair: Cluster, compiled: Compiled, run: Callable[[str], tuple[int, list[str], str]], tmp_path: Path
+    pair: Cluster, compiled: Compiled, run: Run, tmp_path: Path
 ) -> None:
     adapter(tmp_path, "mlx5_bond_0", "Ethernet", "enp1s0f0np0", bond="enp1s0f0np0 enp1s0f1np1")
     adapter(tmp_path, "ibp24s0", "InfiniBand", "ibp24s0")
@@ -111,22 +116,70 @@ def test_both_ports_of_a_bond_are_set_and_infiniband_is_not(
 
 
 def test_interfaces_that_the_blueprint_names_are_set_with_its_marks(
-    pair: Cluster, compiled: Compiled, run: Callable[[str], tuple[int, list[str], str]]
+    pair: Cluster, compiled: Compiled, run: Run
 ) -> None:
     ether = replace(pair.fabrics[0], interfaces=("eno1", "eno2"), dscp=46, priority=5)
     text = program(compiled(replace(pair, fabrics=(ether,))), "g01")
     assert run(text) == (0, wanted("eno1", "eno2", dscp=46, priority=5), "")
 
 
-def test_a_node_without_roce_adapters_says_so(
-    pair: Cluster, compiled: Compiled, run: Callable[[str], tuple[int, list[str], str]]
-) -> None:
+def test_a_node_without_roce_adapters_says_so(pair: Cluster, compiled: Compiled, run: Run) -> None:
     assert run(program(compiled(pair), "g01")) == (1, [], "no RoCE adapter for ether\n")
 
 
-def test_what_dcb_refuses_is_not_passed_over(
-    pair: Cluster, compiled: Compiled, run: Callable[[str], tuple[int, list[str], str]], tmp_path: Path
-) -> None:
+def test_what_dcb_refuses_is_not_passed_over(pair: Cluster, compiled: Compiled, run: Run, tmp_path: Path) -> None:
     adapter(tmp_path, "rocep1s0f0", "Ethernet", "enp1s0f0")
     (tmp_path / "bin" / "dcb").write_text("#!/bin/sh\nexit 1\n")
     assert run(program(compiled(pair), "g01"))[0] == 1
+
+
+def told(folder: Path, name: str, *interfaces: str) -> dict[str, Path]:
+    """What an adapter's driver and the kernel can be told, by name, as yet at what they come with."""
+    tos = folder / "kernel" / "config" / "rdma_cm" / name / "ports" / "1" / "default_roce_tos"
+    switches = {
+        f"{one} {side} {priority}": folder / "class" / "net" / one / "ecn" / side / "enable" / str(priority)
+        for one in interfaces
+        for side in ("roce_np", "roce_rp")
+        for priority in (3, 4)
+    }
+    for path in switches.values():
+        path.parent.mkdir(parents=True, exist_ok=True)
+    for path in (tos, *switches.values()):
+        path.write_text("0\n")
+    return {"tos": tos, **switches}
+
+
+def test_congestion_is_answered_and_connections_have_the_mark(
+    pair: Cluster, compiled: Compiled, run: Run, tmp_path: Path
+) -> None:
+    adapter(tmp_path, "mlx5_bond_0", "Ethernet", "enp1s0f0np0", bond="enp1s0f0np0 enp1s0f1np1")
+    files = told(tmp_path, "mlx5_bond_0", "enp1s0f0np0", "enp1s0f1np1")
+    assert run(program(compiled(pair), "g01"))[0] == 0
+    found = {name: path.read_text().strip() for name, path in files.items()}
+    assert found.pop("tos") == "106"  # DSCP 26, and ECN may mark it: as NCCL and UCX have it
+    assert found == {name: "1" if name.endswith("3") else "0" for name in found}
+
+
+def test_each_can_be_left_as_it_is(pair: Cluster, compiled: Compiled, run: Run, tmp_path: Path) -> None:
+    adapter(tmp_path, "rocep1s0f0", "Ethernet", "enp1s0f0")
+    files = told(tmp_path, "rocep1s0f0", "enp1s0f0")
+    chosen = {**pair.variables, "roce_adapters": {"ecn": False, "rdma_cm": False}}
+    status, asked, _ = run(program(compiled(replace(pair, variables=chosen)), "g01"))
+    assert (status, asked) == (0, wanted("enp1s0f0"))
+    assert {path.read_text() for path in files.values()} == {"0\n"}
+
+
+def test_an_interface_of_a_smaller_mtu_is_named_and_nothing_set(
+    pair: Cluster, compiled: Compiled, run: Run, tmp_path: Path
+) -> None:
+    adapter(tmp_path, "mlx5_bond_0", "Ethernet", "enp1s0f0np0", bond="enp1s0f0np0 enp1s0f1np1")
+    for name, mtu in (("enp1s0f0np0", 9_000), ("enp1s0f1np1", 1_500)):
+        (tmp_path / "class" / "net" / name).mkdir(parents=True)
+        (tmp_path / "class" / "net" / name / "mtu").write_text(f"{mtu}\n")
+    text = program(compiled(pair), "g01")
+    assert run(text, "mtu") == (1, [], "enp1s0f1np1 has MTU 1500, and its network 9000\n")
+    (tmp_path / "class" / "net" / "enp1s0f1np1" / "mtu").write_text("9216\n")  # more is no harm
+    assert run(text, "mtu") == (0, [], "")
+    unsaid = tuple(replace(one, mtu=None) for one in pair.networks)
+    (tmp_path / "class" / "net" / "enp1s0f1np1" / "mtu").write_text("1500\n")
+    assert run(program(compiled(replace(pair, networks=unsaid)), "g01"), "mtu") == (0, [], "")

@@ -53,8 +53,8 @@ def test_the_rehearsal_runs_every_role_but_those_of_login_nodes_and_fabrics(
 ) -> None:
     there = {one.role for wanteds in compiled(rehearsal).nodes.values() for one in wanteds}
     for_what_it_lacks = {"slurm_client"}
-    of_cluster = "services|storage|file_systems|collectives|nvidia|interfaces|slurm[.]ssh|slurm[.]private_tmp"
-    lacked = f"cluster[.](?:{of_cluster})|vars[.]|[.]fabrics|gpus[.]model"
+    of_cluster = "services|storage|file_systems|collectives|nvidia|interfaces|slurm[.](?:ssh|private_tmp|reservations)"
+    lacked = f"cluster[.](?:{of_cluster})|vars[.]|[.]fabrics|gpus[.](?:model|mig)"
     for_what_it_lacks |= {role.name for role in roles if re.search(lacked, role.spec.on)}
     assert {role.name for role in roles} - there <= for_what_it_lacks
     assert {"slurm_client", "lldp"}.isdisjoint(there)
@@ -103,7 +103,8 @@ def test_slurm_counts_what_is_declared_less_the_reserve(cluster: Cluster, compil
             assert cpus == node.cpus
             assert int(line.get("CoreSpecCount", "0")) == node.reserve_cores
             gpus = node.gpus
-            assert line.get("Gres") == (f"gpu:{gpus.model}:{gpus.count}" if gpus else None)
+            types = gpus.types if gpus and gpus.mig else [(gpus.model, gpus.count)] if gpus else []
+            assert line.get("Gres", "") == ",".join(f"gpu:{type_}:{count}" for type_, count in types)
     assert set(seen) == {node.name for node in cluster.workers}
 
 
@@ -121,9 +122,22 @@ def test_jobs_that_can_never_run_are_refused(rehearsal: Cluster, compiled: Compi
 def test_gres_names_as_many_devices_as_slurm_conf_counts(cluster: Cluster, compiled: Compiled) -> None:
     conf = text(compiled(cluster), cluster.slurm.controller, "/etc/slurm/gres.conf")
     lines = [settings(line) for line in conf.splitlines() if line.startswith("NodeName=")]
-    devices = {name: line["File"] for line in lines for name in expand(line["NodeName"])}
+    counts: dict[str, Counter[str]] = {}
+    for line in lines:
+        for name in expand(line["NodeName"]):
+            is_one = "MultipleFiles" in line
+            counts.setdefault(name, Counter())[line["Type"]] += (
+                1 if is_one else len(expand(line["File"].rpartition("/")[2]))
+            )
+    told = {line["NodeName"]: line["Gres"] for line in node_lines(compiled(cluster), cluster)}
+    for names, gres in told.items():
+        said = Counter({one.split(":")[1]: int(one.split(":")[2]) for one in gres.split(",")})
+        assert all(counts[name] == said for name in expand(names))
+    devices = {name: line["File"] for line in lines if "File" in line for name in expand(line["NodeName"])}
     for node in cluster.workers:
         assert node.gpus is not None
+        if node.gpus.mig:
+            continue
         assert expand(devices[node.name].replace("/dev/", "")) == tuple(
             device.replace("/dev/", "") for device in node.gpus.devices
         )

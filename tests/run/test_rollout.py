@@ -318,6 +318,17 @@ def test_a_slow_node_has_as_long_to_be_confirmed_as_it_waits_for_that(wait_s: fl
     assert confirm.timeout_s == limit_s
 
 
+def test_a_node_that_locks_us_out_at_work_is_tried_until_it_has_taken_that_back() -> None:
+    change = Change(resources=(secret_file(),), units=unit("nft"), guard=True)
+    removals = {"w1": (less_of("users", guard=True), less_of("old"))}
+    changed = plan({"nft": {"w1": change}}, removals=removals, rollout=Rollout(confirm_wait_s=300.0))
+    engine = Engine(all_well)
+    walk(changed, {"munge_key": b"x"}, engine, lambda event: None, lambda: False, RUN)
+    tried_s = {task.id: task.reattach_s for task in engine.started if isinstance(task, Program)}
+    assert min(tried_s["finish:nft:units:w1"], tried_s["remove:users:w1"]) > 300
+    assert tried_s["remove:w1"] < 300
+
+
 def test_a_change_that_locks_us_out_is_a_failure_of_its_role() -> None:
     def locked(task: Task) -> list[tuple[str, dict[str, Any]]]:
         if task.id.startswith("confirm"):

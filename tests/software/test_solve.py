@@ -72,6 +72,18 @@ CASES = {
     "SOFTWARE-093": ("source=debian-12 driver=535.261.03 cuda=12.4", "source=debian-12 driver=535.261.03 cuda=11.8"),
     "SOFTWARE-094": ("source=debian-13 driver=535.261.03", "source=debian-13 driver=550.163.01"),
     "SOFTWARE-095": ("source=debian-13 driver=550.163.01 cuda=11.8", "source=debian-13 driver=550.163.01 cuda=12.4"),
+    "SOFTWARE-096": ("source=nvidia-debian-12 driver=550.163.01", "source=nvidia-debian-12 driver=570.172.08"),
+    "SOFTWARE-097": ("source=nvidia-debian-13 driver=570.172.08", "source=nvidia-debian-13 driver=580.82.07"),
+    "SOFTWARE-098": ("source=nvidia-debian-12 driver=580.82.07 cuda=11.8",
+                     "source=nvidia-debian-12 driver=580.82.07 cuda=12.8"),
+    "SOFTWARE-099": ("source=nvidia-debian-13 driver=580.82.07 cuda=12.8",
+                     "source=nvidia-debian-13 driver=580.82.07 cuda=13.0"),
+    "SOFTWARE-100": ("source=debian-12 driver=535.261.03 dcgm=4.5.3",
+                     "source=nvidia-debian-12 driver=570.172.08 dcgm=4.5.3"),
+    "SOFTWARE-101": ("source=nvidia-debian-12 driver=570.172.08 dcgm=3.3.9",
+                     "source=nvidia-debian-12 driver=570.172.08 dcgm=4.5.3"),
+    "SOFTWARE-102": ("source=debian-12 driver=535.261.03 container_toolkit=1.17.8",
+                     "source=nvidia-debian-12 driver=570.172.08 container_toolkit=1.17.8"),
 }  # fmt: skip
 
 
@@ -94,7 +106,7 @@ def test_what_is_proposed_breaks_nothing_and_changes_no_fact(code: str) -> None:
     proposal = nearest(wrong, TABLE)
     if proposal is None:
         # PyTorch's wheels, GPUs and the distribution are facts
-        assert code in ("SOFTWARE-006", "SOFTWARE-007", "SOFTWARE-008", "SOFTWARE-090")
+        assert code in ("SOFTWARE-006", "SOFTWARE-007", "SOFTWARE-008", "SOFTWARE-090", "SOFTWARE-100", "SOFTWARE-102")
         return
     assert not any(map(is_error, judge(proposal, TABLE.rules)))
     assert not any(old and old.fixed for old, _ in changes(wrong, proposal))

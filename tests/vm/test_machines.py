@@ -5,12 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 import signal
-import subprocess
-import sys
-import time
 from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -19,9 +14,10 @@ from hpcforge.lab import lab as labs
 from hpcforge.lab import processes
 from hpcforge.lab.vm import qemu
 
+from .rehearsal import Rehearsal, configured
+
 pytestmark = pytest.mark.vm
 
-REPOSITORY = Path(__file__).parents[2]
 NAME = f"test-vm-{os.getpid()}"
 BLUEPRINT = """\
 schema: 1
@@ -65,81 +61,13 @@ on: "'worker' in node.functions"
 needs: [base]
 packages: [libpam-systemd]
 """
-STEP_S = 600  # what one step may take on a machine that others use, too
-
-
-@dataclass(frozen=True)
-class Rehearsal:
-    """A blueprint of three machines."""
-
-    blueprint: Path
-
-    def run(self, *words: object, expect: int = 0) -> str:
-        """Standard output of an hpcforge that ends as expected; how long it took is told."""
-        began = time.monotonic()
-        env = {name: value for name, value in os.environ.items() if name != "HPCFORGE_NO_IMAGE"}
-        done = subprocess.run(
-            [sys.executable, "-m", "hpcforge", *map(str, words)],
-            cwd=REPOSITORY,
-            env={**env, "HPCFORGE_LAB": NAME},
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        print(f"{' '.join(map(str, words[:2])):<20} {time.monotonic() - began:6.0f} s", flush=True)
-        for line in done.stderr.splitlines():
-            if line.startswith("time: ") or ": started at" in line:
-                print(f"    {line}", flush=True)
-        assert done.returncode == expect, done.stderr + done.stdout
-        return done.stdout
-
-    def on(self, node: str, command: str) -> str:
-        return self.run("rehearse", "ssh", self.blueprint, node, "--", command)
-
-    def user(self, name: str, *words: str) -> str:
-        """What a user's command prints on the head."""
-        return self.on("head", f"cd / && sudo -u {name} {shlex.join(words)} 2>&1 || :")
-
-    def becomes(self, node: str, command: str, wanted: str) -> None:
-        """Wait until a command says so."""
-        deadline = time.monotonic() + STEP_S
-        while (said := self.on(node, command).strip()) != wanted:
-            assert time.monotonic() < deadline, said
-            time.sleep(2)
-
-    @contextmanager
-    def job(self, *words: str) -> Iterator[str]:
-        """The number of a job of ada's on w01, which runs."""
-        number = self.user("ada", "sbatch", "--parsable", "-w", "w01", "--mem=200M", "-o", "/dev/null", *words).strip()
-        try:
-            self.becomes("head", f"squeue -h -j {number} -o %T", "RUNNING")
-            yield number
-        finally:
-            self.user("ada", "scancel", number)
-            self.becomes("head", "squeue -h", "")
-
-    def to_worker(self, name: str, command: str) -> str:
-        """What a user of the head's gets to see who goes to w01 by ssh."""
-        known = "StrictHostKeyChecking=accept-new"
-        return self.user(name, "ssh", "-o", "BatchMode=yes", "-o", known, "w01", command)
 
 
 @pytest.fixture(scope="module")
 def up(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rehearsal]:
     """Three machines, configured."""
-    blueprint = tmp_path_factory.mktemp("site") / "machines.yaml"
-    blueprint.write_text(BLUEPRINT)
-    (blueprint.parent / "roles" / "sessions").mkdir(parents=True)
-    (blueprint.parent / "roles" / "sessions" / "role.yaml").write_text(SESSIONS)
-    rehearsal = Rehearsal(blueprint)
-    print()
-    try:
-        rehearsal.run("image", "build", "--disk", blueprint)
-        rehearsal.run("rehearse", "up", blueprint)
-        rehearsal.run("apply", blueprint, "--yes")
+    with configured(NAME, tmp_path_factory.mktemp("site"), BLUEPRINT, {"sessions": SESSIONS}) as rehearsal:
         yield rehearsal
-    finally:
-        labs.down(NAME, None, print)
 
 
 def test_a_job_runs_on_both_workers(up: Rehearsal) -> None:

@@ -56,7 +56,7 @@ def design(
         float | None, typer.Option(help="Price of a kWh, for the cost of a training run.", min=0, show_default=False)
     ] = None,
 ) -> int:
-    """Lay out racks, power, cooling, fabrics and cables, and judge them.
+    """Lay out racks, power, cooling, fabrics, cables and storage, and judge them.
 
     Looks at no node; exit status 3 if a rule is broken.
     """

@@ -1,0 +1,35 @@
+"""What `slurm.reservations` says wrongly of itself, of users and accounts. Pure."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+
+from hpcforge.blueprint import schema as s
+from hpcforge.blueprint.diagnostics import did_you_mean, quote
+from hpcforge.blueprint.reader import Loc
+from hpcforge.blueprint.validate import Draft, Finding
+from hpcforge.blueprint.values import limit_s
+
+Findings = Iterator[Finding]
+
+
+def reservation_findings(draft: Draft, workers: Callable[[Loc, str], Findings]) -> Findings:
+    """Yield names that there are not, and times without end. `workers` checks a set of them at a place."""
+    slurm: s.Slurm | None = draft.sections["slurm"]
+    if slurm is None or not draft.intact("slurm", "reservations"):
+        return
+    for name, one in slurm.reservations.items():
+        loc: Loc = ("slurm", "reservations", name)
+        yield from workers((*loc, "nodes"), one.nodes)
+        if not 60 <= limit_s(one.duration) < math.inf:
+            hint = "Slurm counts in minutes, and forgets a reservation once it is over"
+            yield Finding((*loc, "duration"), "a reservation lasts a minute at least, and ends", hint)
+        for place, user in enumerate(one.users) if draft.keys_intact("users") else ():
+            if user not in (users := draft.keys("users")):
+                hint = did_you_mean(user, users) or "add her under `users`"
+                yield Finding((*loc, "users", place), f"{quote(user)} is not a user of this blueprint", hint)
+        for place, account in enumerate(one.accounts) if draft.intact("slurm", "accounts") else ():
+            if account not in slurm.accounts:
+                hint = did_you_mean(account, slurm.accounts) or "add it under `slurm.accounts`"
+                yield Finding((*loc, "accounts", place), f"{quote(account)} is not an account of this blueprint", hint)

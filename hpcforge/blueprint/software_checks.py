@@ -1,0 +1,46 @@
+"""What a blueprint says of drivers and where they come from, against itself. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from hpcforge.blueprint import schema as s
+from hpcforge.blueprint.nvidia import Nvidia
+from hpcforge.blueprint.validate import Draft, Finding
+
+_NVIDIA = ("software", "sources", "nvidia")
+_BROUGHT = "leave it out here: nodes bring what hpcforge does not install"
+_LICENCES = {
+    "driver": "of the driver the License For Customer Use of NVIDIA Software (nvidia.com/en-us/drivers/nvidia-license)",
+    "cuda": "of CUDA the End User License Agreement (docs.nvidia.com/cuda/eula)",
+    "dcgm": "of DCGM the one in its package (/usr/share/doc)",
+    "container_toolkit": "of the container toolkit the Apache License 2.0",
+}
+
+
+def software_findings(draft: Draft) -> Iterator[Finding]:
+    """Check that what is installed is not brought, too, and that what comes from NVIDIA's repository may."""
+    software: s.Software | None = draft.sections["software"]
+    if software is None or not all(draft.intact("software", key) for key in ("nvidia", "present", "sources")):
+        return
+    asked = software.nvidia
+    if asked is not None:
+        yield from _brought_too(software, asked)
+    if software.sources.nvidia is None:
+        return
+    if asked is None:
+        hint = "say what under `software.nvidia`, or leave it out"
+        yield Finding(_NVIDIA, "nothing is installed from NVIDIA's repository", hint, key=True)
+    elif not software.sources.nvidia.licence_accepted:
+        licences = "; ".join(text for key, text in _LICENCES.items() if getattr(asked, key))
+        message = f"nobody has accepted NVIDIA's licences of what is to be installed: {licences}"
+        yield Finding(_NVIDIA, message, "read them, and write `licence_accepted: true` here", key=True)
+
+
+def _brought_too(software: s.Software, asked: Nvidia) -> Iterator[Finding]:
+    for key in ("driver", "modules", "dcgm", "container_toolkit"):
+        if getattr(asked, key) and getattr(software.present, key) is not None:
+            yield Finding(("software", "present", key), f"`software.nvidia` installs the {key}, too", _BROUGHT)
+    if software.sources.nvidia and software.present.fabric_manager is not None:
+        message = "NVIDIA's repository has Fabric Manager, too: it comes at the driver's version"
+        yield Finding(("software", "present", "fabric_manager"), message, _BROUGHT)

@@ -1,0 +1,208 @@
+"""MIG: how GPUs of NVIDIA are cut into instances, what fits on one, and what Slurm is told of it. Pure.
+
+A GPU's memory is some slices (eight), and an instance takes some that lie together; the catalog has for each profile
+how many, and where they may begin. Which slices are taken decides what still fits, so that each instance gets its place
+here, and is never left to the order in which instances are made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import product
+from typing import TYPE_CHECKING
+
+from hpcforge.blueprint.diagnostics import quote
+from hpcforge.blueprint.mig import MigShape, gpus_named
+from hpcforge.blueprint.validate import Draft, Finding
+
+if TYPE_CHECKING:
+    from hpcforge.blueprint import schema as s
+    from hpcforge.blueprint.reader import Loc
+    from hpcforge.catalog import Catalog
+
+FOLDER = "/dev/hpcforge-mig"  # links to devices, by the place that they have in the layout
+
+
+@dataclass(frozen=True)
+class MigInstance:
+    """An instance on a GPU, by its profile, and the memory slice that it begins at."""
+
+    profile: str  # "1g.10gb"
+    start: int
+
+
+@dataclass(frozen=True)
+class Gres:
+    """What a job can have one of, by the type that Slurm knows it as, and its device files."""
+
+    type: str
+    files: tuple[str, ...]
+
+
+Layout = tuple[tuple[MigInstance, ...], ...]  # by GPU, in the order of nvidia-smi; a GPU without any stays whole
+
+
+def gres(model: str, layout: Layout) -> tuple[Gres, ...]:
+    """What Slurm hands out of a node with this layout, GPU by GPU.
+
+    The driver numbers GPUs and instances as it likes, anew with each start. So the files are links, which the node
+    makes when it has made the instances: of the GPU, the instance (gi), and that in it which computes (ci).
+    """
+    found: list[Gres] = []
+    for index, instances in enumerate(layout):
+        device = f"{FOLDER}/gpu{index}"
+        if not instances:
+            found.append(Gres(model, (device,)))
+        for place, one in enumerate(instances):
+            files = (device, *(f"{device}.{place}.{kind}" for kind in ("gi", "ci")))
+            found.append(Gres(f"{model}_{one.profile.replace('+', '.')}", files))  # a plus is no letter of a type
+    return tuple(found)
+
+
+def placed(counts: Mapping[str, int], shapes: Mapping[str, MigShape]) -> tuple[MigInstance, ...] | None:
+    """Where so many instances of each profile lie on one GPU, the largest first; None: they do not fit."""
+    if any(shapes[name].most is not None and count > (shapes[name].most or 0) for name, count in counts.items()):
+        return None
+    order = sorted(counts, key=lambda name: (-shapes[name].size, len(shapes[name].starts), name))
+    return _rest([name for name in order for _ in range(counts[name])], shapes, 0)
+
+
+def _rest(
+    names: Sequence[str], shapes: Mapping[str, MigShape], taken: int, least: int = 0
+) -> tuple[MigInstance, ...] | None:
+    """Place these, where the slices of `taken` (bits) are. Of like ones each begins after the one before it."""
+    if not names:
+        return ()
+    name, *others = names
+    for start in shapes[name].starts:
+        slices = ((1 << shapes[name].size) - 1) << start
+        if start < least or slices & taken:
+            continue
+        after = start + 1 if others and others[0] == name else 0
+        if (found := _rest(others, shapes, taken | slices, after)) is not None:
+            return (MigInstance(name, start), *found)
+    return None
+
+
+def layout(group: s.NodeGroup, model: str | None, count: int, catalog: Catalog) -> Layout:
+    """The layout of a node that has so many GPUs of a model; () where none is asked for, or for another model only.
+
+    A node that an override gives fewer GPUs keeps the layout of those that it has.
+    """
+    if not group.mig or model is None or model != _model(group, catalog):
+        return ()
+    shapes = catalog.gpus[model].mig or {}
+    by_gpu: dict[int, tuple[MigInstance, ...]] = {}
+    for named, counts in group.mig.items():
+        found = placed(counts, shapes)
+        assert found is not None  # mig_findings has said so
+        by_gpu |= dict.fromkeys(gpus_named(named, count), found)
+    return tuple(by_gpu.get(index, ()) for index in range(count))
+
+
+def _model(group: s.NodeGroup, catalog: Catalog) -> str | None:
+    gpus = group.gpus or catalog.servers[group.hardware].gpus
+    return gpus.model if gpus else None
+
+
+# What is wrong with what a blueprint asks for
+
+
+def mig_findings(draft: Draft, catalog: Catalog) -> Iterator[Finding]:
+    """Yield layouts that GPUs cannot have, each with the nearest that they can."""
+    asked = {key: group for key, group in (draft.sections["nodes"] or {}).items() if group.mig}
+    for key, group in asked.items():
+        if draft.intact("nodes", key) and draft.intact("parts") and group.hardware in catalog.servers:
+            yield from _group(("nodes", key, "mig"), group, catalog)
+    slurm = draft.sections["slurm"]
+    if asked and slurm and draft.intact("slurm", "enforce") and "gpus" not in slurm.enforce:
+        message = "jobs on MIG instances have to be held to theirs: CUDA takes the first one that it sees"
+        yield Finding(("slurm", "enforce"), message, "add gpus, or leave out `mig`")
+
+
+def _group(loc: Loc, group: s.NodeGroup, catalog: Catalog) -> Iterator[Finding]:
+    gpus = group.gpus or catalog.servers[group.hardware].gpus
+    if gpus is None:
+        yield Finding(
+            loc, "there are no GPUs to cut into instances", "give `gpus:` to this group, or leave out `mig`", key=True
+        )
+        return
+    if gpus.model not in catalog.gpus:
+        return  # said already
+    shapes = catalog.gpus[gpus.model].mig
+    if not shapes:
+        able = ", ".join(name for name, gpu in catalog.gpus.items() if gpu.mig)
+        yield Finding(
+            loc, f"{quote(gpus.model)} cannot be cut into MIG instances", f"the catalog has it of: {able}", key=True
+        )
+        return
+    seen: dict[int, str] = {}
+    for named, counts in group.mig.items():
+        yield from _named((*loc, named), named, gpus.count, seen)
+        unknown = [name for name in counts if name not in shapes]
+        for name in unknown:
+            message = f"{quote(gpus.model)} has no MIG profile {quote(name)}"
+            yield Finding((*loc, named, name), message, f"did you mean {quote(_like(name, shapes))}?", key=True)
+        if not unknown and placed(counts, shapes) is None:
+            yield _too_much((*loc, named), gpus.model, counts, shapes)
+
+
+def _like(name: str, shapes: Iterable[str]) -> str:
+    """The profile of as many slices that compute, or nearly, and of the memory nearest to it."""
+
+    def numbers(profile: str) -> tuple[int, int]:
+        compute, memory = profile.partition("gb")[0].split("g.")
+        return int(compute), int(memory)
+
+    compute, memory = numbers(name)
+    return min(shapes, key=lambda one: (abs(numbers(one)[0] - compute), abs(numbers(one)[1] - memory)))
+
+
+def _named(loc: Loc, named: str, count: int, seen: dict[int, str]) -> Iterator[Finding]:
+    """Yield GPUs that there are not, and those that another line has; `seen` is added to."""
+    there = gpus_named(named, count)
+    beyond = [index for index in there if index >= count]
+    twice = [index for index in there if index in seen]
+    if beyond:
+        message = f"there is no GPU {beyond[0]}: a node of this group has {count}"
+        yield Finding(loc, message, f"they are 0 to {count - 1}" if count > 1 else "it is 0", key=True)
+    elif twice:
+        yield Finding(loc, f"GPU {twice[0]} has its instances by {quote(seen[twice[0]])} already", key=True)
+    seen |= dict.fromkeys(there, named)
+
+
+def _too_much(loc: Loc, model: str, counts: Mapping[str, int], shapes: Mapping[str, MigShape]) -> Finding:
+    said = ", ".join(f"{count} x {name}" for name, count in counts.items())
+    slices = sum(count * shapes[name].size for name, count in counts.items())
+    there = max(shape.size + max(shape.starts) for shape in shapes.values())
+    rare = [
+        name for name, count in counts.items() if shapes[name].most is not None and count > (shapes[name].most or 0)
+    ]
+    if rare:
+        why = f"there is no more than {shapes[rare[0]].most} x {rare[0]} on one"
+    elif slices > there:
+        why = f"they take {slices} memory slices of {there}"
+    else:
+        why = "; ".join(
+            f"{name} may begin at slice {_listed(shapes[name].starts)} and takes {shapes[name].size}" for name in counts
+        )
+    return Finding(
+        loc, f"{said} do not fit on one {model}: {why}", f"the nearest that fits: {_nearest(counts, shapes)}"
+    )
+
+
+def _nearest(counts: Mapping[str, int], shapes: Mapping[str, MigShape]) -> str:
+    """As much of it as fits: the most memory, then the most instances."""
+    best, fits = (0, 0), dict[str, int]()
+    for chosen in product(*(range(min(count, len(shapes[name].starts)), -1, -1) for name, count in counts.items())):
+        some = {name: count for name, count in zip(counts, chosen, strict=True) if count}
+        worth = (sum(shapes[name].size * count for name, count in some.items()), sum(chosen))
+        if worth > best and placed(some, shapes) is not None:
+            best, fits = worth, some
+    return "{" + ", ".join(f"{name}: {count}" for name, count in fits.items()) + "}"
+
+
+def _listed(starts: Sequence[int]) -> str:
+    *others, last = map(str, starts)
+    return f"{', '.join(others)} or {last}" if others else last

@@ -1,0 +1,153 @@
+"""What hpcforge installs of NVIDIA's: by which packages, from where, and on which nodes. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+from urllib.parse import urlsplit
+
+from hpcforge.blueprint import nvidia as nv
+from hpcforge.blueprint import schema as s
+from hpcforge.catalog import Catalog
+from hpcforge.catalog.nvidia import Archive, Packages, archive_name, load_archives
+from hpcforge.software.ranges import numbers, within
+
+if TYPE_CHECKING:
+    from hpcforge.cluster.model import Node
+
+_CUDA_13 = ">=580"  # the drivers that bring CUDA 13 (docs.nvidia.com/deploy/cuda-compatibility)
+
+
+@dataclass(frozen=True)
+class NvidiaRepository:
+    """NVIDIA's package repository, or a mirror of it."""
+
+    url: str  # ends in /
+    host: str  # "": it lies on the nodes themselves
+    key: str  # the public key in ASCII armour that has to sign it
+
+
+@dataclass(frozen=True)
+class NvidiaPackages:
+    """What is installed is called so; versions are those of the blueprint."""
+
+    of_driver: str  # which installed packages have the driver's version; awk: $2 source, $3 version, $4 package
+    other: str  # which of those, of DCGM and of the container toolkit have another version than is wanted; awk, too
+    pinned: str  # which packages apt takes in the driver's version alone, as it names them
+    pinned_modules: str  # the same of kernel modules
+    pinned_dcgm: str  # those of DCGM
+    pinned_container_toolkit: str  # those of the container toolkit
+    driver: tuple[str, ...]
+    driver_held: tuple[str, ...]
+    modules: tuple[str, ...]
+    modules_held: tuple[str, ...]
+    module: str  # what DKMS and modinfo call it
+    cuda: tuple[str, ...]
+    fabric_manager: tuple[str, ...]  # none: the archive has none
+    dcgm: tuple[str, ...]
+    container_toolkit: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Nvidia:
+    """What hpcforge installs of NVIDIA's; of which version is `Cluster.driver`."""
+
+    modules: Literal["open", "closed"]
+    cuda: tuple[str, ...]  # "12.4"
+    dcgm: str | None  # its version
+    container_toolkit: str | None  # its version
+    models: tuple[str, ...]  # of GPUs whose nodes get it
+    switched: tuple[str, ...]  # hardware whose GPUs NVSwitches connect
+    packages: NvidiaPackages
+    repository: NvidiaRepository | None  # None: from the distribution
+    kernel: str | None  # that nodes have, where the blueprint says it
+    secure_boot: bool = False  # whether the blueprint says that nodes boot so; rules then ask who signs modules
+
+    def on(self, node: Node) -> bool:
+        """Whether a node gets it."""
+        return node.gpus is not None and node.gpus.model in self.models
+
+    def fabric_on(self, node: Node) -> bool:
+        """Whether a node gets Fabric Manager, too: it has NVSwitches, and the archive has it."""
+        return self.on(node) and node.hardware in self.switched and bool(self.packages.fabric_manager)
+
+
+def nvidia(blueprint: s.Blueprint, catalog: Catalog, models: tuple[str, ...], key: str) -> Nvidia | None:
+    """What is installed on nodes with GPUs of these `models`; `key` is the text of the repository's key."""
+    software, asked = blueprint.software, blueprint.software.nvidia
+    if asked is None:
+        return None
+    hardware = {group.hardware for group in blueprint.nodes.values()}
+    return Nvidia(
+        modules=asked.modules,
+        cuda=asked.cuda,
+        dcgm=asked.dcgm,
+        container_toolkit=asked.container_toolkit,
+        models=models,
+        switched=tuple(sorted(name for name in hardware if catalog.servers[name].nvswitch)),
+        packages=_packages(software, asked),
+        repository=_repository(software, key),
+        kernel=software.present.kernel,
+        secure_boot=bool(software.present.secure_boot),
+    )
+
+
+def _repository(software: s.Software, key: str) -> NvidiaRepository | None:
+    asked = software.sources.nvidia
+    if asked is None:
+        return None
+    known = _archive(software).repository
+    url = asked.url or (known.url if known else "")
+    return NvidiaRepository(url.rstrip("/") + "/", urlsplit(url).hostname or "", key)
+
+
+def _packages(software: s.Software, asked: nv.Nvidia) -> NvidiaPackages:
+    archive = _archive(software)
+    cuda = "13" if within(asked.driver, _CUDA_13) else "12"
+    return NvidiaPackages(
+        of_driver=archive.of_driver,
+        other=_other(archive, asked),
+        pinned=archive.pinned,
+        pinned_modules=archive.pinned_modules,
+        pinned_dcgm=archive.pinned_dcgm,
+        pinned_container_toolkit=archive.pinned_container_toolkit,
+        driver=archive.driver,
+        driver_held=archive.driver_held,
+        modules=archive.modules[asked.modules],
+        modules_held=archive.modules_held[asked.modules],
+        module=archive.module[asked.modules],
+        cuda=tuple(name for version in asked.cuda for name in _names(archive.cuda, version)),
+        fabric_manager=_names(archive.fabric_manager, asked.driver),
+        dcgm=_names(archive.dcgm, asked.dcgm, cuda),
+        container_toolkit=_names(archive.container_toolkit, asked.container_toolkit),
+    )
+
+
+def wanted_fingerprint(software: s.Software) -> str | None:
+    """Of the key that is to sign NVIDIA's repository; None where nothing says it."""
+    known = _archive(software).repository
+    asked = software.sources.nvidia
+    return (asked.fingerprint if asked else None) or (known.fingerprint if known else None)
+
+
+def _archive(software: s.Software) -> Archive:
+    name = archive_name(software.os.name, software.os.release, nvidias=software.sources.nvidia is not None)
+    return load_archives().get(name, Archive())
+
+
+def _other(archive: Archive, asked: nv.Nvidia) -> str:
+    """Which installed packages are of another version than is wanted, as a condition of awk's."""
+    wanted = ((f"$4 ~ {archive.pinned_dcgm}", asked.dcgm),
+              (f"$4 ~ {archive.pinned_container_toolkit}", asked.container_toolkit))  # fmt: skip
+    parts = [(archive.of_driver, asked.driver), *((part, version) for part, version in wanted if version)]
+    return " || ".join(f'({part} && $3 != "{version}")' for part, version in parts)
+
+
+def _names(known: Iterable[Packages], version: str | None, cuda: str = "") -> tuple[str, ...]:
+    """The packages of a version; none of one that nobody asks for, or that is not known."""
+    if version is None:
+        return ()
+    major, minor = (*numbers(version), 0)[:2]
+    found = next((one.packages for one in known if within(version, one.version)), ())
+    return tuple(name.format(major=major, minor=minor, cuda=cuda) for name in found)

@@ -1,0 +1,80 @@
+"""From a blueprint to the file systems that its nodes serve, in numbers, and what rules say of them. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from itertools import chain
+
+from hpcforge.blueprint.hardware import Server
+from hpcforge.blueprint.storage import Needs as Said
+from hpcforge.blueprint.values import counted
+from hpcforge.catalog import Catalog
+from hpcforge.cluster.model import Cluster, Network
+from hpcforge.cluster.storage import FileSystem, size_mb
+from hpcforge.fabric.graph import Fabric
+from hpcforge.facility.room import Room
+from hpcforge.facility.rules import Breach
+from hpcforge.storage.judge import judge, not_served
+from hpcforge.storage.served import Drives, Link, Needs, Served, grouped
+
+
+def served(cluster: Cluster, room: Room, built: Mapping[str, Fabric]) -> tuple[Served, ...]:
+    """The file systems that nodes of the blueprint serve; `built` has its fabrics, by name."""
+    return tuple(_served(one, cluster, room, built) for one in cluster.storage if one.server is not None)
+
+
+def storage_breaches(room: Room, systems: tuple[Served, ...]) -> Iterator[Breach]:
+    """Yield what rules say of them, and of needs of those that nobody here serves."""
+    ours = {one.name for one in systems}
+    others = [(name, one.needs) for name, one in room.blueprint.storage.items() if one.needs and name not in ours]
+    foreign = (not_served(name, sorted(needs.model_fields_set)) for name, needs in others)
+    return chain(judge(systems, lambda node: room.kind_of[node].loc()), *foreign)
+
+
+def _served(one: FileSystem, cluster: Cluster, room: Room, built: Mapping[str, Fabric]) -> Served:
+    server = one.server or ""
+    kind = room.kind_of[server]
+    fabric = built.get(cluster.network.fabric or "")
+    clients = [name for name in one.on if name != server]
+    links = [_link(name, cluster.network, fabric) for name in clients]
+    known = [each for each in links if each is not None]
+    return Served(
+        name=one.name,
+        kind=one.kind,
+        server=server,
+        hardware=kind.model,
+        drives=_drives(kind.server, room.catalog),
+        raid=kind.server.raid,
+        network=cluster.network.name,
+        link=_link(server, cluster.network, fabric),
+        clients=len(clients),
+        client_link=min(known, key=lambda each: each.gb_per_s) if known and len(known) == len(links) else None,
+        needs=_needs(room.blueprint.storage[one.name].needs),
+    )
+
+
+def _needs(said: Said | None) -> Needs:
+    return Needs(said.capacity_tib, said.read_gb_per_s, said.write_gb_per_s) if said else Needs()
+
+
+def _drives(server: Server, catalog: Catalog) -> tuple[Drives, ...]:
+    lots = [counted(text) for text in server.nvme]
+    groups = grouped([count for count, _ in lots], server.raid)
+    return tuple(_alike(model, count, some, catalog) for (count, model), some in zip(lots, groups, strict=True))
+
+
+def _alike(model: str, count: int, groups: int, catalog: Catalog) -> Drives:
+    drive, mb = catalog.drives.get(model), size_mb(model, catalog)
+    capacity_gb = mb / 1000 if mb is not None else None
+    if drive is None:  # a size, as in 24 x 15.36TB
+        return Drives(model, count, groups, capacity_gb, None, None)
+    return Drives(model, count, groups, capacity_gb, drive.read_gb_per_s, drive.write_gb_per_s)
+
+
+def _link(node: str, network: Network, fabric: Fabric | None) -> Link | None:
+    """How a node is reached on a network: all its links where they are one bond that shares out, else one of them."""
+    at = fabric.index.get(node) if fabric else None
+    if fabric is None or at is None:
+        return None
+    links = fabric.devices[at].ports if network.bond == "802.3ad" else 1
+    return Link(fabric.name, fabric.kind, fabric.rate_gbps, links, network.mtu, network.vlan is not None)

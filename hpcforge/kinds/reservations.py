@@ -1,0 +1,52 @@
+"""Nodes that Slurm keeps for somebody from one time to another, as scontrol(1) names it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, ClassVar, Optional
+
+from hpcforge.kinds.resource import Resource, Said, Told
+from hpcforge.wire import Word
+
+
+@dataclass(frozen=True)
+class Reservation(Resource):
+    """A reservation, where Slurm's controller runs; one that is over is looked at no more."""
+
+    kind: ClassVar[str] = "reservations"
+    does: ClassVar[str] = "reserves nodes in Slurm"
+
+    name: Annotated[str, "Its name."]
+    nodes: Annotated[str, "Which nodes, as a hostlist."]
+    start: Annotated[str, "When it begins, `2027-03-01T08:00:00` by the node's own clock."]
+    minutes: Annotated[int, "How long it lasts."]
+    users: Annotated[str, "Whose jobs may run there, with commas."] = ""
+    accounts: Annotated[str, "Under which accounts, with commas."] = ""
+    flags: Annotated[str, "`maint` and `ignore_jobs`, with commas."] = ""
+
+    def line(self, found: Said) -> str:
+        """With what differs; or why that is not known."""
+        if found.get("unknown"):
+            return f"? reservation {self.name}: what there is of it is not known: {found['unknown']}"
+        if found["exists"]:
+            return f"~ reservation {self.name} {found.get('wanted')}  ({found.get('found')} in Slurm)"
+        said = {"users": self.users, "accounts": self.accounts, "flags": self.flags}
+        rest = "".join(f" {key}={value}" for key, value in said.items() if value)
+        return f"+ reservation {self.name} nodes={self.nodes} start={self.start} minutes={self.minutes}{rest}"
+
+    def drifted(self, found: Said) -> bool:
+        """Somebody else changed or removed it, as far as that is known."""
+        return not found.get("unknown") and super().drifted(found)
+
+
+class Found(Told):
+    """One that is not as wanted: what of it differs, there and as wanted; `unknown`: why nobody can tell."""
+
+    name: Word
+    exists: bool
+    found: Optional[str]
+    wanted: Optional[str]
+    unknown: Optional[str]
+
+
+RESOURCE, FOUND = Reservation, Found

@@ -1,0 +1,65 @@
+"""File systems that are made on a node's own drives."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, ClassVar
+
+from hpcforge.kinds.resource import Named, Resource, Said, Told
+from hpcforge.wire import Count, Word
+
+
+@dataclass(frozen=True)
+class Volume(Resource):
+    """An XFS file system on NVMe drives of the node, of which nothing but those where nothing is found is taken."""
+
+    kind: ClassVar[str] = "volumes"
+    does: ClassVar[str] = "formats"
+    goes: ClassVar[str] = "leaves"
+
+    name: Annotated[str, "Its name."]
+    uuid: Annotated[str, "By which it is known, wherever its drives are."]
+    mount: Annotated[str, "Where it is mounted, by `mounts`: who looks after its quota has to find it.", Named.PATH]
+    drives: Annotated[int, "How many drives."]
+    drive_mb: Annotated[int, "Size of each, decimal megabytes, to 2 %; 0: of any."] = 0
+    raid: Annotated[int, "Level of md, 0 or 1, of several drives; one is taken as it is."] = 0
+    quota_gib: Annotated[int, "What a user may have on it, GiB; 0: all."] = 0
+
+    def line(self, found: Said) -> str:
+        """Which drives are formatted, or what else is to be done."""
+        if found["exists"]:
+            was, now = (_size(gib) for gib in (found.get("quota_gib") or 0, self.quota_gib))
+            return f"~ volume {self.name}  " + (
+                "who may write there" if was == now else f"quota of a user {was} -> {now}"
+            )
+        if "drives" not in found:  # nobody has looked
+            many = "the NVMe drive" if self.drives == 1 else f"the {self.drives} NVMe drives"
+            return f"+ volume {self.name}  FORMATS {many} on which nothing is found: {self._what}"
+        if not found["drives"]:
+            return f"~ volume {self.name}  put together again from its own drives; nothing is formatted"
+        return f"+ volume {self.name}  FORMATS {', '.join(found['drives'])}, where nothing was found: {self._what}"
+
+    @property
+    def _what(self) -> str:
+        return "XFS" if self.drives == 1 else f"XFS on RAID {self.raid}"
+
+    @classmethod
+    def farewell(cls, name: str) -> str | None:
+        """Nothing is done to the drives."""
+        return f"volume {name}: its drives stay as they are, with all that is on them"
+
+
+def _size(gib: int) -> str:
+    return f"{gib} GiB" if gib else "none"
+
+
+class Found(Told):
+    """A volume that is not as wanted; `exists`: it is there. `drives`: those that would be formatted."""
+
+    name: Word
+    exists: bool
+    drives: list[Word]
+    quota_gib: Count | None
+
+
+RESOURCE, FOUND = Volume, Found

@@ -1,0 +1,394 @@
+"""File systems on a node's own NVMe drives: XFS, on an array of md's where they are several.
+
+Data is never lost by this. Drives are only taken where nothing at all is found on them and nobody uses them, and just
+as many as are wanted; what else there is, is told with its name and with what a person would have to type. A volume is
+known by the identifiers of its file system and its array, which follow from its name, never by where its drives are.
+
+The receipt has nothing of it. Beside the receipt lies which drives a volume was made of, by which a lost one is named,
+and, while one is made, that it was begun: an array without a file system is formatted then, and never else.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import stat
+import uuid
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from hpcforge.node import commands, files, paths, receipt
+from hpcforge.node.events import Json, NodeError, Report
+from hpcforge.node.kinds import BLOCK, Known, Need, Stays
+
+if TYPE_CHECKING:
+    from hpcforge.kinds.volumes import Volume
+
+SYSTEM, DEVICES = Path("/sys/block"), Path("/dev")
+RECORDS = receipt.FOLDER / "volumes"
+_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
+_NVME = re.compile(r"nvme[0-9]{1,5}n[0-9]{1,5}")
+_QUOTA = re.compile(r"^#?([0-9]+) +[0-9]+ +[0-9]+ +([0-9]+) ", re.M)  # number, used, soft limit, hard limit in KiB
+_MODE = 0o1777
+_LOOK_S, _MAKE_S = 60, 1800  # the latter: drives are trimmed, which takes some of them minutes
+_TOLERANCE = 0.02
+# In a namespace of mounts of its own: nothing is left mounted, whatever ends this.
+_BEGIN = 'mount -t xfs -o uquota -- "$1" /mnt && chmod 1777 /mnt && xfs_quota -x -c "$2" /mnt'
+
+
+class Drive(NamedTuple):
+    """An NVMe drive: what the kernel calls it, which changes, and what its maker does."""
+
+    name: str
+    serial: str
+    size: int  # bytes
+
+    @property
+    def words(self) -> str:
+        """To a person who stands before the machine."""
+        return f"{self.name} (serial {self.serial})"
+
+
+def compare(wanted: Volume) -> Json | None:
+    """Whether it is there, and what a user may have on it where it is mounted."""
+    device = _device(wanted)
+    if device is None:
+        own = _members(wanted)
+        taken = [] if own else [drive.name for drive in _blank(wanted)[0]]
+        return {"name": wanted.name, "exists": False, "drives": taken, "quota_gib": None}
+    mounted = _is_mounted(wanted.mount, device)
+    limits = _limits(wanted.mount) if mounted else {}
+    as_wanted = not mounted or (_right_limits(wanted, limits) and _mode(wanted.mount) == _MODE)
+    if as_wanted and not _lost(wanted, device) and _recorded(wanted) == _made_of(device):
+        return None
+    return {"name": wanted.name, "exists": True, "drives": [], "quota_gib": limits.get(0, 0) >> 20}
+
+
+def obstacle(wanted: Volume, known: Known) -> str | None:  # noqa: ARG001
+    """A drive that is lost, or too few on which nothing is found: with each of the others, and what to type."""
+    if not _NAME.fullmatch(wanted.name) or wanted.drives < 1 or wanted.raid not in (0, 1):
+        return f"volume {wanted.name!r}: letters, digits, _ and - are its name; it has drives, and RAID 0 or 1"
+    device = _device(wanted)
+    lost = _lost(wanted, device)
+    if lost:
+        return lost
+    if device is not None or len(_members(wanted)) == wanted.drives > 1:
+        return None
+    blank, others = _blank(wanted)
+    if len(blank) == wanted.drives:
+        return None
+    told = "; ".join(others)
+    if len(blank) > wanted.drives:
+        which = ", ".join(drive.name for drive in blank)
+        return (
+            f"{wanted.drives} NVMe drives are to be taken, and nothing is found on {which}: which of them is not said"
+        )
+    return (
+        f"{wanted.drives} NVMe drives on which nothing is found are to be taken, and there are {len(blank)}"
+        f"{f': {told}' if told else ''}; drives on which something is found are never formatted"
+    )
+
+
+def put(wanted: Volume) -> str | None:
+    """Make it, or put together what is its own; then who may have how much. NodeError for what `obstacle` has."""
+    done, device = "", _device(wanted)
+    why = obstacle(wanted, None)
+    if why:
+        raise NodeError(why)
+    if device is None:
+        device, done = _made(wanted)
+    if _recorded(wanted) != _made_of(device):
+        _record(wanted, device)
+        done = done or "its drives are remembered"
+    if not _is_mounted(wanted.mount, device):
+        return done or None
+    if _mode(wanted.mount) != _MODE:
+        Path(wanted.mount).chmod(_MODE)
+        done = done or "open to users"
+    if not _right_limits(wanted, _limits(wanted.mount)):
+        _limit(wanted)
+        done = done or f"quota {wanted.quota_gib} GiB"
+    return done or None
+
+
+def own(name: str, change: Volume | None, made: set[str]) -> Json:  # noqa: ARG001
+    """Nothing but that it is wanted here."""
+    return {"before": None}
+
+
+def put_back(name: str, known: Known, report: Report) -> str | None:  # noqa: ARG001
+    """Nothing: its files are its users'."""
+    return None
+
+
+def is_there(name: str) -> bool:
+    """Whether one was made here."""
+    return (RECORDS / name).exists()
+
+
+def stays(name: str, known: Known) -> Stays | None:  # noqa: ARG001
+    """All of it."""
+    return ("volume", name, "its drives stay as they are, with all that is on them")
+
+
+def room(wanted: Volume) -> list[Need]:
+    """Which drives it was made of."""
+    return [Need(str(RECORDS / wanted.name), BLOCK, 2)]
+
+
+# What there is
+
+
+def _drives() -> list[Drive]:
+    """All NVMe drives, in the order of their numbers."""
+    names = (path.name for path in SYSTEM.iterdir() if _NVME.fullmatch(path.name))
+    return [_drive(name) for name in sorted(names, key=lambda name: [int(part) for part in re.findall("[0-9]+", name)])]
+
+
+def _drive(name: str) -> Drive:
+    return Drive(name, _said(name, "device/serial") or "unknown", 512 * int(_said(name, "size") or 0))
+
+
+def _said(device: str, of: str) -> str:
+    """What the kernel says of a block device; "": nothing."""
+    try:
+        return (SYSTEM / device / of).read_text(errors="replace").strip()
+    except OSError:
+        return ""
+
+
+def _device(wanted: Volume) -> str | None:
+    """What the kernel calls the device that has the file system; None: there is none."""
+    link = DEVICES / "disk" / "by-uuid" / wanted.uuid
+    return link.resolve().name if link.exists() else None
+
+
+def _array(wanted: Volume) -> str:
+    """The identifier of its array."""
+    return str(uuid.uuid5(uuid.UUID(wanted.uuid), "array"))
+
+
+def _members(wanted: Volume) -> list[Drive]:
+    """The drives that are part of its array."""
+    if wanted.drives == 1:
+        return []
+    array = _array(wanted)
+    return [one for one in _drives() if _is_member(one.name, array)]
+
+
+def _is_member(drive: str, array: str) -> bool:
+    """Whether a drive says so; one that cannot be looked at says nothing."""
+    try:
+        return any(found.get("uuid") == array for found in _signatures(drive))
+    except NodeError:
+        return False
+
+
+def _signatures(device: str) -> list[Json]:
+    """What libblkid finds on a device: file systems, members of arrays, partition tables and many more."""
+    said = commands.succeed(["wipefs", "--no-act", "--json", "--", str(DEVICES / device)], _LOOK_S)
+    found: list[Json] = json.loads(said)["signatures"] if said.strip() else []
+    return found
+
+
+def _blank(wanted: Volume) -> tuple[list[Drive], list[str]]:
+    """The drives of the size on which nothing is found, and why each of the others is not taken."""
+    blank, others = [], []
+    for drive in _drives():
+        why = _why_not(drive, wanted)
+        if why:
+            others.append(f"{drive.name} {why}")
+        else:
+            blank.append(drive)
+    return blank, others
+
+
+def _why_not(drive: Drive, wanted: Volume) -> str | None:
+    """What is against taking a drive."""
+    mb = wanted.drive_mb
+    if mb and abs(drive.size / 1e6 - mb) > _TOLERANCE * mb:
+        return f"has {drive.size / 1e9:.1f} GB, and not {mb / 1e3:g}"
+    path = DEVICES / drive.name
+    parts = sorted(one.name for one in (SYSTEM / drive.name).iterdir() if (one / "partition").exists())
+    try:
+        signatures = _signatures(drive.name)
+        os.close(os.open(path, os.O_RDONLY | os.O_EXCL))  # busy: mounted, swapped to, part of an array or a group
+    except NodeError as error:
+        return f"cannot be looked at: {error}"
+    except OSError as error:
+        holders = _holders(drive.name)
+        by = f" by {', '.join(holders)}" if holders else f" ({', '.join(parts)})" if parts else ""
+        return f"is in use{by}: {error.strerror}"
+    if not signatures and not parts:
+        return None
+    found = [" ".join(filter(None, (one["type"], one.get("label"), one.get("uuid")))) for one in signatures]
+    has = ", ".join([*dict.fromkeys(found), *(f"partition {one}" for one in parts)])
+    wiped = " ".join(str(DEVICES / one) for one in (*parts, drive.name))
+    return f"has {has} (to give up all that is on it: wipefs --all {wiped})"
+
+
+def _holders(device: str) -> list[str]:
+    """The arrays and the like that a drive is part of."""
+    return sorted(one.name for one in (SYSTEM / device / "holders").iterdir())
+
+
+def _made_of(device: str) -> list[Drive]:
+    """The drives below a device that are there."""
+    below = SYSTEM / device / "slaves"
+    names = [one.name for one in below.iterdir()] if below.exists() else []
+    return sorted((_drive(name) for name in names or [device] if (SYSTEM / name).exists()), key=lambda one: one.serial)
+
+
+def _recorded(wanted: Volume) -> list[Drive]:
+    """The drives of which it was made."""
+    try:
+        return [Drive(**one) for one in json.loads((RECORDS / wanted.name).read_text())]
+    except (OSError, ValueError, TypeError):  # gone or damaged: it only names what is lost
+        return []
+
+
+def _lost(wanted: Volume, device: str | None) -> str | None:
+    """Which of its drives are away, and what to do about it; None where all are there, or none."""
+    if wanted.drives == 1:
+        return None
+    own = _members(wanted) if device is None else _made_of(device)
+    broken = device and (_said(device, "md/array_state") == "broken" or _said(device, "md/degraded") not in ("", "0"))
+    if not own or (len(own) == wanted.drives and not broken):
+        return None
+    serials = {one.serial for one in _drives()}
+    gone = [one.words for one in _recorded(wanted) if one.serial not in serials]
+    what = ", ".join(gone) or f"{wanted.drives - len(own) or 'some'} of its {wanted.drives} drives"
+    if wanted.raid and device:
+        return (
+            f"{what} is lost; the files are there still: put in another drive, and give it to the array "
+            f"(mdadm --manage /dev/{device} --add /dev/DRIVE)"
+        )
+    left = " ".join(str(DEVICES / one.name) for one in own)
+    arrays = sorted({holder for one in own for holder in _holders(one.name)})
+    stop = "".join(f"mdadm --stop /dev/{one}; " for one in arrays)
+    return (
+        f"{what} is lost, and all files with it; to begin anew with those that are left and another: "
+        f"umount {wanted.mount}; {stop}wipefs --all {left}"
+    )
+
+
+# Making it
+
+
+def _made(wanted: Volume) -> tuple[str, str]:
+    """The device of its file system, and what was done to have it."""
+    own, begun = _members(wanted), RECORDS / f"{wanted.name}.begun"
+    blank = [] if own else _blank(wanted)[0]
+    name = (own or blank)[0].name
+    if blank:
+        _write(begun.name, [])
+    if wanted.drives > 1:
+        name = _assembled(wanted, own) if own else _new_array(wanted, blank)
+        _settle()
+        if _device(wanted) is not None:
+            return str(_device(wanted)), "put together again"
+        if not begun.exists():  # it was finished once, and files may be there that a damaged beginning hides
+            drives = " ".join(str(DEVICES / one.name) for one in own)
+            raise NodeError(
+                f"/dev/{name} is the array of volume {wanted.name}, and no file system is found on it: nothing was "
+                f"formatted (look with xfs_repair -n /dev/{name}; to give up all that was on it: "
+                f"mdadm --stop /dev/{name}; wipefs --all {drives})"
+            )
+    if _signatures(name):
+        raise NodeError(f"/dev/{name} has {_signatures(name)[0]['type']}, which is not ours: nothing was formatted")
+    # Not --force: it looks for itself once more whether something is there.
+    make = ["mkfs.xfs", "-q", "-m", f"uuid={wanted.uuid}", "-L", wanted.name[:12], str(DEVICES / name)]
+    commands.succeed(make, _MAKE_S)
+    _settle()
+    begin = ["unshare", "--mount", "sh", "-ec", _BEGIN, "sh", str(DEVICES / name), _default(wanted)]
+    commands.succeed(begin, _LOOK_S)
+    if _device(wanted) is None:
+        raise NodeError(f"/dev/{name} was formatted, and udev does not show {wanted.uuid}: udevadm info /dev/{name}")
+    begun.unlink(missing_ok=True)
+    return name, f"formatted {', '.join(one.name for one in own or blank)}"
+
+
+def _new_array(wanted: Volume, drives: list[Drive]) -> str:
+    """An array of drives on which nothing was found. mdadm looks, too, and asks where it finds something: a no."""
+    name = f"hpcforge-{wanted.name}"
+    array = f"/dev/md/{name}"
+    words = ["mdadm", "--create", array, f"--level={wanted.raid}", f"--raid-devices={wanted.drives}", "--metadata=1.2"]
+    words += ["--homehost=any", f"--name={name[:27]}", f"--uuid={_array(wanted)}"]
+    words += ["--bitmap=internal"] if wanted.raid else []
+    commands.succeed([*words, *(str(DEVICES / one.name) for one in drives)], _MAKE_S)
+    return Path(array).resolve().name
+
+
+def _assembled(wanted: Volume, drives: list[Drive]) -> str:
+    """The array of drives that are its own, which udev has put together, or else mdadm does now."""
+    holders = _holders(drives[0].name)
+    if holders:
+        return holders[0]
+    array = f"/dev/md/hpcforge-{wanted.name}"
+    words = ["mdadm", "--assemble", array, f"--uuid={_array(wanted)}", "--homehost=any"]
+    commands.succeed([*words, *(str(DEVICES / one.name) for one in drives)], _LOOK_S)
+    return Path(array).resolve().name
+
+
+def _settle() -> None:
+    """Let udev see what is new: where the file system is."""
+    commands.succeed(["udevadm", "settle", "--timeout=60"], 2 * _LOOK_S)
+
+
+def _record(wanted: Volume, device: str) -> None:
+    _write(wanted.name, _made_of(device))
+
+
+def _write(name: str, drives: list[Drive]) -> None:
+    folder = paths.open_directory(str(RECORDS), create=True)
+    try:
+        text = json.dumps([one._asdict() for one in drives]).encode()
+        files.replace_by(folder, name, lambda fd: files.write_all(fd, text), files.Rights(0, 0, 0o644))
+    finally:
+        os.close(folder)
+
+
+# Who may have how much
+
+
+def _is_mounted(mount: str, device: str) -> bool:
+    """Whether the file system of a device is at a place, by the kernel's list: the place is not touched."""
+    number = _said(device, "dev")
+    rows = (line.split(b" ") for line in Path("/proc/self/mountinfo").read_bytes().splitlines())
+    return any(row[2].decode() == number and row[4] == os.fsencode(mount) for row in rows)
+
+
+def _mode(mount: str) -> int:
+    try:
+        return stat.S_IMODE(Path(mount).stat().st_mode)
+    except OSError as error:
+        raise NodeError(f"{mount}: {error.strerror}") from None
+
+
+def _limits(mount: str) -> dict[int, int]:
+    """What users may have, KiB by number; of 0 it is what they have of whom nothing is said."""
+    said = commands.succeed(["xfs_quota", "-x", "-c", "report -u -n -N -b", mount], _LOOK_S)
+    return {int(number): int(hard) for number, hard in _QUOTA.findall(said)}
+
+
+def _right_limits(wanted: Volume, limits: dict[int, int]) -> bool:
+    """Whether everybody has that of all, or that of all."""
+    limit = wanted.quota_gib << 20
+    return limits.get(0, 0) == limit and all(hard in (0, limit) for hard in limits.values())
+
+
+def _default(wanted: Volume) -> str:
+    return f"limit -u -d bhard={wanted.quota_gib}g"
+
+
+def _limit(wanted: Volume) -> None:
+    """Have everybody have the same: XFS writes the limit of all down for each who has files, and leaves it there."""
+    limit = wanted.quota_gib << 20
+    others = [number for number, hard in _limits(wanted.mount).items() if number and hard not in (0, limit)]
+    orders = [_default(wanted), *(f"limit -u bhard={wanted.quota_gib}g {number}" for number in others)]
+    said = commands.run(
+        ["xfs_quota", "-x", *(w for one in orders for w in ("-c", one)), wanted.mount], _LOOK_S, merge=True
+    )
+    if not _right_limits(wanted, _limits(wanted.mount)):  # it ends well, whatever it says
+        raise NodeError(f"xfs_quota: the quota of {wanted.mount} is not as wanted: {said.stdout.strip()[:300]}")

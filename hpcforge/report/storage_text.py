@@ -1,0 +1,84 @@
+"""Storage of a design as text for a terminal: what servers hold and carry, and where that comes from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from hpcforge.report.design_words import UNKNOWN, plain
+from hpcforge.report.text import clean, plural, table
+from hpcforge.storage.design import FileSystemDesign, Throughput
+from hpcforge.storage.sizes import write_rate, write_tib
+
+
+def storage(designs: Sequence[FileSystemDesign], columns: int | None = None) -> str:
+    """Return all file systems that nodes serve; "" where there are none."""
+    if not designs:
+        return ""
+    header = ("file system", "server", "holds", "read", "write", "clients", "each reads", "each writes")
+    rows = [
+        [
+            f"{one.name} ({one.kind})",
+            one.server,
+            holds(one),
+            carries(one.read),
+            carries(one.write),
+            f"{one.clients:,}",
+            rate(one.read.each_client_gb_per_s),
+            rate(one.write.each_client_gb_per_s),
+        ]
+        for one in designs
+    ]
+    by_server: dict[str, list[FileSystemDesign]] = {}
+    for one in designs:
+        by_server.setdefault(one.server, []).append(one)
+    return table(header, rows, "  ", columns) + "".join(line for some in by_server.values() for line in _server(some))
+
+
+def holds(one: FileSystemDesign) -> str:
+    """`279.4 TiB of 400.0 TiB needed`; what all drives hold, where nothing is said of groups."""
+    needed = f", {write_tib(one.needed_tib)} needed" if one.needed_tib is not None else ""
+    if one.capacity_tib is not None:
+        return write_tib(one.capacity_tib) + needed
+    return (f"at most {write_tib(one.raw_tib)}" if one.raw_tib is not None else UNKNOWN) + needed
+
+
+def carries(through: Throughput) -> str:
+    """`49.5 GB/s (links)`; `at most 49.5 GB/s (links)` where only one of drives and links is known."""
+    needed = f", {write_rate(through.needed_gb_per_s)} needed" if through.needed_gb_per_s is not None else ""
+    if through.gb_per_s is not None:
+        return f"{write_rate(through.gb_per_s)} ({through.bound}){needed}"
+    most = through.drives_gb_per_s if through.bound == "drives" else through.links_gb_per_s
+    return (f"at most {write_rate(most)} ({through.bound})" if most is not None else UNKNOWN) + needed
+
+
+def rate(gb_per_s: float | None) -> str:
+    """`728 MB/s`."""
+    return UNKNOWN if gb_per_s is None else write_rate(gb_per_s)
+
+
+def made_of(one: FileSystemDesign) -> str:
+    """`24 x 15.36TB of 15,360 GB in 2 groups of 10 + 2`."""
+    if not one.drives:
+        return f"`nvme` of {one.hardware} is not said"
+    lots = [
+        f"{lot.count} x {lot.model}" + (f" of {plain(lot.capacity_gb)} GB" if lot.capacity_gb is not None else "")
+        for lot in one.drives
+    ]
+    if one.group is None:
+        return f"{', '.join(lots)}; how they are put together (`raid`) is not said"
+    groups = plural(sum(lot.groups for lot in one.drives), "group")
+    left = f", {one.left_over} left over" if one.left_over else ""
+    return f"{', '.join(lots)} in {groups} of {one.group}{left}"
+
+
+def _server(systems: Sequence[FileSystemDesign]) -> Iterator[str]:
+    """Drives and links that its file systems share."""
+    one = systems[0]
+    yield f"\n  {clean(one.server)}\n"
+    yield f"    drives     {clean(made_of(one))}\n"
+    if one.read.drives_gb_per_s is not None or one.write.drives_gb_per_s is not None:
+        at_most = "" if one.group else "at most "
+        read, written = rate(one.read.drives_gb_per_s), rate(one.write.drives_gb_per_s)
+        yield f"    give       {at_most}{read} read, {written} written\n"
+    carried = f"{clean(one.link)} = {rate(one.read.links_gb_per_s)}" if one.link else UNKNOWN
+    yield f"    links      {carried}\n"

@@ -1,0 +1,1 @@
+"""What file systems that our nodes serve hold and carry, and whether that is enough. Pure."""

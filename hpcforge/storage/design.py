@@ -1,0 +1,91 @@
+"""What a file system comes to: its part of `hpcforge design --json`, and all that summaries show. Pure.
+
+Throughput is in GB/s (10^9 bytes) of one direction, of large files read or written in one go; capacity is in TiB
+(2^40 bytes), before what the file system itself takes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, Literal
+
+from hpcforge.facility.design import about
+from hpcforge.storage.served import Direction, Served
+
+
+@dataclass(frozen=True)
+class DriveLot:
+    """Drives of a server that are alike."""
+
+    model: Annotated[str, about("Model in the catalog or the blueprint, or a size.")]
+    count: Annotated[int, about("How many the server has.")]
+    groups: Annotated[int, about("Groups that they form; each is one where nothing is said of groups.")]
+    capacity_gb: Annotated[float | None, about("Capacity of one, decimal gigabytes; null: not known.")]
+
+
+@dataclass(frozen=True)
+class Throughput:
+    """What comes through in one direction."""
+
+    drives_gb_per_s: Annotated[
+        float | None, about("What all groups give, GB/s; all drives where nothing is said of groups; null: not known.")
+    ]
+    links_gb_per_s: Annotated[float | None, about("What the server's links carry, GB/s; null: not known.")]
+    gb_per_s: Annotated[float | None, about("The less of both, GB/s; null: one of them is not known.")]
+    bound: Annotated[Literal["drives", "links"] | None, about("Which of those that are known is less; null: none is.")]
+    each_client_gb_per_s: Annotated[
+        float | None, about("What each client gets when all go at once, GB/s; null: not known, or there is none.")
+    ]
+    needed_gb_per_s: Annotated[float | None, about("What the blueprint says is needed, GB/s; null: nothing.")]
+
+
+@dataclass(frozen=True)
+class FileSystemDesign:
+    """One file system that a node serves. Those of one server share its drives and links."""
+
+    name: Annotated[str, about("Its name in the blueprint.")]
+    kind: Annotated[str, about("How nodes reach it.")]
+    server: Annotated[str, about("The node that has the files.")]
+    hardware: Annotated[str, about("The server's model.")]
+    drives: Annotated[tuple[DriveLot, ...], about("The server's drives; none: not said.")]
+    group: Annotated[str | None, about("Data and parity drives of a group, 10 + 2; null: nothing is said of groups.")]
+    left_over: Annotated[int, about("Drives that are in no group.")]
+    capacity_tib: Annotated[float | None, about("What the groups hold, TiB; null: not known.")]
+    raw_tib: Annotated[float | None, about("What all drives hold, TiB; null: not known.")]
+    needed_tib: Annotated[float | None, about("What the blueprint says is needed, TiB; null: nothing.")]
+    link: Annotated[str | None, about("How the server is reached, in words; null: not known.")]
+    clients: Annotated[int, about("Nodes that mount it over the network.")]
+    read: Annotated[Throughput, about("Large reads.")]
+    write: Annotated[Throughput, about("Large writes.")]
+
+
+def file_system_design(one: Served) -> FileSystemDesign:
+    """Sum a file system up."""
+    raid = one.raid
+    return FileSystemDesign(
+        name=one.name,
+        kind=one.kind,
+        server=one.server,
+        hardware=one.hardware,
+        drives=tuple(DriveLot(each.model, each.count, each.groups, each.capacity_gb) for each in one.drives),
+        group=f"{raid.data} + {raid.parity}" if raid else None,
+        left_over=one.left_over,
+        capacity_tib=one.capacity_tib if raid else None,
+        raw_tib=one.raw_tib,
+        needed_tib=one.needs.capacity_tib,
+        link=one.link.terms if one.link else None,
+        clients=one.clients,
+        read=_throughput(one, "read"),
+        write=_throughput(one, "write"),
+    )
+
+
+def _throughput(one: Served, direction: Direction) -> Throughput:
+    return Throughput(
+        drives_gb_per_s=one.of_drives(direction),
+        links_gb_per_s=one.of_link,
+        gb_per_s=one.gives(direction),
+        bound=one.bound(direction),
+        each_client_gb_per_s=one.each(direction),
+        needed_gb_per_s=one.needs.rate(direction),
+    )

@@ -1,0 +1,148 @@
+"""What rules say of file systems that our nodes serve, server by server. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from math import isclose
+
+from hpcforge.blueprint.reader import Loc
+from hpcforge.facility.rules import Breach
+from hpcforge.facility.units import apart
+from hpcforge.storage.rules import breach
+from hpcforge.storage.served import Direction, Served
+from hpcforge.storage.sizes import write_rate, write_tib
+
+Breaches = Iterator[Breach]
+Write = Callable[[float, int], str]
+_DONE: dict[Direction, str] = {"read": "read", "write": "written"}
+_RATES: dict[Direction, str] = {"read": "STORAGE-002", "write": "STORAGE-003"}
+
+
+def judge(served: Sequence[Served], loc_of_hardware: Callable[[str], Loc]) -> Breaches:
+    """Yield what rules say of servers and of what is needed of them.
+
+    The file systems of one server share its drives and links.
+    `loc_of_hardware` has the place in the blueprint that says what a server is.
+    """
+    by_server: dict[str, list[Served]] = {}
+    for one in served:
+        by_server.setdefault(one.server, []).append(one)
+    for server, systems in by_server.items():
+        yield from _groups(systems[0], loc_of_hardware(server))
+        if any(each.groups for each in systems[0].drives) or not systems[0].drives:
+            yield from _capacity(systems)
+            for direction in _RATES:
+                yield from _rate(direction, systems)
+
+
+def not_served(name: str, needs: Sequence[str]) -> Breaches:
+    """Yield that nothing is known of a file system that no node of ours serves, though something is needed of it."""
+    codes = {"capacity_tib": "STORAGE-001", "read_gb_per_s": "STORAGE-002", "write_gb_per_s": "STORAGE-003"}
+    for need in needs:
+        message = f"`{name}` is served by no node of the blueprint, so that its drives and links are not known"
+        yield breach(codes[need], ("storage", name, "needs", need), message, severity="not-checked")
+
+
+def _groups(one: Served, loc: Loc) -> Breaches:
+    if one.raid is None or not one.drives:
+        return
+    wanted, there = one.raid.groups or 1, sum(each.groups for each in one.drives)
+    if there < wanted:
+        drives = ", ".join(f"{each.count} x {each.model}" for each in one.drives)
+        sums = f"{wanted} x ({one.raid.data} + {one.raid.parity}) drives > {drives}"
+        yield breach("STORAGE-005", loc, f"{one.server}: too few drives for its groups", sums, "smaller groups")
+    elif one.raid.parity == 0:
+        message = f"{one.server}: the first drive that fails takes files with it"
+        yield breach("STORAGE-004", loc, message, "0 drives of parity in a group", "raid: {data: 8, parity: 2}")
+
+
+def _capacity(systems: Sequence[Served]) -> Breaches:
+    needing = {one.name: one.needs.capacity_tib for one in systems if one.needs.capacity_tib is not None}
+    if not needing:
+        return
+    one, loc, need = systems[0], _loc(needing, "capacity_tib"), sum(needing.values())
+    most = one.capacity_tib
+    if most is not None and _over(need, most):
+        sums = f"{_compared(write_tib, need, most)} = {_drives(one)}: {_excess(write_tib, need, most)}"
+        message = f"{one.server} holds less than {_names(needing)} {_verb(needing)}"
+        yield breach("STORAGE-001", loc, message, sums, "more or larger drives")
+    elif most is None or one.raid is None:
+        yield _unknown("STORAGE-001", loc, one, "capacity_gb")
+
+
+def _rate(direction: Direction, systems: Sequence[Served]) -> Breaches:
+    found = {one.name: one.needs.rate(direction) for one in systems}
+    needing = {name: rate for name, rate in found.items() if rate is not None}
+    if not needing:
+        return
+    one, loc, need, code = systems[0], _loc(needing, f"{direction}_gb_per_s"), sum(needing.values()), _RATES[direction]
+    most = one.most(direction)
+    if most is not None and _over(need, most):
+        terms = one.link.terms if one.link and one.bound(direction) == "links" else _rates(one, direction)
+        sums = f"{_compared(write_rate, need, most)} = {terms}: {_excess(write_rate, need, most)}"
+        message = f"{one.server} is {_DONE[direction]} slower than {_names(needing)} {_verb(needing)}"
+        hint = "faster links, or more of them in a bond" if one.bound(direction) == "links" else "more or faster drives"
+        yield breach(code, loc, message, sums, hint)
+    elif one.gives(direction) is None:
+        yield _unknown(code, loc, one, f"{direction}_gb_per_s")
+
+
+def _unknown(code: str, loc: Loc, one: Served, fact: str) -> Breach:
+    """Say what is missing, all of it, with how to say it."""
+    models = [each.model for each in one.drives if each.groups and getattr(each, fact) is None]
+    missing, ways = list[str](), list[str]()
+    if not one.drives:
+        missing.append(f"the drives of {one.hardware}")
+        ways.append("`nvme: 24 x our-drive` in a hardware entry like it")
+    for model in dict.fromkeys(models):
+        missing.append(f"{fact} of the drive {model}")
+        ways.append(f"`{fact}` in an entry of `parts.drives`")
+    if one.raid is None:
+        missing.append(f"how the drives of {one.hardware} are put together")
+        ways.append("`raid: {data: 10, parity: 2}` in a hardware entry like it")
+    if one.link is None and fact != "capacity_gb":
+        missing.append(f"the fabric that carries `{one.network}` to {one.server}")
+        ways.append(f"`fabric` of `networks.{one.network}`")
+    hint = f"say {' and '.join(dict.fromkeys(ways))}"
+    return breach(code, loc, f"{one.server}: nobody has said {', '.join(missing)}", None, hint, "not-checked")
+
+
+def _loc(needing: dict[str, float], need: str) -> Loc:
+    return ("storage", next(iter(needing)), "needs", need)
+
+
+def _over(need: float, there: float) -> bool:
+    return need > there and not isclose(need, there, rel_tol=1e-9)
+
+
+def _compared(write: Write, need: float, there: float) -> str:
+    return " > ".join(apart(write, need, there))
+
+
+def _excess(write: Write, need: float, there: float) -> str:
+    return f"{write(need - there, 1)} ({100 * (need - there) / there:.0f} %) too much" if there else "too much"
+
+
+def _names(needing: dict[str, float]) -> str:
+    return " and ".join(f"`{name}`" for name in needing)
+
+
+def _verb(needing: dict[str, float]) -> str:
+    return "needs" if len(needing) == 1 else "need"
+
+
+def _drives(one: Served) -> str:
+    """`2 x 10 data drives x 15,360 GB`."""
+    of = "data drives" if one.raid else "drives"
+    in_groups = [each for each in one.drives if each.groups]
+    return " + ".join(f"{_count(one, each.groups, one.data)} {of} x {each.capacity_gb:,g} GB" for each in in_groups)
+
+
+def _rates(one: Served, direction: Direction) -> str:
+    of = one.size if direction == "read" else one.data
+    in_groups = [each for each in one.drives if each.groups]
+    return " + ".join(f"{_count(one, each.groups, of)} drives x {each.rate(direction):g} GB/s" for each in in_groups)
+
+
+def _count(one: Served, groups: int, of: int) -> str:
+    return f"{groups} x {of}" if one.raid else f"{groups}"

@@ -1,0 +1,59 @@
+"""Every rule that served file systems are judged by, as in `hpcforge.facility.rules`. Pure."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from hpcforge.facility import rules as facility
+from hpcforge.facility.rules import Rule
+
+_ALL = (
+    Rule(
+        "STORAGE-001",
+        "error",
+        "a server holds what is needed",
+        "`needs.capacity_tib` of all file systems of a server against what its drives hold: groups x data drives x "
+        "capacity. Where nobody has said how they are put together, all drives are what there is at most.",
+        "More or larger drives under `nvme`, another server, or less in `needs`.",
+    ),
+    Rule(
+        "STORAGE-002",
+        "error",
+        "a server is read as fast as is needed",
+        "`needs.read_gb_per_s` of all file systems of a server against the less of two: all drives of its groups x "
+        "what one reads, and its links x their rate x payload / 8. With `bond: 802.3ad` all its links count, else one.",
+        "Faster links or more of them in a bond, more drives, or another server for some of the file systems.",
+    ),
+    Rule(
+        "STORAGE-003",
+        "error",
+        "a server is written as fast as is needed",
+        "`needs.write_gb_per_s` of all file systems of a server against the less of two: data drives of its groups x "
+        "what one writes, and its links, as for STORAGE-002.",
+        "More drives or faster ones, less parity, faster links, or another server for some of the file systems.",
+    ),
+    Rule(
+        "STORAGE-004",
+        "warning",
+        "a drive may fail",
+        "`raid.parity` of a server of files against one: without it the first drive that fails takes files with it.",
+        "raid: {data: 8, parity: 2}; or data: 1, parity: 1, which are mirrors.",
+    ),
+    Rule(
+        "STORAGE-005",
+        "error",
+        "there are drives for a group",
+        "`raid.data` and `raid.parity` of a server against its drives that are alike, and `raid.groups` against the "
+        "groups that these fill.",
+        "Smaller groups or fewer, or more drives under `nvme`.",
+    ),
+)
+RULES: dict[str, Rule] = {rule.code: rule for rule in _ALL}
+
+
+breach = partial(facility.breach, RULES)
+
+
+def markdown() -> str:
+    """Return the table of docs/storage.md."""
+    return facility.table(_ALL)

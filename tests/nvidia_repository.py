@@ -1,0 +1,139 @@
+"""A package repository with stubs of the names that NVIDIA's has, each in several versions, and keys to sign it."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import os
+import subprocess
+import tarfile
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+
+from tests.kernel_module import module
+
+OLD, NEW = "580.82.07", "580.95.05"  # of the driver
+DCGM, NEWER_DCGM = "4.4.1", "4.5.0"
+TOOLKIT, NEWER_TOOLKIT = "1.17.8", "1.18.0"
+KERNEL = "6.1.0-991-amd64"  # that no archive has
+_LIBRARIES = "usr/lib/x86_64-linux-gnu"
+_UNIT = "[Service]\nExecStart=/usr/bin/sleep infinity\n[Install]\nWantedBy=multi-user.target\n"
+_MODULE = "usr/src/nvidia-stub/nvidia.ko"
+# What DKMS does, which is no stub's to do: the module for each kernel that has headers, and for the one that runs.
+_DKMS = f"""#!/bin/sh
+set -e
+test -e /{_MODULE} || exit 0
+for kernel in $(uname -r) {KERNEL}
+do folder=/lib/modules/$kernel/updates/dkms; mkdir -p $folder; cp /{_MODULE} $folder; depmod $kernel
+done
+"""
+_CTK = """#!/bin/sh
+test "$1 $2" = "cdi generate" && echo 'kind: nvidia.com/gpu' > "${3#--output=}"
+"""
+
+
+@dataclass(frozen=True)
+class Stub:
+    """A package: text by path, programs executable; a text that begins with `->` is a link."""
+
+    name: str
+    version: str
+    depends: str = ""
+    files: Mapping[str, str | bytes] = field(default_factory=dict)
+    postinst: str = ""
+
+
+def stubs() -> Iterator[Stub]:
+    """All that the repository has."""
+    for driver in (OLD, NEW):
+        own, same = f"{driver}-1", f"(= {driver}-1)"
+        depends = ", ".join(f"{name} {same}" for name in ("libcuda1", "libnvidia-ml1", "nvidia-smi"))
+        yield Stub("nvidia-driver-cuda", own, depends)
+        yield Stub("libcuda1", own, f"libnvidia-ptxjitcompiler1 {same}", {f"{_LIBRARIES}/libcuda.so.1": "->libm.so.6"})
+        yield Stub("libnvidia-ml1", own, "", {f"{_LIBRARIES}/libnvidia-ml.so.1": "->libm.so.6"})
+        yield Stub("libnvidia-ptxjitcompiler1", own)
+        yield Stub("nvidia-smi", own, "", {"usr/bin/nvidia-smi": "#!/bin/sh\necho 'GPU 0: of a stub'\n"})
+        yield Stub("nvidia-persistenced", own, "", {"lib/systemd/system/nvidia-persistenced.service": _UNIT})
+        yield Stub("nvidia-kernel-open-dkms", own, "kmod, linux-base", {_MODULE: module(version=driver)}, _DKMS)
+        yield Stub("nvidia-fabricmanager", own, "", {"lib/systemd/system/nvidia-fabricmanager.service": _UNIT})
+    for dcgm in (DCGM, NEWER_DCGM):
+        own = f"1:{dcgm}-1"
+        files = {"lib/systemd/system/nvidia-dcgm.service": _UNIT, "usr/bin/dcgmi": "#!/bin/sh\necho 2 GPUs found.\n"}
+        yield Stub("datacenter-gpu-manager-4-core", own, "", files)
+        yield Stub("datacenter-gpu-manager-4-cuda13", own, f"datacenter-gpu-manager-4-core (= {own})")
+    for toolkit in (TOOLKIT, NEWER_TOOLKIT):
+        own = f"{toolkit}-1"
+        yield Stub("libnvidia-container1", own)
+        yield Stub("libnvidia-container-tools", own, f"libnvidia-container1 (>= {own})")
+        yield Stub("nvidia-container-toolkit-base", own, "", {"usr/bin/nvidia-ctk": _CTK})
+        yield Stub("nvidia-container-toolkit", own, f"libnvidia-container-tools (>= {own})")
+    for cuda in ("12-8", "13-0"):
+        yield Stub(f"cuda-toolkit-{cuda}", f"{cuda.replace('-', '.')}.1-1", "", {f"usr/local/cuda-{cuda}/stub": ""})
+    yield Stub(f"linux-image-{KERNEL}", "6.1.991-1", "linux-base", {f"boot/vmlinuz-{KERNEL}": ""})
+    headers = {f"lib/modules/{KERNEL}/build/include/stub": ""}
+    yield Stub(f"linux-headers-{KERNEL}", "6.1.991-1", "kmod", headers, _DKMS)
+    yield Stub("base-files", "999")  # of the distribution's, which is never taken from here
+
+
+def key(home: Path, name: str) -> tuple[str, str]:
+    """Make a key: its public part in armour, and its fingerprint."""
+    home.mkdir(mode=0o700, exist_ok=True)
+    _gpg(home, "--passphrase", "", "--quick-gen-key", name, "ed25519", "sign", "1d")
+    listed = _gpg(home, "--with-colons", "--list-keys", name)
+    (fingerprint,) = (line.split(":")[9] for line in listed.splitlines() if line.startswith("fpr:"))
+    return _gpg(home, "--armor", "--export", name), fingerprint
+
+
+def repository(folder: Path, home: Path, signer: str) -> bytes:
+    """The repository as a tar archive, signed by the key of that name."""
+    place = folder / "repository"
+    place.mkdir()
+    entries = [_entry(place, folder / "tree" / f"{number}", stub) for number, stub in enumerate(stubs())]
+    index = "\n".join(entries)
+    (place / "Packages").write_text(index)
+    digest = hashlib.sha256(index.encode()).hexdigest()
+    now = datetime.now(UTC).strftime("%a, %d %b %Y %H:%M:%S UTC")
+    (place / "Release").write_text(
+        f"Origin: NVIDIA\nLabel: NVIDIA CUDA\nDate: {now}\nSHA256:\n {digest} {len(index.encode())} Packages\n"
+    )
+    _gpg(home, "--local-user", signer, "--clearsign", "-o", str(place / "InRelease"), str(place / "Release"))
+    packed = io.BytesIO()
+    with tarfile.open(fileobj=packed, mode="w:gz") as archive:
+        archive.add(place, "nvidia")
+    return packed.getvalue()
+
+
+def _entry(place: Path, tree: Path, stub: Stub) -> str:
+    """Build one package; return its paragraph of the index."""
+    control = f"Package: {stub.name}\nVersion: {stub.version}\nArchitecture: all\nDescription: a stub\n"
+    control += "Maintainer: nobody <nobody@example.org>\n" + (f"Depends: {stub.depends}\n" if stub.depends else "")
+    _write(tree / "DEBIAN" / "control", control)
+    if stub.postinst:
+        _write(tree / "DEBIAN" / "postinst", stub.postinst)
+    for path, text in stub.files.items():
+        _write(tree / path, text)
+    name = f"{stub.name}_{stub.version.replace(':', '%3a')}_all.deb"
+    built = place / name.replace("%3a", ".")
+    subprocess.run(["dpkg-deb", "--root-owner-group", "-b", tree, built], check=True, capture_output=True)
+    data = built.read_bytes()
+    return f"{control}Filename: ./{built.name}\nSize: {len(data)}\nSHA256: {hashlib.sha256(data).hexdigest()}\n"
+
+
+def _write(path: Path, text: str | bytes) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if isinstance(text, str) and text.startswith("->"):
+        path.symlink_to(text[2:])
+        return
+    data = text.encode() if isinstance(text, str) else text
+    path.write_bytes(data)
+    path.chmod(0o755 if data.startswith(b"#!") else 0o644)
+
+
+def _gpg(home: Path, *arguments: str) -> str:
+    env = {"GNUPGHOME": str(home), "PATH": os.environ["PATH"]}
+    argv = ["gpg", "--batch", "--quiet", *arguments]
+    said = subprocess.run(argv, env=env, check=True, capture_output=True, text=True, timeout=600).stdout
+    subprocess.run(["gpgconf", "--kill", "gpg-agent"], env=env, check=True, timeout=600)  # which gpg leaves behind
+    return said

@@ -1,0 +1,94 @@
+"""A blueprint whose nodes are virtual machines, for the tests here: hpcforge run on it, and commands on its nodes."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from hpcforge.lab import lab as labs
+
+REPOSITORY = Path(__file__).parents[2]
+STEP_S = 600  # what one step may take on a machine that others use, too
+
+
+@dataclass(frozen=True)
+class Rehearsal:
+    """A lab's name, and the blueprint of its machines."""
+
+    name: str
+    blueprint: Path
+
+    def run(self, *words: object, expect: int = 0) -> str:
+        """Standard output of an hpcforge that ends as expected; how long it took is told."""
+        began = time.monotonic()
+        env = {name: value for name, value in os.environ.items() if name != "HPCFORGE_NO_IMAGE"}
+        done = subprocess.run(
+            [sys.executable, "-m", "hpcforge", *map(str, words)],
+            cwd=REPOSITORY,
+            env={**env, "HPCFORGE_LAB": self.name},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        print(f"{' '.join(map(str, words[:2])):<20} {time.monotonic() - began:6.0f} s", flush=True)
+        for line in done.stderr.splitlines():
+            if line.startswith("time: ") or ": started at" in line:
+                print(f"    {line}", flush=True)
+        assert done.returncode == expect, done.stderr + done.stdout
+        return done.stdout
+
+    def on(self, node: str, command: str) -> str:
+        return self.run("rehearse", "ssh", self.blueprint, node, "--", command)
+
+    def user(self, name: str, *words: str) -> str:
+        """What a user's command prints on the head."""
+        return self.on("head", f"cd / && sudo -u {name} {shlex.join(words)} 2>&1 || :")
+
+    def becomes(self, node: str, command: str, wanted: str) -> None:
+        """Wait until a command says so."""
+        deadline = time.monotonic() + STEP_S
+        while (said := self.on(node, command).strip()) != wanted:
+            assert time.monotonic() < deadline, said
+            time.sleep(2)
+
+    @contextmanager
+    def job(self, *words: str) -> Iterator[str]:
+        """The number of a job of ada's on w01, which runs."""
+        number = self.user("ada", "sbatch", "--parsable", "-w", "w01", "--mem=200M", "-o", "/dev/null", *words).strip()
+        try:
+            self.becomes("head", f"squeue -h -j {number} -o %T", "RUNNING")
+            yield number
+        finally:
+            self.user("ada", "scancel", number)
+            self.becomes("head", "squeue -h", "")
+
+    def to_worker(self, name: str, command: str) -> str:
+        """What a user of the head's gets to see who goes to w01 by ssh."""
+        known = "StrictHostKeyChecking=accept-new"
+        return self.user(name, "ssh", "-o", "BatchMode=yes", "-o", known, "w01", command)
+
+
+@contextmanager
+def configured(name: str, folder: Path, blueprint: str, roles: Mapping[str, str]) -> Iterator[Rehearsal]:
+    """Machines as a blueprint says, configured, until this ends. `roles`: further ones, by what their files say."""
+    file = folder / "machines.yaml"
+    file.write_text(blueprint)
+    for role, said in roles.items():
+        (folder / "roles" / role).mkdir(parents=True)
+        (folder / "roles" / role / "role.yaml").write_text(said)
+    rehearsal = Rehearsal(name, file)
+    print()
+    try:
+        rehearsal.run("image", "build", "--disk", file)
+        rehearsal.run("rehearse", "up", file)
+        rehearsal.run("apply", file, "--yes")
+        yield rehearsal
+    finally:
+        labs.down(name, None, print)
