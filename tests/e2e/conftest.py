@@ -86,17 +86,19 @@ class Site:
     def blueprint(self) -> Path:
         return self.folder / "blueprints" / "rehearsal.yaml"
 
-    def cli(self, *arguments: str, blueprint: Path | None = None, steps: int = 0) -> subprocess.CompletedProcess[str]:
+    def cli(
+        self, *arguments: str, blueprint: Path | None = None, steps: int = 0, said: str = ""
+    ) -> subprocess.CompletedProcess[str]:
         """Run hpcforge; the end of its output is echoed, so that a failing test shows why it failed.
 
-        `steps`: as it will be or was so many steps of certificates from now.
+        `steps`: as it will be or was so many steps of certificates from now. `said`: on standard input.
         """
         program = ["-c", IN_ANOTHER_STEP.format(steps=steps)] if steps else ["-m", "hpcforge"]
         words = [str(blueprint or self.blueprint) if word == "BLUEPRINT" else word for word in arguments]
         done = subprocess.run(
             [sys.executable, *program, *words],
             env=self._environment(),
-            stdin=subprocess.DEVNULL,
+            input=said,
             capture_output=True,
             text=True,
             timeout=1800,
