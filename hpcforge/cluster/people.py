@@ -17,11 +17,6 @@ class User:
     shell: str = "bash"  # its name
     expires: str = ""  # the day from which on nobody logs in to it, year-month-day; "": never
 
-    @property
-    def home(self) -> str:
-        """Home directory."""
-        return f"/home/{self.name}"
-
 
 @dataclass(frozen=True)
 class Group:

@@ -117,7 +117,8 @@ def _file_system(
     address = next((node.address for node in nodes if node.name == one.server), "")
     chosen = {option.partition("=")[0] for option in one.options}
     usual = (option for option in kind.options if option.partition("=")[0] not in chosen)
-    users = tuple(node.name for node in nodes if {*node.functions} & {"worker", *(() if one.drives else ("login",))})
+    functions = {"worker", *(() if one.drives else ("login",))}
+    users = tuple(node.name for node in nodes if one.homes or {*node.functions} & functions)
     own = "" if one.drives else kind.served.format(address=address, path=one.path)
     return FileSystem(
         name=name,
@@ -132,6 +133,7 @@ def _file_system(
         packages=kind.packages,
         mounted_by=kind.mounted_by,
         drives=_drives(f"{cluster}/{name}", one, one.drives, catalog) if one.drives else None,
+        homes=one.homes,
     )
 
 

@@ -241,7 +241,7 @@ def _storage(cluster: Cluster, lab: LabFacts) -> Cluster:  # noqa: ARG001
             return one
         options = ",".join(mounted.options)
         here = replace(one, what=mounted.what, type=mounted.type, options=options, packages=(), mounted_by="")
-        return replace(here, server=None, path=None, drives=None)
+        return replace(here, server=None, path=None, drives=None, homes=False)
 
     return replace(cluster, storage=tuple(map(near, cluster.storage)))
 
