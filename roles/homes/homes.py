@@ -92,7 +92,9 @@ def look_after(folder: int, said: Said, name: str, make: bool) -> None:
 def people(wrong: "list[str]") -> "list[str]":
     """The names in the directory; none where it is away, which is told."""
     try:
-        done = subprocess.run(DIRECTORY, stdin=subprocess.DEVNULL, capture_output=True, timeout=DIRECTORY_S, check=False)
+        done = subprocess.run(
+            DIRECTORY, stdin=subprocess.DEVNULL, capture_output=True, timeout=DIRECTORY_S, check=False
+        )
     except (OSError, subprocess.TimeoutExpired) as error:
         wrong.append(f"the directory was not asked: {error}")
         return []
@@ -141,10 +143,12 @@ def open_folder(path: str) -> int:
         try:
             folder = os.open(name, _FOLDER, dir_fd=above)
         except OSError as error:
-            raise HomeError(f"{path}: {name}: {error.strerror}: it is to be a folder, and no link leads there") from None
+            raise HomeError(
+                f"{path}: {name}: {error.strerror}; it is to be a folder, and no link leads there"
+            ) from error
         finally:
             os.close(above)
-        if os.fstat(folder).st_uid not in (0, os.geteuid()) or mode & _OTHERS_WRITE and not mode & stat.S_ISVTX:
+        if os.fstat(folder).st_uid not in (0, os.geteuid()) or (mode & _OTHERS_WRITE and not mode & stat.S_ISVTX):
             os.close(folder)
             raise HomeError(f"{path}: somebody other than root can move {name}")
     if os.fstat(folder).st_mode & _OTHERS_WRITE:

@@ -1,4 +1,4 @@
-"""What makes homes on their server, run as root in folders of a test, with accounts of its own (a bound /etc/passwd)."""
+"""What makes homes on their server, run as root in folders of a test, with accounts of their own."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def test_each_user_gets_a_home_of_her_own_with_what_is_in_the_skeleton(server: S
     assert of(ada / ".profile") == (2001, 2001, "644")
     assert of(ada / "dot") == (2001, 2001, "755")
     assert of(ada / "dot" / "run") == (2001, 2001, "755")
-    assert os.readlink(ada / "link") == "/etc/motd"
+    assert (ada / "link").readlink() == Path("/etc/motd")
     assert of(ada / "link")[:2] == (2001, 2001)
 
 

@@ -1,4 +1,4 @@
-"""Homes that nodes share, of users and of people of a directory, on a server and a worker of Slurm's: `make test-vm`."""
+"""Homes that nodes share, of users and of people of a directory, on a server and a worker: `make test-vm`."""
 
 from __future__ import annotations
 
@@ -85,7 +85,9 @@ def test_a_client_s_root_and_other_users_get_nowhere(up: Rehearsal) -> None:
 
 
 def test_with_a_job_her_session_there_begins_at_home_by_a_key_that_is_there(up: Rehearsal) -> None:
-    makes = "mkdir -m 700 .ssh; ssh-keygen -q -t ed25519 -N '' -f .ssh/id_ed25519; cp .ssh/id_ed25519.pub .ssh/authorized_keys"
+    makes = (
+        "mkdir -m 700 .ssh; cd .ssh; ssh-keygen -q -t ed25519 -N '' -f id_ed25519; cp id_ed25519.pub authorized_keys"
+    )
     up.user("ada", "sh", "-c", f"cd; {makes}")
     assert "you have no active jobs on this node" in up.to_worker("ada", "pwd")
     with up.job("--wrap=sleep 900"):
