@@ -491,10 +491,6 @@ class Cluster:
         """What has the homes of users; None: each node has its own, in /home."""
         return next((one for one in self.storage if one.homes), None)
 
-    def home(self, name: str) -> str:
-        """The home of a user. Who hpcforge logs in as has hers on each node: she is let in with the server away."""
-        return f"{self.homes.mount if self.homes and name != self.access.user else '/home'}/{name}"
-
     def file_systems(self, node: Node) -> tuple[FileSystem, ...]:
         """Those that a node mounts, as it mounts them."""
         return tuple(one.at(node.name) for one in self.storage if node.name in one.on)

@@ -75,10 +75,12 @@ def resolve(
     racks = racks_of(blueprint.site)
     known = words(nodes, (), (), racks)
     slurm = _slurm(blueprint.slurm, worker_words(nodes, (), racks), fabrics)
+    access = _access(blueprint, inventory, private_key, nodes)
+    homes = next((one.mount for one in blueprint.storage.values() if one.homes), User.homes)
     return m.Cluster(
         name=blueprint.name,
         domain=blueprint.domain,
-        access=_access(blueprint, inventory, private_key, nodes),
+        access=access,
         nodes=nodes,
         network=addressed.all[0],
         services=_services(blueprint.services, known),
@@ -90,7 +92,7 @@ def resolve(
         ),
         slurm=slurm,
         users=tuple(
-            User(name, user.uid, user.admin, keys.get(name, ()), user.groups, user.shell, user.expires or "")
+            _user(name, user, keys.get(name, ()), User.homes if name == access.user else homes)
             for name, user in blueprint.users.items()
         ),
         groups=tuple(Group(name, group.gid) for name, group in blueprint.groups.items()),
@@ -108,6 +110,10 @@ def resolve(
         driver=(blueprint.software.nvidia or blueprint.software.present).driver,
         nvidia=nvidia(blueprint, catalog, _served(blueprint, catalog), repository_key),
     )
+
+
+def _user(name: str, user: s.User, keys: tuple[str, ...], homes: str) -> User:
+    return User(name, user.uid, user.admin, keys, user.groups, user.shell, user.expires or "", homes)
 
 
 def _file_system(

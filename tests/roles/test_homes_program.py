@@ -14,7 +14,7 @@ from hpcforge import shipped
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="gives files to users")
 
-PROGRAM = shipped.root() / "roles" / "homes" / "homes.py"
+PROGRAM = shipped.root() / "roles" / "shared_homes" / "homes.py"
 PASSWD = """\
 root:x:0:0::/root:/bin/sh
 ops:x:1000:1000::/home/ops:/bin/sh
