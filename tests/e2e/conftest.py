@@ -18,6 +18,13 @@ from hpcforge.lab import lab as labs
 from tests.said import end_of
 
 REPOSITORY = Path(__file__).parents[2]
+IN_ANOTHER_STEP = """
+import runpy
+from hpcforge.run import host_certificates
+now = host_certificates.current_step()
+host_certificates.current_step = lambda: now + {steps}
+runpy.run_module("hpcforge", run_name="__main__", alter_sys=True)
+"""
 
 
 @dataclass(frozen=True)
@@ -79,11 +86,15 @@ class Site:
     def blueprint(self) -> Path:
         return self.folder / "blueprints" / "rehearsal.yaml"
 
-    def cli(self, *arguments: str, blueprint: Path | None = None) -> subprocess.CompletedProcess[str]:
-        """Run hpcforge; the end of its output is echoed, so that a failing test shows why it failed."""
+    def cli(self, *arguments: str, blueprint: Path | None = None, steps: int = 0) -> subprocess.CompletedProcess[str]:
+        """Run hpcforge; the end of its output is echoed, so that a failing test shows why it failed.
+
+        `steps`: as it will be or was so many steps of certificates from now.
+        """
+        program = ["-c", IN_ANOTHER_STEP.format(steps=steps)] if steps else ["-m", "hpcforge"]
         words = [str(blueprint or self.blueprint) if word == "BLUEPRINT" else word for word in arguments]
         done = subprocess.run(
-            [sys.executable, "-m", "hpcforge", *words],
+            [sys.executable, *program, *words],
             env=self._environment(),
             stdin=subprocess.DEVNULL,
             capture_output=True,
