@@ -7,6 +7,7 @@ import re
 import time
 from collections import Counter
 from collections.abc import Iterator
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -82,17 +83,18 @@ class Fleet:
         listed = {node: self.site.ssh(node, "sudo journalctl --list-boots -q") for node in NODES}
         return {node: tuple(line.split()[1] for line in text.splitlines()) for node, text in listed.items()}
 
-    def drains(self) -> list[tuple[float, str]]:
-        """When slurmctld was told to drain which node, as its log has it."""
+    def told(self) -> list[tuple[float, str, str]]:
+        """When slurmctld was told to drain which node, or to use it again, as its log has it."""
         text = self.site.ssh("head", f"sudo cat {LOG}")
-        found = re.findall(r"^\[(\S+?)\] .*node (\S+) state set to DRAIN", text, re.MULTILINE)
-        seconds = "; ".join(f"date -d {when} +%s" for when, _ in found) or ":"
+        found = re.findall(r"^\[(\S+?)\] .*update_node: node (\S+) state set to (\S+)", text, re.MULTILINE)
+        seconds = "; ".join(f"date -d {when} +%s.%N" for when, _, _ in found) or ":"
         times = map(float, self.site.ssh("head", seconds).split())
-        return [(when, node) for when, (_, node) in zip(times, found, strict=True)]
+        words = [(node, "drain" if state.startswith("DRAIN") else "resume") for _, node, state in found]
+        return [(when, what, node) for when, (node, what) in zip(times, words, strict=True)]
 
-    def started(self) -> list[tuple[float, str]]:
+    def started(self) -> list[tuple[float, str, str]]:
         """When each worker's boot began."""
-        return [(float(self.site.ssh(worker, "stat -c %Y /proc/1")), worker) for worker in WORKERS]
+        return [(float(self.site.ssh(worker, "stat -c %Y /proc/1")), "start", worker) for worker in WORKERS]
 
     def modules(self, kernel: str) -> set[str]:
         """The versions that the workers' modules have, of the kernel that runs and of another one."""
@@ -155,29 +157,27 @@ def test_a_driver_for_three_workers_is_three_drains_and_three_restarts(fleet: Fl
         assert time.monotonic() < until, shown
         time.sleep(0.5)
     fleet.write(NEW_570)
-    boots, drains = fleet.boots(), fleet.drains()
+    boots, told = fleet.boots(), fleet.told()
 
     said = fleet.run("plan", code=2)
-    waits = f"; jobs run there ({job}): waited for up to 5min, never killed"
+    waits = f"; jobs run there ({job}): waited for up to 5 min 0 s, never killed"
     for worker, rest in (("w01", ""), ("w02", waits), ("w03", "")):
         assert f"\n{worker} is drained first{rest}\n" in said
-    assert "w[01-03]: restarted, and waited for up to 20min each\n" in said
+    assert "w[01-03]: restarted, and waited for up to 20 min 0 s each\n" in said
     assert "at most 1 workers at a time\n" in said
     assert "3 nodes to change: w[01-03]; unchanged: head; reboot: w[01-03].\n" in said
-    assert (fleet.boots(), fleet.drains()) == (boots, drains)  # to look changes nothing
+    assert (fleet.boots(), fleet.told()) == (boots, told)  # to look changes nothing
 
     fleet.run("apply", "--yes")
-    fresh = fleet.drains()[len(drains) :]
-    assert Counter(node for _, node in fresh) == Counter(WORKERS)
+    fresh = fleet.told()[len(told) :]
+    assert Counter((what, node) for _, what, node in fresh) == Counter(product(("drain", "resume"), WORKERS))
     begun = {node: len(known) - len(boots[node]) for node, known in fleet.boots().items()}
     assert begun == {"head": 0, "w01": 1, "w02": 1, "w03": 1}
-    # one after the other: what is drained next is drained when the one before has restarted
-    order = sorted(
-        [(when, "drain", node) for when, node in fresh] + [(when, "start", node) for when, node in fleet.started()]
-    )
-    assert [(what, node) for _, what, node in order[:2]] == [("drain", "w01"), ("start", "w01")]
-    assert [what for _, what, _ in order] == ["drain", "start"] * 3
-    assert [one[2] for one in order[::2]] == [one[2] for one in order[1::2]]
+    # one after the other, the canary first: who is drained next is so when the one before is in service again
+    story = [(what, node) for _, what, node in sorted([*fresh, *fleet.started()])]
+    order = [node for _, node in story[::3]]
+    assert order[0] == "w01"
+    assert story == [(what, node) for node in order for what in ("drain", "start", "resume")]
 
     ended = site.ssh("head", f"scontrol show job {job}")
     assert "JobState=FAILED Reason=NonZeroExitCode" in ended
@@ -201,10 +201,11 @@ def test_a_kernel_that_came_behind_our_back_is_named_and_one_that_matches_is_put
     )
     assert "1 node to change: w01; unchanged: head,w[02-03]" in said
 
-    boots, drains = fleet.boots(), fleet.drains()
+    boots, told = fleet.boots(), fleet.told()
     fleet.write(NEW_570, NEW_KERNEL)
     fleet.run("apply", "--yes")
-    assert Counter(node for _, node in fleet.drains()[len(drains) :]) == Counter(WORKERS)
+    fresh = Counter((what, node) for _, what, node in fleet.told()[len(told) :])
+    assert fresh == Counter(product(("drain", "resume"), WORKERS))
     begun = {node: len(known) - len(boots[node]) for node, known in fleet.boots().items()}
     assert begun == {"head": 0, "w01": 1, "w02": 1, "w03": 1}
     assert fleet.modules(NEW_KERNEL) == {NEW_570}
