@@ -7,7 +7,7 @@ import io
 import os
 import subprocess
 import tarfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -68,7 +68,7 @@ class Stub:
 
 
 def stubs() -> Iterator[Stub]:
-    """All that the repository has."""
+    """All that the repository for Debian has."""
     for driver in (OLD_570, NEW_570, OLD, NEW):
         own, same = f"{driver}-1", f"(= {driver}-1)"
         depends = ", ".join(f"{name} {same}" for name in ("libcuda1", "libnvidia-ml1", "nvidia-smi"))
@@ -85,6 +85,46 @@ def stubs() -> Iterator[Stub]:
         refuses = f'[Service]\nExecStartPre=sh -c "{_LOADED.format(driver)}"\n'  # another version, to the last digit
         unit = _UNIT.replace("[Service]\n", refuses)
         yield Stub("nvidia-fabricmanager", own, "", {f"{_UNITS}/nvidia-fabricmanager.service": unit})
+    yield from beside_the_driver()
+    for kernel in (KERNEL, NEW_KERNEL):
+        own = f"{kernel.partition('-')[0]}.991-1"
+        yield Stub(f"linux-image-{kernel}", own, "linux-base", {f"boot/vmlinuz-{kernel}": ""})
+        headers = {f"lib/modules/{kernel}/build/include/stub": ""}
+        yield Stub(f"linux-headers-{kernel}", own, "kmod", headers, _DKMS)
+    yield Stub("base-files", "999")  # of the distribution's, which is never taken from here
+
+
+def ubuntu_stubs() -> Iterator[Stub]:
+    """What the repository for Ubuntu has of branch 580, by the lists that nvidia.yaml names."""
+    for driver in (OLD, NEW):
+        own, same = f"{driver}-0ubuntu1", f"(= {driver}-0ubuntu1)"
+        yield Stub("libnvidia-compute-580", own, f"nvidia-kernel-common-580 {same}, libnvidia-gpucomp-580 {same}")
+        yield Stub("libnvidia-gpucomp-580", own)
+        yield Stub("libnvidia-cfg1-580", own)
+        yield Stub("nvidia-utils-580", own, f"libnvidia-compute-580 {same}")
+        yield Stub("nvidia-kernel-common-580", own, f"nvidia-firmware-580 {same}")
+        yield Stub("nvidia-firmware-580", own)
+        yield Stub("nvidia-kernel-source-580-open", own)
+        yield Stub(
+            "nvidia-dkms-580-open", own, f"nvidia-kernel-source-580-open {same}, nvidia-kernel-common-580 {same}"
+        )
+        yield Stub("nvidia-persistenced", own, "libnvidia-cfg1-580")
+        yield Stub("nvidia-fabricmanager", f"{driver}-1")
+        yield Stub(f"nvidia-driver-pinning-{driver}", f"{driver}-1ubuntu1")
+    yield Stub("nvidia-driver-pinning-580", "580-2ubuntu1")
+    yield Stub("nvidia-driver-assistant", "0.22.82.07-1")
+    yield from beside_the_driver()
+
+
+def ubuntus_own_stubs() -> Iterator[Stub]:
+    """What Ubuntu's own archive has by the same names: the same driver, in versions that apt takes for newer."""
+    for one in ubuntu_stubs():
+        if one.version.endswith("-0ubuntu1"):
+            yield Stub(one.name, one.version.replace("-0ubuntu1", "-9ubuntu0.24.04.1"))
+
+
+def beside_the_driver() -> Iterator[Stub]:
+    """DCGM, the container toolkit and CUDA, whose packages have the same names everywhere."""
     for dcgm in (DCGM, NEWER_DCGM):
         own = f"1:{dcgm}-1"
         files = {f"{_UNITS}/nvidia-dcgm.service": _UNIT, "usr/bin/dcgmi": "#!/bin/sh\necho 2 GPUs found.\n"}
@@ -98,12 +138,6 @@ def stubs() -> Iterator[Stub]:
         yield Stub("nvidia-container-toolkit", own, f"libnvidia-container-tools (>= {own})")
     for cuda in ("12-8", "13-0"):
         yield Stub(f"cuda-toolkit-{cuda}", f"{cuda.replace('-', '.')}.1-1", "", {f"usr/local/cuda-{cuda}/stub": ""})
-    for kernel in (KERNEL, NEW_KERNEL):
-        own = f"{kernel.partition('-')[0]}.991-1"
-        yield Stub(f"linux-image-{kernel}", own, "linux-base", {f"boot/vmlinuz-{kernel}": ""})
-        headers = {f"lib/modules/{kernel}/build/include/stub": ""}
-        yield Stub(f"linux-headers-{kernel}", own, "kmod", headers, _DKMS)
-    yield Stub("base-files", "999")  # of the distribution's, which is never taken from here
 
 
 def key(home: Path, name: str) -> tuple[str, str]:
@@ -116,22 +150,27 @@ def key(home: Path, name: str) -> tuple[str, str]:
 
 
 def repository(folder: Path, home: Path, signer: str) -> bytes:
-    """The repository as a tar archive, signed by the key of that name."""
-    place = folder / "repository"
+    """The repository for Debian as a tar archive, signed by the key of that name."""
+    publish(folder / "repository", stubs(), home, signer)
+    packed = io.BytesIO()
+    with tarfile.open(fileobj=packed, mode="w:gz") as archive:
+        archive.add(folder / "repository", "nvidia")
+    return packed.getvalue()
+
+
+def publish(place: Path, of: Iterable[Stub], home: Path, signer: str, origin: str = "NVIDIA") -> None:
+    """Put these packages and their index, signed by the key of that name, into a new folder."""
     place.mkdir()
-    entries = [_entry(place, folder / "tree" / f"{number}", stub) for number, stub in enumerate(stubs())]
+    tree = place.with_name(f"{place.name}-tree")
+    entries = [_entry(place, tree / f"{number}", stub) for number, stub in enumerate(of)]
     index = "\n".join(entries)
     (place / "Packages").write_text(index)
     digest = hashlib.sha256(index.encode()).hexdigest()
     now = datetime.now(UTC).strftime("%a, %d %b %Y %H:%M:%S UTC")
     (place / "Release").write_text(
-        f"Origin: NVIDIA\nLabel: NVIDIA CUDA\nDate: {now}\nSHA256:\n {digest} {len(index.encode())} Packages\n"
+        f"Origin: {origin}\nLabel: {origin}\nDate: {now}\nSHA256:\n {digest} {len(index.encode())} Packages\n"
     )
     _gpg(home, "--local-user", signer, "--clearsign", "-o", str(place / "InRelease"), str(place / "Release"))
-    packed = io.BytesIO()
-    with tarfile.open(fileobj=packed, mode="w:gz") as archive:
-        archive.add(place, "nvidia")
-    return packed.getvalue()
 
 
 def _entry(place: Path, tree: Path, stub: Stub) -> str:

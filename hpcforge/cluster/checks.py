@@ -19,7 +19,7 @@ from hpcforge.blueprint.network_checks import is_bmc
 from hpcforge.blueprint.services import Services
 from hpcforge.blueprint.validate import Draft, Finding
 from hpcforge.catalog import Catalog
-from hpcforge.catalog.distribution import Distribution
+from hpcforge.catalog.distribution import ELSEWHERE, Distribution
 from hpcforge.cluster.hardware_checks import hardware_findings
 from hpcforge.cluster.mig import mig_findings
 from hpcforge.cluster.storage_checks import storage_kind_findings
@@ -181,6 +181,8 @@ def _unknown_system(os: s.OperatingSystem, catalog: Catalog) -> Findings:
     if releases:
         message = f"unknown release {quote(os.release)} of {os.name}"
         yield Finding(("software", "os", "release"), message, f"known: {', '.join(releases)}")
+    elif os.name in ELSEWHERE:
+        yield _packages_otherwise(quote(os.name), ELSEWHERE[os.name], catalog)
     else:
         names = dict.fromkeys(name for name, _ in catalog.distributions)
         yield Finding(
@@ -190,12 +192,14 @@ def _unknown_system(os: s.OperatingSystem, catalog: Catalog) -> Findings:
 
 def _package_manager(system: Distribution, catalog: Catalog) -> Findings:
     """Check that the node program can install packages there."""
-    if system.package_manager in PACKAGE_MANAGERS:
-        return
-    can = " ".join(PACKAGE_MANAGERS)
+    if system.package_manager not in PACKAGE_MANAGERS:
+        yield _packages_otherwise(f"{system.name} {system.release}", system.package_manager, catalog)
+
+
+def _packages_otherwise(system: str, by: str, catalog: Catalog) -> Finding:
     known = [" ".join(key) for key, one in catalog.distributions.items() if one.package_manager in PACKAGE_MANAGERS]
-    message = f"{system.name} {system.release} has {system.package_manager}: packages are installed by {can} alone"
-    yield Finding(("software", "os", "name"), message, f"use one of {', '.join(known)}")
+    message = f"{system} has {by}: packages are installed by {' '.join(PACKAGE_MANAGERS)} alone"
+    return Finding(("software", "os", "name"), message, f"use one of {', '.join(known)}")
 
 
 def _pytorch(draft: Draft, catalog: Catalog, system: Distribution | None, version: str) -> Findings:

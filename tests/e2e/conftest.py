@@ -19,6 +19,13 @@ from hpcforge.lab.places import lab_directory
 from tests.said import end_of
 
 REPOSITORY = Path(__file__).parents[2]
+IN_ANOTHER_STEP = """
+import runpy
+from hpcforge.run import host_certificates
+now = host_certificates.current_step()
+host_certificates.current_step = lambda: now + {steps}
+runpy.run_module("hpcforge", run_name="__main__", alter_sys=True)
+"""
 
 
 @dataclass(frozen=True)
@@ -80,20 +87,27 @@ class Site:
     def blueprint(self) -> Path:
         return self.folder / "blueprints" / "rehearsal.yaml"
 
-    def cli(self, *arguments: str, blueprint: Path | None = None) -> subprocess.CompletedProcess[str]:
-        """Run hpcforge; the end of its output is echoed, so that a failing test shows why it failed."""
+    def cli(self, *arguments: str, blueprint: Path | None = None, steps: int = 0) -> subprocess.CompletedProcess[str]:
+        """Run hpcforge; the end of its output is echoed, so that a failing test shows why it failed.
+
+        `steps`: as it will be or was so many steps of certificates from now.
+        """
+        program = ["-c", IN_ANOTHER_STEP.format(steps=steps)] if steps else ["-m", "hpcforge"]
         words = [str(blueprint or self.blueprint) if word == "BLUEPRINT" else word for word in arguments]
-        return self._run(words, self._environment())
+        return self._run(program, words, self._environment())
 
     def as_real(self, verb: str, *options: str) -> subprocess.CompletedProcess[str]:
         """As on real nodes, by the lab's inventory alone: a rehearsal leaves out what needs a GPU."""
         inventory = lab_directory(self.lab) / "inventory.yaml"
         environment = {name: text for name, text in self._environment().items() if name != "HPCFORGE_LAB"}
-        return self._run([verb, str(self.blueprint), "--inventory", str(inventory), *options], environment)
+        words = [verb, str(self.blueprint), "--inventory", str(inventory), *options]
+        return self._run(["-m", "hpcforge"], words, environment)
 
-    def _run(self, words: list[str], environment: dict[str, str]) -> subprocess.CompletedProcess[str]:
+    def _run(
+        self, program: list[str], words: list[str], environment: dict[str, str]
+    ) -> subprocess.CompletedProcess[str]:
         done = subprocess.run(
-            [sys.executable, "-m", "hpcforge", *words],
+            [sys.executable, *program, *words],
             env=environment,
             stdin=subprocess.DEVNULL,
             capture_output=True,

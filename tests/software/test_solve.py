@@ -84,6 +84,9 @@ CASES = {
                      "source=nvidia-debian-12 driver=570.172.08 dcgm=4.5.3"),
     "SOFTWARE-102": ("source=debian-12 driver=535.261.03 container_toolkit=1.17.8",
                      "source=nvidia-debian-12 driver=570.172.08 container_toolkit=1.17.8"),
+    "SOFTWARE-103": ("source=nvidia-ubuntu-24.04 driver=570.172.08", "source=nvidia-ubuntu-24.04 driver=580.82.07"),
+    "SOFTWARE-104": ("source=nvidia-ubuntu-24.04 driver=580.82.07 cuda=12.4",
+                     "source=nvidia-ubuntu-24.04 driver=580.82.07 cuda=12.8"),
 }  # fmt: skip
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shlex
+import signal
 import subprocess
 import sys
 import time
@@ -13,6 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hpcforge.lab import lab as labs
+from hpcforge.lab import processes
+from hpcforge.lab.vm import qemu
 
 REPOSITORY = Path(__file__).parents[2]
 STEP_S = 600  # what one step may take on a machine that others use, too
@@ -25,24 +28,35 @@ class Rehearsal:
     name: str
     blueprint: Path
 
-    def run(self, *words: object, expect: int = 0) -> str:
-        """Standard output of an hpcforge that ends as expected; how long it took is told."""
-        began = time.monotonic()
+    def start(self, *words: object) -> subprocess.Popen[str]:
+        """An hpcforge under way."""
         env = {name: value for name, value in os.environ.items() if name != "HPCFORGE_NO_IMAGE"}
-        done = subprocess.run(
+        return subprocess.Popen(
             [sys.executable, "-m", "hpcforge", *map(str, words)],
             cwd=REPOSITORY,
             env={**env, "HPCFORGE_LAB": self.name},
-            capture_output=True,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
             text=True,
-            check=False,
         )
-        print(f"{' '.join(map(str, words[:2])):<20} {time.monotonic() - began:6.0f} s", flush=True)
-        for line in done.stderr.splitlines():
+
+    def run(self, *words: object, expect: int = 0, errors: bool = False) -> str:
+        """Standard output of an hpcforge that ends as expected, with its errors if asked; how long it took is told."""
+        began = time.monotonic()
+        running = self.start(*words)
+        try:
+            out, said = running.communicate()
+        finally:
+            running.kill()
+        if words[:2] != ("rehearse", "ssh"):
+            verb = " ".join(str(word) for word in words[:2] if word != self.blueprint)
+            print(f"{verb:<20} {time.monotonic() - began:6.0f} s", flush=True)
+        for line in said.splitlines():
             if line.startswith("time: ") or ": started at" in line:
                 print(f"    {line}", flush=True)
-        assert done.returncode == expect, done.stderr + done.stdout
-        return done.stdout
+        assert running.returncode == expect, said + out
+        return said + out if errors else out
 
     def on(self, node: str, command: str) -> str:
         return self.run("rehearse", "ssh", self.blueprint, node, "--", command)
@@ -50,6 +64,14 @@ class Rehearsal:
     def user(self, name: str, *words: str) -> str:
         """What a user's command prints on the head."""
         return self.on("head", f"cd / && sudo -u {name} {shlex.join(words)} 2>&1 || :")
+
+    def cut_power(self, node: str) -> None:
+        """A machine's QEMU is killed, as where the plug is pulled."""
+        lab = labs.load(self.name)
+        assert lab is not None
+        (pid,) = processes.find(lambda argv: qemu.name_in(argv) == lab.machine(node))
+        os.kill(pid, signal.SIGKILL)
+        assert processes.wait_until(lambda: not labs.runs(lab, node), timeout_s=60)
 
     def becomes(self, node: str, command: str, wanted: str) -> None:
         """Wait until a command says so."""

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import os
-import signal
 from collections.abc import Iterator
 
 import pytest
 
 from hpcforge.lab import lab as labs
-from hpcforge.lab import processes
-from hpcforge.lab.vm import qemu
 
 from .rehearsal import Rehearsal
 
@@ -119,11 +116,7 @@ def test_a_job_s_tmp_is_there_and_goes_with_it(up: Rehearsal) -> None:
 
 def test_it_is_there_again_after_a_power_cut(up: Rehearsal) -> None:
     up.on("head", "sync")
-    lab = labs.load(NAME)
-    assert lab is not None
-    (pid,) = processes.find(lambda argv: qemu.name_in(argv) == lab.machine("head"))
-    os.kill(pid, signal.SIGKILL)
-    assert processes.wait_until(lambda: not labs.runs(lab, "head"), timeout_s=60)
+    up.cut_power("head")
     up.run("rehearse", "up", up.blueprint)
     up.becomes("head", "cat /scratch/kept", "hers")
     up.run("plan", up.blueprint)
