@@ -30,6 +30,7 @@ class Declared:
     mig: Layout = ()  # what its GPUs are cut into; none: they are whole
     gpu_known: GpuModel = field(default_factory=GpuModel)  # what the catalog knows of its model
     driver: str | None = None  # the version of its GPUs' driver; None: not said
+    gets_driver: bool = False  # a role brings that version, and looks whether it is there
     accepts: tuple[str, ...] = ()  # faults of its GPUs that keep no jobs away
 
 
@@ -68,6 +69,7 @@ def declared(cluster: Cluster) -> tuple[Declared, ...]:
             mig=node.gpus.mig if node.gpus else (),
             gpu_known=cluster.gpu_models.get(node.gpus.model if node.gpus else "", GpuModel()),
             driver=cluster.driver,
+            gets_driver=cluster.nvidia is not None and cluster.nvidia.on(node),
             accepts=node.accepts,
         )
         for node in cluster.workers
@@ -77,8 +79,9 @@ def declared(cluster: Cluster) -> tuple[Declared, ...]:
 def shortfalls(worker: Declared, facts: Mapping[str, Any], gpus_ready: bool) -> tuple[Shortfall, ...]:
     """What a worker's facts lack. `gpus_ready`: its device files should be there by now, so they are counted.
 
-    A driver that answers is believed before that, too. A MIG layout that is declared is not judged here: the role that
-    sets it looks at it anew when it has, and these facts may be older than that.
+    A driver that answers is believed before that, too. What a role sets is not judged here, a MIG layout and the
+    version of a driver that hpcforge installs: that role looks at it anew when it has, and these facts may be older
+    than that. A node that waits for its turn to get another driver is no worse than it was.
     """
     found = []
     memory_mib = int(facts["memory_kib"]) // 1024
@@ -106,7 +109,7 @@ def shortfalls(worker: Declared, facts: Mapping[str, Any], gpus_ready: bool) -> 
         )
     nvml = _told(worker, facts)
     answers = nvml is not None and not nvml["error"]
-    return (*found, *(gpu_shortfalls(worker, facts, layout=False) if gpus_ready or answers else ()))
+    return (*found, *(gpu_shortfalls(worker, facts, of_roles=False) if gpus_ready or answers else ()))
 
 
 def _told(worker: Declared, facts: Mapping[str, Any]) -> rules.Nvml | None:
@@ -114,10 +117,10 @@ def _told(worker: Declared, facts: Mapping[str, Any]) -> rules.Nvml | None:
     return facts.get("nvml") if worker.gpu_kind == "nvidia" and worker.gpus else None
 
 
-def gpu_shortfalls(worker: Declared, facts: Mapping[str, Any], layout: bool = True) -> tuple[Shortfall, ...]:
+def gpu_shortfalls(worker: Declared, facts: Mapping[str, Any], of_roles: bool = True) -> tuple[Shortfall, ...]:
     """What a worker's GPUs lack: in number, and where there is a driver, in what it says of each.
 
-    `layout`: in their MIG instances, too, where some are declared.
+    `of_roles`: in what roles set, too: the MIG instances that are declared, the version of a driver that is installed.
     """
     nvml = _told(worker, facts)
     counted = rules.working(nvml) if nvml else None
@@ -136,8 +139,9 @@ def gpu_shortfalls(worker: Declared, facts: Mapping[str, Any], layout: bool = Tr
                 rules.MEND_LOST if where else "",
             )
         )
-    mig = worker.mig if layout or not worker.mig else None
-    said = rules.faults(nvml, worker.gpu_known, worker.driver, mig) if nvml else ()
+    mig = worker.mig if of_roles or not worker.mig else None
+    driver = worker.driver if of_roles or not worker.gets_driver else None
+    said = rules.faults(nvml, worker.gpu_known, driver, mig) if nvml else ()
     faults = [one for one in said if one.kind not in worker.accepts]
     accept = ", ".join(dict.fromkeys((*worker.accepts, *(one.kind for one in faults))))
     override = f'{worker.node}: {{accept: [{accept}], reason: "known, and left so"}}'
