@@ -23,6 +23,7 @@ from hpcforge.blueprint.storage import FileSystem as Shared
 from hpcforge.blueprint.values import counted, limit_s, minutes
 from hpcforge.catalog import Catalog
 from hpcforge.cluster import model as m
+from hpcforge.cluster.amd import amd
 from hpcforge.cluster.checks import Shape, gpu_models, has_driver, pytorch_device, shape
 from hpcforge.cluster.mig import layout
 from hpcforge.cluster.networks import Networks, networks
@@ -108,7 +109,8 @@ def resolve(
             [_file_system(blueprint.name, name, one, catalog, nodes, known) for name, one in blueprint.storage.items()]
         ),
         driver=(blueprint.software.nvidia or blueprint.software.present).driver,
-        nvidia=nvidia(blueprint, catalog, _served(blueprint, catalog), repository_key),
+        nvidia=nvidia(blueprint, catalog, _served(blueprint, catalog, "nvidia"), repository_key),
+        amd=amd(blueprint.software, _served(blueprint, catalog, "amd")),
     )
 
 
@@ -226,7 +228,8 @@ def _gpus(group: s.NodeGroup, declared: Shape, catalog: Catalog) -> m.Gpus | Non
     if declared.gpu_model is None:
         return None
     mig = layout(group, declared.gpu_model, declared.gpu_count, catalog)
-    return m.Gpus(declared.gpu_model, declared.gpu_count, mig)
+    vendor = catalog.gpus[declared.gpu_model].vendor or "none"
+    return m.Gpus(declared.gpu_model, declared.gpu_count, mig, vendor)
 
 
 def _bmc(machine: InventoryNode, address: str | None) -> m.Bmc | None:
@@ -307,10 +310,10 @@ def _system(blueprint: s.Blueprint, catalog: Catalog) -> m.OperatingSystem:
     return m.OperatingSystem(found.name, found.release, found.python, found.slurm, found.libc, names, found.suite)
 
 
-def _served(blueprint: s.Blueprint, catalog: Catalog) -> tuple[str, ...]:
-    """The models of GPUs whose nodes get NVIDIA's driver."""
+def _served(blueprint: s.Blueprint, catalog: Catalog, vendor: str) -> tuple[str, ...]:
+    """The models of GPUs whose nodes get what hpcforge installs of a vendor's."""
     models = set(gpu_models(blueprint.nodes, blueprint.overrides, catalog))
-    return tuple(sorted(model for model in models if has_driver(model, catalog)))
+    return tuple(sorted(model for model in models if has_driver(model, catalog, vendor)))
 
 
 def _pytorch(blueprint: s.Blueprint, catalog: Catalog) -> m.PyTorch | None:

@@ -7,13 +7,15 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from hpcforge.cluster.mig import Layout
-from hpcforge.cluster.model import Cluster, GpuModel
+from hpcforge.cluster.model import Cluster, GpuModel, Gpus
 from hpcforge.plan import gpus as rules
 from hpcforge.slurm import nodes
 
 MARK = "hpcforge: "  # our drains carry it, and only those are resumed
 # What slurmctld writes by itself when a node registers with less than slurm.conf says: the same judgement as ours.
 _SLURM_OWN_REASONS = ("Low RealMemory", "Low CPUs", "Low socket*core", "gres/gpu count")
+
+_TOLD = {"fake": "", "nvidia": "nvml", "amd": "amdgpu"}  # which fact has what is said of GPUs of a kind
 
 
 @dataclass(frozen=True)
@@ -26,7 +28,7 @@ class Declared:
     cpus: int
     gpus: int
     gpu_model: str
-    gpu_kind: Literal["fake", "nvidia"]
+    gpu_kind: Literal["fake", "nvidia", "amd"]
     mig: Layout = ()  # what its GPUs are cut into; none: they are whole
     gpu_known: GpuModel = field(default_factory=GpuModel)  # what the catalog knows of its model
     driver: str | None = None  # the version of its GPUs' driver; None: not said
@@ -65,15 +67,21 @@ def declared(cluster: Cluster) -> tuple[Declared, ...]:
             cpus=node.cpus,
             gpus=node.gpus.count if node.gpus else 0,
             gpu_model=node.gpus.model if node.gpus else "",
-            gpu_kind="fake" if node.gpus and node.gpus.fake else "nvidia",
+            gpu_kind=_kind(node.gpus),
             mig=node.gpus.mig if node.gpus else (),
             gpu_known=cluster.gpu_models.get(node.gpus.model if node.gpus else "", GpuModel()),
-            driver=cluster.driver,
+            driver=cluster.driver if node.gpus and node.gpus.vendor == "nvidia" else None,
             gets_driver=cluster.nvidia is not None and cluster.nvidia.on(node),
             accepts=node.accepts,
         )
         for node in cluster.workers
     )
+
+
+def _kind(gpus: Gpus | None) -> Literal["fake", "nvidia", "amd"]:
+    if gpus and gpus.fake:
+        return "fake"
+    return "amd" if gpus and gpus.vendor == "amd" else "nvidia"
 
 
 def shortfalls(worker: Declared, facts: Mapping[str, Any], gpus_ready: bool) -> tuple[Shortfall, ...]:
@@ -114,7 +122,8 @@ def shortfalls(worker: Declared, facts: Mapping[str, Any], gpus_ready: bool) -> 
 
 def _told(worker: Declared, facts: Mapping[str, Any]) -> rules.Nvml | None:
     """What the driver says, where it is one for what is declared."""
-    return facts.get("nvml") if worker.gpu_kind == "nvidia" and worker.gpus else None
+    told: rules.Nvml | None = facts.get(_TOLD[worker.gpu_kind]) if worker.gpus else None
+    return told
 
 
 def gpu_shortfalls(worker: Declared, facts: Mapping[str, Any], of_roles: bool = True) -> tuple[Shortfall, ...]:

@@ -180,7 +180,8 @@ def _gpus_said(cluster: Cluster, lab: LabFacts) -> Said:  # noqa: ARG001
 
 def _gpus(cluster: Cluster, lab: LabFacts) -> Cluster:  # noqa: ARG001
     def fake(node: Node) -> Node:
-        return replace(node, gpus=StandInGpus(node.gpus.model, node.gpus.count, node.gpus.mig)) if node.gpus else node
+        gpus = node.gpus
+        return replace(node, gpus=StandInGpus(gpus.model, gpus.count, gpus.mig, gpus.vendor)) if gpus else node
 
     return replace(cluster, nodes=tuple(map(fake, cluster.nodes)))
 

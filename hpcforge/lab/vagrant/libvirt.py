@@ -68,7 +68,7 @@ def remove_volumes(prefixes: Collection[str]) -> None:
     if _POOL not in run(*_virsh("pool-list", "--name")).split():
         return
     run(*_virsh("pool-refresh", _POOL))
-    rows = run(*_virsh("vol-list", _POOL)).splitlines()[2:]
+    rows = run(*_virsh("vol-list", _POOL)).splitlines()
     for name in _beginning([row.split()[0] for row in rows if row.strip()], prefixes):
         run(*_virsh("vol-delete", name, "--pool", _POOL))
 
@@ -78,7 +78,7 @@ def _beginning(names: Collection[str], prefixes: Collection[str]) -> list[str]:
 
 
 def _virsh(*words: str) -> tuple[str, ...]:
-    return ("virsh", "--quiet" if words[0] != "vol-list" else "--no-pkttyagent", "--connect", _URI, *words)
+    return ("virsh", "--quiet", "--connect", _URI, *words)
 
 
 def _answers() -> bool:
