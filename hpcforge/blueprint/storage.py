@@ -63,7 +63,11 @@ class FileSystem(Section):
         None, description="Of several `drives`, 0: with one all is lost; 1: each has all. Default: 0."
     )
     quota_gib: v.Whole | None = Field(
-        None, ge=1, le=10_000_000, description="What each user may have on a node's `drives`, GiB. Default: all."
+        None,
+        ge=1,
+        le=10_000_000,
+        description="What each user may have on a node's `drives`, GiB, by whatever way it comes there: of what is "
+        "served from them, too. Default: all.",
     )
     keep: v.Truth = Field(
         False, description="Whether what a user has on `drives` stays when her last job on that node has ended."

@@ -48,6 +48,7 @@ def storage_findings(draft: Draft, declared: NamedNodes, reference: Reference) -
             yield from _served(loc, one.server, one.path, served)
             yield from _at_home(loc, one.server, one.path, one.mount, nodes)
             served.append((name, one.server, one.path))
+    yield from _of_volumes(systems, declared, draft)
 
 
 def _source(draft: Draft, name: str, one: FileSystem, reference: Reference) -> Findings:
@@ -163,6 +164,25 @@ def _at_home(loc: Loc, server: str, path: str, mount: str, nodes: frozenset[str]
     if nodes and server in nodes and (_within(path, mount) or _within(mount, path)):
         message = f"{server} mounts it, too, and has it at `{path}`: one is inside of the other"
         yield Finding((*loc, "mount"), message, f"take other folders, as path: /srv/{loc[1]} and mount: /{loc[1]}")
+
+
+def _of_volumes(systems: Mapping[str, FileSystem], declared: NamedNodes, draft: Draft) -> Findings:
+    """What is served of a volume: a folder in it, whose files stay."""
+    volumes = {name: one for name, one in systems.items() if one.drives}
+    for name, one in systems.items():
+        for volume, below in volumes.items():
+            if not (one.server and one.path and _within(one.path, below.mount)):
+                continue
+            if one.server not in (_nodes(draft, declared, volume, below)[0] or ()):
+                continue
+            if one.path.rpartition("/")[0] != below.mount:
+                message = (
+                    f"`{one.path}` is not a folder right in `{below.mount}`, the volume `{volume}` of {one.server}"
+                )
+                yield Finding(("storage", name, "path"), message, f"as {below.mount}/{name}")
+            elif not below.keep and declared.functions(one.server) == ("worker",):
+                message = f"what a user has on `{volume}` goes with her last job on {one.server}, which serves it"
+                yield Finding(("storage", volume), message, "keep: true", key=True)
 
 
 def _served(loc: Loc, server: str, path: str, others: Iterable[tuple[str, str, str]]) -> Findings:

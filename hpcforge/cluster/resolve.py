@@ -31,7 +31,7 @@ from hpcforge.cluster.nvidia import nvidia
 from hpcforge.cluster.people import Group, User
 from hpcforge.cluster.reserve import usual_cores, usual_memory_mib
 from hpcforge.cluster.select import words, worker_words
-from hpcforge.cluster.storage import Drives, FileSystem, size_mb
+from hpcforge.cluster.storage import Drives, FileSystem, on_volumes, size_mb
 from hpcforge.fabric.graph import Fabric
 from hpcforge.fabric.metrics import oversubscription
 from hpcforge.fabric.slurm import Topology, compute_fabric, topology
@@ -105,8 +105,8 @@ def resolve(
         fabrics=tuple(_fabric(one, blueprint.fabrics[one.name], addressed) for one in fabrics),
         variables=blueprint.roles.by_role(),
         gpu_models={model: _gpu_model(catalog.gpus[model]) for model in sorted(models)},
-        storage=tuple(
-            _file_system(blueprint.name, name, one, catalog, nodes, known) for name, one in blueprint.storage.items()
+        storage=on_volumes(
+            [_file_system(blueprint.name, name, one, catalog, nodes, known) for name, one in blueprint.storage.items()]
         ),
         driver=(blueprint.software.nvidia or blueprint.software.present).driver,
         nvidia=nvidia(blueprint, catalog, _served(blueprint, catalog, "nvidia"), repository_key),

@@ -74,6 +74,12 @@ def test_homes_are_the_same_everywhere_but_hers_by_whom_hpcforge_comes_in(cluste
     assert [user.home for user in cluster.users] == ["/home/ops", "/homes/tests"]
 
 
+def test_what_is_served_from_a_volume_has_its_quota(cluster: Cluster) -> None:
+    assert cluster.homes is not None
+    assert (cluster.homes.volume, cluster.homes.quota_gib) == ("disks", 100)
+    assert {one.volume for one in cluster.storage if one is not cluster.homes} == {None}
+
+
 def test_exports_are_for_clients_alone(cluster: Cluster) -> None:
     projects, apps, *_ = cluster.storage
     assert cluster.clients(projects) == ("10.1.0.2", "10.1.0.12/30")  # not for the head, nor for the server itself
