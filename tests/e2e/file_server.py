@@ -12,8 +12,6 @@ sudo systemctl start glusterd && sudo install -d -m 1777 /srv/brick &&
 sudo gluster --mode=script volume create projects $(hostname -I | cut -d' ' -f1):/srv/brick force &&
 sudo gluster --mode=script volume start projects
 """
-STOP_SERVING = "sudo gluster --mode=script volume stop projects && sudo systemctl stop glusterd"
-SERVE_AGAIN = "sudo systemctl start glusterd && sudo gluster --mode=script volume start projects"
 
 
 def serve(site: Site) -> None:

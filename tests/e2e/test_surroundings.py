@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from tests.e2e.conftest import REPOSITORY, Site
-from tests.e2e.file_server import SERVE_AGAIN, STOP_SERVING, STORAGE, serve
+from tests.e2e.file_server import STORAGE, serve
 from tests.e2e.leaving import all_of_it_leaves
 from tests.e2e.people import (
     KNOWN,
@@ -425,22 +425,6 @@ def test_people_of_a_directory_are_the_same_everywhere_and_outlast_it(site: Site
     # Whoever shows another certificate, or has somebody of the node, is not relied on.
     another_certificate_is_refused_and_renewed(site)
     somebody_of_the_node_is_named(site)
-
-
-@pytest.mark.usefixtures("people")
-def test_a_file_server_goes_away_and_comes_back(site: Site) -> None:
-    site.ssh("storage", STOP_SERVING)
-    site.becomes("head", "sinfo -hn w01 -o %T", "drained\n")
-    assert "/projects" in site.ssh("head", "sinfo -hn w01 -o %E")
-    away = site.cli("plan", "BLUEPRINT")
-    assert away.returncode == 2
-    assert "check failed: it is mounted, and answers within 10 s" in away.stdout
-    assert site.ssh("head", f"timeout 20 {LOG_IN}@w01 id -un") == "grace\n"
-    site.ssh("storage", SERVE_AGAIN)
-    site.becomes("head", "sinfo -h -o '%T %D'", "idle 3\n")
-    logged_in(site, "srun -w w01 -D / sh -c 'hostname > /projects/of_grace'")
-    assert logged_in(site, "cat /projects/of_grace") == "w01\n"
-    assert site.cli("plan", "BLUEPRINT").returncode == 0
 
 
 @pytest.mark.usefixtures("people")
