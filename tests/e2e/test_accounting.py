@@ -166,14 +166,12 @@ def test_accounts_are_reconciled_and_history_stays(accounted: Site) -> None:
     refused = site.cli("rehearse", "ssh", "head", "--", "sudo -iu bob sbatch --account=research --wrap true")
     assert refused.returncode != 0
     assert "Invalid account" in refused.stderr
-    history = f"sudo sacct -nPX -j {of_ada},{of_bob} -o user,account,qos,state,alloctres"
-    said = [line.split("|") for line in site.ssh("head", history).splitlines()]
-    assert [one[:4] for one in said] == [
-        ["ada", "research", "high", "COMPLETED"],
-        ["bob", "vision", "normal", "COMPLETED"],
-    ]
-    assert "gres/gpu=1" in said[0][4]
-    assert said[0][4].startswith("billing=17,")  # a thread, a GPU, and part of a GiB
+    # What a job began with is told every five seconds: of one that took less, at first its end alone is there.
+    history = f"sudo sacct -nPX -j {of_ada},{of_bob} -o user,account,qos,state"
+    site.becomes("head", history, "ada|research|high|COMPLETED\nbob|vision|normal|COMPLETED\n")
+    tres = site.ssh("head", f"sudo sacct -nPX -j {of_ada} -o alloctres")
+    assert "gres/gpu=1" in tres
+    assert tres.startswith("billing=17,")  # a thread, a GPU, and part of a GiB
 
     reserved_and_forgotten(site)
 
@@ -231,3 +229,41 @@ def test_accounts_are_reconciled_and_history_stays(accounted: Site) -> None:
     assert site.ssh("head", "grep -c Accounting /etc/slurm/slurm.conf || :") == "0\n"
     a_job(site, "bob")
     assert "accounted_job_table.frm" in site.ssh("head", "sudo ls /var/lib/mysql/slurm_acct_db")
+
+
+DUMP = "sudo sh -c 'umask 077; mariadb-dump --single-transaction slurm_acct_db > /root/older.sql'"
+# As docs/operations.md has it.
+RESTORE = """sudo sh -c 'set -e
+systemctl stop slurmdbd
+mariadb slurm_acct_db < /root/older.sql
+for table in accounted_job_table:1000000 accounted_assoc_table:10000 qos_table:1000; do
+  next=$(mariadb -N -e "SELECT AUTO_INCREMENT FROM information_schema.TABLES
+    WHERE TABLE_SCHEMA = \\"slurm_acct_db\\" AND TABLE_NAME = \\"${table%:*}\\"")
+  mariadb slurm_acct_db -e "ALTER TABLE ${table%:*} AUTO_INCREMENT = $((next + ${table#*:}))"
+done
+systemctl start slurmdbd'
+"""
+TRES = "sudo sacctmgr -nP show tres format=type,name,id"
+
+
+def test_an_older_database_is_restored_and_mended(accounted: Site) -> None:
+    site = accounted
+    assert site.cli("rehearse", "up", "BLUEPRINT").returncode == 0
+    assert applied(site).returncode == 0
+    site.ssh("head", DUMP)
+    edited(
+        site,
+        "users: {ada: {}}}\n",
+        "users: {ada: {}}}\n    vision: {parent: research, users: {bob: {fairshare: 10}}}\n",
+    )
+    assert applied(site).returncode == 0
+    before = a_job(site, "bob")
+    tres = site.ssh("head", TRES)
+    site.ssh("head", RESTORE)
+    told = planned(site)
+    assert told["slurm_accounts"] == ["+ account vision parent=research", "+ user bob account=vision fairshare=10"]
+    assert "slurmctld has the accounts and QOS that the database has" in " ".join(told["slurm_controller"])
+    assert applied(site).returncode == 0
+    assert planned(site) == {}
+    assert site.ssh("head", TRES) == tres
+    assert int(a_job(site, "bob")) > int(before)  # jobs are numbered by slurmctld, and go on
