@@ -45,7 +45,7 @@ test-vagrant: host-vagrant install
 
 # NVIDIA's repository, with stubs of its packages, on a node that restarts: minutes. docs/software.md says what was seen.
 test-nvidia: host-test install
-	$(BIN)/python -m pytest -s tests/e2e/test_nvidia_stubs.py --nvidia
+	$(BIN)/python -m pytest -s tests/e2e/test_nvidia_stubs.py tests/e2e/test_nvidia_rollout.py --nvidia
 
 # Storage that nodes really share: minutes, for GlusterFS and two applies. docs/operations.md has what it last printed.
 test-shared-storage: host-test install
