@@ -43,7 +43,7 @@ class Lab(Section):
 
     lab: LabKind = Field(
         description="What the rehearsal's nodes are: nspawn starts containers with systemd, vm virtual machines "
-        "that boot a kernel of their own."
+        "that boot a kernel of their own, vagrant has Vagrant make such machines."
     )
 
 

@@ -486,6 +486,11 @@ class Cluster:
         """Who is in which shared group, USER:GROUP."""
         return tuple(f"{user.name}:{group}" for user in self.users for group in user.groups)
 
+    @property
+    def homes(self) -> FileSystem | None:
+        """What has the homes of users; None: each node has its own, in /home."""
+        return next((one for one in self.storage if one.homes), None)
+
     def file_systems(self, node: Node) -> tuple[FileSystem, ...]:
         """Those that a node mounts, as it mounts them."""
         return tuple(one.at(node.name) for one in self.storage if node.name in one.on)

@@ -75,10 +75,12 @@ def resolve(
     racks = racks_of(blueprint.site)
     known = words(nodes, (), (), racks)
     slurm = _slurm(blueprint.slurm, worker_words(nodes, (), racks), fabrics)
+    access = _access(blueprint, inventory, private_key, nodes)
+    homes = next((one.mount for one in blueprint.storage.values() if one.homes), User.homes)
     return m.Cluster(
         name=blueprint.name,
         domain=blueprint.domain,
-        access=_access(blueprint, inventory, private_key, nodes),
+        access=access,
         nodes=nodes,
         network=addressed.all[0],
         services=_services(blueprint.services, known),
@@ -90,7 +92,7 @@ def resolve(
         ),
         slurm=slurm,
         users=tuple(
-            User(name, user.uid, user.admin, keys.get(name, ()), user.groups, user.shell, user.expires or "")
+            _user(name, user, keys.get(name, ()), User.homes if name == access.user else homes)
             for name, user in blueprint.users.items()
         ),
         groups=tuple(Group(name, group.gid) for name, group in blueprint.groups.items()),
@@ -110,6 +112,10 @@ def resolve(
     )
 
 
+def _user(name: str, user: s.User, keys: tuple[str, ...], homes: str) -> User:
+    return User(name, user.uid, user.admin, keys, user.groups, user.shell, user.expires or "", homes)
+
+
 def _file_system(
     cluster: str, name: str, one: Shared, catalog: Catalog, nodes: Sequence[m.Node], known: Known
 ) -> FileSystem:
@@ -117,7 +123,8 @@ def _file_system(
     address = next((node.address for node in nodes if node.name == one.server), "")
     chosen = {option.partition("=")[0] for option in one.options}
     usual = (option for option in kind.options if option.partition("=")[0] not in chosen)
-    users = tuple(node.name for node in nodes if {*node.functions} & {"worker", *(() if one.drives else ("login",))})
+    functions = {"worker", *(() if one.drives else ("login",))}
+    users = tuple(node.name for node in nodes if one.homes or {*node.functions} & functions)
     own = "" if one.drives else kind.served.format(address=address, path=one.path)
     return FileSystem(
         name=name,
@@ -132,6 +139,7 @@ def _file_system(
         packages=kind.packages,
         mounted_by=kind.mounted_by,
         drives=_drives(f"{cluster}/{name}", one, one.drives, catalog) if one.drives else None,
+        homes=one.homes,
     )
 
 
