@@ -127,7 +127,7 @@ def test_a_job_goes_on_when_its_node_loses_a_card(up: Rehearsal) -> None:
         srun.kill()
         srun.communicate()
         cable("w01", active, "on")
-    up.becomes("w01", f"cat /sys/class/net/bond0/slave_{active}/bonding_slave/mii_status", "up")
+    up.becomes("w01", f"cat /sys/class/net/{active}/bonding_slave/mii_status", "up")
     assert up.on("w01", f"cat /sys/class/net/{active}/bonding_slave/link_failure_count") == "1\n"
     up.becomes("head", "sinfo -h -o %T", "idle")
 
