@@ -48,7 +48,8 @@ class FileSystem(Section):
     server: v.NodeName | None = Field(None, description="The node that has the files.")
     path: Folder | None = Field(
         None,
-        description="Where they are on `server`: as in /tmp all may make files there, and nobody removes another's.",
+        description="Where they are on `server`: as in /tmp all may make files there, and nobody removes another's; of "
+        "`homes` only who has one, in hers.",
     )
     external: Address | None = Field(
         None, description="What the site has, as mount(8) names it for this kind: 10.20.2.9@tcp:/proj."
@@ -67,12 +68,18 @@ class FileSystem(Section):
     keep: v.Truth = Field(
         False, description="Whether what a user has on `drives` stays when her last job on that node has ended."
     )
+    homes: v.Truth = Field(
+        False,
+        description="Whether users' homes are there, `mount`/NAME, made by `server`; people of a directory have theirs "
+        "there, too.",
+    )
     mount: Folder = Field(description="Where nodes find the files.")
     options: tuple[MountOption, ...] = Field(
         (), description="Further options of mount(8); they count before those that the kind has of its own."
     )
     on: v.NodeSet | None = Field(
         None,
-        description="The nodes that mount it; default: those with the function worker or login, of `drives` worker.",
+        description="The nodes that mount it; default: those with the function worker or login, of `drives` worker, of "
+        "`homes` all.",
     )
     needs: Needs | None = Field(None, description="What is needed of it.")

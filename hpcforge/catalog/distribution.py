@@ -18,6 +18,12 @@ _Path = Annotated[str, Field(pattern=r"^(/[^/\s]+)+$")]
 _Unit = Annotated[str, Field(pattern=r"^[^/\s]+\.[a-z]+$")]
 _Word = Annotated[str, Field(pattern=r"^[^/\s]+$")]
 
+# What installs packages on distributions that no file is about, by their ID in /etc/os-release: for a message alone.
+ELSEWHERE: Mapping[str, str] = {
+    **dict.fromkeys(("almalinux", "amzn", "centos", "fedora", "ol", "rhel", "rocky"), "dnf"),
+    **dict.fromkeys(("opensuse-leap", "sles"), "zypper"),
+}
+
 
 class DistributionError(ExpectedError):
     """A distribution's file is wrong."""

@@ -39,10 +39,12 @@ class Archive(_Said):
     pinned_modules: str = "hpcforge-nothing"  # the same of kernel modules: where these change, the node restarts
     pinned_dcgm: str = "/^$/"  # those of DCGM
     pinned_container_toolkit: str = "/^$/"  # those of the container toolkit
-    driver: tuple[str, ...] = ()
-    driver_held: tuple[str, ...] = ()  # those, and what comes with them
-    modules: Mapping[Modules, tuple[str, ...]] = {"open": (), "closed": ()}
-    modules_held: Mapping[Modules, tuple[str, ...]] = {"open": (), "closed": ()}
+    never_from: str | None = None  # the Origin of another archive that has packages of the same names, as apt knows it
+    beside: tuple[str, ...] = ()  # components of the distribution's archive that these packages need, beside main
+    driver: tuple[Packages, ...] = ()
+    driver_held: tuple[Packages, ...] = ()  # those, and what comes with them; none said: those
+    modules: Mapping[Modules, tuple[Packages, ...]] = {}
+    modules_held: Mapping[Modules, tuple[Packages, ...]] = {}  # likewise
     module: Mapping[Modules, str] = {"open": "nvidia", "closed": "nvidia"}  # what DKMS and modinfo call it
     cuda: tuple[Packages, ...] = ()
     fabric_manager: tuple[Packages, ...] = ()

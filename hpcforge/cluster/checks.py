@@ -19,7 +19,7 @@ from hpcforge.blueprint.network_checks import is_bmc
 from hpcforge.blueprint.services import Services
 from hpcforge.blueprint.validate import Draft, Finding
 from hpcforge.catalog import Catalog
-from hpcforge.catalog.distribution import Distribution
+from hpcforge.catalog.distribution import ELSEWHERE, Distribution
 from hpcforge.cluster.hardware_checks import hardware_findings
 from hpcforge.cluster.mig import mig_findings
 from hpcforge.cluster.storage_checks import storage_kind_findings
@@ -143,25 +143,25 @@ def _software(draft: Draft, catalog: Catalog) -> Findings:
     else:
         yield from _package_manager(system, catalog)
     yield from _slurm_fabric(draft)
-    yield from _nvidia(draft, catalog, software)
+    yield from _drivers(draft, catalog, software)
     if software.frameworks.pytorch and draft.intact("software", "frameworks"):
         yield from _pytorch(draft, catalog, system, software.frameworks.pytorch)
 
 
-def _nvidia(draft: Draft, catalog: Catalog, software: s.Software) -> Findings:
-    """Check that there is a GPU for the driver."""
-    parts = ("nodes", "overrides", "hardware", "parts")
-    if software.nvidia is None or not all(map(draft.intact, parts)):
+def _drivers(draft: Draft, catalog: Catalog, software: s.Software) -> Findings:
+    """Check that there is a GPU for what is installed."""
+    if not all(map(draft.intact, ("nodes", "overrides", "hardware", "parts"))):
         return
-    models = gpu_models(draft.sections["nodes"] or {}, draft.sections["overrides"] or {}, catalog)
-    if not any(has_driver(model, catalog) for model in models):
-        message = "no node has a GPU of NVIDIA, so nothing would be installed"
-        yield Finding(("software", "nvidia"), message, "leave it out, or give `gpus:` to a group of nodes", key=True)
+    for vendor, asked in (("nvidia", software.nvidia), ("amd", software.amd)):
+        models = gpu_models(draft.sections["nodes"] or {}, draft.sections["overrides"] or {}, catalog)
+        if asked is not None and not any(has_driver(model, catalog, vendor) for model in models):
+            message = f"no node has a GPU of {vendor.upper()}, so nothing would be installed"
+            yield Finding(("software", vendor), message, "leave it out, or give `gpus:` to a group of nodes", key=True)
 
 
-def has_driver(model: str, catalog: Catalog) -> bool:
-    """Whether NVIDIA's driver is installed for a model: also for one that stands for real ones in a rehearsal."""
-    return catalog.gpus[model].vendor in ("nvidia", "none")
+def has_driver(model: str, catalog: Catalog, vendor: str) -> bool:
+    """Whether a vendor's driver is installed for a model: also for one that stands for real ones in a rehearsal."""
+    return catalog.gpus[model].vendor in (vendor, "none")
 
 
 def _slurm_fabric(draft: Draft) -> Findings:
@@ -181,6 +181,8 @@ def _unknown_system(os: s.OperatingSystem, catalog: Catalog) -> Findings:
     if releases:
         message = f"unknown release {quote(os.release)} of {os.name}"
         yield Finding(("software", "os", "release"), message, f"known: {', '.join(releases)}")
+    elif os.name in ELSEWHERE:
+        yield _packages_otherwise(quote(os.name), ELSEWHERE[os.name], catalog)
     else:
         names = dict.fromkeys(name for name, _ in catalog.distributions)
         yield Finding(
@@ -190,12 +192,14 @@ def _unknown_system(os: s.OperatingSystem, catalog: Catalog) -> Findings:
 
 def _package_manager(system: Distribution, catalog: Catalog) -> Findings:
     """Check that the node program can install packages there."""
-    if system.package_manager in PACKAGE_MANAGERS:
-        return
-    can = " ".join(PACKAGE_MANAGERS)
+    if system.package_manager not in PACKAGE_MANAGERS:
+        yield _packages_otherwise(f"{system.name} {system.release}", system.package_manager, catalog)
+
+
+def _packages_otherwise(system: str, by: str, catalog: Catalog) -> Finding:
     known = [" ".join(key) for key, one in catalog.distributions.items() if one.package_manager in PACKAGE_MANAGERS]
-    message = f"{system.name} {system.release} has {system.package_manager}: packages are installed by {can} alone"
-    yield Finding(("software", "os", "name"), message, f"use one of {', '.join(known)}")
+    message = f"{system} has {by}: packages are installed by {' '.join(PACKAGE_MANAGERS)} alone"
+    return Finding(("software", "os", "name"), message, f"use one of {', '.join(known)}")
 
 
 def _pytorch(draft: Draft, catalog: Catalog, system: Distribution | None, version: str) -> Findings:

@@ -38,6 +38,8 @@ class NvidiaPackages:
     pinned_modules: str  # the same of kernel modules
     pinned_dcgm: str  # those of DCGM
     pinned_container_toolkit: str  # those of the container toolkit
+    never_from: str | None  # the Origin of another archive that has packages of the same names
+    beside: tuple[str, ...]  # components of the distribution's archive that these need, beside main
     driver: tuple[str, ...]
     driver_held: tuple[str, ...]
     modules: tuple[str, ...]
@@ -103,8 +105,9 @@ def _repository(software: s.Software, key: str) -> NvidiaRepository | None:
 
 
 def _packages(software: s.Software, asked: nv.Nvidia) -> NvidiaPackages:
-    archive = _archive(software)
-    cuda = "13" if within(asked.driver, _CUDA_13) else "12"
+    archive, driver = _archive(software), asked.driver
+    modules = archive.modules.get(asked.modules, ())
+    cuda = "13" if within(driver, _CUDA_13) else "12"
     return NvidiaPackages(
         of_driver=archive.of_driver,
         other=_other(archive, asked),
@@ -112,13 +115,15 @@ def _packages(software: s.Software, asked: nv.Nvidia) -> NvidiaPackages:
         pinned_modules=archive.pinned_modules,
         pinned_dcgm=archive.pinned_dcgm,
         pinned_container_toolkit=archive.pinned_container_toolkit,
-        driver=archive.driver,
-        driver_held=archive.driver_held,
-        modules=archive.modules[asked.modules],
-        modules_held=archive.modules_held[asked.modules],
+        never_from=archive.never_from,
+        beside=archive.beside,
+        driver=_names(archive.driver, driver),
+        driver_held=_names(archive.driver_held or archive.driver, driver),
+        modules=_names(modules, driver),
+        modules_held=_names(archive.modules_held.get(asked.modules, modules), driver),
         module=archive.module[asked.modules],
         cuda=tuple(name for version in asked.cuda for name in _names(archive.cuda, version)),
-        fabric_manager=_names(archive.fabric_manager, asked.driver),
+        fabric_manager=_names(archive.fabric_manager, driver),
         dcgm=_names(archive.dcgm, asked.dcgm, cuda),
         container_toolkit=_names(archive.container_toolkit, asked.container_toolkit),
     )

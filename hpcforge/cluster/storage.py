@@ -36,6 +36,7 @@ class FileSystem:
     packages: tuple[str, ...] = ()  # that a node needs for it, by Debian 12's names
     mounted_by: str = ""  # what mounts it on nodes; "": hpcforge
     drives: Drives | None = None  # None: it is elsewhere
+    homes: bool = False  # homes of users are there, which its server makes
 
     @property
     def unit(self) -> str:

@@ -12,7 +12,7 @@ import pytest
 from hpcforge import shipped
 from hpcforge.blueprint.diagnostics import InvalidInput
 from hpcforge.catalog import load_catalog
-from hpcforge.catalog.distribution import DistributionError, Distributions
+from hpcforge.catalog.distribution import ELSEWHERE, DistributionError, Distributions
 from hpcforge.cluster.load import Loaded, load
 from hpcforge.kinds import PACKAGE_MANAGERS
 
@@ -108,6 +108,22 @@ def test_without_a_package_manager_that_nodes_have_it_is_refused(
     assert one.message == "red 1 has dnf: packages are installed by apt alone"
     assert one.hint == "use one of new 1"
     assert one.mark is not None
+
+
+@pytest.mark.parametrize("name", ELSEWHERE)
+def test_a_distribution_without_a_file_is_refused_for_its_package_manager(name: str) -> None:
+    text = REHEARSAL.read_text().replace('{name: debian, release: "12"}', f'{{name: {name}, release: "9"}}')
+    with pytest.raises(InvalidInput) as caught:
+        load(REHEARSAL, instead={REHEARSAL: text})
+    [one] = [one for one in caught.value.diagnostics if one.severity == "error"]
+    assert one.message == f"`{name}` has {ELSEWHERE[name]}: packages are installed by apt alone"
+    assert one.hint is not None and one.hint.startswith("use one of debian 12, ")
+    assert one.mark is not None
+
+
+def test_what_has_a_file_is_not_said_to_have_none() -> None:
+    assert not set(ELSEWHERE) & {name for name, _ in SHIPPED}
+    assert not set(ELSEWHERE.values()) & set(PACKAGE_MANAGERS)
 
 
 @pytest.mark.parametrize("name", PACKAGE_MANAGERS)

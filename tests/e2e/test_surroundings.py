@@ -1,7 +1,7 @@
 """What stands around Slurm, on real nodes of both releases: logs, a firewall, health, REST, people, cron jobs.
 
-On Debian 12 it is the shipped `full-lab.yaml`, with a day of its users; on Debian 13 a smaller one, without people of a
-directory and without accounting.
+On Debian 12 it is the shipped `full-lab.yaml`, with files of a server, and a day of its users; on Debian 13 a smaller
+one, without people of a directory and without accounting.
 """
 
 from __future__ import annotations
@@ -17,6 +17,17 @@ from typing import Any
 import pytest
 
 from tests.e2e.conftest import REPOSITORY, Site
+from tests.e2e.file_server import STORAGE, serve
+from tests.e2e.leaving import all_of_it_leaves
+from tests.e2e.people import (
+    KNOWN,
+    LOG_IN,
+    WHO,
+    another_certificate_is_refused_and_renewed,
+    enter,
+    logged_in,
+    somebody_of_the_node_is_named,
+)
 
 pytestmark = pytest.mark.lab
 
@@ -77,10 +88,13 @@ def site(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
     (folder / "blueprints").mkdir()
     # Nobody looks at a worker's health by himself before the test of it says so.
     full = (REPOSITORY / "blueprints" / "full-lab.yaml").read_text().replace("interval_s: 60", "interval_s: 3600")
+    full = full.replace("groups:\n", f"{STORAGE}groups:\n")
     (folder / "blueprints" / "rehearsal.yaml").write_text({"12": full, "13": SMALL}[request.param])
     here = Site(folder, f"test-around{request.param}-{os.getpid()}")
     try:
         assert here.cli("rehearse", "up", "BLUEPRINT").returncode == 0
+        if STORAGE in here.blueprint.read_text():
+            serve(here)
         assert here.cli("apply", "BLUEPRINT", "--yes").returncode == 0
         _, own = addresses(here)
         here.ssh("w01", f"sudo ip address add {STRANGER}/32 dev lo")
@@ -107,55 +121,6 @@ def written(site: Site, file: str, message: str) -> None:
     site.becomes("head", f"sudo grep -cE '^[^ ]+ [^ ]+ {message}' /var/log/cluster/{file} || :", "1\n")
 
 
-# What somebody who may write to the directory could put there: a user, groups, and people and a group who want rights.
-PEOPLE = """dn: cn=vision,ou=groups,BASE
-objectClass: posixGroup
-cn: vision
-gidNumber: 6001
-memberUid: grace
-
-dn: uid=grace,ou=people,BASE
-objectClass: inetOrgPerson
-objectClass: posixAccount
-objectClass: ldapPublicKey
-uid: grace
-cn: Grace
-sn: Hopper
-uidNumber: 5001
-gidNumber: 6001
-homeDirectory: /etc/home
-sshPublicKey: KEY
-
-dn: uid=toor,ou=people,BASE
-objectClass: inetOrgPerson
-objectClass: posixAccount
-uid: toor
-cn: Root
-sn: Root
-uidNumber: 0
-gidNumber: 6001
-homeDirectory: /root
-
-dn: uid=helper,ou=people,BASE
-objectClass: inetOrgPerson
-objectClass: posixAccount
-uid: helper
-cn: Helper
-sn: Helper
-uidNumber: 5002
-gidNumber: 27
-homeDirectory: /root
-
-dn: cn=sudo,ou=groups,BASE
-objectClass: posixGroup
-cn: sudo
-gidNumber: 6002
-memberUid: grace
-memberUid: bob
-"""
-BASE = "dc=full,dc=example,dc=org"
-DIRECTORY = "-Q -Y EXTERNAL -H ldapi:///"
-LOG_IN = "ssh -o BatchMode=yes -i ~/hers grace"
 AN_HOUR_EACH = """
 UPDATE full_job_table SET time_submit = {hour} - 3600, time_eligible = {hour} - 3600, time_start = {hour} - 3600,
   time_end = {hour} WHERE id_array_job = {job};
@@ -171,15 +136,8 @@ def people(site: Site) -> None:
         pytest.skip(
             "the lab of Debian 13 has neither directory nor accounting: docs/support.md says what was seen there"
         )
-    site.ssh("head", "ssh-keygen -q -t ed25519 -N '' -f ~/hers")
-    people = PEOPLE.replace("KEY", site.ssh("head", "cat ~/hers.pub").strip()).replace("BASE", BASE)
-    site.ssh("head", f"sudo ldapadd {DIRECTORY} <<'END'\n{people}\nEND")
+    enter(site)
     site.ssh("head", "sudo sacctmgr -i add user grace account=research")
-
-
-def logged_in(site: Site, command: str) -> str:
-    """What grace sees on the login node."""
-    return site.ssh("head", f"{LOG_IN}@login {shlex.quote(command)}")
 
 
 @pytest.mark.usefixtures("people")
@@ -435,15 +393,6 @@ def test_a_user_has_a_crontab_of_jobs(site: Site) -> None:
     site.becomes("head", "squeue -hu ada", "")
 
 
-WHO = "getent passwd grace; getent group vision; id grace; id bob; id toor; id helper; getent group 6002"
-KNOWN = """grace:*:5001:6001:Grace:/home/grace:/bin/bash
-vision:*:6001:grace
-uid=5001(grace) gid=6001(vision) groups=6001(vision)
-uid=2002(bob) gid=2002(bob) groups=2002(bob)
-"""
-FALSE_CERTIFICATE = """cd /root
-openssl req -x509 -newkey ed25519 -nodes -keyout key -out certificate -subj /CN=x -days 2
-cat certificate > /etc/ldap/hpcforge_server.pem; cat key > /etc/ldap/hpcforge_server.key; systemctl restart slapd"""
 DROP = """add table ip away; add chain ip away out {type filter hook output priority 0;}
 add rule ip away out tcp dport 636 drop"""
 LEFT = """cat /etc/nsswitch.conf /etc/pam.d/common-* | grep -E 'sss|mkhomedir'; getent passwd grace
@@ -474,42 +423,11 @@ def test_people_of_a_directory_are_the_same_everywhere_and_outlast_it(site: Site
     assert site.cli("plan", "BLUEPRINT").returncode == 0
 
     # Whoever shows another certificate, or has somebody of the node, is not relied on.
-    site.ssh("head", f"sudo sh -c '{FALSE_CERTIFICATE}' 2>/dev/null")
-    assert "its certificate is refused: self-signed certificate" in site.cli("plan", "BLUEPRINT").stdout
-    assert site.cli("apply", "BLUEPRINT", "--yes").returncode == 0
-    taken = f"dn: uid=grace,ou=people,{BASE}\nchangetype: modify\nreplace: uidNumber\nuidNumber: 2002\n"
-    site.ssh("head", f"sudo ldapmodify {DIRECTORY} <<'END'\n{taken}\nEND")
-    said = f"user bob (2002) of /etc/passwd and user grace (2002) of uid=grace,ou=people,{BASE}"
-    assert said in site.cli("plan", "BLUEPRINT").stdout
-
-
-# A user, a group and the directory, and where else they are named.
-LEAVE = (
-    (r"^  (bob|hpc|directory): .*\n", ""),
-    (r"^groups:\n", ""),
-    (r", groups: \[hpc\]", ""),
-    (r", bob: {max_jobs: 4}", ""),
-)
-ASSOCIATIONS = "sudo sacctmgr -nP show association where account=research,teaching format=account,user"
+    another_certificate_is_refused_and_renewed(site)
+    somebody_of_the_node_is_named(site)
 
 
 @pytest.mark.usefixtures("people")
 def test_what_leaves_the_blueprint_leaves_nodes_and_database(site: Site) -> None:
-    text = site.blueprint.read_text()
-    for pattern, instead in LEAVE:
-        text, changed = re.subn(pattern, instead, text, flags=re.MULTILINE)
-        assert changed
-    site.blueprint.write_text(text)
-    assert site.cli("apply", "BLUEPRINT", "--yes").returncode == 0
-    for node in ("login", "w01"):
-        assert site.ssh(node, "sudo getent shadow bob | cut -d: -f8; getent group hpc || :") == "1\n"
-    shown = "research| research|ada research|grace teaching| teaching|tests"  # grace was put there by hand
-    assert sorted(site.ssh("head", ASSOCIATIONS).split()) == shown.split()
-
-    # The directory goes with its words, and leaves people who are in it to whoever keeps them.
-    assert site.ssh("w01", f"{{ {LEFT}\n}} 2>/dev/null") == ""
-    assert (
-        site.ssh("head", "systemctl is-active slapd || sudo ls /var/lib/ldap/hpcforge")
-        == "inactive\ndata.mdb\nlock.mdb\n"
-    )
+    all_of_it_leaves(site)
     assert site.cli("plan", "BLUEPRINT").returncode == 0

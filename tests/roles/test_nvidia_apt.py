@@ -70,8 +70,8 @@ class Apt:
         )
 
 
-def resources(desired: Desired) -> list[Any]:
-    return [one for role in desired.nodes["gpu001"] if role.role.startswith("nvidia_") for one in role.resources]
+def resources(desired: Desired, node: str = "gpu001") -> list[Any]:
+    return [one for role in desired.nodes[node] if role.role.startswith("nvidia_") for one in role.resources]
 
 
 def chosen(apt: Apt, command: str, *options: str, names: Sequence[str] = ()) -> dict[str, str]:

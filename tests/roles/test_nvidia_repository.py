@@ -207,4 +207,11 @@ def test_the_pattern_of_the_driver_has_its_packages_and_no_others() -> None:
     of_driver_said = {stub.name for stub in stubs() if stub.version.startswith("580.")}
     assert {stub.name for stub in stubs() if of_driver.search(stub.name)} == of_driver_said
     contribs = ("nvidia-kernel-common", "nvidia-support", "nvidia-legacy-check", "nvidia-installer-cleanup")
-    assert not any(of_driver.search(name) for name in (*contribs, "nvidia-container-toolkit", "libnvidia-container1"))
+    others = (
+        "nvidia-container-toolkit",
+        "libnvidia-container1",
+        "nvidia-driver-pinning-580",
+        "nvidia-driver-assistant",
+    )
+    assert not any(of_driver.search(name) for name in (*contribs, *others))
+    assert all(of_driver.search(name) for name in ("nvidia-driver", "nvidia-driver-cuda", "nvidia-driver-libs"))
