@@ -21,8 +21,8 @@ class Back:
     """One worker, brought back by commands on the controller.
 
     `over`: no more is done. `resumed`: just now Slurm was told to use it. Where that was not to be, because somebody
-    else has drained it, its daemon does not register, or Slurm gives no answer, it stays as it is: all workers are
-    judged at the end of a run, and what is wrong is said then.
+    else has drained it, Slurm still waits for its daemon, or gives no answer, it stays as it is: all workers are judged
+    at the end of a run, and what is wrong is said then.
     """
 
     engine: Engine
@@ -32,6 +32,7 @@ class Back:
     resumed: bool = False
     _asked: str | None = None  # the command under way
     _telling: bool = False  # it is the one that resumes
+    _given_up: bool = False
     _count: int = 0
     _next_s: float = 0.0
     _until_s: float = field(default_factory=lambda: time.monotonic() + _SETTLE_S)
@@ -46,6 +47,11 @@ class Back:
         if not self.over and self._asked is None and time.monotonic() >= self._next_s:
             self._ask("--oneliner", "show", "node", self.node)
 
+    def give_up(self) -> None:
+        """Tell Slurm nothing more: the run is to end, or another has taken its place."""
+        self._given_up = True
+        self.over = self.over or self._asked is None
+
     def take(self, event: Event) -> bool:
         """Account for an event; True if it was the answer to this one's own command."""
         if event.task != self._asked:
@@ -56,7 +62,7 @@ class Back:
         return True
 
     def _judge(self, data: Mapping[str, Any]) -> None:
-        if self._telling or not data["ok"]:
+        if self._telling or self._given_up or not data["ok"]:
             self.over, self.resumed = True, self._telling and bool(data["ok"])
             return
         state, reason = parse_slurm_nodes(str(data["stdout"])).get(self.node, ("UNKNOWN", ""))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
+from types import MappingProxyType
 from typing import Any
 
 from hpcforge.engines.tasks import Ansible, Engine, Event, Program
@@ -34,8 +35,11 @@ def walk(
     listen: Callable[[Event], None],
     stop: Callable[[], bool],
     run: Run,
+    looked: Mapping[str, Mapping[str, Any]] = MappingProxyType({}),
 ) -> Result:
     """Do everything in the plan. `stop()` turning true lets running stages finish and starts no more.
+
+    `looked`: what nodes said of themselves when they were looked at, by name, their GPUs' drivers included.
 
     `listen` gets every event of the engines, and of ours, by kind: "settled" (role, status, detail) when a role has
     ended; "draining" (detail: jobs) when a node is being emptied; "restarting" (detail) what becomes of a restart;
@@ -43,7 +47,7 @@ def walk(
     "stage" (name, roles; its task) when a node begins one; "ended" (status: done, failed, deferred or other) when it
     has no more.
     """
-    walker = _Walker(plan, secrets, engine, listen, run)
+    walker = _Walker(plan, secrets, engine, listen, run, looked)
     walker.start_what_can()
     while walker.busy():
         if not walker.runs():  # roles come in one order on all nodes, so this is a fault of ours: never spin on it
@@ -74,9 +78,15 @@ class _Walker:
     """The state of a walk: what waits, what runs, how each role ended."""
 
     def __init__(
-        self, plan: Plan, secrets: Mapping[str, bytes], engine: Engine, listen: Callable[[Event], None], run: Run
+        self,
+        plan: Plan,
+        secrets: Mapping[str, bytes],
+        engine: Engine,
+        listen: Callable[[Event], None],
+        run: Run,
+        looked: Mapping[str, Mapping[str, Any]],
     ) -> None:
-        self.plan, self.engine, self.listen = plan, engine, listen
+        self.plan, self.engine, self.listen, self.looked = plan, engine, listen, looked
         self.order = Order(plan)
         self.turns = Turns(self.order)
         self.nodes = {name: Walked(name, deque(stages(plan, name, secrets, run))) for name in plan.touched}
@@ -123,6 +133,8 @@ class _Walker:
         self.result.interrupted = True
         for node in self.nodes.values():
             running = node.running
+            if node.back:
+                node.back.give_up()
             # an Ansible role may still wait for its play
             if running and isinstance(running.task, Ansible) and self.engine.withdraw(running.task.id):
                 node.running = None
@@ -190,12 +202,15 @@ class _Walker:
     def _may_go_back(self, node: Walked) -> bool:
         """Whether it was emptied, is done and falls short of nothing; else it is judged at the end of the run."""
         others = (other for other in self.open.values() if other is not node and not other.begun)
-        if node.drain is None or not any(other.name in self.order.limited for other in others):
+        if node.drain is None or self.result.interrupted or self._how_ended(node) != "done":
             return False
-        facts = self.result.facts.get(node.name)
-        if facts is None or self._how_ended(node) != "done" or node.name in [one.node for one in self.plan.shortfalls]:
+        if not any(other.name in self.order.limited for other in others):
             return False
-        workers = (worker for worker in self.plan.declared if worker.node == node.name)
+        workers = [worker for worker in self.plan.declared if worker.node == node.name]  # none: it leaves the cluster
+        later = self.result.facts.get(node.name)
+        if not workers or later is None or node.name in [one.node for one in self.plan.shortfalls]:
+            return False
+        facts = {**self.looked.get(node.name, {}), **later}  # drivers are asked only by a look
         return not any(short for worker in workers for short in shortfalls(worker, facts, gpus_ready=True))
 
     def _start(self, node: Walked, stage: Stage) -> None:

@@ -243,6 +243,7 @@ for table in accounted_job_table:1000000 accounted_assoc_table:10000 qos_table:1
 done
 systemctl start slurmdbd'
 """
+ANSWERS = "sudo sacctmgr -nP show cluster format=cluster || :"
 TRES = "sudo sacctmgr -nP show tres format=type,name,id"
 
 
@@ -259,7 +260,9 @@ def test_an_older_database_is_restored_and_mended(accounted: Site) -> None:
     assert applied(site).returncode == 0
     before = a_job(site, "bob")
     tres = site.ssh("head", TRES)
+    cluster = site.ssh("head", ANSWERS)
     site.ssh("head", RESTORE)
+    site.becomes("head", ANSWERS, cluster)  # slurmdbd takes a moment to listen
     told = planned(site)
     assert told["slurm_accounts"] == ["+ account vision parent=research", "+ user bob account=vision fairshare=10"]
     assert "slurmctld has the accounts and QOS that the database has" in " ".join(told["slurm_controller"])

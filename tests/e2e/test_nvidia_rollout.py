@@ -94,7 +94,9 @@ class Fleet:
 
     def started(self) -> list[tuple[float, str, str]]:
         """When each worker's boot began."""
-        return [(float(self.site.ssh(worker, "stat -c %Y /proc/1")), "start", worker) for worker in WORKERS]
+        up = "$(cut -d' ' -f22 /proc/1/stat) / $(getconf CLK_TCK)"
+        script = f"echo $(($(awk '/^btime/ {{print $2}}' /proc/stat) + {up}))"
+        return [(float(self.site.ssh(worker, script)), "start", worker) for worker in WORKERS]
 
     def modules(self, kernel: str) -> set[str]:
         """The versions that the workers' modules have, of the kernel that runs and of another one."""

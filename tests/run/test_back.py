@@ -10,7 +10,7 @@ from test_walk import RUN, Engine, plan, unit
 from hpcforge.cluster.model import Rollout
 from hpcforge.engines.tasks import Command, Event, Task, result
 from hpcforge.plan.admission import Declared, Shortfall
-from hpcforge.plan.plan import Change, Plan
+from hpcforge.plan.plan import Change, Leaving, Plan
 from hpcforge.run.walk import walk
 
 WORKERS = ("w1", "w2", "w3")
@@ -34,7 +34,7 @@ class Cluster:
         return [("done", {"facts": {**WELL, **self.facts.get(task.node, {})}}), ("result", result(ok=True))]
 
     def _slurm(self, argv: tuple[str, ...]) -> str:
-        if argv[0] == "squeue":
+        if argv[0] != "scontrol":  # jobs that run, and those that wait
             return ""
         if argv[1] == "update":
             node, state = argv[2].partition("=")[2], argv[3].partition("=")[2]
@@ -66,14 +66,14 @@ def three(**more: Any) -> Plan:
     return plan({"conf": changes}, **{**usual, **more})
 
 
-def go(cluster: Cluster, a_plan: Plan) -> list[str]:
-    """What was done where; the nodes that were said to be back are in it, too."""
+def go(cluster: Cluster, a_plan: Plan, looked: dict[str, Any] | None = None, ends: str = "") -> list[str]:
+    """What was done where; the nodes that were said to be back are in it, too. `ends`: what the run is ended after."""
 
     def listen(event: Event) -> None:
         if event.kind == "returned":
             cluster.log.append(f"back {event.node}")
 
-    walk(a_plan, {}, Engine(cluster), listen, lambda: False, RUN)
+    walk(a_plan, {}, Engine(cluster), listen, lambda: ends in cluster.log, RUN, looked or {})
     return cluster.log
 
 
@@ -108,6 +108,29 @@ def test_who_falls_short_failed_or_was_drained_by_others_stays_out() -> None:
     cluster = Cluster()
     cluster.states["w1"] = ("IDLE+DRAIN", "bad fan")
     assert go(cluster, three())[:2] == ["work w1", "drain w2"]
+
+
+def test_what_its_driver_said_at_the_look_counts() -> None:
+    wrong = {"driver": None, "gpus": [], "error": "no driver is loaded", "on_bus": ["0000:01:00.0"]}
+    with_gpu = tuple(Declared(name, 4, 4, 2, 1, "h100", "nvidia") for name in WORKERS)
+    facts = {name: {"gpus": {"nvidia": 1}} for name in WORKERS}
+    assert go(Cluster(facts), three(declared=with_gpu))[:3] == of("w1", "resume")
+    assert go(Cluster(facts), three(declared=with_gpu), {"w1": {"nvml": wrong}})[:3] == [*of("w1"), "drain w2"]
+
+
+def test_one_that_leaves_the_cluster_does_not_come_back() -> None:
+    cluster = Cluster()
+    cluster.states["w9"] = ("IDLE", "")
+    log = go(cluster, three(leaving=(Leaving("w9", "10.0.0.9", True, None),)))
+    assert log.count("drain w9") == 1
+    assert not {"resume w9", "back w9"} & set(log)
+
+
+def test_nobody_is_brought_back_once_the_run_is_to_end() -> None:
+    assert go(Cluster(), three(), ends="work w1") == of("w1")
+    cluster = Cluster()
+    cluster.registers_after = 99  # it is asked about again and again
+    assert go(cluster, three(), ends="work w1") == of("w1")
 
 
 def test_one_with_jobs_holds_no_other_out_of_service() -> None:

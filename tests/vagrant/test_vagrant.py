@@ -75,6 +75,7 @@ def rehearsal(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rehearsal]:
     """A blueprint with an image, and no machine; none is left when this ends."""
     file = tmp_path_factory.mktemp("site") / "machines.yaml"
     file.write_text(BLUEPRINT)
+    os.environ.setdefault("HPCFORGE_VAGRANT_DRIVER", "qemu")  # there are hosts on which KVM opens, and boots nothing
     one = Rehearsal(NAME, file)
     print()
     try:
@@ -156,5 +157,6 @@ def test_nothing_is_left_behind(rehearsal: Rehearsal) -> None:
     boxes = Path(os.environ.get("VAGRANT_HOME", Path.home() / ".vagrant.d"), "boxes")
     assert [path.name for path in boxes.glob("*") if lab.tag in path.name] == []
     assert not Path("/var/lib/libvirt/hpcforge", lab.tag).exists()
+    assert not Path("/etc/libvirt/qemu/networks/hpcforge.xml").exists()  # nobody else has machines here
     assert not lab.directory.exists()
     assert not list(Path("/run/hpcforge").glob("*-is-ours"))  # daemons that hpcforge started have ended
