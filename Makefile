@@ -6,13 +6,14 @@ BLUEPRINT ?= blueprints/rehearsal.yaml
 HOST_PACKAGES := python3-venv iproute2 openssh-client util-linux debian-archive-keyring mmdebstrap systemd-container \
   apt-cacher-ng e2fsprogs
 VM_PACKAGES := qemu-system-x86 qemu-utils
+VAGRANT_PACKAGES := vagrant vagrant-libvirt libvirt-daemon-system libvirt-clients dnsmasq-base qemu-system-x86 qemu-utils
 TEST_PACKAGES := chromium
 TORCH := torch==2.13.0+cpu
 WORKERS ?= 3
 # Where it is set, as in many containers, every start of hpcforge would compile its modules again: a third of the time.
 export PYTHONDONTWRITEBYTECODE =
 
-.PHONY: rehearse full-lab full-lab-13 test test-every-kill test-nvidia test-shared-storage test-vm fuzz check install host host-test host-vm bench
+.PHONY: rehearse full-lab full-lab-13 test test-every-kill test-nvidia test-shared-storage test-vagrant test-vm fuzz check install host host-test host-vagrant host-vm bench
 
 rehearse: install
 	$(BIN)/hpcforge rehearse up $(BLUEPRINT)
@@ -38,9 +39,13 @@ test-every-kill: host-test install
 test-vm: host-vm install
 	$(BIN)/python -m pytest -s tests/vm --vm
 
+# As many minutes: Vagrant starts two machines, by hand and by hpcforge. docs/virtual-machines.md has the last output.
+test-vagrant: host-vagrant install
+	$(BIN)/python -m pytest -s tests/vagrant --vagrant
+
 # NVIDIA's repository, with stubs of its packages, on a node that restarts: minutes. docs/software.md says what was seen.
 test-nvidia: host-test install
-	$(BIN)/python -m pytest -s tests/e2e/test_nvidia_stubs.py --nvidia
+	$(BIN)/python -m pytest -s tests/e2e/test_nvidia_stubs.py tests/e2e/test_nvidia_rollout.py --nvidia
 
 # Storage that nodes really share: minutes, for GlusterFS and two applies. docs/operations.md has what it last printed.
 test-shared-storage: host-test install
@@ -81,6 +86,13 @@ host-vm: host
 	@for package in $(VM_PACKAGES); do \
 	  dpkg-query -Wf '$${Status}' $$package 2>/dev/null | grep -q 'ok installed' || { \
 	  echo "installing on this machine, for virtual machines: $$package"; apt-get update -q && \
+	  DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends $$package; } || exit 1; done
+
+# What `vagrant up` in vagrant/ and `rehearse up --on vagrant` start.
+host-vagrant: host
+	@for package in $(VAGRANT_PACKAGES); do \
+	  dpkg-query -Wf '$${Status}' $$package 2>/dev/null | grep -q 'ok installed' || { \
+	  echo "installing on this machine, for Vagrant: $$package"; apt-get update -q && \
 	  DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends $$package; } || exit 1; done
 
 $(VENV)/.installed: pyproject.toml setup.py

@@ -1,4 +1,4 @@
-"""Ship roles/, smoke_tests/, blueprints/ and inventory/ in the wheel: an installed hpcforge works without a clone."""
+"""Ship roles/, smoke_tests/, blueprints/, inventory/ and vagrant/ in the wheel: hpcforge works without a clone."""
 
 import shutil
 from pathlib import Path
@@ -6,7 +6,7 @@ from pathlib import Path
 from setuptools import setup
 from setuptools.command.build_py import build_py
 
-SHIPPED = ("roles", "smoke_tests", "blueprints", "inventory")
+SHIPPED = ("roles", "smoke_tests", "blueprints", "inventory", "vagrant")
 
 
 class BuildWithShipped(build_py):
@@ -18,7 +18,7 @@ class BuildWithShipped(build_py):
         if not self.editable_mode:
             for name in SHIPPED:
                 target = Path(self.build_lib) / "hpcforge" / "shipped" / name
-                ignore = shutil.ignore_patterns("__pycache__", "*.age")
+                ignore = shutil.ignore_patterns("__pycache__", "*.age", ".vagrant")
                 shutil.copytree(name, target, dirs_exist_ok=True, ignore=ignore)
 
 

@@ -1,4 +1,4 @@
-"""Where roles/, smoke_tests/, blueprints/, inventory/ are: beside the package in a clone, inside it when installed."""
+"""Where roles/, smoke_tests/, blueprints/, inventory/, vagrant/ are: beside the package, inside it when installed."""
 
 from __future__ import annotations
 
@@ -16,6 +16,11 @@ def root() -> Path:
 def roles() -> Path:
     """The folder of the shipped roles."""
     return root() / "roles"
+
+
+def vagrant() -> Path:
+    """The folder of the Vagrantfile."""
+    return root() / "vagrant"
 
 
 def smoke_tests() -> Path:

@@ -17,6 +17,7 @@ _TEST_LAB = re.compile(r"test-[a-z0-9]+-([0-9]+)(?:-[kx])?")  # every lab that a
 ON_DEMAND = {
     "nvidia": "of NVIDIA's repository, with stubs, on a node",
     "shared-storage": "of storage between real nodes (GlusterFS)",
+    "vagrant": "that have Vagrant start virtual machines",
     "vm": "that start virtual machines",
 }
 

@@ -17,17 +17,39 @@ from tests.kernel_module import module
 OLD, NEW = "580.82.07", "580.95.05"  # of the driver
 DCGM, NEWER_DCGM = "4.4.1", "4.5.0"
 TOOLKIT, NEWER_TOOLKIT = "1.17.8", "1.18.0"
-KERNEL = "6.1.0-991-amd64"  # that no archive has
+OLD_570, NEW_570 = "570.153.02", "570.172.08"  # of the branch before; of the two only the second builds for NEW_KERNEL
+KERNEL, NEW_KERNEL = "6.1.0-991-amd64", "6.15.0-991-amd64"  # that no archive has
 _LIBRARIES = "usr/lib/x86_64-linux-gnu"
+_UNITS = "lib/systemd/system"
 _UNIT = "[Service]\nExecStart=/usr/bin/sleep infinity\n[Install]\nWantedBy=multi-user.target\n"
 _MODULE = "usr/src/nvidia-stub/nvidia.ko"
 # What DKMS does, which is no stub's to do: the module for each kernel that has headers, and for the one that runs.
 _DKMS = f"""#!/bin/sh
 set -e
 test -e /{_MODULE} || exit 0
-for kernel in $(uname -r) {KERNEL}
+for kernel in $(uname -r) $(cd /lib/modules && find . -maxdepth 3 -path './*/build/include' | cut -d / -f 2)
 do folder=/lib/modules/$kernel/updates/dkms; mkdir -p $folder; cp /{_MODULE} $folder; depmod $kernel
 done
+"""
+# What the kernel does: from the start of the node on the module is loaded that was there then, whatever comes later.
+_LOAD = """#!/bin/sh
+set -e
+mount -t tmpfs stub /proc/driver
+mkdir /proc/driver/nvidia
+version=$(modinfo -k $(uname -r) -F version nvidia)
+echo "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  $version  of a stub" > /proc/driver/nvidia/version
+test ! -e /lib/systemd/system/nvidia-fabricmanager.service || mkdir -p /proc/driver/nvidia-nvswitch/devices
+"""
+_LOADS = """[Unit]
+Before=nvidia-persistenced.service nvidia-fabricmanager.service slurmd.service
+[Service]
+Type=oneshot
+ExecStart=/usr/lib/nvidia-stub/load
+"""
+_LOADED = "test ! -e /proc/driver/nvidia/version || grep -q ' {0} ' /proc/driver/nvidia/version"
+_SMI = f"""#!/bin/sh
+{_LOADED} || {{{{ echo 'Failed to initialize NVML: Driver/library version mismatch'; exit 18; }}}}
+echo 'GPU 0: of a stub'
 """
 _CTK = """#!/bin/sh
 test "$1 $2" = "cdi generate" && echo 'kind: nvidia.com/gpu' > "${3#--output=}"
@@ -47,21 +69,28 @@ class Stub:
 
 def stubs() -> Iterator[Stub]:
     """All that the repository for Debian has."""
-    for driver in (OLD, NEW):
+    for driver in (OLD_570, NEW_570, OLD, NEW):
         own, same = f"{driver}-1", f"(= {driver}-1)"
         depends = ", ".join(f"{name} {same}" for name in ("libcuda1", "libnvidia-ml1", "nvidia-smi"))
         yield Stub("nvidia-driver-cuda", own, depends)
         yield Stub("libcuda1", own, f"libnvidia-ptxjitcompiler1 {same}", {f"{_LIBRARIES}/libcuda.so.1": "->libm.so.6"})
         yield Stub("libnvidia-ml1", own, "", {f"{_LIBRARIES}/libnvidia-ml.so.1": "->libm.so.6"})
         yield Stub("libnvidia-ptxjitcompiler1", own)
-        yield Stub("nvidia-smi", own, "", {"usr/bin/nvidia-smi": "#!/bin/sh\necho 'GPU 0: of a stub'\n"})
-        yield Stub("nvidia-persistenced", own, "", {"lib/systemd/system/nvidia-persistenced.service": _UNIT})
-        yield Stub("nvidia-kernel-open-dkms", own, "kmod, linux-base", {_MODULE: module(version=driver)}, _DKMS)
-        yield Stub("nvidia-fabricmanager", own, "", {"lib/systemd/system/nvidia-fabricmanager.service": _UNIT})
+        yield Stub("nvidia-smi", own, "", {"usr/bin/nvidia-smi": _SMI.format(driver)})
+        yield Stub("nvidia-persistenced", own, "", {f"{_UNITS}/nvidia-persistenced.service": _UNIT})
+        files: dict[str, str | bytes] = {_MODULE: module(version=driver), "usr/lib/nvidia-stub/load": _LOAD}
+        files[f"{_UNITS}/nvidia-stub.service"] = _LOADS
+        files[f"{_UNITS}/multi-user.target.wants/nvidia-stub.service"] = "->../nvidia-stub.service"
+        yield Stub("nvidia-kernel-open-dkms", own, "kmod, linux-base", files, _DKMS)
+        refuses = f'[Service]\nExecStartPre=sh -c "{_LOADED.format(driver)}"\n'  # another version, to the last digit
+        unit = _UNIT.replace("[Service]\n", refuses)
+        yield Stub("nvidia-fabricmanager", own, "", {f"{_UNITS}/nvidia-fabricmanager.service": unit})
     yield from beside_the_driver()
-    yield Stub(f"linux-image-{KERNEL}", "6.1.991-1", "linux-base", {f"boot/vmlinuz-{KERNEL}": ""})
-    headers = {f"lib/modules/{KERNEL}/build/include/stub": ""}
-    yield Stub(f"linux-headers-{KERNEL}", "6.1.991-1", "kmod", headers, _DKMS)
+    for kernel in (KERNEL, NEW_KERNEL):
+        own = f"{kernel.partition('-')[0]}.991-1"
+        yield Stub(f"linux-image-{kernel}", own, "linux-base", {f"boot/vmlinuz-{kernel}": ""})
+        headers = {f"lib/modules/{kernel}/build/include/stub": ""}
+        yield Stub(f"linux-headers-{kernel}", own, "kmod", headers, _DKMS)
     yield Stub("base-files", "999")  # of the distribution's, which is never taken from here
 
 
@@ -98,7 +127,7 @@ def beside_the_driver() -> Iterator[Stub]:
     """DCGM, the container toolkit and CUDA, whose packages have the same names everywhere."""
     for dcgm in (DCGM, NEWER_DCGM):
         own = f"1:{dcgm}-1"
-        files = {"lib/systemd/system/nvidia-dcgm.service": _UNIT, "usr/bin/dcgmi": "#!/bin/sh\necho 2 GPUs found.\n"}
+        files = {f"{_UNITS}/nvidia-dcgm.service": _UNIT, "usr/bin/dcgmi": "#!/bin/sh\necho 2 GPUs found.\n"}
         yield Stub("datacenter-gpu-manager-4-core", own, "", files)
         yield Stub("datacenter-gpu-manager-4-cuda13", own, f"datacenter-gpu-manager-4-core (= {own})")
     for toolkit in (TOOLKIT, NEWER_TOOLKIT):

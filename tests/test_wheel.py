@@ -7,7 +7,7 @@ import zipfile
 from pathlib import Path
 
 REPOSITORY = Path(__file__).parents[1]
-SHIPPED = ("roles", "smoke_tests", "blueprints", "inventory")
+SHIPPED = ("roles", "smoke_tests", "blueprints", "inventory", "vagrant")
 DATA = ("hpcforge/catalog", "hpcforge/report/templates", "hpcforge/node")
 
 

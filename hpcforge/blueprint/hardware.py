@@ -137,11 +137,13 @@ class Gpu(Entry):
     """A GPU model; vendor none: a rehearsal's stand-in."""
 
     vendor: Literal["none", "nvidia", "amd"] | None = Field(None, description="Who makes it.")
-    architecture: Literal["volta", "turing", "ampere", "ada", "hopper", "blackwell", "cdna3"] | None = Field(
+    architecture: Literal["volta", "turing", "ampere", "ada", "hopper", "blackwell", "cdna2", "cdna3"] | None = Field(
         None, description="The maker's name of its generation: which drivers and libraries know it."
     )
     driver_names: tuple[v.Sentence, ...] | None = Field(
-        None, description="What the driver (NVML, nvidia-smi) calls it; several, where that changed."
+        None,
+        description="What the driver calls it (NVML, nvidia-smi; of AMD's the instruction set, gfx942); several, where "
+        "that changed.",
     )
     memory_gb: v.Number | None = Field(None, ge=1, le=4_096, description="Memory as marketed, GB.")
     memory_peak_tb_per_s: v.Number | None = Field(None, ge=0, le=100, description="Peak memory bandwidth, TB/s.")

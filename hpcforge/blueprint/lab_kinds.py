@@ -4,5 +4,5 @@ from __future__ import annotations
 
 from typing import Literal
 
-LabKind = Literal["nspawn", "vm"]
+LabKind = Literal["nspawn", "vm", "vagrant"]
 DEFAULT: LabKind = "nspawn"  # of a real site's rehearsal: its blueprint names none

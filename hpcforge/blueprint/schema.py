@@ -13,6 +13,7 @@ from pydantic import BeforeValidator, Discriminator, Field, Tag, create_model
 
 from hpcforge.blueprint import values as v
 from hpcforge.blueprint.accounting import Account, Billing, Qos
+from hpcforge.blueprint.amd import Amd
 from hpcforge.blueprint.declared import Declared
 from hpcforge.blueprint.fabrics import Fabric
 from hpcforge.blueprint.hardware import Gpus, Parts, Server
@@ -43,7 +44,7 @@ class Lab(Section):
 
     lab: LabKind = Field(
         description="What the rehearsal's nodes are: nspawn starts containers with systemd, vm virtual machines "
-        "that boot a kernel of their own."
+        "that boot a kernel of their own, vagrant has Vagrant make such machines."
     )
 
 
@@ -129,6 +130,9 @@ class Software(Section):
     site_roles: tuple[SiteRole, ...] = Field((), description="The site's own Ansible roles, run after hpcforge's.")
     nvidia: Annotated[Nvidia | None, Later()] = Field(
         None, description="The driver and CUDA that nodes with GPUs of NVIDIA get; judged before any change."
+    )
+    amd: Annotated[Amd | None, Later()] = Field(
+        None, description="The ROCm that nodes with GPUs of AMD get; judged before any change."
     )
     sources: Annotated[Sources, Later()] = Field(
         Sources.model_construct(), description="Where software comes from beside the distribution."

@@ -48,7 +48,8 @@ class FileSystem(Section):
     server: v.NodeName | None = Field(None, description="The node that has the files.")
     path: Folder | None = Field(
         None,
-        description="Where they are on `server`: as in /tmp all may make files there, and nobody removes another's.",
+        description="Where they are on `server`: as in /tmp all may make files there, and nobody removes another's; of "
+        "`homes` only who has one, in hers.",
     )
     external: Address | None = Field(
         None, description="What the site has, as mount(8) names it for this kind: 10.20.2.9@tcp:/proj."
@@ -62,10 +63,19 @@ class FileSystem(Section):
         None, description="Of several `drives`, 0: with one all is lost; 1: each has all. Default: 0."
     )
     quota_gib: v.Whole | None = Field(
-        None, ge=1, le=10_000_000, description="What each user may have on a node's `drives`, GiB. Default: all."
+        None,
+        ge=1,
+        le=10_000_000,
+        description="What each user may have on a node's `drives`, GiB, by whatever way it comes there: of what is "
+        "served from them, too. Default: all.",
     )
     keep: v.Truth = Field(
         False, description="Whether what a user has on `drives` stays when her last job on that node has ended."
+    )
+    homes: v.Truth = Field(
+        False,
+        description="Whether users' homes are there, `mount`/NAME, made by `server`; people of a directory have theirs "
+        "there, too.",
     )
     mount: Folder = Field(description="Where nodes find the files.")
     options: tuple[MountOption, ...] = Field(
@@ -73,6 +83,7 @@ class FileSystem(Section):
     )
     on: v.NodeSet | None = Field(
         None,
-        description="The nodes that mount it; default: those with the function worker or login, of `drives` worker.",
+        description="The nodes that mount it; default: those with the function worker or login, of `drives` worker, of "
+        "`homes` all.",
     )
     needs: Needs | None = Field(None, description="What is needed of it.")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from hpcforge.blueprint import hostlist
 from hpcforge.blueprint import schema as s
@@ -21,7 +21,7 @@ _SYSTEM = frozenset(
 )
 _FREE_WITHIN = ("/usr/local",)  # of those: what packages leave to a site
 _HELD = {  # not to be hidden, though what is beside it there may be
-    "/home": "homes are on each node's own disk, and hpcforge makes them there",
+    "/home": "who hpcforge logs in as has hers there, and would be kept out while a server is away",
     "/mnt": "people mount there what they need for a while",
     "/opt": "software is there, of hpcforge, too",
     "/opt/hpcforge": "hpcforge installs what jobs import there",
@@ -34,6 +34,7 @@ def storage_findings(draft: Draft, declared: NamedNodes, reference: Reference) -
     systems: dict[str, FileSystem] = draft.sections["storage"] or {}
     mounts: list[tuple[str, str, frozenset[str] | None]] = []
     served: list[tuple[str, str, str]] = []
+    yield from _homes_said(systems)
     for name, one in systems.items():
         loc = ("storage", name)
         yield from _source(draft, name, one, reference)
@@ -47,6 +48,7 @@ def storage_findings(draft: Draft, declared: NamedNodes, reference: Reference) -
             yield from _served(loc, one.server, one.path, served)
             yield from _at_home(loc, one.server, one.path, one.mount, nodes)
             served.append((name, one.server, one.path))
+    yield from _of_volumes(systems, declared, draft)
 
 
 def _source(draft: Draft, name: str, one: FileSystem, reference: Reference) -> Findings:
@@ -81,12 +83,29 @@ def _of_drives(loc: Loc, one: FileSystem) -> Findings:
         yield Finding((*loc, "raid"), "`raid` is of several drives, and this is one", "leave it out")
 
 
+def _homes_said(systems: Mapping[str, FileSystem]) -> Findings:
+    """Where homes of users are: at one place, which a node of ours makes, and where they can write."""
+    said = [name for name, one in systems.items() if one.homes]
+    for name in said[1:]:
+        message = f"homes are in `{said[0]}` already"
+        yield Finding(("storage", name, "homes"), message, "a user has one home: leave one of both out", key=True)
+    for name in said:
+        one, loc = systems[name], ("storage", name, "homes")
+        if one.server is None:
+            hint = "say server and path; homes that the site has are the site's to make, and are mounted as any files"
+            yield Finding(loc, "homes are made by a node of this blueprint, which is root there", hint, key=True)
+        if "ro" in one.options:
+            yield Finding(loc, "homes are mounted to be read alone (`ro`)", "leave out `ro`", key=True)
+
+
 def _nodes(
     draft: Draft, declared: NamedNodes, name: str, one: FileSystem
 ) -> tuple[frozenset[str] | None, list[Finding]]:
     """The nodes that mount it, None where they are not known, and what is wrong with the set."""
     if one.on is None:
         known = declared.names_known and draft.intact("nodes")
+        if one.homes:
+            return frozenset(declared.group_of) if known else None, []
         functions = ("worker",) if one.drives else ("worker", "login")
         return frozenset(name for each in functions for name in declared.with_function(each)) if known else None, []
     loc = ("storage", name, "on")
@@ -145,6 +164,25 @@ def _at_home(loc: Loc, server: str, path: str, mount: str, nodes: frozenset[str]
     if nodes and server in nodes and (_within(path, mount) or _within(mount, path)):
         message = f"{server} mounts it, too, and has it at `{path}`: one is inside of the other"
         yield Finding((*loc, "mount"), message, f"take other folders, as path: /srv/{loc[1]} and mount: /{loc[1]}")
+
+
+def _of_volumes(systems: Mapping[str, FileSystem], declared: NamedNodes, draft: Draft) -> Findings:
+    """What is served of a volume: a folder in it, whose files stay."""
+    volumes = {name: one for name, one in systems.items() if one.drives}
+    for name, one in systems.items():
+        for volume, below in volumes.items():
+            if not (one.server and one.path and _within(one.path, below.mount)):
+                continue
+            if one.server not in (_nodes(draft, declared, volume, below)[0] or ()):
+                continue
+            if one.path.rpartition("/")[0] != below.mount:
+                message = (
+                    f"`{one.path}` is not a folder right in `{below.mount}`, the volume `{volume}` of {one.server}"
+                )
+                yield Finding(("storage", name, "path"), message, f"as {below.mount}/{name}")
+            elif not below.keep and declared.functions(one.server) == ("worker",):
+                message = f"what a user has on `{volume}` goes with her last job on {one.server}, which serves it"
+                yield Finding(("storage", volume), message, "keep: true", key=True)
 
 
 def _served(loc: Loc, server: str, path: str, others: Iterable[tuple[str, str, str]]) -> Findings:

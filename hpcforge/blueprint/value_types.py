@@ -38,9 +38,30 @@ _CERTIFICATES = v.Matches(
     guess=meant.plainer,
 )
 
+# Not those by which a machine finds its root file system and its first program, or where hpcforge does not get in.
+_KERNEL_ARGUMENT = v.Matches(
+    r"(?!(?:root|rootflags|rootfstype|init|rdinit|initrd|ro|rw|single|emergency|rescue|break|systemd[.]unit|BOOT_IMAGE)"
+    r"(?:=|$))[A-Za-z][A-Za-z0-9_.:/=,-]{1,199}",
+    "a word for the kernel's command line: it begins with a letter, has letters, digits and _.-=,:/, and is none of "
+    "those by which the machine starts, such as root=, init=, ro or single",
+    "iommu=pt",
+    guess=meant.plainer,
+)
+
 
 TypeName = Literal[
-    "text", "name", "whole", "number", "truth", "path", "host", "ipv4", "cidr", "duration", "certificates"
+    "text",
+    "name",
+    "whole",
+    "number",
+    "truth",
+    "path",
+    "host",
+    "ipv4",
+    "cidr",
+    "duration",
+    "certificates",
+    "kernel_argument",
 ]
 TYPES: Mapping[TypeName, ValueType] = {
     "text": ValueType(v.Text),
@@ -53,6 +74,7 @@ TYPES: Mapping[TypeName, ValueType] = {
     "ipv4": ValueType(v.Ipv4),
     "cidr": ValueType(v.Cidr),
     "certificates": ValueType(Annotated[str, _CERTIFICATES]),
+    "kernel_argument": ValueType(Annotated[str, _KERNEL_ARGUMENT]),
     "duration": ValueType(v.Duration, lambda text: round(v.minutes(text) * 60)),  # seconds
 }
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from hpcforge.cli.exit_codes import Exit
+from hpcforge.cli.site import lab_kind
 from hpcforge.cluster import Loaded, load
 from hpcforge.errors import UsageError
 from hpcforge.image import recipe, store
@@ -20,6 +21,7 @@ from hpcforge.image.manifest import Lock, MadeFor, Manifest, from_text
 from hpcforge.image.request import Request, request_of, with_packages
 from hpcforge.lab import state
 from hpcforge.lab.host import require_root
+from hpcforge.lab.kinds import KINDS
 from hpcforge.program import from_here, typed
 from hpcforge.report import printing
 from hpcforge.report.apply_text import phases_line
@@ -53,7 +55,8 @@ def build(blueprint: Path, locked: Path | None, as_json: bool, *, disk: bool) ->
     else:
         was_there = "it was there already\n" if built.was_there else ""
         printing.result(f"{was_there}{_table([built.manifest])}")
-        printing.note(f"Next: {typed('rehearse', 'up', blueprint, on='vm' if disk else None)}\n")
+        on = "vm" if disk and not KINDS[lab_kind(loaded)].BOOTS else None
+        printing.note(f"Next: {typed('rehearse', 'up', blueprint, on=on)}\n")
     return Exit.DONE
 
 

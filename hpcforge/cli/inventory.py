@@ -20,6 +20,7 @@ from hpcforge.engines.ansible_jump import proxy_command, ssh_words
 from hpcforge.engines.hostkeys import known_hosts
 from hpcforge.engines.inventories import ansible_connection, ansible_inventory, pyinfra_connection
 from hpcforge.engines.tasks import Target
+from hpcforge.lab import lab as labs
 from hpcforge.report import printing
 from hpcforge.report.text import table
 from hpcforge.run.site import Site, jump_host, target
@@ -43,8 +44,8 @@ def document(site: Site) -> dict[str, Any]:
     """What `hpcforge inventory --json` prints.
 
     `schema_version` 1; `name` and `domain` of the cluster; `lab`: None, or the `kind` of rehearsal that the blueprint
-    asks for and the `name` of the one that is up; `access`: how hpcforge gets in; `groups`: node names by group;
-    `machines`: as `hpcforge.cluster.model.Node` has them.
+    asks for, and `name` and `directory` of the one that is up; `access`: how hpcforge gets in;
+    `groups`: node names by group; `machines`: as `hpcforge.cluster.model.Node` has them.
     """
     cluster = site.cluster
     said = {
@@ -63,7 +64,10 @@ def document(site: Site) -> dict[str, Any]:
 def _lab(site: Site) -> dict[str, str | None] | None:
     if site.lab is None and (not site.loaded.wants_lab or site.loaded.inventory is not None):
         return None
-    return {"kind": lab_kind(site.loaded), "name": site.lab}
+    there = labs.load(site.lab) if site.lab else None
+    if there is None:
+        return {"kind": lab_kind(site.loaded), "name": site.lab, "directory": None}
+    return {"kind": there.kind, "name": there.name, "directory": str(there.directory)}
 
 
 def ansible() -> int:

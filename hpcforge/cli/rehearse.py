@@ -36,7 +36,7 @@ from hpcforge.report.text import moment, table
 from hpcforge.run.secrets import default_identity_path
 
 
-def up(blueprint: Path, lab: str | None, nodes: str | None, on: str | None, *, image: bool) -> int:
+def up(blueprint: Path, lab: str | None, nodes: str | None, on: str | None, *, image: bool, start: bool = True) -> int:
     """Do what the help of `hpcforge rehearse up` says; the exit status."""
     loaded = load(blueprint, None, judged=True)
     real, cluster = not loaded.wants_lab, loaded.cluster
@@ -64,12 +64,14 @@ def up(blueprint: Path, lab: str | None, nodes: str | None, on: str | None, *, i
             avoid=real_networks(cluster) if real else (),
             kind=kind,
             image=(disk_of if KINDS[kind].BOOTS else tree_of)(found, progress.say) if found else None,
+            start=start,
         )
     printing.note(phases_line(progress.phases, progress.elapsed_s))
     printing.result(_table(labs.status(made.name)), "states")
     if real:
         say_not_rehearsed(stood_in(loaded, made, made.name, default_identity_path()))
-    printing.note(f"Next: {typed('apply', blueprint, lab=made.name if real else lab)}\n")
+    if start:
+        printing.note(f"Next: {typed('apply', blueprint, lab=made.name if real else lab)}\n")
     return Exit.DONE
 
 

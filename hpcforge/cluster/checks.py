@@ -143,25 +143,25 @@ def _software(draft: Draft, catalog: Catalog) -> Findings:
     else:
         yield from _package_manager(system, catalog)
     yield from _slurm_fabric(draft)
-    yield from _nvidia(draft, catalog, software)
+    yield from _drivers(draft, catalog, software)
     if software.frameworks.pytorch and draft.intact("software", "frameworks"):
         yield from _pytorch(draft, catalog, system, software.frameworks.pytorch)
 
 
-def _nvidia(draft: Draft, catalog: Catalog, software: s.Software) -> Findings:
-    """Check that there is a GPU for the driver."""
-    parts = ("nodes", "overrides", "hardware", "parts")
-    if software.nvidia is None or not all(map(draft.intact, parts)):
+def _drivers(draft: Draft, catalog: Catalog, software: s.Software) -> Findings:
+    """Check that there is a GPU for what is installed."""
+    if not all(map(draft.intact, ("nodes", "overrides", "hardware", "parts"))):
         return
-    models = gpu_models(draft.sections["nodes"] or {}, draft.sections["overrides"] or {}, catalog)
-    if not any(has_driver(model, catalog) for model in models):
-        message = "no node has a GPU of NVIDIA, so nothing would be installed"
-        yield Finding(("software", "nvidia"), message, "leave it out, or give `gpus:` to a group of nodes", key=True)
+    for vendor, asked in (("nvidia", software.nvidia), ("amd", software.amd)):
+        models = gpu_models(draft.sections["nodes"] or {}, draft.sections["overrides"] or {}, catalog)
+        if asked is not None and not any(has_driver(model, catalog, vendor) for model in models):
+            message = f"no node has a GPU of {vendor.upper()}, so nothing would be installed"
+            yield Finding(("software", vendor), message, "leave it out, or give `gpus:` to a group of nodes", key=True)
 
 
-def has_driver(model: str, catalog: Catalog) -> bool:
-    """Whether NVIDIA's driver is installed for a model: also for one that stands for real ones in a rehearsal."""
-    return catalog.gpus[model].vendor in ("nvidia", "none")
+def has_driver(model: str, catalog: Catalog, vendor: str) -> bool:
+    """Whether a vendor's driver is installed for a model: also for one that stands for real ones in a rehearsal."""
+    return catalog.gpus[model].vendor in (vendor, "none")
 
 
 def _slurm_fabric(draft: Draft) -> Findings:

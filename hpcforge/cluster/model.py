@@ -14,6 +14,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal, get_args
 
+from hpcforge.cluster.amd import Amd
 from hpcforge.cluster.collectives import Collectives, collectives
 from hpcforge.cluster.interfaces import Interface, interfaces
 from hpcforge.cluster.mig import Gres, Layout, gres
@@ -33,6 +34,7 @@ class Gpus:
     model: str
     count: int
     mig: Layout = ()  # what each is cut into; none: they are whole
+    vendor: Literal["none", "nvidia", "amd"] = "nvidia"
 
     @property
     def fake(self) -> bool:
@@ -42,8 +44,21 @@ class Gpus:
     @property
     def devices(self) -> tuple[str, ...]:
         """Device files, one a GPU, in index order."""
-        stem = "/dev/fakegpu" if self.fake else "/dev/nvidia"
-        return tuple(f"{stem}{index}" for index in range(self.count))
+        stem, first = self._files
+        return tuple(f"{stem}{number}" for number in range(first, first + self.count))
+
+    @property
+    def device_range(self) -> str:
+        """The same as Slurm writes them, `/dev/nvidia[0-7]`."""
+        stem, first = self._files
+        return f"{stem}{first}" if self.count == 1 else f"{stem}[{first}-{first + self.count - 1}]"
+
+    @property
+    def _files(self) -> tuple[str, int]:
+        """What device files are called, and the first one's number: of AMD's they are nodes for rendering (DRM)."""
+        if self.fake:
+            return "/dev/fakegpu", 0
+        return ("/dev/dri/renderD", 128) if self.vendor == "amd" else ("/dev/nvidia", 0)
 
     @property
     def gres(self) -> tuple[Gres, ...]:
@@ -464,6 +479,7 @@ class Cluster:
     storage: tuple[FileSystem, ...] = ()  # that nodes share
     driver: str | None = None  # version of NVIDIA's, installed or brought; None: not said
     nvidia: Nvidia | None = None  # None: hpcforge installs no driver
+    amd: Amd | None = None  # None: hpcforge installs no ROCm
 
     @cached_property
     def programs(self) -> tuple[Program, ...]:
@@ -491,6 +507,11 @@ class Cluster:
     def memberships(self) -> tuple[str, ...]:
         """Who is in which shared group, USER:GROUP."""
         return tuple(f"{user.name}:{group}" for user in self.users for group in user.groups)
+
+    @property
+    def homes(self) -> FileSystem | None:
+        """What has the homes of users; None: each node has its own, in /home."""
+        return next((one for one in self.storage if one.homes), None)
 
     def file_systems(self, node: Node) -> tuple[FileSystem, ...]:
         """Those that a node mounts, as it mounts them."""

@@ -16,11 +16,12 @@ class User:
     groups: tuple[str, ...] = ()  # beside her own
     shell: str = "bash"  # its name
     expires: str = ""  # the day from which on nobody logs in to it, year-month-day; "": never
+    homes: str = "/home"  # where her home is: here on each node's own disk, else where nodes share them
 
     @property
     def home(self) -> str:
         """Home directory."""
-        return f"/home/{self.name}"
+        return f"{self.homes}/{self.name}"
 
 
 @dataclass(frozen=True)

@@ -23,6 +23,7 @@ from hpcforge.blueprint.storage import FileSystem as Shared
 from hpcforge.blueprint.values import counted, limit_s, minutes
 from hpcforge.catalog import Catalog
 from hpcforge.cluster import model as m
+from hpcforge.cluster.amd import amd
 from hpcforge.cluster.checks import Shape, gpu_models, has_driver, pytorch_device, shape
 from hpcforge.cluster.mig import layout
 from hpcforge.cluster.networks import Networks, networks
@@ -30,7 +31,7 @@ from hpcforge.cluster.nvidia import nvidia
 from hpcforge.cluster.people import Group, User
 from hpcforge.cluster.reserve import usual_cores, usual_memory_mib
 from hpcforge.cluster.select import words, worker_words
-from hpcforge.cluster.storage import Drives, FileSystem, size_mb
+from hpcforge.cluster.storage import Drives, FileSystem, on_volumes, size_mb
 from hpcforge.fabric.graph import Fabric
 from hpcforge.fabric.metrics import oversubscription
 from hpcforge.fabric.slurm import Topology, compute_fabric, topology
@@ -75,10 +76,12 @@ def resolve(
     racks = racks_of(blueprint.site)
     known = words(nodes, (), (), racks)
     slurm = _slurm(blueprint.slurm, worker_words(nodes, (), racks), fabrics)
+    access = _access(blueprint, inventory, private_key, nodes)
+    homes = next((one.mount for one in blueprint.storage.values() if one.homes), User.homes)
     return m.Cluster(
         name=blueprint.name,
         domain=blueprint.domain,
-        access=_access(blueprint, inventory, private_key, nodes),
+        access=access,
         nodes=nodes,
         network=addressed.all[0],
         services=_services(blueprint.services, known),
@@ -90,7 +93,7 @@ def resolve(
         ),
         slurm=slurm,
         users=tuple(
-            User(name, user.uid, user.admin, keys.get(name, ()), user.groups, user.shell, user.expires or "")
+            _user(name, user, keys.get(name, ()), User.homes if name == access.user else homes)
             for name, user in blueprint.users.items()
         ),
         groups=tuple(Group(name, group.gid) for name, group in blueprint.groups.items()),
@@ -102,12 +105,17 @@ def resolve(
         fabrics=tuple(_fabric(one, blueprint.fabrics[one.name], addressed) for one in fabrics),
         variables=blueprint.roles.by_role(),
         gpu_models={model: _gpu_model(catalog.gpus[model]) for model in sorted(models)},
-        storage=tuple(
-            _file_system(blueprint.name, name, one, catalog, nodes, known) for name, one in blueprint.storage.items()
+        storage=on_volumes(
+            [_file_system(blueprint.name, name, one, catalog, nodes, known) for name, one in blueprint.storage.items()]
         ),
         driver=(blueprint.software.nvidia or blueprint.software.present).driver,
-        nvidia=nvidia(blueprint, catalog, _served(blueprint, catalog), repository_key),
+        nvidia=nvidia(blueprint, catalog, _served(blueprint, catalog, "nvidia"), repository_key),
+        amd=amd(blueprint.software, _served(blueprint, catalog, "amd")),
     )
+
+
+def _user(name: str, user: s.User, keys: tuple[str, ...], homes: str) -> User:
+    return User(name, user.uid, user.admin, keys, user.groups, user.shell, user.expires or "", homes)
 
 
 def _file_system(
@@ -117,7 +125,8 @@ def _file_system(
     address = next((node.address for node in nodes if node.name == one.server), "")
     chosen = {option.partition("=")[0] for option in one.options}
     usual = (option for option in kind.options if option.partition("=")[0] not in chosen)
-    users = tuple(node.name for node in nodes if {*node.functions} & {"worker", *(() if one.drives else ("login",))})
+    functions = {"worker", *(() if one.drives else ("login",))}
+    users = tuple(node.name for node in nodes if one.homes or {*node.functions} & functions)
     own = "" if one.drives else kind.served.format(address=address, path=one.path)
     return FileSystem(
         name=name,
@@ -132,6 +141,7 @@ def _file_system(
         packages=kind.packages,
         mounted_by=kind.mounted_by,
         drives=_drives(f"{cluster}/{name}", one, one.drives, catalog) if one.drives else None,
+        homes=one.homes,
     )
 
 
@@ -218,7 +228,8 @@ def _gpus(group: s.NodeGroup, declared: Shape, catalog: Catalog) -> m.Gpus | Non
     if declared.gpu_model is None:
         return None
     mig = layout(group, declared.gpu_model, declared.gpu_count, catalog)
-    return m.Gpus(declared.gpu_model, declared.gpu_count, mig)
+    vendor = catalog.gpus[declared.gpu_model].vendor or "none"
+    return m.Gpus(declared.gpu_model, declared.gpu_count, mig, vendor)
 
 
 def _bmc(machine: InventoryNode, address: str | None) -> m.Bmc | None:
@@ -299,10 +310,10 @@ def _system(blueprint: s.Blueprint, catalog: Catalog) -> m.OperatingSystem:
     return m.OperatingSystem(found.name, found.release, found.python, found.slurm, found.libc, names, found.suite)
 
 
-def _served(blueprint: s.Blueprint, catalog: Catalog) -> tuple[str, ...]:
-    """The models of GPUs whose nodes get NVIDIA's driver."""
+def _served(blueprint: s.Blueprint, catalog: Catalog, vendor: str) -> tuple[str, ...]:
+    """The models of GPUs whose nodes get what hpcforge installs of a vendor's."""
     models = set(gpu_models(blueprint.nodes, blueprint.overrides, catalog))
-    return tuple(sorted(model for model in models if has_driver(model, catalog)))
+    return tuple(sorted(model for model in models if has_driver(model, catalog, vendor)))
 
 
 def _pytorch(blueprint: s.Blueprint, catalog: Catalog) -> m.PyTorch | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from uuid import UUID, uuid5
 
@@ -36,6 +37,9 @@ class FileSystem:
     packages: tuple[str, ...] = ()  # that a node needs for it, by Debian 12's names
     mounted_by: str = ""  # what mounts it on nodes; "": hpcforge
     drives: Drives | None = None  # None: it is elsewhere
+    homes: bool = False  # homes of users are there, which its server makes
+    volume: str | None = None  # the file system of drives that has them on its server; None: its system disk
+    quota_gib: int | None = None  # of each user, on that volume; None: none
 
     @property
     def unit(self) -> str:
@@ -53,6 +57,18 @@ class FileSystem:
         if node != self.server or self.path is None:
             return self
         return replace(self, what=self.path, type="none", options="bind,nosuid,nodev", packages=())
+
+
+def on_volumes(systems: Sequence[FileSystem]) -> tuple[FileSystem, ...]:
+    """With what each that is served has below it."""
+    return tuple(_on_volume(one, systems) for one in systems)
+
+
+def _on_volume(system: FileSystem, others: Sequence[FileSystem]) -> FileSystem:
+    for one in others:
+        if one.drives and system.server in one.on and f"{system.path}/".startswith(f"{one.mount}/"):
+            return replace(system, volume=one.name, quota_gib=one.drives.quota_gib)
+    return system
 
 
 def size_mb(what: str, catalog: Catalog) -> int | None:

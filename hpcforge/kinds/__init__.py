@@ -40,6 +40,7 @@ TABLE = (
     Kind("files", "file", "path"),
     Kind("links", "link", "path"),
     Kind("sysctls", "sysctl", "name"),
+    Kind("kernel_arguments", "kernel arguments", "name"),
     Kind("holds", "hold", "name"),
     Kind("timers", "timer", "name"),
     Kind("volumes", "volume", "name", late=True),

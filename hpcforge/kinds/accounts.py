@@ -19,9 +19,10 @@ class Account(Resource):
 
     name: Annotated[str, "Its name, and that of its group."]
     uid: Annotated[int, "Its number, and that of its group."]
-    home: Annotated[str, "Its home directory, which is made."]
+    home: Annotated[str, "Its home directory."]
     shell: Annotated[str, "What it logs in to.", Named.PATH] = "/bin/bash"
     expires: Annotated[str, "The day from which on nobody logs in to it, year-month-day; empty: never."] = ""
+    make_home: Annotated[bool, "Whether a new account's home is made; false: another node does."] = True
 
     def line(self, found: Said) -> str:
         """With its number, and until when it can be used, where that is news."""
@@ -31,8 +32,8 @@ class Account(Resource):
 
     @classmethod
     def farewell(cls, name: str) -> str | None:
-        """It is locked, never deleted."""
-        return f"account {name}: lock"
+        """It is locked, never deleted, nor is its home."""
+        return f"account {name}: lock; its home stays"
 
 
 class Found(TypedDict):

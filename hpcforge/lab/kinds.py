@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Protocol
 
 from hpcforge.blueprint.lab_kinds import LabKind
-from hpcforge.lab import nspawn, vm
+from hpcforge.lab import nspawn, vagrant, vm
 from hpcforge.lab.places import Progress
 from hpcforge.lab.settle import Trees
 from hpcforge.lab.state import Lab, PlacedNode
@@ -29,6 +29,9 @@ class Kind(Protocol):
 
     BOOTS: bool
     """Whether nodes boot a kernel of their own: they lie on the disk of an image, not on a tree."""
+
+    SAVES: bool
+    """Whether its disks can be set aside."""
 
     def check_distribution(self, name: str) -> None:
         """`LabError` for a distribution that nodes cannot be made of."""
@@ -47,6 +50,9 @@ class Kind(Protocol):
 
     def restore_host(self) -> None:
         """Undo that, if no lab is left. Under the host lock."""
+
+    def lay_out(self, lab: Lab) -> None:
+        """Have what its machines are made from, where something else than we may start them; again is harmless."""
 
     def start(self, lab: Lab, node: PlacedNode) -> bool:
         """Have a node running and answering on SSH, made if it is new; true if it was started now.
@@ -86,7 +92,7 @@ class Kind(Protocol):
         """
 
 
-KINDS: Mapping[LabKind, Kind] = {"nspawn": nspawn, "vm": vm}
+KINDS: Mapping[LabKind, Kind] = {"nspawn": nspawn, "vm": vm, "vagrant": vagrant}
 
 
 def kind_of(lab: Lab) -> Kind:

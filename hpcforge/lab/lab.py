@@ -96,6 +96,7 @@ def up(
     avoid: Sequence[IPv4Network] = (),
     kind: LabKind = DEFAULT,
     image: AbstractContextManager[Path] | None = None,
+    start: bool = True,
 ) -> Lab:
     """Have a lab with these nodes running and answering on SSH.
 
@@ -125,7 +126,7 @@ def up(
         with image or nullcontext() as tree:
             lab = _settle(request, tree, progress)
         cut_off = lab.under_way.start if lab.under_way else ()
-        _run(lab, [*lab.in_blueprint, *cut_off], progress)
+        _run(lab, [*lab.in_blueprint, *cut_off] if start else (), progress)
         lab = saves.ended(lab)
         state.save(lab)
         if others := [node.name for node in lab.nodes if node.name not in (*lab.in_blueprint, *cut_off)]:
@@ -149,6 +150,8 @@ def save(name: str, save_name: str, progress: Progress, *, replace: bool = False
     check_save_name(save_name)
     with lab_lock(name, progress):
         lab = _existing(name)
+        if not kind_of(lab).SAVES:
+            raise LabError(f"a rehearsal on {lab.kind} keeps no saves", "use another kind: `rehearse up --on vm`")
         if not (lab.under_way and (lab.under_way.step, lab.under_way.save) == ("saved", save_name)):
             lab = _set_aside(lab, save_name, replace, progress)
         return _go_on(lab, progress)
@@ -255,6 +258,7 @@ def _run(lab: Lab, names: Sequence[str], progress: Progress) -> None:
     """Have these nodes running and answering."""
     network.ensure_bridges(lab)
     packages.ensure_proxy(lab)
+    kind_of(lab).lay_out(lab)
     _each([lab.node(name) for name in dict.fromkeys(names)], lambda node: _start(lab, node), progress)
     write_access_files(lab)
 

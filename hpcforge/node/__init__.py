@@ -39,8 +39,8 @@ may be lost on the way.
 dead or has been silent for `stale_s`, leaves a line in the history that that run was cut off.
 
 *Facts* are told at the end of every answer but those of first contact, the lease and the log; what the driver says of
-GPUs (`nvml`) by observe alone, since it may take long. Its `error` says why not all was told, or nothing; a GPU's
-`error` that it cannot be used, its `troubles` which of its facts could not be had.
+GPUs (`nvml`, and of AMD's `amdgpu`) by observe alone, since it may take long. Its `error` says why not all was told, or
+nothing; a GPU's `error` that it cannot be used, its `troubles` which of its facts could not be had.
 
 *Answers.* A difference has under each key only what is not as wanted, and all keys. Its `removes` are packages that apt
 would remove to install what is missing; `unforeseen` are missing packages of which apt cannot say yet, as its lists do

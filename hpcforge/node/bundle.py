@@ -30,6 +30,7 @@ MODULES = (
     "hpcforge.node.commands",
     "hpcforge.node.facts",
     "hpcforge.node.nvml",
+    "hpcforge.node.amdgpu",
     "hpcforge.node.names",
     "hpcforge.node.paths",
     "hpcforge.node.unix",

@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hpcforge.node import commands
+from hpcforge.node import amdgpu, commands
 from hpcforge.node.events import NodeError
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ def collect() -> wire.Facts:
         "python": "{}.{}.{}".format(*sys.version_info[:3]),
         "memory_kib": memory_kib(_line("/proc/meminfo", whole=True)),
         "cpus": os.cpu_count() or 0,
-        "gpus": {"fake": fake_gpus(Path("/dev")), "nvidia": nvidia_gpus(_PCI)},
+        "gpus": {"fake": fake_gpus(Path("/dev")), "nvidia": nvidia_gpus(_PCI), "amd": len(amdgpu.on_bus(_PCI))},
         "time_s": time.time(),
     }
 

@@ -6,10 +6,11 @@ import threading
 import time
 from collections.abc import Mapping, Sequence
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hpcforge.kinds import TABLE, Kind
-from hpcforge.node import checks, dpkg, facts, files, lock, ownership, receipt, units
+from hpcforge.node import amdgpu, checks, dpkg, facts, files, lock, ownership, receipt, units
 from hpcforge.node.events import Json, NodeError, Report, explain
 from hpcforge.node.kinds import acts, resources
 from hpcforge.node.receipt import Receipt
@@ -51,6 +52,7 @@ def observe(request: Observe, report: Report) -> wire.Facts:
             differences.append({**difference, "obstacles": _obstacles(role, difference, remembered, told["surplus"])})
     answers = commands.answers(report)
     found["nvml"] = facts.driver_says(driver)
+    found["amdgpu"] = amdgpu.told(Path("/sys"))
     report.emit(
         {
             "event": "observed",

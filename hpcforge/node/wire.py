@@ -64,7 +64,10 @@ class Gpu(TypedDict):
 
 
 class Nvml(TypedDict):
-    """What NVML says: of the GPUs those that answered, and why it ended where it did not come to its end."""
+    """What NVML says: of the GPUs those that answered, and why it ended where it did not come to its end.
+
+    Of AMD's GPUs the kernel says it, in the same words, with `model` for their instruction set (gfx942).
+    """
 
     driver: Word | None
     gpus: list[Gpu]
@@ -89,6 +92,7 @@ class Facts(TypedDict):
     gpus: dict[Word, Count]
     time_s: TimeS
     nvml: NotRequired[Nvml | None]  # told by observe; None: there is no such library
+    amdgpu: NotRequired[Nvml | None]  # told by observe; None: there are no GPUs of AMD
 
 
 class NoFacts(TypedDict):

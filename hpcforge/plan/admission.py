@@ -7,13 +7,15 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from hpcforge.cluster.mig import Layout
-from hpcforge.cluster.model import Cluster, GpuModel
+from hpcforge.cluster.model import Cluster, GpuModel, Gpus
 from hpcforge.plan import gpus as rules
 from hpcforge.slurm import nodes
 
 MARK = "hpcforge: "  # our drains carry it, and only those are resumed
 # What slurmctld writes by itself when a node registers with less than slurm.conf says: the same judgement as ours.
 _SLURM_OWN_REASONS = ("Low RealMemory", "Low CPUs", "Low socket*core", "gres/gpu count")
+
+_TOLD = {"fake": "", "nvidia": "nvml", "amd": "amdgpu"}  # which fact has what is said of GPUs of a kind
 
 
 @dataclass(frozen=True)
@@ -26,10 +28,11 @@ class Declared:
     cpus: int
     gpus: int
     gpu_model: str
-    gpu_kind: Literal["fake", "nvidia"]
+    gpu_kind: Literal["fake", "nvidia", "amd"]
     mig: Layout = ()  # what its GPUs are cut into; none: they are whole
     gpu_known: GpuModel = field(default_factory=GpuModel)  # what the catalog knows of its model
     driver: str | None = None  # the version of its GPUs' driver; None: not said
+    gets_driver: bool = False  # a role brings that version, and looks whether it is there
     accepts: tuple[str, ...] = ()  # faults of its GPUs that keep no jobs away
 
 
@@ -64,21 +67,29 @@ def declared(cluster: Cluster) -> tuple[Declared, ...]:
             cpus=node.cpus,
             gpus=node.gpus.count if node.gpus else 0,
             gpu_model=node.gpus.model if node.gpus else "",
-            gpu_kind="fake" if node.gpus and node.gpus.fake else "nvidia",
+            gpu_kind=_kind(node.gpus),
             mig=node.gpus.mig if node.gpus else (),
             gpu_known=cluster.gpu_models.get(node.gpus.model if node.gpus else "", GpuModel()),
-            driver=cluster.driver,
+            driver=cluster.driver if node.gpus and node.gpus.vendor == "nvidia" else None,
+            gets_driver=cluster.nvidia is not None and cluster.nvidia.on(node),
             accepts=node.accepts,
         )
         for node in cluster.workers
     )
 
 
+def _kind(gpus: Gpus | None) -> Literal["fake", "nvidia", "amd"]:
+    if gpus and gpus.fake:
+        return "fake"
+    return "amd" if gpus and gpus.vendor == "amd" else "nvidia"
+
+
 def shortfalls(worker: Declared, facts: Mapping[str, Any], gpus_ready: bool) -> tuple[Shortfall, ...]:
     """What a worker's facts lack. `gpus_ready`: its device files should be there by now, so they are counted.
 
-    A driver that answers is believed before that, too. A MIG layout that is declared is not judged here: the role that
-    sets it looks at it anew when it has, and these facts may be older than that.
+    A driver that answers is believed before that, too. What a role sets is not judged here, a MIG layout and the
+    version of a driver that hpcforge installs: that role looks at it anew when it has, and these facts may be older
+    than that. A node that waits for its turn to get another driver is no worse than it was.
     """
     found = []
     memory_mib = int(facts["memory_kib"]) // 1024
@@ -106,18 +117,19 @@ def shortfalls(worker: Declared, facts: Mapping[str, Any], gpus_ready: bool) -> 
         )
     nvml = _told(worker, facts)
     answers = nvml is not None and not nvml["error"]
-    return (*found, *(gpu_shortfalls(worker, facts, layout=False) if gpus_ready or answers else ()))
+    return (*found, *(gpu_shortfalls(worker, facts, of_roles=False) if gpus_ready or answers else ()))
 
 
 def _told(worker: Declared, facts: Mapping[str, Any]) -> rules.Nvml | None:
     """What the driver says, where it is one for what is declared."""
-    return facts.get("nvml") if worker.gpu_kind == "nvidia" and worker.gpus else None
+    told: rules.Nvml | None = facts.get(_TOLD[worker.gpu_kind]) if worker.gpus else None
+    return told
 
 
-def gpu_shortfalls(worker: Declared, facts: Mapping[str, Any], layout: bool = True) -> tuple[Shortfall, ...]:
+def gpu_shortfalls(worker: Declared, facts: Mapping[str, Any], of_roles: bool = True) -> tuple[Shortfall, ...]:
     """What a worker's GPUs lack: in number, and where there is a driver, in what it says of each.
 
-    `layout`: in their MIG instances, too, where some are declared.
+    `of_roles`: in what roles set, too: the MIG instances that are declared, the version of a driver that is installed.
     """
     nvml = _told(worker, facts)
     counted = rules.working(nvml) if nvml else None
@@ -136,8 +148,9 @@ def gpu_shortfalls(worker: Declared, facts: Mapping[str, Any], layout: bool = Tr
                 rules.MEND_LOST if where else "",
             )
         )
-    mig = worker.mig if layout or not worker.mig else None
-    said = rules.faults(nvml, worker.gpu_known, worker.driver, mig) if nvml else ()
+    mig = worker.mig if of_roles or not worker.mig else None
+    driver = worker.driver if of_roles or not worker.gets_driver else None
+    said = rules.faults(nvml, worker.gpu_known, driver, mig) if nvml else ()
     faults = [one for one in said if one.kind not in worker.accepts]
     accept = ", ".join(dict.fromkeys((*worker.accepts, *(one.kind for one in faults))))
     override = f'{worker.node}: {{accept: [{accept}], reason: "known, and left so"}}'

@@ -18,7 +18,8 @@ Nvml = Mapping[str, Any]  # as `hpcforge.node.wire.Nvml`
 Gpu = Mapping[str, Any]  # as `hpcforge.node.wire.Gpu`
 
 MEND_LOST = (
-    "look at the kernel's log for NVRM and Xid, restart the node; if it is lost again, seat it anew or replace it"
+    "look at the kernel's log for NVRM and Xid, or amdgpu, restart the node; "
+    "if it is lost again, seat it anew or replace it"
 )
 # Drivers count up to 1 % less than is marketed (15,109 MiB of a T4's 16 GB), or 7 % more.
 _LEAST_MEMORY = 0.95
@@ -58,7 +59,7 @@ def faults(nvml: Nvml, model: GpuModel, driver: str | None = None, mig: Layout |
     `mig`: the layout that is declared, () where all are whole; None: not to be judged.
     """
     if nvml["error"]:
-        todo = "do what it says, and look at the kernel's log for NVRM and Xid"
+        todo = "do what it says, and look at the kernel's log for NVRM and Xid, or amdgpu"
         yield Fault("gpu-driver", "GPU driver", "GPUs that answer", f"unusable ({nvml['error']})", todo)
         return
     if driver and nvml["driver"] not in (None, driver):

@@ -23,6 +23,7 @@ from hpcforge.cluster.model import (
     StandInGpus,
     Wheel,
 )
+from hpcforge.cluster.people import User
 from hpcforge.cluster.storage import FileSystem
 from hpcforge.fabric.slurm import shrunk
 from hpcforge.rehearsal.lab_facts import LabFacts
@@ -179,7 +180,8 @@ def _gpus_said(cluster: Cluster, lab: LabFacts) -> Said:  # noqa: ARG001
 
 def _gpus(cluster: Cluster, lab: LabFacts) -> Cluster:  # noqa: ARG001
     def fake(node: Node) -> Node:
-        return replace(node, gpus=StandInGpus(node.gpus.model, node.gpus.count, node.gpus.mig)) if node.gpus else node
+        gpus = node.gpus
+        return replace(node, gpus=StandInGpus(gpus.model, gpus.count, gpus.mig, gpus.vendor)) if gpus else node
 
     return replace(cluster, nodes=tuple(map(fake, cluster.nodes)))
 
@@ -241,9 +243,10 @@ def _storage(cluster: Cluster, lab: LabFacts) -> Cluster:  # noqa: ARG001
             return one
         options = ",".join(mounted.options)
         here = replace(one, what=mounted.what, type=mounted.type, options=options, packages=(), mounted_by="")
-        return replace(here, server=None, path=None, drives=None)
+        return replace(here, server=None, path=None, drives=None, homes=False, volume=None, quota_gib=None)
 
-    return replace(cluster, storage=tuple(map(near, cluster.storage)))
+    users = tuple(replace(user, homes=User.homes) for user in cluster.users)  # what is in memory is no place for them
+    return replace(cluster, storage=tuple(map(near, cluster.storage)), users=users)
 
 
 def _on_cpus(cluster: Cluster) -> PyTorch | None:

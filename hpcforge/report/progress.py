@@ -125,6 +125,8 @@ class Progress:
             self.say(f"{node}: drained{jobs}")
         elif event.kind == "restarting":
             self.say(f"{node}: {data['detail']}")
+        elif event.kind == "returned":
+            self.say(f"{node}: back in service")
         elif event.kind == "settled" and data["status"] != "interrupted":
             detail = f": {data['detail']}" if data["detail"] else ""
             self.say(f"{node}: {role} {data['status'] if data['status'] == 'done' else data['status'].upper()}{detail}")

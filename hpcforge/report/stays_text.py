@@ -8,7 +8,12 @@ from hpcforge.blueprint.hostlist import fold
 from hpcforge.plan.plan import Stays
 from hpcforge.report.text import one_line
 
-_WORDS = {("directory", True): "directories", ("work", False): "work of", ("work", True): "work of"}
+_WORDS = {
+    ("directory", True): "directories",
+    ("kernel arguments", True): "kernel arguments",
+    ("work", False): "work of",
+    ("work", True): "work of",
+}
 
 
 def stays_lines(stays: Iterable[Stays]) -> Iterator[str]:

@@ -8,6 +8,7 @@ Each line is an object with `schema_version` (3), `event` and `time_s` (seconds 
     changed, progress, warning, remains, failed, skipped   of a node: `node` and what its program said (`hpcforge.node`)
     draining  `node`, `detail`: jobs that are waited for
     restarting  `node`, `detail`: what becomes of its restart
+    returned  `node`: in service again, while others wait for their turn
     settled   `node`, `role`, `status`: done, failed, skipped, unreachable, interrupted or deferred; `detail`
     result    the last: `exit`, `result`, `admission`, `error`, `moved`; `tests`: `reached` (each a `run` and its
               `verdict`), `waiting` (for users' jobs), `recorded` (what is known of each node set), `note`
@@ -30,7 +31,9 @@ from hpcforge.report.progress import Progress
 from hpcforge.run.apply import Applied
 
 SCHEMA_VERSION = 3
-_OF_NODES = ("changed", "progress", "warning", "remains", "failed", "skipped", "draining", "restarting", "settled")
+_OF_NODES = (
+    "changed", "progress", "warning", "remains", "failed", "skipped", "draining", "restarting", "returned", "settled",
+)  # fmt: skip
 
 
 class Stream:

@@ -60,7 +60,7 @@ def apply_plan(
     recorded = _recorded(engine, cluster, plan, head, listener)
     listener.nodes([*plan.touched, *(one.node for one in plan.leaving)])
     with listener.phase("configure"):
-        result = walk(plan, secrets, engine, listener.event, stop, run)
+        result = walk(plan, secrets, engine, listener.event, stop, run, _looked(observed))
     controller = cluster.slurm.controller
     configured = result.outcomes.get(controller, {}).get(plan.scheduler) if plan.scheduler else None
     why_not = None
@@ -93,9 +93,13 @@ def apply_plan(
 
 def latest_facts(observed: Mapping[str, Observed], result: Result) -> dict[str, dict[str, Any]]:
     """What nodes said last of themselves, by name, less those that are lost; drivers are asked only by a look."""
-    looked = {name: dict(seen.facts) for name, seen in observed.items() if seen.facts}
+    looked = _looked(observed)
     facts = looked | {name: {**looked.get(name, {}), **later} for name, later in result.facts.items()}
     return {name: one for name, one in facts.items() if name not in result.lost}
+
+
+def _looked(observed: Mapping[str, Observed]) -> dict[str, dict[str, Any]]:
+    return {name: dict(seen.facts) for name, seen in observed.items() if seen.facts}
 
 
 def _recorded(engine: Engine, cluster: Cluster, plan: Plan, head: Observed, listener: Listener) -> Recorded:

@@ -116,7 +116,7 @@ def _node(
     ]
     if not seen.python and seen.unreachable is None:
         troubles.append("it has no Python yet")
-    nvml = seen.facts.get("nvml")
+    nvml = seen.facts.get("nvml") or seen.facts.get("amdgpu")
     if nvml and worker:
         short = gpu_shortfalls(worker, seen.facts)
         troubles += [f"{one.what} {one.observed}, declared {one.declared}" for one in short]

@@ -5,13 +5,15 @@ from __future__ import annotations
 import dataclasses
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any
 
 from hpcforge.engines.tasks import Ansible, Engine, Event, Program
+from hpcforge.plan.admission import shortfalls
 from hpcforge.plan.jobs import asked_for
 from hpcforge.plan.order import Order
 from hpcforge.plan.plan import Plan, Stays
+from hpcforge.run.back import Back
 from hpcforge.run.drain import Drain
 from hpcforge.run.needs import Needs
 from hpcforge.run.reboot import Reboot
@@ -20,30 +22,10 @@ from hpcforge.run.run import Run
 from hpcforge.run.stage import Stage
 from hpcforge.run.stages import leaving_stages, stages
 from hpcforge.run.turns import Ended, Turns
+from hpcforge.run.walked import Walked
 
 _WAIT_S = 0.5
 CLOCK = "clock"  # stands among a node's roles where nothing is done because of its clock
-
-
-@dataclass
-class _Node:
-    name: str
-    queue: deque[Stage]
-    begun: bool = False
-    drain: Drain | None = None
-    reboot: Reboot | None = None  # while the running stage is one
-    running: Stage | None = None
-    errors: dict[str, str] = field(default_factory=dict)  # by role, of the running stage
-
-    @property
-    def ended(self) -> bool:
-        return self.running is None and not self.queue
-
-    @property
-    def roles(self) -> list[str]:
-        """The roles that are still to be done, in order."""
-        waiting = [role for stage in self.queue for role in stage.roles]
-        return list(dict.fromkeys([*(self.running.roles if self.running else ()), *waiting]))
 
 
 def walk(
@@ -53,15 +35,19 @@ def walk(
     listen: Callable[[Event], None],
     stop: Callable[[], bool],
     run: Run,
+    looked: Mapping[str, Mapping[str, Any]] = MappingProxyType({}),
 ) -> Result:
     """Do everything in the plan. `stop()` turning true lets running stages finish and starts no more.
 
+    `looked`: what nodes said of themselves when they were looked at, by name, their GPUs' drivers included.
+
     `listen` gets every event of the engines, and of ours, by kind: "settled" (role, status, detail) when a role has
     ended; "draining" (detail: jobs) when a node is being emptied; "restarting" (detail) what becomes of a restart;
+    "returned" when a worker is back in service before the others have had their turn;
     "stage" (name, roles; its task) when a node begins one; "ended" (status: done, failed, deferred or other) when it
     has no more.
     """
-    walker = _Walker(plan, secrets, engine, listen, run)
+    walker = _Walker(plan, secrets, engine, listen, run, looked)
     walker.start_what_can()
     while walker.busy():
         if not walker.runs():  # roles come in one order on all nodes, so this is a fault of ours: never spin on it
@@ -92,12 +78,18 @@ class _Walker:
     """The state of a walk: what waits, what runs, how each role ended."""
 
     def __init__(
-        self, plan: Plan, secrets: Mapping[str, bytes], engine: Engine, listen: Callable[[Event], None], run: Run
+        self,
+        plan: Plan,
+        secrets: Mapping[str, bytes],
+        engine: Engine,
+        listen: Callable[[Event], None],
+        run: Run,
+        looked: Mapping[str, Mapping[str, Any]],
     ) -> None:
-        self.plan, self.engine, self.listen = plan, engine, listen
+        self.plan, self.engine, self.listen, self.looked = plan, engine, listen, looked
         self.order = Order(plan)
         self.turns = Turns(self.order)
-        self.nodes = {name: _Node(name, deque(stages(plan, name, secrets, run))) for name in plan.touched}
+        self.nodes = {name: Walked(name, deque(stages(plan, name, secrets, run))) for name in plan.touched}
         self.result = Result({name: {} for name in plan.touched}, lost=dict(plan.unreachable))
         self.needs = Needs(plan, self.result.outcomes)
         self.together = {role for node in self.nodes.values() for stage in node.queue for role in stage.barrier}
@@ -113,7 +105,7 @@ class _Walker:
             self._settle(name, role, Outcome("failed", "; ".join(said)))
         for one in plan.leaving:
             self.result.outcomes[one.node] = {}
-            self.nodes[one.node] = _Node(one.node, deque(leaving_stages(one, run)))
+            self.nodes[one.node] = Walked(one.node, deque(leaving_stages(one, run)))
             jobs, asking = plan.jobs.get(one.node, ()), plan.asked_for.get(one.node, ())
             if one.unknown is not None:
                 self._end(self.nodes[one.node], Outcome("failed", one.unknown))
@@ -132,7 +124,7 @@ class _Walker:
         return bool(self.open)
 
     def runs(self) -> bool:
-        return any(node.running or (node.drain and node.drain.state == "waiting") for node in self.open.values())
+        return any(node.goes_on for node in self.open.values())
 
     def waiting(self) -> list[str]:
         return [f"{node.name}: {node.queue[0].roles}" for node in self.nodes.values() if node.queue]
@@ -141,6 +133,8 @@ class _Walker:
         self.result.interrupted = True
         for node in self.nodes.values():
             running = node.running
+            if node.back:
+                node.back.give_up()
             # an Ansible role may still wait for its play
             if running and isinstance(running.task, Ansible) and self.engine.withdraw(running.task.id):
                 node.running = None
@@ -183,17 +177,43 @@ class _Walker:
                     if role in self.together:
                         self.lacking.setdefault(role, []).append(node.name)
 
-    def _note(self, node: _Node) -> None:
+    def _note(self, node: Walked) -> None:
         """Whether it has begun, and ended."""
         if node.begun or node.drain:
             self.turns.begin(node.name)
-        if node.ended:
+        if node.ended and not self._goes_back(node):
             how = self._how_ended(node)
             self.turns.end(node.name, how)
             del self.open[node.name]
             self.listen(Event(node.name, "", "ended", {"status": how}))
 
-    def _start(self, node: _Node, stage: Stage) -> None:
+    def _goes_back(self, node: Walked) -> bool:
+        """True while a worker that is done is on its way back into service, since others wait for their turn."""
+        if node.back is None:
+            if not self._may_go_back(node):
+                return False
+            node.back = Back(self.engine, self.plan.controller, node.name)
+        if not self._in_the_way(node, None):
+            node.back.go_on()
+        if node.back.resumed:
+            self._say(node.name, "returned", "")
+        return not node.back.over
+
+    def _may_go_back(self, node: Walked) -> bool:
+        """Whether it was emptied, is done and falls short of nothing; else it is judged at the end of the run."""
+        others = (other for other in self.open.values() if other is not node and not other.begun)
+        if node.drain is None or self.result.interrupted or self._how_ended(node) != "done":
+            return False
+        if not any(other.name in self.order.limited for other in others):
+            return False
+        workers = [worker for worker in self.plan.declared if worker.node == node.name]  # none: it leaves the cluster
+        later = self.result.facts.get(node.name)
+        if not workers or later is None or node.name in [one.node for one in self.plan.shortfalls]:
+            return False
+        facts = {**self.looked.get(node.name, {}), **later}  # drivers are asked only by a look
+        return not any(short for worker in workers for short in shortfalls(worker, facts, gpus_ready=True))
+
+    def _start(self, node: Walked, stage: Stage) -> None:
         node.running, node.errors = stage, {}
         self.listen(Event(node.name, stage.task.id, "stage", {"name": stage.name, "roles": list(stage.roles)}))
         if not stage.restarts:
@@ -209,7 +229,7 @@ class _Walker:
         limit_s = self.plan.rollout.reboot_wait_s
         node.reboot = Reboot(self.engine, node.name, request, limit_s, say)
 
-    def _restart(self, node: _Node) -> None:
+    def _restart(self, node: Walked) -> None:
         """Go on with a node's restart, if it is at one."""
         reboot = node.reboot
         if reboot is None:
@@ -223,10 +243,10 @@ class _Walker:
         ended = {"ok": reboot.state == "back", "unreachable": reboot.state == "lost", "error": reboot.detail}
         self._end_stage(node, ended)
 
-    def _waits(self, node: _Node, stage: Stage) -> bool:
+    def _waits(self, node: Walked, stage: Stage) -> bool:
         return any(map(self.needs.open, stage.after)) or self._gathering(node, stage)
 
-    def _in_the_way(self, node: _Node | None, stage: Stage | None) -> bool:
+    def _in_the_way(self, node: Walked | None, stage: Stage | None) -> bool:
         """True while a node that all others are reached through or need, the controller, restarts or is about to.
 
         It restarts when nothing else is at work, and nothing else begins until it is back; but what has to be
@@ -237,14 +257,14 @@ class _Walker:
         if stage is not None and stage.confirms:
             return restarts
         if node in hubs and stage is not None and stage.restarts:
-            return any(map(_at_work, (other for other in self.nodes.values() if other is not node)))
+            return any(other.at_work for other in self.nodes.values() if other is not node)
         return restarts or any(self._about_to_restart(hub) for hub in hubs if hub is not node)
 
-    def _about_to_restart(self, hub: _Node) -> bool:
+    def _about_to_restart(self, hub: Walked) -> bool:
         next_ = hub.queue[0] if hub.begun and hub.running is None and hub.queue else None
         return next_ is not None and next_.restarts and not self._waits(hub, next_)
 
-    def _begin(self, node: _Node) -> bool:
+    def _begin(self, node: Walked) -> bool:
         """Let a node begin if it is its turn and no job is in the way; True if it was settled that it will not."""
         if self._in_the_way(node, None):
             return False
@@ -261,7 +281,7 @@ class _Walker:
             node.begun = True
         return node.ended
 
-    def _left(self, controller: _Node) -> bool:
+    def _left(self, controller: Walked) -> bool:
         """True when no node that leaves is in the way of the controller's new configuration."""
         if not all(self.nodes[name].ended for name in self.leaving):
             return False
@@ -272,7 +292,7 @@ class _Walker:
                 return False
         return True
 
-    def _emptied(self, node: _Node) -> bool:
+    def _emptied(self, node: Walked) -> bool:
         """True when no job would be disturbed."""
         if not self._has_to_be_empty(node.name):
             return True
@@ -292,11 +312,11 @@ class _Walker:
     def _has_to_be_empty(self, node: str) -> bool:
         return self.leaving[node].worker if node in self.leaving else self.order.has_to_be_empty(node)
 
-    def _gathering(self, node: _Node, stage: Stage) -> bool:
+    def _gathering(self, node: Walked, stage: Stage) -> bool:
         """True while another node that does a role together with this one has yet to get its files."""
         return any(other != node.name for role in stage.barrier for other in self.lacking.get(role, ()))
 
-    def _without_lost_roles(self, node: _Node) -> Stage | None:
+    def _without_lost_roles(self, node: Walked) -> Stage | None:
         """The node's next stage less the roles that cannot be done; None if none is left."""
         stage = node.queue[0]
         for role in stage.roles:
@@ -312,7 +332,7 @@ class _Walker:
     def take(self, event: Event) -> None:
         """Account for one event."""
         drains = self.nodes.values() if event.node == self.plan.controller else ()  # they ask the controller
-        if any(node.drain and node.drain.take(event) for node in drains):
+        if any(node.takes_of_controller(event) for node in drains):
             return
         node = self.nodes.get(event.node)
         if node is not None and node.reboot is not None and node.reboot.take(event):
@@ -338,7 +358,7 @@ class _Walker:
         elif event.kind == "result":
             self._end_stage(node, event.data)
 
-    def _end_stage(self, node: _Node, data: Mapping[str, Any]) -> None:
+    def _end_stage(self, node: Walked, data: Mapping[str, Any]) -> None:
         stage, node.running = node.running, None
         assert stage is not None
         error = str(data.get("error") or "")
@@ -363,7 +383,7 @@ class _Walker:
                 done = Outcome("skipped", f"{skipped[0]} on {node.name} failed") if skipped else Outcome("done")
                 self._settle(node.name, role, done)
 
-    def _how_ended(self, node: _Node) -> Ended:
+    def _how_ended(self, node: Walked) -> Ended:
         outcomes = self.result.outcomes[node.name].values()
         if all(outcome.status == "done" for outcome in outcomes):
             return "done"
@@ -371,7 +391,7 @@ class _Walker:
             return "deferred"
         return "failed" if any(outcome.status in ("failed", "unreachable") for outcome in outcomes) else "other"
 
-    def _end(self, node: _Node, outcome: Outcome) -> None:
+    def _end(self, node: Walked, outcome: Outcome) -> None:
         """Everything that the node still has to do ends like this."""
         self._settle_all(node.name, tuple(node.roles), outcome)
         node.queue.clear()
@@ -390,9 +410,3 @@ class _Walker:
 
     def _say(self, node: str, kind: str, detail: str) -> None:
         self.listen(Event(node, "", kind, {"detail": detail}))
-
-
-def _at_work(node: _Node) -> bool:
-    """True while something goes on there that its controller, or the way to it, must not go away under."""
-    confirms = bool(node.queue) and node.queue[0].confirms
-    return node.running is not None or confirms or (node.drain is not None and node.drain.asking)

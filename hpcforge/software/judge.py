@@ -14,7 +14,7 @@ from hpcforge.facility.rules import Breach, not_checked
 from hpcforge.software.rules import NAMES
 from hpcforge.software.solve import MATCHED, Broken, Said, changes, is_error, judge, nearest
 
-_PRESENT, _NVIDIA = ("software", "present"), ("software", "nvidia")
+_PRESENT, _NVIDIA, _AMD = ("software", "present"), ("software", "nvidia"), ("software", "amd")
 _ONE: tuple[Component, ...] = (
     "kernel", "secure_boot", "signed_by", "driver", "modules", "fabric_manager", "dcgm", "container_toolkit", "ofed",
     "gpudirect",
@@ -35,7 +35,8 @@ def declared(blueprint: s.Blueprint, catalog: Catalog, system: Distribution) -> 
     gpus = tuple(_gpus(blueprint, catalog))
     said = [*_installed(blueprint.software, system), *_present(blueprint.software), *gpus]
     version = blueprint.software.frameworks.pytorch
-    build = catalog.pytorch_build(version, "cuda", system) if version and gpus else None
+    cuda = version and any(one.component == "gpu" and not one.value.startswith("cdna") for one in gpus)
+    build = catalog.pytorch_build(version, "cuda", system) if version and cuda else None
     if build and build.cuda:
         where, shown = ("software", "frameworks", "pytorch"), f"PyTorch {version} for CUDA {build.cuda}"
         said.append(Said("pytorch_cuda", build.cuda, where, fixed=True, shown=shown))
@@ -68,6 +69,11 @@ def judged(software: Sequence[Said], table: Compatibility) -> Iterator[Breach]:
 
 def _installed(software: s.Software, system: Distribution) -> Iterator[Said]:
     """What hpcforge is to install, and from where."""
+    if software.amd is not None:
+        shown = f"{system.name.capitalize()} {system.release}"
+        source = archive_name(system.name, system.release, nvidias=False)
+        yield Said("rocm_source", source, (*_AMD, "rocm"), fixed=True, shown=shown, installed=True)
+        yield Said("rocm", software.amd.rocm, (*_AMD, "rocm"), installed=True)
     asked, nvidias = software.nvidia, software.sources.nvidia is not None
     if asked is None:
         return
@@ -99,7 +105,7 @@ def _present(software: s.Software) -> Iterator[Said]:
 
 
 def _gpus(blueprint: s.Blueprint, catalog: Catalog) -> Iterator[Said]:
-    """The kinds of NVIDIA's GPUs, and whether switches connect them, each where it is first said."""
+    """The kinds of GPUs, and whether switches connect them, each where it is first said."""
     first: dict[tuple[Component, str], Said] = {}
 
     def add(component: Component, value: str, loc: Loc, shown: str) -> None:
@@ -107,9 +113,10 @@ def _gpus(blueprint: s.Blueprint, catalog: Catalog) -> Iterator[Said]:
 
     def add_gpu(model: str, loc: Loc) -> bool:
         kind = catalog.gpus[model]
-        if kind.vendor == "nvidia":
+        if kind.vendor in ("nvidia", "amd"):
             generation = kind.architecture or "unknown"
-            add("gpu", generation, loc, f"{model} ({generation.capitalize()})")
+            named = generation.upper() if kind.vendor == "amd" else generation.capitalize()
+            add("gpu", generation, loc, f"{model} ({named})")
         return kind.vendor == "nvidia"
 
     for key, group in blueprint.nodes.items():
@@ -149,6 +156,6 @@ def _proposed(software: Sequence[Said], proposal: tuple[Said, ...] | None, table
         origin = table.offered[new.component][new.value]
         instead = f"instead of {old.value}" if old else None
         about = ", ".join(filter(None, (origin, instead)))
-        key = ".".join(map(str, new.loc)) if new.loc[:2] not in ((), _PRESENT, _NVIDIA) else new.component
+        key = ".".join(map(str, new.loc)) if new.loc[:2] not in ((), _PRESENT, _NVIDIA, _AMD) else new.component
         said.append(f"{key}: {new.value}" + (f" ({about})" if about else ""))
     return f"nearest set that works: {', '.join(said)}"

@@ -4,6 +4,7 @@
 `answers`: a server answers over TLS, with a certificate that is valid for its name, and has what is asked for.
 `clashes`: nobody in it has the name or the number of somebody of this node, or a group that of a group.
 `lasts`: its certificate is good for two weeks more.
+`people`: the names of all people in it whom nodes may know, a line each.
 What is wrong is printed, and the exit status is 1. Standard library, Python 3.9.
 """
 
@@ -25,6 +26,7 @@ CONNECT_S = 5.0
 SEARCH_S = 8.0
 DAY_S = 86400
 LASTS_DAYS = 14
+PAGE = 500  # entries
 FIRST, NOBODY = 1000, 65534  # of numbers that are no system accounts
 
 
@@ -57,6 +59,8 @@ def main(what: str) -> None:
     if what == "lasts":
         return lasts(directory)
     valid = answering(directory)
+    if what == "people":
+        return print("".join(f"{name}\n" for name in people(directory, valid[0])), end="")
     return base_is_there(directory, valid[0]) if what == "answers" else clashes(directory, valid[0])
 
 
@@ -164,6 +168,14 @@ def clashes(directory: Directory, server: str) -> None:
         ]
     if found:
         raise UnreliableError("; ".join(dict.fromkeys(found)) + ": give one of each pair another name and number")
+
+
+def people(directory: Directory, server: str) -> "list[str]":
+    """All people whose number is not below the least, in the order of their names. Raises UnreliableError."""
+    # By pages: servers give so many at once (RFC 2696; Active Directory 1,000).
+    asked = ("-E", f"pr={PAGE}/noprompt", "(objectClass=posixAccount)", "uid", "uidNumber")
+    found = remote(search(directory, server, *asked), "uid", "uidNumber", directory.min_id)
+    return sorted({one.name for one in found if one.name.isprintable()})
 
 
 def local(file: str) -> Iterator[Entry]:

@@ -50,7 +50,7 @@ def test_without_a_blueprint_it_is_the_rehearsal(
     monkeypatch.delenv("HPCFORGE_BLUEPRINT", raising=False)
     monkeypatch.setenv("HPCFORGE_LAB", f"test-none-{os.getpid()}")
     document = said(capsys)
-    assert document["lab"] == {"kind": "nspawn", "name": None}  # asked for, and not up
+    assert document["lab"] == {"kind": "nspawn", "name": None, "directory": None}  # asked for, and not up
     assert [machine["name"] for machine in document["machines"]] == ["head", "w01", "w02", "w03"]
     monkeypatch.setenv("HPCFORGE_BLUEPRINT", str(SITE))
     monkeypatch.delenv("HPCFORGE_LAB")

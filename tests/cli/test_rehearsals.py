@@ -59,4 +59,4 @@ def test_nodes_are_of_a_kind_that_there_is() -> None:
     blueprint = Path(__file__).parents[2] / "blueprints" / "rehearsal.yaml"
     with pytest.raises(UsageError, match="'submarine' is no kind of rehearsal") as refused:
         rehearse.up(blueprint, "mine", None, "submarine", image=False)
-    assert refused.value.hint == "--on takes nspawn or vm"
+    assert refused.value.hint == "--on takes nspawn or vm or vagrant"

@@ -65,7 +65,19 @@ def test_a_server_binds_its_own_folder(cluster: Cluster) -> None:
     here, archive = cluster.file_systems(cluster.by_name["stor"])[:2]
     assert archive.type == "nfs"
     assert (here.what, here.type, here.packages) == ("/srv/projects", "none", ())
-    assert [one.name for one in cluster.file_systems(cluster.by_name["head"])] == []
+    assert [one.name for one in cluster.file_systems(cluster.by_name["head"])] == ["homes"]
+
+
+def test_homes_are_the_same_everywhere_but_hers_by_whom_hpcforge_comes_in(cluster: Cluster) -> None:
+    assert cluster.homes is not None
+    assert cluster.homes.on == tuple(cluster.by_name)
+    assert [user.home for user in cluster.users] == ["/home/ops", "/homes/tests"]
+
+
+def test_what_is_served_from_a_volume_has_its_quota(cluster: Cluster) -> None:
+    assert cluster.homes is not None
+    assert (cluster.homes.volume, cluster.homes.quota_gib) == ("disks", 100)
+    assert {one.volume for one in cluster.storage if one is not cluster.homes} == {None}
 
 
 def test_exports_are_for_clients_alone(cluster: Cluster) -> None:
@@ -90,3 +102,4 @@ def test_a_rehearsal_has_something_in_memory_instead(cluster: Cluster) -> None:
     for was, now in zip(cluster.storage, inside.storage, strict=True):
         assert (now.mount, now.on) == (was.mount, was.on)
         assert (now.type, now.what, now.server, now.packages) == ("tmpfs", "tmpfs", None, ())
+    assert {user.homes for user in inside.users} == {"/home"}  # what is in memory is no place for a home

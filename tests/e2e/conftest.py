@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from hpcforge.lab import lab as labs
+from hpcforge.lab.places import lab_directory
 from tests.said import end_of
 
 REPOSITORY = Path(__file__).parents[2]
@@ -91,21 +92,33 @@ class Site:
     ) -> subprocess.CompletedProcess[str]:
         """Run hpcforge; the end of its output is echoed, so that a failing test shows why it failed.
 
-        `steps`: as it will be or was so many steps of certificates from now. `said`: on standard input.
+        `steps`: as it will be or was so many steps of certificates from now. `said`: on its standard input.
         """
         program = ["-c", IN_ANOTHER_STEP.format(steps=steps)] if steps else ["-m", "hpcforge"]
         words = [str(blueprint or self.blueprint) if word == "BLUEPRINT" else word for word in arguments]
+        return self._run(program, words, self._environment(), said)
+
+    def as_real(self, verb: str, *options: str) -> subprocess.CompletedProcess[str]:
+        """As on real nodes, by the lab's inventory alone: a rehearsal leaves out what needs a GPU."""
+        inventory = lab_directory(self.lab) / "inventory.yaml"
+        environment = {name: text for name, text in self._environment().items() if name != "HPCFORGE_LAB"}
+        words = [verb, str(self.blueprint), "--inventory", str(inventory), *options]
+        return self._run(["-m", "hpcforge"], words, environment)
+
+    def _run(
+        self, program: list[str], words: list[str], environment: dict[str, str], said: str = ""
+    ) -> subprocess.CompletedProcess[str]:
         done = subprocess.run(
             [sys.executable, *program, *words],
-            env=self._environment(),
+            env=environment,
             input=said,
             capture_output=True,
             text=True,
             timeout=1800,
             check=False,
         )
-        said = end_of(done.stderr) + end_of(done.stdout)
-        print(f"$ hpcforge {' '.join(words)}\n{said}exit status {done.returncode}\n")
+        ends = end_of(done.stderr) + end_of(done.stdout)
+        print(f"$ hpcforge {' '.join(words)}\n{ends}exit status {done.returncode}\n")
         return done
 
     def begin(self, *arguments: str) -> Begun:
@@ -125,6 +138,13 @@ class Site:
     def ssh(self, node: str, script: str) -> str:
         """A shell script on a node; it must succeed."""
         return on_node(self.lab, node, script)
+
+    def unpack(self, node: str, packed: bytes) -> None:
+        """Put a compressed tar archive below /srv of a node."""
+        found = labs.load(self.lab)
+        assert found is not None
+        argv = labs.ssh_argv(found, node, ["sudo", "tar", "-C", "/srv", "-xzf", "-"])
+        subprocess.run(argv, input=packed, check=True, timeout=600)
 
     def becomes(self, node: str, script: str, wanted: str) -> None:
         """What a script prints becomes this: when a job has ended, its nodes are completing for a moment."""

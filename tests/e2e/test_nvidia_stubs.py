@@ -4,18 +4,13 @@ from __future__ import annotations
 
 import os
 import re
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from hpcforge.lab import lab as labs
-from hpcforge.lab.places import lab_directory
 from tests.e2e.conftest import Site
 from tests.nvidia_repository import DCGM, KERNEL, NEW, NEWER_DCGM, NEWER_TOOLKIT, OLD, TOOLKIT, key, repository
-from tests.said import end_of
 
 pytestmark = [pytest.mark.lab, pytest.mark.nvidia]
 
@@ -69,22 +64,10 @@ class Driven:
         self.site.blueprint.write_text(text.replace("KEY.asc", f"{signer}.asc"))
 
     def put_repository(self) -> None:
-        found = labs.load(self.site.lab)
-        assert found is not None
-        argv = labs.ssh_argv(found, "n01", ["sudo", "tar", "-C", "/srv", "-xzf", "-"])
-        packed = repository(self.site.folder, self._home, "right")
-        subprocess.run(argv, input=packed, check=True, timeout=600)
+        self.site.unpack("n01", repository(self.site.folder, self._home, "right"))
 
     def apply(self, code: int = 0) -> str:
-        """As on a real node, by the lab's inventory alone: a rehearsal leaves out what needs a GPU."""
-        inventory = lab_directory(self.site.lab) / "inventory.yaml"
-        words = ["apply", str(self.site.blueprint), "--yes", "--inventory", str(inventory)]
-        done = subprocess.run(
-            [sys.executable, "-m", "hpcforge", *words],
-            env={**os.environ, "HPCFORGE_IDENTITY": str(self.site.folder / "age.key")},
-            capture_output=True, text=True, timeout=1800, check=False,
-        )  # fmt: skip
-        print(end_of(done.stderr) + end_of(done.stdout))
+        done = self.site.as_real("apply", "--yes")
         assert done.returncode == code
         return done.stdout + done.stderr
 

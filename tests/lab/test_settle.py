@@ -151,7 +151,7 @@ def test_a_lab_of_an_unknown_kind_is_left_to_the_version_that_knows_it(
         lambda name: labs.down(name, ["head"], print),
     ):
         with pytest.raises(
-            UnknownKindError, match="'submarine' is no kind of lab that this hpcforge knows \\(nspawn, vm\\)"
+            UnknownKindError, match="'submarine' is no kind of lab that this hpcforge knows \\(nspawn, vm, vagrant\\)"
         ) as error:
             verb("lab-one")
         assert "the version of hpcforge that started it" in error.value.hint

@@ -47,6 +47,7 @@ ITEMS: dict[str, Json] = {
     },
     "links": {"path": "/srv/l", "target": "a"},
     "sysctls": {"name": "vm.swappiness", "value": "1"},
+    "kernel_arguments": {"name": "site", "words": "iommu=pt"},
     "holds": {"name": "less"},
     "mounts": {"path": "/srv/m", "what": "tmpfs", "type": "tmpfs", "options": "defaults"},
     "volumes": {"name": "v", "uuid": "u", "mount": "/v", "drives": 2, "drive_mb": 0, "raid": 0, "quota_gib": 0},

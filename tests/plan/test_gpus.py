@@ -13,7 +13,7 @@ from stand_in_nvml import ANSWERS, build, hung
 from hpcforge.catalog import load_catalog
 from hpcforge.cluster import load
 from hpcforge.node import nvml
-from hpcforge.plan.admission import Declared, Shortfall, declared, drains, shortfalls
+from hpcforge.plan.admission import Declared, Shortfall, declared, drains, gpu_shortfalls, shortfalls
 from hpcforge.plan.gpus import remarks
 
 BLUEPRINTS = Path(__file__).parents[2] / "blueprints"
@@ -92,6 +92,18 @@ def test_the_driver_that_is_declared_is_the_one_that_is_brought_or_installed() -
     installs = load(BLUEPRINTS / "roce-pair-16.yaml").cluster
     assert installs.driver == "535.261.03" and installs.nvidia is not None
     assert {one.driver for one in declared(installs)} == {"535.261.03"}
+
+
+def test_a_node_whose_driver_is_to_be_replaced_works_on_until_its_turn(tmp_path: Path) -> None:
+    """A rollout that stops after its canary leaves the others as they were: the blueprint is ahead of them, no more."""
+    installs = load(BLUEPRINTS / "roce-pair-16.yaml").cluster
+    assert {one.gets_driver for one in declared(installs) if one.gpus} == {True}
+    assert {one.gets_driver for one in declared(SITE)} == {False}  # where nodes bring it, nobody else would look
+    waiting, facts = replace(WORKER, driver="535.261.03", gets_driver=True), told("healthy", tmp_path)
+    assert shortfalls(waiting, facts, gpus_ready=True) == ()
+    assert [one.what for one in gpu_shortfalls(waiting, facts)] == ["GPU driver"]  # `status` tells it all the same
+    (tmp_path / "again").mkdir()
+    assert short("mismatch", tmp_path / "again", waiting)  # half of it is there: it cannot be used
 
 
 def test_gpus_that_hang_keep_jobs_away(tmp_path: Path) -> None:

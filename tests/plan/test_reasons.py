@@ -186,7 +186,7 @@ def test_what_is_no_longer_wanted_goes_but_packages_only_where_the_role_says_so(
     assert "  = stays: package oldd: hpcforge removes none\n" in text
     assert "  - tool: packages toold\n" in text
     assert "  - name: all of it stays, and is no longer watched\n" in text
-    assert "  - old: /opt/old, with all that is in it\n  - old: account made: lock\n" in text
+    assert "  - old: /opt/old, with all that is in it\n  - old: account made: lock; its home stays\n" in text
     assert "hers: lock" not in text
     assert "ran.service: stop" not in text
     assert "  = stays: unit ran.service: it ran before\n" in text

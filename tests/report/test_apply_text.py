@@ -139,6 +139,11 @@ def test_no_job_is_offered_where_it_is_not_known_who_is_in_service() -> None:
     )
 
 
+def test_a_kind_that_is_several_has_no_other_plural() -> None:
+    words = Stays("kernel arguments", ("site", "tuning"), "they run")
+    assert stays_text({"w1": (words,)}) == "stays on w1:\n  kernel arguments site tuning: they run\n"
+
+
 def test_what_stays_is_said_by_node_and_reason() -> None:
     packages = [Stays("package", names, "nobody removes them") for names in (("munge", "slurmd"), ("munge", "chrony"))]
     hosts = Stays("path", ("/etc/hosts",), "its name")

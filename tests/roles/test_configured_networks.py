@@ -137,6 +137,31 @@ def test_a_bond_is_made_anew_when_networkd_has_seen_the_old_one_go(node: Node) -
     node.apply(BOND.replace("active-backup", "802.3ad"))
 
 
+def test_packets_grow_from_below_and_shrink_by_networkd(node: Node) -> None:
+    wanted = BOND + "\n== bond1.20.network\n[Match]\nName=bond1.20\n\n[Link]\nMTUBytes={}\nRequiredForOnline=yes\n"
+    for below, link in (("bond1", "bond1.20"), ("eth1", "bond1"), ("", "eth1")):
+        node.file(f"sys/class/net/{link}/mtu", "8000\n")
+        if below:
+            (node.root / f"sys/class/net/{link}/lower_{below}").mkdir()
+    assert "ip link" not in node.apply(wanted.format(8000))
+    assert "ip link" not in node.apply(wanted.format(1500))
+    assert node.apply(wanted.format(9000)).splitlines()[-4:] == [
+        *(f"ip link set {link} mtu 9000" for link in ("eth1", "bond1", "bond1.20")),
+        "networkctl reload",
+    ]
+
+
+def test_packets_that_a_card_does_not_take_change_nothing(node: Node) -> None:
+    node.apply(BOND)
+    before = node.files
+    node.file("sys/class/net/eth1/mtu", "1500\n")
+    node.program("ip", "echo Invalid argument; exit 2")
+    node.file("etc/hpcforge/networks", BOND.replace("Name=eth1\n", "Name=eth1\n\n[Link]\nMTUBytes=9000\n"))
+    done = node.run("apply")
+    assert (done.returncode, node.files) == (1, before)
+    assert done.stderr == "hpcforge-networks: `ip link set eth1 mtu 9000`: Invalid argument\n"
+
+
 def test_a_stop_leaves_what_was_there_before(node: Node) -> None:
     node.apply(BOND)
     node.file("sys/class/net/bond1/ifindex", "7\n")

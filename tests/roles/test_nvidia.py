@@ -71,6 +71,7 @@ ONE_SET = "all of the driver is of the version"
 LOADED = "the module that is loaded"
 BUILT = "has modules of that version"
 FABRIC = "Fabric Manager is of that version"
+SWITCHES = "Fabric Manager runs where there are NVSwitches"
 FIRMWARE = "Secure Boot is as the blueprint says"
 SIGNED = "with Secure Boot, modules are signed"
 NOUVEAU = "nouveau is not loaded"
@@ -86,10 +87,10 @@ def test_libraries_that_moved_are_named(desired: Desired, tmp_path: Path) -> Non
 
 
 def test_an_old_module_under_new_libraries_asks_for_a_restart(desired: Desired, tmp_path: Path) -> None:
-    said = check(desired, "nvidia_driver", LOADED, tmp_path, {}, driver_nvidia_version=WELL)
+    said = check(desired, "nvidia_modules", LOADED, tmp_path, {}, driver_nvidia_version=WELL)
     assert said == (0, "")
     old = WELL.replace("535.261.03", "535.216.01")
-    rc, text = check(desired, "nvidia_driver", LOADED, tmp_path, {}, driver_nvidia_version=old)
+    rc, text = check(desired, "nvidia_modules", LOADED, tmp_path, {}, driver_nvidia_version=old)
     assert rc == 1
     assert "535.216.01" in text
     assert text.endswith("not 535.261.03: restart the node\n")
@@ -145,19 +146,37 @@ def test_with_secure_boot_modules_that_nobody_signed_are_named(tmp_path: Path, c
 
 
 def test_fabric_manager_of_another_version_or_at_rest_is_named(desired: Desired, tmp_path: Path) -> None:
-    def of_version(version: str, active: int) -> Ended:
-        tools = {"dpkg-query": f"echo 'ii  nvidia-fabricmanager-535 {version}'", "systemctl": f"exit {active}"}
+    def of_version(version: str) -> Ended:
+        tools = {"dpkg-query": f"echo 'ii  nvidia-fabricmanager-535 {version}'"}
         return check(desired, "nvidia_driver", FABRIC, tmp_path, tools)
 
     assert check(desired, "nvidia_driver", FABRIC, tmp_path, {"dpkg-query": "exit 1"}) == (0, "")  # there is none
-    assert of_version("535.261.03", 3) == (0, "")  # nor are there NVSwitches
-    rc, text = of_version("535.261.04", 0)
+    assert of_version("535.261.03") == (0, "")
+    rc, text = of_version("535.261.04")
     assert (rc, text.partition(":")[0]) == (1, "nvidia-fabricmanager-535 is 535.261.04, not 535.261.03")
+
+    def runs(active: int) -> Ended:
+        return check(desired, "nvidia_modules", SWITCHES, tmp_path, {"systemctl": f"exit {active}"})
+
+    assert runs(3) == (0, "")  # without NVSwitches
     (tmp_path / "proc/driver/nvidia-nvswitch/devices").mkdir(parents=True)
-    assert of_version("535.261.03", 0) == (0, "")
-    rc, text = of_version("535.261.03", 3)
+    assert runs(0) == (0, "")
+    rc, text = runs(3)
     assert rc == 1
     assert text.startswith("NVSwitches are here, and Fabric Manager does not run, so that CUDA ends with error 802: ")
+
+
+def test_what_only_a_restart_brings_is_looked_at_after_it(desired: Desired) -> None:
+    """Libraries are of another version than the loaded module until then: the role that asks for the restart looks."""
+    before, after = (
+        {name for one in desired.nodes["g01"] if one.role == role for name in (check.name for check in one.checks)}
+        for role in ("nvidia_driver", "nvidia_modules")
+    )
+    for name in (LOADED, SWITCHES):
+        assert not [one for one in before if name in one]
+        assert [one for one in after if name in one]
+    (modules,) = (one for one in desired.nodes["g01"] if one.role == "nvidia_modules")
+    assert (modules.disrupts["pins"], modules.disrupts["units"]) == ("reboot", "drain")
 
 
 def test_nouveau_is_found_in_the_kernel_and_in_the_initial_ram_disk(desired: Desired, tmp_path: Path) -> None:

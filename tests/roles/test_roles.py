@@ -8,6 +8,8 @@ import subprocess
 from collections import Counter
 from collections.abc import Callable
 
+from ClusterShell.NodeSet import NodeSet
+
 from hpcforge.blueprint.hostlist import expand
 from hpcforge.cluster.model import Cluster, OperatingSystem, PyTorch, Service
 from hpcforge.kinds.directories import Directory
@@ -53,8 +55,9 @@ def test_the_rehearsal_runs_every_role_but_those_of_login_nodes_and_fabrics(
 ) -> None:
     there = {one.role for wanteds in compiled(rehearsal).nodes.values() for one in wanteds}
     for_what_it_lacks = {"slurm_client"}
-    of_slurm = "slurm[.](?:ssh|private_tmp|reservations)"
-    of_cluster = f"services|accounting_hosts|storage|file_systems|collectives|nvidia|interfaces|{of_slurm}"
+    of_cluster = (
+        "services|storage|homes|file_systems|collectives|nvidia|amd|interfaces|slurm[.](?:ssh|private_tmp|reservations)"
+    )
     lacked = f"cluster[.](?:{of_cluster})|vars[.]|[.]fabrics|gpus[.](?:model|mig)"
     for_what_it_lacks |= {role.name for role in roles if re.search(lacked, role.spec.on)}
     assert {role.name for role in roles} - there <= for_what_it_lacks
@@ -127,9 +130,7 @@ def test_gres_names_as_many_devices_as_slurm_conf_counts(cluster: Cluster, compi
     for line in lines:
         for name in expand(line["NodeName"]):
             is_one = "MultipleFiles" in line
-            counts.setdefault(name, Counter())[line["Type"]] += (
-                1 if is_one else len(expand(line["File"].rpartition("/")[2]))
-            )
+            counts.setdefault(name, Counter())[line["Type"]] += 1 if is_one else len(NodeSet(line["File"]))
     told = {line["NodeName"]: line["Gres"] for line in node_lines(compiled(cluster), cluster)}
     for names, gres in told.items():
         said = Counter({one.split(":")[1]: int(one.split(":")[2]) for one in gres.split(",")})
@@ -139,9 +140,7 @@ def test_gres_names_as_many_devices_as_slurm_conf_counts(cluster: Cluster, compi
         assert node.gpus is not None
         if node.gpus.mig:
             continue
-        assert expand(devices[node.name].replace("/dev/", "")) == tuple(
-            device.replace("/dev/", "") for device in node.gpus.devices
-        )
+        assert tuple(NodeSet(devices[node.name])) == node.gpus.devices
 
 
 def test_one_gpu_needs_no_range(rehearsal: Cluster, compiled: Compiled) -> None:

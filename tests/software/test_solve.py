@@ -14,7 +14,7 @@ from hpcforge.software.ranges import within
 from hpcforge.software.solve import Said, changes, is_error, judge, nearest
 
 TABLE = load_compatibility()
-FACTS = ("gpu", "nvswitch", "secure_boot", "pytorch_cuda", "slurm", "source")
+FACTS = ("gpu", "nvswitch", "secure_boot", "pytorch_cuda", "slurm", "source", "rocm_source")
 
 
 def software(text: str) -> tuple[Said, ...]:
@@ -87,6 +87,11 @@ CASES = {
     "SOFTWARE-103": ("source=nvidia-ubuntu-24.04 driver=570.172.08", "source=nvidia-ubuntu-24.04 driver=580.82.07"),
     "SOFTWARE-104": ("source=nvidia-ubuntu-24.04 driver=580.82.07 cuda=12.4",
                      "source=nvidia-ubuntu-24.04 driver=580.82.07 cuda=12.8"),
+    "SOFTWARE-120": ("rocm_source=ubuntu-24.04 rocm=5.7.1", "rocm_source=debian-13 rocm=5.7.1"),
+    "SOFTWARE-121": ("rocm_source=debian-12 rocm=5.7.1", "rocm_source=debian-12 rocm=5.2.3"),
+    "SOFTWARE-122": ("rocm_source=debian-13 rocm=6.1.2", "rocm_source=debian-13 rocm=5.7.1"),
+    "SOFTWARE-123": ("gpu=cdna2 rocm=4.5.2", "gpu=cdna2 rocm=5.2.3"),
+    "SOFTWARE-124": ("gpu=cdna3 rocm=5.2.3", "gpu=cdna3 rocm=5.7.1"),
 }  # fmt: skip
 
 
@@ -109,7 +114,15 @@ def test_what_is_proposed_breaks_nothing_and_changes_no_fact(code: str) -> None:
     proposal = nearest(wrong, TABLE)
     if proposal is None:
         # PyTorch's wheels, GPUs and the distribution are facts
-        assert code in ("SOFTWARE-006", "SOFTWARE-007", "SOFTWARE-008", "SOFTWARE-090", "SOFTWARE-100", "SOFTWARE-102")
+        assert code in (
+            "SOFTWARE-006",
+            "SOFTWARE-007",
+            "SOFTWARE-008",
+            "SOFTWARE-090",
+            "SOFTWARE-100",
+            "SOFTWARE-102",
+            "SOFTWARE-120",
+        )
         return
     assert not any(map(is_error, judge(proposal, TABLE.rules)))
     assert not any(old and old.fixed for old, _ in changes(wrong, proposal))

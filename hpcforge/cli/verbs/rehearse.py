@@ -62,8 +62,9 @@ def up(
         str | None,
         typer.Option(
             "--on",
-            help="What nodes are: nspawn, containers; or vm, virtual machines, which need an image with a disk "
-            "(`image build --disk`). Default: what the rehearsal has, else what the blueprint says, else nspawn.",
+            help="What nodes are: nspawn, containers; vm, virtual machines, or vagrant, those that Vagrant makes, "
+            "which both need an image with a "
+            "disk (`image build --disk`). Default: what the rehearsal has, else what the blueprint says, else nspawn.",
             metavar="KIND",
             show_default=False,
         ),
@@ -76,6 +77,9 @@ def up(
             envvar="HPCFORGE_NO_IMAGE",
         ),
     ] = False,
+    no_start: Annotated[
+        bool, typer.Option("--no-start", help="Make what nodes are started from, and start none: `vagrant up` does.")
+    ] = False,
 ) -> int:
     """Start the nodes of a blueprint. What runs already is left running.
 
@@ -86,7 +90,7 @@ def up(
     """
     from hpcforge.cli import rehearse as work
 
-    return work.up(blueprint, lab, nodes, on, image=not no_image)
+    return work.up(blueprint, lab, nodes, on, image=not no_image, start=not no_start)
 
 
 @rehearse.command(epilog="Example: hpcforge rehearse compare blueprints/dgx-h100-site.yaml")

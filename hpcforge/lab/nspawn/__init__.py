@@ -18,10 +18,12 @@ from hpcforge.lab.state import Lab
 __all__ = [
     "BOOTS",
     "PACKAGES",
+    "SAVES",
     "check_disks",
     "check_distribution",
     "disk_sizes_kib",
     "host_key",
+    "lay_out",
     "memory_mib",
     "prepare_host",
     "remove",
@@ -42,8 +44,13 @@ PACKAGES: Mapping[str, str] = {
     "util-linux": "unshare",
 }
 BOOTS = False
+SAVES = True
 
 
 def memory_mib(lab: Lab) -> int | None:  # noqa: ARG001 - of every lab
     """Containers have no memory of their own: None."""
     return None
+
+
+def lay_out(lab: Lab) -> None:
+    """They are made when they are started."""

@@ -9,6 +9,7 @@ from hpcforge.lab.errors import LabError
 from hpcforge.lab.places import Progress
 from hpcforge.lab.settle import Trees
 from hpcforge.lab.sources import check_distribution
+from hpcforge.lab.state import Lab
 from hpcforge.lab.vm.disks import check as check_disks
 from hpcforge.lab.vm.disks import host_key, written
 from hpcforge.lab.vm.disks import remove_others as remove_other_disks
@@ -18,10 +19,12 @@ from hpcforge.lab.vm.machines import memory_mib, remove, running, start, started
 __all__ = [
     "BOOTS",
     "PACKAGES",
+    "SAVES",
     "check_disks",
     "check_distribution",
     "disk_sizes_kib",
     "host_key",
+    "lay_out",
     "memory_mib",
     "prepare_host",
     "remove",
@@ -41,6 +44,7 @@ PACKAGES: Mapping[str, str] = {
     "e2fsprogs": "debugfs",
 }
 BOOTS = True
+SAVES = True
 
 
 def trees(release: str, in_use: Iterable[Path], progress: Progress) -> Trees:  # noqa: ARG001 - there is no other way
@@ -57,3 +61,7 @@ def prepare_host() -> None:
 
 def restore_host() -> None:
     """Nothing was changed."""
+
+
+def lay_out(lab: Lab) -> None:
+    """They are made when they are started."""

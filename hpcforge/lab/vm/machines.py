@@ -78,7 +78,7 @@ def _power_on(lab: Lab, node: PlacedNode) -> None:
     for cable, card in zip(machine.cables, _cards(node), strict=True):
         _plug_in(cable.tap, lab.segments[card.segment] if card.segment else lab.bridge)
     machine.console.unlink(missing_ok=True)
-    if _kvm_works():
+    if kvm_works():
         _launch(machine, "kvm")
         processes.wait_until(lambda: _said(machine.console) or not running(lab, node), _KVM_S)
         if _said(machine.console):
@@ -271,7 +271,7 @@ def _dead(lab: Lab, node: PlacedNode, what: str) -> LabError:
     return LabError("\n".join([f"node {node.name} {what}", *said]), f"its console is in {console}")
 
 
-def _kvm_works() -> bool:
+def kvm_works() -> bool:
     """Whether KVM is there, and was not seen to boot nothing."""
     return os.access("/dev/kvm", os.R_OK | os.W_OK) and not _no_kvm().exists()
 

@@ -61,6 +61,26 @@ LinkLocalAddressing=no
 IPv6AcceptRA=no
 """
 
+# A card that something outside of the lab reaches the machine by. Its routes and name servers are not the lab's.
+_OUTSIDE = """\
+[Match]
+PermanentMACAddress={mac}
+
+[Link]
+RequiredForOnline=no
+
+[Network]
+DHCP=ipv4
+LinkLocalAddressing=no
+IPv6AcceptRA=no
+
+[DHCPv4]
+UseRoutes=no
+UseDNS=no
+UseNTP=no
+UseHostname=no
+"""
+
 _LINK = """\
 [Match]
 PermanentMACAddress={mac}
@@ -86,6 +106,7 @@ class Identity:
     login_uid: int | None
     login_key_pub: str
     packages: str  # host:port of the lab's package proxy
+    by_dhcp: str | None = None  # the MAC address of a card with an address from elsewhere
 
 
 def initrd(one: Identity) -> bytes:
@@ -120,6 +141,9 @@ def _files(one: Identity) -> dict[str, tuple[int, str]]:
             f"etc/systemd/network/10-lab-{name}.link": (0o644, _LINK.format(mac=mac, name=name))
             for mac, name in one.names.items()
         },
+        **(
+            {"etc/systemd/network/20-outside.network": (0o644, _OUTSIDE.format(mac=one.by_dhcp))} if one.by_dhcp else {}
+        ),
         "etc/apt/apt.conf.d/90lab-proxy": (0o644, f'Acquire::http::Proxy "http://{one.packages}";\n'),
         system.APT_CONF[0]: (0o644, f"{system.APT_CONF[1]}\n"),
         # Emulated, and several on few cores, services begin in minutes.

@@ -71,7 +71,8 @@ def put(wanted: Account) -> str | None:
         changes.append("group")
     if user is None:
         numbers = (f"--uid={number}", f"--gid={number}")
-        home = (f"--home-dir={wanted.home}", "--create-home", "-K", f"HOME_MODE={HOME_MODE}")
+        make = ("--create-home", "-K", f"HOME_MODE={HOME_MODE}") if wanted.make_home else ("--no-create-home",)
+        home = (f"--home-dir={wanted.home}", *make)
         until = (f"--expiredate={wanted.expires}",) if wanted.expires else ()
         unix.edit(["useradd", *numbers, *home, *until, f"--shell={wanted.shell}", "--", name])
         return "created"
@@ -141,7 +142,8 @@ def stays(name: str, known: bool) -> tuple[str, str, str] | None:
 
 def room(wanted: Account) -> list[Need]:
     """A home from /etc/skel, and /etc/passwd, group and shadow with their copies."""
-    return [Need(wanted.home, unix.EDIT_BYTES, 8), Need("/etc", unix.EDIT_BYTES, 4)]
+    home = [Need(wanted.home, unix.EDIT_BYTES, 8)] if wanted.make_home else []  # what is elsewhere is not touched
+    return [*home, Need("/etc", unix.EDIT_BYTES, 4)]
 
 
 def lock(name: str) -> str | None:

@@ -1,0 +1,25 @@
+"""The section `software.amd`: what nodes with GPUs of AMD get. Pure."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import Field
+
+from hpcforge.blueprint import meant
+from hpcforge.blueprint import values as v
+from hpcforge.blueprint.section import Section
+
+_Version = Annotated[
+    str,
+    v.Matches(r"[0-9]{1,3}(?:\.[0-9]{1,3}){2}", "a version with all its three numbers", "5.7.1", guess=meant.plainer),
+]
+
+
+class Amd(Section):
+    """What nodes with GPUs of AMD get from the distribution; the driver (amdgpu) is that of its kernel."""
+
+    rocm: _Version = Field(
+        description="Version of ROCm, as its HIP runtime has it, which is pinned and held at it. docs/software.md says "
+        "which there are."
+    )

@@ -1,0 +1,40 @@
+"""What the kernel is started with."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, ClassVar
+
+from hpcforge.kinds.resource import Resource, Said, Told
+from hpcforge.wire import Word
+
+
+@dataclass(frozen=True)
+class KernelArguments(Resource):
+    """Words that GRUB gives every kernel of the node, from its next start on, which its role asks for by `disrupts`."""
+
+    kind: ClassVar[str] = "kernel_arguments"
+    does: ClassVar[str] = "kernel arguments:"
+    goes: ClassVar[str] = "removes kernel arguments:"
+
+    name: Annotated[str, "Of its file below /etc/default/grub.d, which is `zz-hpcforge-NAME.cfg`."]
+    words: Annotated[str, "With a blank between: letters, digits and `_.-=,:/`."]
+
+    def line(self, found: Said) -> str:  # noqa: ARG002
+        """With its words."""
+        return f"~ kernel arguments {self.name}: {self.words}"
+
+    @classmethod
+    def farewell(cls, name: str) -> str | None:
+        """In words."""
+        return f"kernel arguments {name}: none from the next start on"
+
+
+class Found(Told):
+    """Words that the next start would be without, or a file of ours that says others; `exists`: there is that file."""
+
+    name: Word
+    exists: bool
+
+
+RESOURCE, FOUND = KernelArguments, Found

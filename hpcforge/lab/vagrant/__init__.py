@@ -1,0 +1,82 @@
+"""Labs of machines that Vagrant makes, by `vagrant/Vagrantfile`: a `hpcforge.lab.kinds.Kind`.
+
+They are made of the same image as virtual machines (`hpcforge.lab.vm`), and get their identity in the same way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from pathlib import Path
+
+from hpcforge.lab.errors import LabError
+from hpcforge.lab.places import Progress
+from hpcforge.lab.settle import Trees
+from hpcforge.lab.sources import check_distribution
+from hpcforge.lab.state import Lab, PlacedNode
+from hpcforge.lab.vagrant.libvirt import ensure as prepare_host
+from hpcforge.lab.vagrant.libvirt import release as restore_host
+from hpcforge.lab.vagrant.machines import (
+    check_disks,
+    host_key,
+    lay_out,
+    memory_mib,
+    remove,
+    running,
+    start,
+    started_s,
+    stop,
+)
+from hpcforge.lab.vagrant.machines import remove_others as remove_other_disks
+
+__all__ = [
+    "BOOTS",
+    "PACKAGES",
+    "SAVES",
+    "check_disks",
+    "check_distribution",
+    "disk_sizes_kib",
+    "host_key",
+    "lay_out",
+    "memory_mib",
+    "prepare_host",
+    "remove",
+    "remove_other_disks",
+    "restore_host",
+    "running",
+    "start",
+    "started_s",
+    "stop",
+    "trees",
+    "written",
+]
+
+PACKAGES: Mapping[str, str] = {
+    "vagrant": "vagrant",
+    "vagrant-libvirt": "/usr/share/doc/vagrant-libvirt",
+    "libvirt-daemon-system": "libvirtd",
+    "libvirt-clients": "virsh",
+    "dnsmasq-base": "dnsmasq",
+    "qemu-system-x86": "qemu-system-x86_64",
+    "qemu-utils": "qemu-img",
+    "e2fsprogs": "debugfs",
+}
+BOOTS = True
+SAVES = False
+
+
+def trees(release: str, in_use: Iterable[Path], progress: Progress) -> Trees:  # noqa: ARG001 - there is no other way
+    """Always `LabError`: machines boot the disk of an image, and nothing else."""
+    raise LabError(
+        f"machines of Vagrant boot an image of their blueprint, and there is none of Debian {release}",
+        "build it: `hpcforge image build --disk BLUEPRINT`",
+    )
+
+
+def written(lab: Lab, node: PlacedNode) -> Path:  # noqa: ARG001 - there is none
+    """Always `LabError`: the disks are Vagrant's."""
+    raise LabError(f"node {node.name} is a machine of Vagrant's, which keeps no saves", "use `--on vm`")
+
+
+def disk_sizes_kib(lab: Lab, wanted: Collection[tuple[str, int]]) -> Mapping[tuple[str, int], int]:  # noqa: ARG001
+    """None: there are no saves."""
+    return {}

@@ -1,0 +1,296 @@
+"""Nodes as machines that Vagrant makes: what its Vagrantfile reads is written here, and Vagrant is told what to do."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import subprocess
+import tarfile
+import threading
+from collections.abc import Collection, Mapping
+from pathlib import Path
+from typing import Any
+
+from hpcforge import shipped
+from hpcforge.atomic import write_atomically
+from hpcforge.lab import processes, system
+from hpcforge.lab.commands import environment, run
+from hpcforge.lab.errors import LabError
+from hpcforge.lab.machine import processors, total_mib
+from hpcforge.lab.names import machine_name
+from hpcforge.lab.ssh import greets
+from hpcforge.lab.state import Lab, PlacedNode
+from hpcforge.lab.trees import remove_tree
+from hpcforge.lab.vagrant import given, libvirt
+from hpcforge.lab.vm import qemu, seed
+from hpcforge.lab.vm.machines import kvm_works
+from hpcforge.rehearsal.lab_facts import Card
+
+_BOOT = Path("/var/lib/libvirt/hpcforge")  # QEMU runs as a user of its own there, who may not look into labs
+_DISK_BYTES = 20 << 30  # as a machine sees it: its root file system grows to that when it first boots
+_BOX = "disk.box"
+_OF_VAGRANT = 99  # the number of the card that Vagrant adds
+_ANSWER_S = 300
+_AT_WORK = threading.Lock()
+
+
+def lay_out(lab: Lab) -> None:
+    """Write what the Vagrantfile reads, and all that it names: box, kernel, and an initrd for each machine."""
+    if os.uname().machine != "x86_64":
+        raise LabError("machines of Vagrant are those of x86-64", "use containers: `--on nspawn`")
+    boot = _boot(lab.tag)
+    boot.mkdir(mode=0o711, parents=True, exist_ok=True)
+    document = given.document(
+        tag=lab.tag,
+        driver=os.environ.get("HPCFORGE_VAGRANT_DRIVER") or ("kvm" if kvm_works() else "qemu"),
+        user=lab.login_user,
+        key=lab.key,
+        state=_state(lab),
+        machines={node.name: _machine(lab, node, boot) for node in lab.nodes},
+    )
+    write_atomically(_file(lab.directory), json.dumps(document, indent=2) + "\n")
+
+
+def start(lab: Lab, node: PlacedNode) -> bool:
+    """Have a node running and answering on the lab's bridge. Vagrant starts all that the blueprint has side by side."""
+    ran = running(lab, node)
+    with _AT_WORK:
+        if not running(lab, node):
+            wanted = {node.name, *lab.in_blueprint}
+            off = [one.name for one in lab.nodes if one.name in wanted and not running(lab, one)]
+            _vagrant(lab, "up", "--provider", "libvirt", *off)
+    if not processes.wait_until(lambda: greets(node.address, 20), _ANSWER_S, every_s=0.5):
+        raise LabError(f"node {node.name} does not answer on {node.address}:22", f"its console: {_console(lab, node)}")
+    return not ran
+
+
+def stop(lab: Lab, node: PlacedNode, *, graceful: bool) -> bool:
+    """Stop a node if it runs; false if it was killed."""
+    if running(lab, node):
+        with _AT_WORK:
+            _vagrant(lab, "halt", *([] if graceful else ["--force"]), node.name)
+    return graceful
+
+
+def running(lab: Lab, node: PlacedNode) -> bool:
+    """Whether a node has its QEMU."""
+    return bool(processes.find(lambda argv: given.domain_in(argv) == _domain(lab, node)))
+
+
+def started_s() -> dict[str, float]:
+    """All machines of libvirt's that run, as a lab would call them, and when each was started, in s since 1970."""
+    found = processes.find(lambda argv: bool(given.domain_in(argv)))
+    began = ((given.domain_in(processes.arguments(pid)), processes.started_s(pid)) for pid in found)
+    parts = ((name.partition("-"), at_s) for name, at_s in began if at_s is not None)
+    return {machine_name(tag, node): at_s for (tag, _, node), at_s in parts if node}
+
+
+def memory_mib(lab: Lab) -> int | None:
+    """What the machines of a lab have at least, after what their kernels keep; None: none was made yet."""
+    had = [mib for node in lab.nodes if (mib := _had_mib(lab, node)) is not None]
+    return min(had) * 15 // 16 if had else None
+
+
+def host_key(lab: Lab, node: PlacedNode) -> str | None:
+    """The public host key that a node was made with; None: it was not made yet."""
+    public = _own(lab, node) / "host_key.pub"
+    return " ".join(public.read_text().split()[:2]) if public.exists() and public.stat().st_size else None
+
+
+def check_disks(lab: Lab, node: PlacedNode) -> None:
+    """`LabError` if what a node is made from is gone."""
+    files = [Path(layer) / name for layer in node.layers for name in (system.DISK, system.KERNEL, system.INITRD)]
+    if missing := [path for path in files if not path.is_file()]:
+        raise LabError(
+            f"node {node.name} lies on {missing[0]}, which is gone",
+            "take the lab down and up again: `hpcforge rehearse down`",
+        )
+
+
+def remove_others(lab: Lab, wanted: Collection[tuple[str, int]]) -> None:
+    """Destroy all machines but those whose folder (node and number) is wanted."""
+    gone = [disk for disk in lab.directory.glob("nodes/*/disks/*") if (disk.parents[1].name, int(disk.name)) not in wanted]
+    for disk in gone:
+        with _AT_WORK:
+            _vagrant(lab, "destroy", "--force", disk.parents[1].name)
+        remove_tree(disk)
+
+
+def remove(directory: Path, tags: Collection[str]) -> None:
+    """Remove all machines of a lab with their disks and box, by Vagrant and then by what libvirt still has."""
+    if not libvirt.there() or not (_file(directory).exists() or any(_boot(tag).exists() for tag in tags)):
+        return
+    libvirt.ensure()
+    if said := _said(directory):
+        _call("destroy", "--force", env=_environment(directory, said), must=False)  # what it leaves is found below
+        for box in {machine["box"]["name"] for machine in said["machines"].values()}:
+            _call("box", "remove", "--force", "--all", box, env=_environment(directory, said), must=False)
+    if prefixes := [f"{tag}-" for tag in tags]:
+        for name in libvirt.domains(prefixes):
+            libvirt.remove_domain(name)
+        libvirt.remove_volumes(prefixes)
+    for tag in tags:
+        if _boot(tag).exists():
+            shutil.rmtree(_boot(tag))
+    if _BOOT.exists() and not any(_BOOT.iterdir()):
+        _BOOT.rmdir()
+
+
+def _machine(lab: Lab, node: PlacedNode, boot: Path) -> given.Machine:
+    """A node as the Vagrantfile is told of it, with its initrd made."""
+    if node.drives:
+        raise LabError(f"node {node.name} has NVMe drives, which libvirt gives no machine", "use `--on vm`")
+    image = _image(lab.tag, Path(node.layers[0]))
+    cards = node.cards or (Card(),)
+    cables = qemu.cables(lab.machine(node.name), cards)
+    mac = qemu.mac(lab.machine(node.name), _OF_VAGRANT)
+    own = _identity(lab, node, {cable.mac: card.name for cable, card in zip(cables, cards, strict=True) if card.name}, mac)
+    initrd = boot / f"{node.name}.initrd"
+    if not running(lab, node):
+        text = (Path(node.layers[0]) / system.INITRD).read_bytes()
+        write_atomically(initrd, text + bytes(-len(text) % 4) + seed.initrd(own), mode=0o600)
+    bridges = [lab.segments[card.segment] if card.segment else lab.bridge for card in cards]
+    sockets, cores, threads = processors()
+    return given.Machine(
+        memory_mib=_ensure_memory(lab, node),
+        cpus=sockets * cores * threads,
+        mac=mac,
+        cards=tuple(given.Plug(bridge, cable.mac) for bridge, cable in zip(bridges, cables, strict=True)),
+        box=given.Box(f"{lab.tag}-{image.name}", f"file://{image / _BOX}"),
+        kernel=str(image / system.KERNEL),
+        initrd=str(initrd),
+        console=str(_console(lab, node)),
+    )
+
+
+def _identity(lab: Lab, node: PlacedNode, names: Mapping[str, str], outside: str) -> seed.Identity:
+    key = _own(lab, node) / "host_key"
+    if host_key(lab, node) is None:
+        key.parent.mkdir(parents=True, exist_ok=True)
+        key.unlink(missing_ok=True)
+        run("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", f"root@{node.name}", "-f", key)
+    return seed.Identity(
+        name=node.name,
+        address=node.address,
+        prefix=lab.network_address.prefixlen,
+        mac=qemu.mac(lab.machine(node.name)),
+        names=names,
+        machine_id=hashlib.sha256(key.read_bytes()).hexdigest()[:32],
+        host_key=key.read_text(),
+        host_key_pub=key.with_name("host_key.pub").read_text(),
+        login_user=lab.login_user,
+        login_uid=lab.login_uid,
+        login_key_pub=lab.key.with_name("key.pub").read_text(),
+        packages=f"{lab.gateway}:{lab.packages_port}",
+        by_dhcp=outside,
+    )
+
+
+def _image(tag: str, layer: Path) -> Path:
+    """Kernel, disk, and a box of a few hundred KiB above that, of an image, for QEMU's user: once for all machines."""
+    image = _boot(tag) / layer.parent.name
+    if not (image / _BOX).exists():
+        image.mkdir(mode=0o711, exist_ok=True)
+        for name in (system.KERNEL, system.DISK):
+            shutil.copyfile(layer / name, image / name)
+        disk = ("-b", image / system.DISK, "-F", "raw")
+        run("qemu-img", "create", "-q", "-f", "qcow2", *disk, "box.img", str(_DISK_BYTES), cwd=image)
+        (image / "metadata.json").write_text(json.dumps(given.box_metadata(_DISK_BYTES)))
+        with tarfile.open(image / "new", "w") as tar:
+            for name in ("metadata.json", "box.img"):
+                tar.add(image / name, arcname=name)
+        (image / "new").rename(image / _BOX)
+    return image
+
+
+def _ensure_memory(lab: Lab, node: PlacedNode) -> int:
+    had = _had_mib(lab, node)
+    if had is None:
+        of_lab = [_had_mib(lab, one) for one in lab.nodes]
+        ours = {_domain(lab, one) for one in lab.nodes}
+        lines = [processes.arguments(pid) for pid in processes.find(lambda argv: Path(argv[0]).name == qemu.PROGRAM)]
+        taken = [qemu.memory_in(words) for words in lines if given.domain_in(words) not in ours]
+        had = qemu.share_mib(total_mib(), [*taken, *filter(None, of_lab)], of_lab.count(None))
+        _memory_file(lab, node).write_text(f"{had}\n")
+    return had
+
+
+def _had_mib(lab: Lab, node: PlacedNode) -> int | None:
+    path = _memory_file(lab, node)
+    return int(path.read_text() or 0) or None if path.exists() else None
+
+
+def _memory_file(lab: Lab, node: PlacedNode) -> Path:
+    return _own(lab, node) / "memory_mib"
+
+
+def _own(lab: Lab, node: PlacedNode) -> Path:
+    """What is a machine's own for as long as its disk is there."""
+    return lab.node_directory(node.name) / "disks" / str(node.disks[-1])
+
+
+def _domain(lab: Lab, node: PlacedNode) -> str:
+    """What libvirt calls a machine: `prefix` of the document, and what Vagrant calls it."""
+    return f"{lab.tag}-{node.name}"
+
+
+def _console(lab: Lab, node: PlacedNode) -> Path:
+    return lab.node_directory(node.name) / "console.log"
+
+
+def _boot(tag: str) -> Path:
+    return _BOOT / tag
+
+
+def _file(directory: Path) -> Path:
+    return directory / libvirt.LAID_OUT
+
+
+def _state(lab: Lab) -> str:
+    """Where Vagrant keeps what it knows of the machines: where it was first said to."""
+    if said := _said(lab.directory):
+        return str(said["state"])
+    return os.environ.get("HPCFORGE_VAGRANT_STATE") or str(lab.directory / "vagrant")
+
+
+def _vagrant(lab: Lab, *words: str) -> None:
+    libvirt.ensure()
+    if said := _said(lab.directory):  # else nothing was laid out, and Vagrant has none of it
+        _call(*words, env=_environment(lab.directory, said))
+
+
+def _said(directory: Path) -> dict[str, Any] | None:
+    """What was laid out for a lab; None where nothing was, or it cannot be read: what is there is found by its names."""
+    try:
+        said: dict[str, Any] = json.loads(_file(directory).read_text())
+    except (FileNotFoundError, ValueError):
+        return None
+    return said
+
+
+def _environment(directory: Path, said: Mapping[str, Any]) -> dict[str, str]:
+    vagrant = {"VAGRANT_CWD": str(shipped.vagrant()), "VAGRANT_DOTFILE_PATH": said["state"]}
+    return environment() | _home() | vagrant | {"HPCFORGE_VAGRANT": str(_file(directory)), "VAGRANT_DEFAULT_PROVIDER": "libvirt"}
+
+
+def _home() -> dict[str, str]:
+    return {"HOME": str(Path.home()), "VAGRANT_CHECKPOINT_DISABLE": "1"} | {
+        name: os.environ[name] for name in ("VAGRANT_HOME",) if name in os.environ
+    }
+
+
+def _call(*words: str, env: Mapping[str, str], must: bool = True) -> None:
+    done = subprocess.run(
+        ["vagrant", *words],
+        env=dict(env),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        errors="replace",
+        check=False,
+    )
+    if done.returncode and must:
+        tail = "\n".join((done.stderr.strip() or done.stdout.strip()).splitlines()[-15:])
+        raise LabError(f"`vagrant {' '.join(words)}` failed with exit code {done.returncode}\n{tail}")
