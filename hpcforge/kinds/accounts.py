@@ -22,13 +22,25 @@ class Account(Resource):
     home: Annotated[str, "Its home directory."]
     shell: Annotated[str, "What it logs in to.", Named.PATH] = "/bin/bash"
     expires: Annotated[str, "The day from which on nobody logs in to it, year-month-day; empty: never."] = ""
-    make_home: Annotated[bool, "Whether a new account's home is made; false: another node does."] = True
+    make_home: Annotated[bool, "Whether its home is made where there is none; false: another node does."] = True
+    mount: Annotated[
+        str,
+        "What has to be mounted before the home of an account that is there becomes this one; empty: nothing.",
+        Named.PATH,
+    ] = ""
 
     def line(self, found: Said) -> str:
-        """With its number, and until when it can be used, where that is news."""
+        """With its number, and where its home is and until when it can be used, where that is news."""
         was, now = found.get("expires"), self.expires
         until = f"; expires {now or 'never'}" if now or was else ""
-        return f"~ account {self.name} (uid {self.uid}{until}{f', now {was}' if was and was != now else ''})"
+        until += f", now {was}" if was and was != now else ""
+        return f"~ account {self.name} (uid {self.uid}{until}{self._moves(found)})"
+
+    def _moves(self, found: Said) -> str:
+        home = found.get("home", self.home)
+        if not found["exists"] or home == self.home:
+            return ""
+        return f"; home {home} -> {self.home}" if home else f"; {self.home} is made"
 
     @classmethod
     def farewell(cls, name: str) -> str | None:
@@ -43,7 +55,7 @@ class Found(TypedDict):
     exists: bool
     uid: int | None
     gid: int | None
-    home: Path | None
+    home: Path | None  # None: there is none
     shell: Path | None
     expires: Word | None  # a day, or "locked"; None: never
 

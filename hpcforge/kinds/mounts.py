@@ -26,6 +26,10 @@ class Mount(Resource):
         "For one whose server may be away: how long a try may take, and how long after one that failed the next comes, "
         "seconds; nothing waits for it when the node starts. 0: one try, which the start of the node waits for.",
     ] = 0
+    try_s: Annotated[
+        int,
+        "With `retry_s`, how long a try may take where that is longer, seconds: drives may have to recover first.",
+    ] = 0
 
     def line(self, found: Said) -> str:
         """With what is mounted."""

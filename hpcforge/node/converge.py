@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from hpcforge.kinds import TABLE, Kind
 from hpcforge.node import checks, dpkg, guard, lock, ownership, packages, receipt, space, starts, units
-from hpcforge.node.events import NodeError, Report
+from hpcforge.node.events import LaterError, NodeError, Report
 from hpcforge.node.kinds import acts, resources
 from hpcforge.node.receipt import Receipt
 
@@ -105,6 +105,9 @@ def _put_each(role: Work, kind: Kind, items: Sequence[Resource], report: Report)
             return
         try:
             detail = acts(kind.name).put(item)
+        except LaterError as error:
+            detail = error.did
+            report.warning(f"{kind.one} {getattr(item, kind.key)}: {error}")
         except Exception as error:
             report.failed(role["role"], kind.one, getattr(item, kind.key), error)
             return

@@ -23,6 +23,17 @@ class NodeError(Exception):
     """An expected failure; its text says what is wrong, where, and what to do."""
 
 
+class LaterError(NodeError):
+    """What cannot be made so now, and keeps nothing else from being done: who asks is warned, and it still differs.
+
+    `did`: what of the same resource was changed all the same.
+    """
+
+    def __init__(self, why: str, did: str | None = None) -> None:
+        super().__init__(why)
+        self.did = did
+
+
 class BusyError(NodeError):
     """Another run is at work on this node, or a later one has been: it is not this one's turn."""
 

@@ -41,8 +41,8 @@ class Said(NamedTuple):
     """Whose homes are where."""
 
     path: str  # the folder that has them on this node
-    mount: str  # where everybody finds it: only whose home is said to be there gets one
-    users: "list[str]"  # of the blueprint
+    mount: str  # where everybody finds it: of a directory only whose home is said to be there gets one
+    users: "list[str]"  # of the blueprint, who have theirs there
     directory: bool  # people of the directory, too
     allowed_groups: "list[str]"  # of these alone, where there are any
 
@@ -62,8 +62,7 @@ def main(what: str) -> "list[str]":
     wrong: "list[str]" = []
     folder = open_folder(said.path)
     try:
-        names = said.users + (people(wrong) if said.directory and what == "make" else [])
-        for name in dict.fromkeys(names):
+        for name in everybody(said, what == "make", wrong):
             try:
                 look_after(folder, said, name, what == "make")
             except (HomeError, OSError) as error:
@@ -71,6 +70,13 @@ def main(what: str) -> "list[str]":
     finally:
         os.close(folder)
     return wrong
+
+
+def everybody(said: Said, ask: bool, wrong: "list[str]") -> Iterator[str]:
+    """Each once; those of the blueprint before the directory is asked, which may let one wait."""
+    yield from dict.fromkeys(said.users)
+    if ask and said.directory:
+        yield from dict.fromkeys(name for name in people(wrong) if name not in said.users)
 
 
 def look_after(folder: int, said: Said, name: str, make: bool) -> None:
@@ -114,8 +120,8 @@ def who(said: Said, name: str) -> "Person | None":
         if name in said.users:
             raise HomeError("there is no such user on this node") from None
         return None  # of the directory, and SSSD passes over her
-    if (found.pw_name, found.pw_dir) != (name, f"{said.mount}/{name}"):
-        return None  # her home is elsewhere
+    if found.pw_name != name or (name not in said.users and found.pw_dir != f"{said.mount}/{name}"):
+        return None  # her home is elsewhere; an account of the blueprint gets its own once it is there
     if not LEAST <= found.pw_uid != NOBODY or found.pw_gid < LEAST:
         raise HomeError(f"user {found.pw_uid}, group {found.pw_gid}: those of the system have no home here")
     if said.allowed_groups and name not in said.users and not is_allowed(found, said.allowed_groups):

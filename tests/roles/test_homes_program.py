@@ -193,3 +193,22 @@ def test_a_directory_that_is_away_keeps_nobody_else_from_a_home(server: Server) 
     assert server.there() == ["ada", "bob"]
     assert "the directory was not asked: [Errno 2]" in server.run(people=("/no/such/program",))
     assert server.run("check") == ""  # the blueprint's users; of the directory others say that it is away
+
+
+def test_users_of_the_blueprint_have_theirs_before_the_directory_is_asked(server: Server) -> None:
+    server.said["directory"] = True
+    lists = ("sh", "-c", 'ls "$0"; echo grace', str(server.homes))
+    assert server.run(people=lists) == ""
+    assert server.there() == ["ada", "bob", "grace"]
+    server.said["users"] = ["ada", "bob", "henry"]
+    assert (
+        server.run(people=("sh", "-c", 'ls "$0" >&2; exit 1', str(server.homes)))
+        == "the directory: ada bob grace henry"
+    )
+
+
+def test_an_account_that_is_still_to_move_finds_a_home(server: Server) -> None:
+    server.said["users"] = ["ada", "ops"]
+    assert server.run("check").splitlines() == [f"{name}: there is no {server.homes}/{name}" for name in ("ada", "ops")]
+    assert server.run() == server.run("check") == ""
+    assert of(server.homes / "ops") == (1000, 1000, "700")

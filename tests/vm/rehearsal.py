@@ -63,7 +63,7 @@ class Rehearsal:
 
     def user(self, name: str, *words: str) -> str:
         """What a user's command prints on the head."""
-        return self.on("head", f"cd / && sudo -u {name} {shlex.join(words)} 2>&1 || :")
+        return self.on("head", f"cd / && sudo -H -u {name} {shlex.join(words)} 2>&1 || :")
 
     def cut_power(self, node: str) -> None:
         """A machine's QEMU is killed, as where the plug is pulled."""

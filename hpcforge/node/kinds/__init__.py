@@ -36,7 +36,7 @@ class Acts(Protocol):
         """What stands in the way of putting it, and what to do about that; `known`: what the receipt has of it."""
 
     def put(self, wanted: Any) -> Optional[str]:
-        """Make it so; what was changed, or None. Raises NodeError."""
+        """Make it so; what was changed, or None. Raises NodeError; LaterError for what has to wait."""
 
     def own(self, name: str, change: Optional[Any], made: set[str]) -> Known:
         """What the receipt is to have of it, above all what was there before us; None: it is not ours.

@@ -16,9 +16,9 @@ import pwd
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hpcforge.node import unix
-from hpcforge.node.events import Json, NodeError, Report
-from hpcforge.node.kinds import Need
+from hpcforge.node import commands, unix
+from hpcforge.node.events import Json, LaterError, NodeError, Report
+from hpcforge.node.kinds import Need, mounts
 
 if TYPE_CHECKING:
     from hpcforge.kinds.accounts import Account
@@ -27,6 +27,8 @@ _HOME = "the account is locked, and never deleted"
 OPEN = "it was there before hpcforge, and is not locked"
 _OURS = "hpcforge logs in by it, and so it is not locked"
 HOME_MODE = "0750"  # for others a home is closed; the group is the account's own
+_UMASK = "0022"  # of what is in it, as useradd leaves it
+_MAKE_S = 60
 _SHADOW = Path("/etc/shadow")
 _EPOCH = datetime.date(1970, 1, 1)
 _LOCKED = "1"  # our mark: the day of 1970 on which the account expired
@@ -40,14 +42,15 @@ def compare(wanted: Account) -> Json | None:
         return {"name": wanted.name, "exists": False, "gid": gid, **nothing}
     expires = _expires(wanted.name)
     found = (user.pw_uid, user.pw_gid, gid, user.pw_dir, user.pw_shell, expires)
-    if found == (wanted.uid, wanted.uid, wanted.uid, wanted.home, wanted.shell, _day(wanted.expires)):
+    lacks = user.pw_dir == wanted.home and _lacks_home(wanted)
+    if not lacks and found == (wanted.uid, wanted.uid, wanted.uid, wanted.home, wanted.shell, _day(wanted.expires)):
         return None
     return {
         "name": wanted.name,
         "exists": True,
         "uid": user.pw_uid,
         "gid": user.pw_gid,
-        "home": user.pw_dir,
+        "home": None if lacks else user.pw_dir,
         "shell": user.pw_shell,
         "expires": "locked" if expires == _LOCKED else _date(expires),
     }
@@ -59,7 +62,10 @@ def is_there(name: str) -> bool:
 
 
 def put(wanted: Account) -> str | None:
-    """Make an account so; what was changed, or None. NodeError where its name or number is somebody else's."""
+    """Make an account so; what was changed, or None. NodeError where its name or number is somebody else's.
+
+    LaterError where its home stays what it is for now: nothing is mounted where it is to be, or the user is at work.
+    """
     name, number = wanted.name, wanted.uid
     user = _user(name)
     in_the_way = obstacle(wanted, None)
@@ -80,11 +86,39 @@ def put(wanted: Account) -> str | None:
     if expires != _day(wanted.expires):
         unix.edit(["usermod", "--expiredate", wanted.expires, "--", name])
         changes.append("unlocked" if expires == _LOCKED else f"expires {wanted.expires or 'never'}")
-    for option, old, new in (("shell", user.pw_shell, wanted.shell), ("home", user.pw_dir, wanted.home)):
-        if old != new:
-            unix.edit(["usermod", f"--{option}", new, "--", name])
-            changes.append(f"{option} {old} -> {new}")
+    if user.pw_shell != wanted.shell:
+        unix.edit(["usermod", "--shell", wanted.shell, "--", name])
+        changes.append(f"shell {user.pw_shell} -> {wanted.shell}")
+    try:
+        changes += _put_home(wanted, user.pw_dir)
+    except LaterError as error:
+        raise LaterError(
+            f"its home stays {user.pw_dir} for now: {error}; apply again then", ", ".join(changes)
+        ) from error
     return ", ".join(changes) or None
+
+
+def _put_home(wanted: Account, old: str) -> list[str]:
+    """Let an account's home be where it is wanted, and be there; what was done. LaterError where that has to wait."""
+    name, new, did = wanted.name, wanted.home, []
+    if old != new:
+        if wanted.mount and not mounts.is_mounted(wanted.mount):
+            raise LaterError(f"{wanted.mount} is to be mounted first")
+        try:
+            unix.edit(["usermod", "--home", new, "--", name])
+        except LaterError as error:
+            raise LaterError(f"the user is to have no process first ({error})") from error
+        did.append(f"home {old} -> {new}")
+    if _lacks_home(wanted):
+        outcome = commands.run(["mkhomedir_helper", name, _UMASK, "/etc/skel", HOME_MODE], _MAKE_S)
+        if outcome.rc != 0:
+            raise NodeError(f"`mkhomedir_helper {name}`: no {new} (exit status {outcome.rc}); the journal may say why")
+        did.append(f"{new} made")
+    return did
+
+
+def _lacks_home(wanted: Account) -> bool:
+    return wanted.make_home and not os.path.lexists(wanted.home)
 
 
 def obstacle(wanted: Account, known: bool | None) -> str | None:  # noqa: ARG001

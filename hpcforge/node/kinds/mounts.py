@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from hpcforge.kinds.mounts import Mount
 
 _WORD = re.compile(r"[^\s%]+")
-_JOB_S = 300  # systemd ends each of its tries, to mount and to unmount, after `retry_s`
+_JOB_S = 300  # that an apply waits for one try, which goes on after that where `try_s` is longer
 
 
 def compare(wanted: Mount) -> Json | None:
@@ -49,7 +49,7 @@ def obstacle(wanted: Mount, known: Known) -> str | None:
     if not all(map(_WORD.fullmatch, (wanted.what, wanted.type, wanted.options))):
         return f"mount {path}: what, type and options are one word each, without %"
     ours = known is not None and (Path(unit_files.FOLDER) / _unit(path)).exists()
-    if not ours and _mounted(path):
+    if not ours and is_mounted(path):
         return f"something is mounted at {path} already; unmount it, and take it out of /etc/fstab"
     if not ours and os.path.lexists(path) and not (Path(path).is_dir() and not any(Path(path).iterdir())):
         return f"{path} is not an empty directory: what is there would be hidden; move it away"
@@ -106,7 +106,7 @@ def _first(wanted: Mount) -> str:
     return _timer(wanted.path) if wanted.retry_s else _unit(wanted.path)
 
 
-def _mounted(path: str) -> bool:
+def is_mounted(path: str) -> bool:
     """Whether the kernel's list has something there."""
     lines = Path("/proc/self/mountinfo").read_bytes().splitlines()
     return os.fsencode(path) in (line.split(b" ")[4].replace(rb"\040", b" ") for line in lines)
@@ -114,6 +114,7 @@ def _mounted(path: str) -> bool:
 
 def _texts(wanted: Mount) -> dict[str, str]:
     where, retry_s = wanted.path.replace("%", "%%"), wanted.retry_s
+    try_s = max(retry_s, wanted.try_s)
     # Without what systemd adds by default, which is what makes the start and logins wait.
     unit = (
         "DefaultDependencies=no\nWants=network-online.target\nAfter=network-online.target local-fs.target\n"
@@ -130,4 +131,4 @@ def _texts(wanted: Mount) -> dict[str, str]:
         f"[Timer]\nOnActiveSec=0\nOnUnitInactiveSec={retry_s}\nAccuracySec=1\nUnit={_unit(wanted.path)}\n\n"
         "[Install]\nWantedBy=timers.target\n"
     )
-    return {_unit(wanted.path): f"{mount}TimeoutSec={retry_s}\n", _timer(wanted.path): timer}
+    return {_unit(wanted.path): f"{mount}TimeoutSec={try_s}\n", _timer(wanted.path): timer}

@@ -5,6 +5,7 @@ import subprocess
 import pytest
 
 from hpcforge.node import unit_files
+from hpcforge.node.kinds import mounts, resource
 
 from .conftest import Life
 
@@ -69,3 +70,11 @@ def test_one_whose_server_is_away_fails_soon_and_comes_by_itself(life: Life) -> 
 def test_units_are_named_as_systemd_names_them(path: str) -> None:
     asked = subprocess.run(["systemd-escape", "--path", path], capture_output=True, text=True, check=True)
     assert unit_files.escaped(path) == asked.stdout.strip()
+
+
+def test_a_try_may_take_longer_than_what_is_waited_between_two() -> None:
+    plain = {"path": "/disks", "what": "/dev/nvme0n1", "type": "xfs", "options": "uquota", "retry_s": 25}
+    for try_s, limit_s in ((3600, 3600), (0, 25)):
+        texts = mounts._texts(resource("mounts", {**plain, "try_s": try_s}))
+        assert texts["disks.mount"].endswith(f"\nTimeoutSec={limit_s}\n")
+        assert "\nOnUnitInactiveSec=25\n" in texts["disks.timer"]

@@ -1,0 +1,136 @@
+"""Homes of accounts that are there already: useradd, usermod and mkhomedir_helper, with an /etc and a /home apart."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hpcforge.kinds.accounts import Account
+
+pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="makes accounts")
+
+APART = """
+mkdir "$0/etc" "$0/home" "$0/homes" "$0/bare"
+cp -a /etc/. "$0/etc"
+mount --bind "$0/etc" /etc
+mount --bind "$0/home" /home
+exec "$@"
+"""
+RUN = """
+import json, subprocess, sys
+from hpcforge.kinds import KINDS
+from hpcforge.node import converge
+from hpcforge.node.events import Report
+from hpcforge.node.kinds import accounts, resource
+
+heard = []
+for step in json.loads(sys.argv[1]):
+    if "sh" in step:
+        said = subprocess.run(["sh", "-ec", step["sh"]], capture_output=True, text=True, check=True).stdout
+        heard.append({"event": "said", "detail": said})
+        continue
+    busy = step.pop("busy", False) and subprocess.Popen(["setpriv", "--reuid=42001", "--clear-groups", "sleep", "60"])
+    wanted = resource("accounts", step)
+    heard.append({"event": "differs", "found": accounts.compare(wanted)})
+    report = Report(heard.append)
+    list(converge._put_each({"role": "users"}, KINDS["accounts"], [wanted], report))
+    if busy:
+        busy.kill()
+        busy.wait()
+print(json.dumps(heard))
+"""
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    tmp_path.chmod(0o755)
+    return tmp_path
+
+
+def done(root: Path, *steps: dict[str, Any]) -> list[dict[str, Any]]:
+    """What is told, step by step: an account that is put, or a line of shell."""
+    python = [sys.executable, "-c", RUN, json.dumps(steps)]
+    words = ["unshare", "--mount", "sh", "-ec", APART, str(root), *python]
+    ran = subprocess.run(words, capture_output=True, text=True, check=False)
+    assert ran.returncode == 0, ran.stderr
+    heard: list[dict[str, Any]] = json.loads(ran.stdout)
+    return heard
+
+
+def guest(**more: Any) -> dict[str, Any]:
+    return {"name": "hf-guest", "uid": 42001, "home": "/home/hf-guest", "shell": "/bin/sh", **more}
+
+
+def told(heard: list[dict[str, Any]], kind: str, field: str = "detail") -> list[Any]:
+    return [one[field] for one in heard if one["event"] == kind]
+
+
+HOME = {"sh": "getent passwd hf-guest | cut -d: -f6"}
+
+
+def test_a_home_changes_once_it_is_mounted(root: Path) -> None:
+    shared = guest(home=f"{root}/homes/hf-guest", make_home=False, mount=f"{root}/homes")
+    heard = done(root, guest(), shared, HOME, {"sh": f"mount -t tmpfs none {root}/homes"}, shared, HOME, shared)
+    assert told(heard, "failed", "error") == []
+    [warning] = told(heard, "warning")
+    assert warning == (
+        f"account hf-guest: its home stays /home/hf-guest for now: {root}/homes is to be mounted first; "
+        "apply again then"
+    )
+    assert told(heard, "changed") == ["created", f"home /home/hf-guest -> {root}/homes/hf-guest"]
+    assert told(heard, "said") == ["/home/hf-guest\n", "", f"{root}/homes/hf-guest\n"]
+    assert [one and one["home"] for one in told(heard, "differs", "found")] == [None, *["/home/hf-guest"] * 2, None]
+
+
+def test_a_user_who_is_at_work_keeps_her_home_and_all_else_is_done(root: Path) -> None:
+    moved = guest(home=f"{root}/bare/hf-guest", shell="/bin/bash", make_home=False)
+    heard = done(root, guest(), {**moved, "busy": True}, HOME, moved, HOME)
+    assert told(heard, "failed", "error") == []
+    [warning] = told(heard, "warning")
+    assert "its home stays /home/hf-guest for now: the user is to have no process first (usermod: " in warning
+    assert "hf-guest is currently used by process" in warning
+    moves = f"home /home/hf-guest -> {root}/bare/hf-guest"
+    assert told(heard, "changed") == ["created", "shell /bin/sh -> /bin/bash", moves]
+    assert told(heard, "said") == ["/home/hf-guest\n", f"{root}/bare/hf-guest\n"]
+
+
+def test_a_home_that_is_missing_is_made_and_what_is_there_is_left_alone(root: Path) -> None:
+    look = {"sh": "cd /home/hf-guest; stat -c '%U %G %a' . .profile"}
+    heard = done(
+        root,
+        guest(home=f"{root}/bare/hf-guest", make_home=False),
+        guest(),
+        look,
+        guest(),
+        {"sh": "rm -r /home/hf-guest"},
+        guest(),
+        look,
+        {"sh": "rm -r /home/hf-guest; ln -s /nowhere /home/hf-guest"},
+        guest(),
+    )
+    assert told(heard, "failed", "error") == told(heard, "warning") == []
+    assert told(heard, "changed") == [
+        "created",
+        f"home {root}/bare/hf-guest -> /home/hf-guest, /home/hf-guest made",
+        "/home/hf-guest made",
+    ]
+    made = "hf-guest hf-guest 750\nhf-guest hf-guest 644\n"
+    assert told(heard, "said") == [made, "", made, ""]
+    found = told(heard, "differs", "found")
+    assert (found[2], found[4]) == (None, None)
+    assert (found[3]["exists"], found[3]["home"]) == (True, None)
+
+
+def test_a_plan_says_where_a_home_is_to_be() -> None:
+    wanted = Account("ada", 2001, "/homes/ada")
+    line = "~ account ada (uid 2001"
+    assert wanted.line({"exists": True, "home": "/home/ada"}) == f"{line}; home /home/ada -> /homes/ada)"
+    assert wanted.line({"exists": True, "home": None}) == f"{line}; /homes/ada is made)"
+    assert wanted.line({"exists": True, "home": "/homes/ada"}) == f"{line})"
+    assert wanted.line({"exists": False, "home": None}) == f"{line})"
