@@ -34,6 +34,7 @@ slurm:
   partitions: {main: {nodes: all, default: true}}
 users:
   ada: {uid: 2001}
+  bob: {uid: 2002}
 """
 # The site's slurmdbd is on a worker, since a lab has no other machine: hpcforge does not know of it. It has a munged of
 # its own, as on a machine that is none of the cluster's: what is done to its key is not done to the worker's.
