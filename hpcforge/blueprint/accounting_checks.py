@@ -8,7 +8,7 @@ from hpcforge.blueprint import schema as s
 from hpcforge.blueprint.accounting import Account, Limits
 from hpcforge.blueprint.diagnostics import did_you_mean, quote
 from hpcforge.blueprint.reader import Loc
-from hpcforge.blueprint.services import Services
+from hpcforge.blueprint.services import Service, Services
 from hpcforge.blueprint.validate import Draft, Finding
 
 ROOT = "root"  # the account that Slurm has anyway, of which all others are part
@@ -33,7 +33,11 @@ def accounting_findings(draft: Draft) -> Findings:
 
 def _without_service(draft: Draft, slurm: s.Slurm) -> Findings:
     services: Services | None = draft.sections["services"]
-    if services is None or not draft.intact("services") or services.by_name().get("accounting"):
+    if services is None or not draft.intact("services"):
+        return
+    accounting = services.by_name().get("accounting")
+    if accounting:
+        yield from _of_the_site(slurm, accounting)
         return
     said: list[Loc] = [("slurm", key) for key in ("accounts", "qos") if getattr(slurm, key)]
     for name, partition in slurm.partitions.items():  # slurmctld does not start with either and no slurmdbd
@@ -41,6 +45,17 @@ def _without_service(draft: Draft, slurm: s.Slurm) -> Findings:
     for loc in said:
         hint = f"add it under `services`: `accounting: {{on: {slurm.controller}}}`"
         yield Finding(loc, f"`{loc[-1]}` needs a cluster with accounting", hint, key=True)
+
+
+def _of_the_site(slurm: s.Slurm, accounting: Service) -> Findings:
+    """What other clusters may be in as well is not this blueprint's to change; slurmdbd has one backup."""
+    if accounting.outside[2:]:
+        hint = "the first is asked, and the second while the first is away"
+        yield Finding(("services", "accounting", "external"), "slurmdbd runs on two hosts at most", hint)
+    for key in ("accounts", "qos") if accounting.outside else ():
+        if getattr(slurm, key):
+            hint = "use sacctmgr there, and leave this out; roles.slurm_accounting_site.enforced has jobs held to it"
+            yield Finding(("slurm", key), f"`{key}`: what its slurmdbd has is for the site to change", hint, key=True)
 
 
 def _parents(accounts: Mapping[str, Account]) -> Findings:

@@ -133,7 +133,7 @@ def set_(blueprint: Path, name: str, identity: Path | None, as_json: bool) -> in
     """Do what the help of `hpcforge secrets set` says; the exit status."""
     kept = _kept(blueprint, identity)
     had_key = kept.key.exists()
-    value = _given(name)
+    value = _given(name, binary=name in kept.kinds and kept.kinds[name].binary)
     changed = set_secret(kept.file, kept.key, kept.kinds, name, value)
     if as_json:
         print_ = fingerprint(kept.kinds, kept.read(), name, value)
@@ -178,10 +178,11 @@ def _note_new_key(kept: _Kept, had_key: bool) -> None:
         printing.note(f"{kept.key}: made; keep a copy in a safe place: without it {kept.file} cannot be opened\n")
 
 
-def _given(name: str) -> bytes:
-    """Typed twice on a terminal, without being shown; else standard input, less one line break at its end."""
+def _given(name: str, *, binary: bool) -> bytes:
+    """Typed twice on a terminal, without being shown; else standard input, less one line break at a text's end."""
     if not sys.stdin.isatty():
-        return sys.stdin.buffer.read(LARGEST + 2).removesuffix(b"\n")
+        given = sys.stdin.buffer.read(LARGEST + 2)
+        return given if binary else given.removesuffix(b"\n")
     first = getpass.getpass(f"{name}: ")
     if getpass.getpass(f"{name}, once more: ") != first:
         raise UsageError("these were not the same", "nothing was changed; type it again")

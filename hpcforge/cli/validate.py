@@ -40,12 +40,17 @@ def validate(blueprint: Path, inventory: Path | None, as_json: bool) -> int:
 def _secrets(loaded: Loaded) -> tuple[Diagnostic, ...]:
     """What roles want that the site has to provide and has not; their files are rendered only where one may want any.
 
-    A shipped role wants it only where the blueprint chooses something of that role.
+    A shipped role wants it only where the blueprint chooses something of that role, or has an outside service that it
+    speaks of.
     """
     shipped, *own = loaded.role_folders
     chosen = [shipped / name / "role.yaml" for name in sorted(loaded.blueprint.roles.said())]
     files = [*chosen, *(path for folder in own for path in folder.glob("*/role.yaml"))]
-    if not any("provided:" in path.read_text("utf-8") for path in files):
+    texts = [path.read_text("utf-8") for path in files]
+    outside = [f"services.{name}.external" for name, one in loaded.cluster.services.items() if one.external]
+    speaking = (path.read_text("utf-8") for path in shipped.glob("*/role.yaml") if outside)
+    texts += (text for text in speaking if any(one in text for one in outside))
+    if not any("provided:" in text for text in texts):
         return ()
     from hpcforge.run.secrets import SecretsError, default_identity_path, read_secrets  # noqa: PLC0415 - takes a while
     from hpcforge.run.site import compile_site, lacking_secrets, load_site_roles  # noqa: PLC0415

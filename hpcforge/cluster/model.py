@@ -498,6 +498,12 @@ class Cluster:
         return {node.name: node for node in self.nodes}
 
     @property
+    def accounting_hosts(self) -> tuple[str, ...]:
+        """Where slurmdbd is, ours or the site's with its backup: an address, or names; none without accounting."""
+        accounting = self.services["accounting"]
+        return (self.by_name[accounting.host].address,) if accounting.host else accounting.external
+
+    @property
     def memberships(self) -> tuple[str, ...]:
         """Who is in which shared group, USER:GROUP."""
         return tuple(f"{user.name}:{group}" for user in self.users for group in user.groups)

@@ -36,6 +36,8 @@ class Kind:
     purpose: str
     make: Callable[[], bytes] | None  # None: the site provides it
     rotated: str
+    binary: bool = False  # what the site provides is kept byte for byte
+    least: int = 1  # bytes of what it provides
     on_nodes: bool = True  # an apply brings a new value to the nodes; False: it never leaves the operator host
 
 
@@ -79,7 +81,7 @@ def _kind(spec: SecretSpec) -> Kind:
         letters = LETTERS[spec.alphabet]
         return "".join(random_source.choice(letters) for _ in range(spec.length)).encode()
 
-    return Kind(spec.description, None if spec.provided else make, spec.rotated)
+    return Kind(spec.description, None if spec.provided else make, spec.rotated, spec.binary, spec.least)
 
 
 class SecretsError(ExpectedError):
@@ -156,8 +158,9 @@ def set_secret(file: Path, identity_file: Path, kinds: Kinds, name: str, value: 
     if name not in provided:
         wanted = f"what roles want: {', '.join(provided)}" if provided else "no role wants one"
         raise SecretsError(f"there is no secret {name!r} for a site to provide", wanted)
-    if not value or len(value) > LARGEST:
-        raise SecretsError(f"{name}: {len(value)} bytes", f"a secret has 1 to {LARGEST} bytes; nothing was changed")
+    least = kinds[name].least
+    if not least <= len(value) <= LARGEST:
+        raise SecretsError(f"{name}: {len(value)} bytes", f"it has {least} to {LARGEST} bytes; nothing was changed")
     with _changing(file):
         known = read_secrets(file, identity_file)
         if known.get(name) == value:

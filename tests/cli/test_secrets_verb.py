@@ -171,6 +171,20 @@ def test_a_missing_one_is_said_by_every_verb_that_needs_it(here_with_role: Here)
     assert rows["db_password"]["from"] == "hpcforge"
 
 
+def test_a_key_is_kept_byte_for_byte(here: Here) -> None:
+    """MUNGE's key as it is usually made by hand is a line of text, and its line break is part of it."""
+    here.blueprint.write_text(here.blueprint.read_text().replace("  dns:", "  accounting: {external: [dbd]}\n  dns:"))
+    validate = [sys.executable, "-m", "hpcforge", "validate", str(here.blueprint)]
+    refused = subprocess.run(validate, env=here.environment, capture_output=True, text=True, check=False)
+    assert refused.returncode == 3
+    assert "secret munge_site_key is not set: role munge wants it in /etc/munge/munge.key" in refused.stderr
+    for given in (b"a line of text\n", b"another one, of 32 bytes or more\n"):
+        done = subprocess.run(here.argv("set", "munge_site_key"), env=here.environment, input=given, check=False)
+        assert done.returncode == (0 if len(given) >= 32 else 1)
+    assert here.values()["munge_site_key"] == given
+    assert "munge_key" not in json.loads(here.cli("list", "--json").stdout)["missing"]
+
+
 def test_set_asks_twice_on_a_terminal_and_shows_nothing(here_with_role: Here) -> None:
     here = here_with_role
     for typed, code in ((b"rosebud\nrosebut\n", 3), (b"rosebud\nrosebud\n", 0)):

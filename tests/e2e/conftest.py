@@ -87,14 +87,16 @@ class Site:
     def blueprint(self) -> Path:
         return self.folder / "blueprints" / "rehearsal.yaml"
 
-    def cli(self, *arguments: str, blueprint: Path | None = None, steps: int = 0) -> subprocess.CompletedProcess[str]:
+    def cli(
+        self, *arguments: str, blueprint: Path | None = None, steps: int = 0, said: str = ""
+    ) -> subprocess.CompletedProcess[str]:
         """Run hpcforge; the end of its output is echoed, so that a failing test shows why it failed.
 
-        `steps`: as it will be or was so many steps of certificates from now.
+        `steps`: as it will be or was so many steps of certificates from now. `said`: on its standard input.
         """
         program = ["-c", IN_ANOTHER_STEP.format(steps=steps)] if steps else ["-m", "hpcforge"]
         words = [str(blueprint or self.blueprint) if word == "BLUEPRINT" else word for word in arguments]
-        return self._run(program, words, self._environment())
+        return self._run(program, words, self._environment(), said)
 
     def as_real(self, verb: str, *options: str) -> subprocess.CompletedProcess[str]:
         """As on real nodes, by the lab's inventory alone: a rehearsal leaves out what needs a GPU."""
@@ -104,19 +106,19 @@ class Site:
         return self._run(["-m", "hpcforge"], words, environment)
 
     def _run(
-        self, program: list[str], words: list[str], environment: dict[str, str]
+        self, program: list[str], words: list[str], environment: dict[str, str], said: str = ""
     ) -> subprocess.CompletedProcess[str]:
         done = subprocess.run(
             [sys.executable, *program, *words],
             env=environment,
-            stdin=subprocess.DEVNULL,
+            input=said,
             capture_output=True,
             text=True,
             timeout=1800,
             check=False,
         )
-        said = end_of(done.stderr) + end_of(done.stdout)
-        print(f"$ hpcforge {' '.join(words)}\n{said}exit status {done.returncode}\n")
+        ends = end_of(done.stderr) + end_of(done.stdout)
+        print(f"$ hpcforge {' '.join(words)}\n{ends}exit status {done.returncode}\n")
         return done
 
     def begin(self, *arguments: str) -> Begun:

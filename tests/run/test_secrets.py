@@ -190,6 +190,7 @@ LICENCE = Secret("licence", "app", SecretSpec(description="what the vendor gave"
 PASSWORD = Secret("password", "app", SecretSpec(description="of the database", length=32))
 PIN = Secret("pin", "app", SecretSpec(description="of the database", length=40, alphabet="hex"))
 OF_A_ROLE = kinds_of({one.name: one for one in (LICENCE, PASSWORD, PIN)})
+KEY = Secret("key", "app", SecretSpec(description="of many clusters", provided=True, binary=True, least=32))
 
 
 def test_what_a_role_declares_is_made_as_it_says(tmp_path: Path) -> None:
@@ -202,6 +203,14 @@ def test_what_a_role_declares_is_made_as_it_says(tmp_path: Path) -> None:
     assert rotate_secret(file, identity, OF_A_ROLE, "password") != made["password"]
     with pytest.raises(SecretsError, match="provided by the site, not made"):
         rotate_secret(file, identity, OF_A_ROLE, "licence")
+
+
+def test_a_key_has_a_least_size(tmp_path: Path) -> None:
+    file, identity = tmp_path / "site.age", tmp_path / "age.key"
+    with pytest.raises(SecretsError, match="key: 31 bytes"):
+        set_secret(file, identity, kinds_of({"key": KEY}), "key", bytes(31))
+    assert not file.exists()
+    assert set_secret(file, identity, kinds_of({"key": KEY}), "key", bytes(32))
 
 
 def test_what_the_site_provides_is_set_and_nothing_else(tmp_path: Path) -> None:
