@@ -35,6 +35,7 @@ def keys(folder: Path) -> dict[str, str]:
         make = ["--passphrase", "", "--quick-gen-key", name, "ed25519", "sign", "1d"]
         subprocess.run(["gpg", "--batch", "--quiet", *make], env=_env(folder), check=True)
     subprocess.run(["sh", "-c", _BUILD], cwd=folder, env=_env(folder), check=True)
+    subprocess.run(["gpgconf", "--kill", "gpg-agent"], env=_env(folder), check=True)  # which gpg leaves behind
     export = ["gpg", "--batch", "--armor", "--export"]
     return {
         name: subprocess.run([*export, name], env=_env(folder), check=True, capture_output=True, text=True).stdout
