@@ -9,8 +9,6 @@ from typing import Any
 
 from hpcforge.lab.vm import qemu
 
-KERNEL_SAYS = "root=/dev/vda rw console=ttyS0,115200 loglevel=5 mitigations=off"
-
 
 @dataclass(frozen=True)
 class Box:
@@ -60,7 +58,7 @@ def document(
         "schema_version": 1,
         "prefix": f"{tag}-",
         "driver": driver,
-        "kernel_says": KERNEL_SAYS,
+        "kernel_says": qemu.KERNEL_SAYS,
         "ssh": {"user": user, "key": str(key)},
         "state": state,
         "machines": {name: asdict(machine) for name, machine in machines.items()},

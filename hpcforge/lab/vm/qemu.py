@@ -13,6 +13,7 @@ from hpcforge.lab.errors import LabError
 from hpcforge.rehearsal.lab_facts import Card
 
 PROGRAM = "qemu-system-x86_64"
+KERNEL_SAYS = "root=/dev/vda rw console=ttyS0,115200 loglevel=5 mitigations=off"  # its command line
 Accelerator = Literal["kvm", "tcg"]
 
 MOST_MIB = 4096  # of a machine: more helps nobody in a rehearsal
@@ -69,7 +70,7 @@ def argv(machine: Machine, accelerator: Accelerator) -> list[str]:
         *("-nodefaults", "-no-user-config", "-display", "none"),
         *("-kernel", str(machine.kernel)),
         *("-initrd", str(machine.initrd)),
-        *("-append", "root=/dev/vda rw console=ttyS0,115200 loglevel=5 mitigations=off"),
+        *("-append", KERNEL_SAYS),
         *("-drive", f"file={_quoted(machine.disk)},if=virtio,format=qcow2,discard=unmap"),
         *_card("lab", machine.cables[0]),
         *("-device", "virtio-rng-pci"),
