@@ -141,7 +141,7 @@ def test_its_key_is_in_one_file_of_root_s_and_in_nothing_else(site: Site) -> Non
     pattern = f"{object_server.KEY[:-1]}[{object_server.KEY[-1]}]"  # which what sudo writes down of this does not match
     everywhere = f"sudo grep -rls -- '{pattern}' /etc /home /root /run /tmp /var || :"
     assert site.ssh("w01", everywhere) == "/etc/hpcforge/s3_keys\n"
-    assert site.ssh("w01", "stat -c '%a %U %G' /etc/hpcforge/s3_keys") == "600 root root\n"
+    assert site.ssh("w01", "stat -c '%a %U %G' /etc/hpcforge/s3_keys") == "400 root root\n"
     running = "sudo sh -c 'cat /proc/[0-9]*/cmdline /proc/[0-9]*/environ 2>/dev/null; cat /proc/self/mounts'"
     assert object_server.KEY not in site.ssh("w01", f"{running} | tr '\\0' ' '")
     assert object_server.KEY not in site.ssh("w01", "sudo journalctl --no-pager")
