@@ -120,6 +120,13 @@ def shortfalls(worker: Declared, facts: Mapping[str, Any], gpus_ready: bool) -> 
     return (*found, *(gpu_shortfalls(worker, facts, of_roles=False) if gpus_ready or answers else ()))
 
 
+def has_to_be_asked_again(worker: Declared, facts: Mapping[str, Any]) -> bool:
+    """Whether a worker's driver told of faults. Only a look asks it, and what was done since may have mended them:
+    NVLinks are down until Fabric Manager runs, whose role comes after the restart that brings the driver.
+    """
+    return _told(worker, facts) is not None and bool(gpu_shortfalls(worker, facts, of_roles=False))
+
+
 def _told(worker: Declared, facts: Mapping[str, Any]) -> rules.Nvml | None:
     """What the driver says, where it is one for what is declared."""
     told: rules.Nvml | None = facts.get(_TOLD[worker.gpu_kind]) if worker.gpus else None

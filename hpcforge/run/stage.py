@@ -105,6 +105,12 @@ class Confirmation(Stage):
         return f"no new connection could be made after it, so the node puts the old files back by itself: {error}"
 
 
+class Look(Stage):
+    """What the node says of itself, its GPUs' driver included, once nothing more is done there."""
+
+    name = "a last look"
+
+
 class Restart(Stage):
     """The node, which has to be asked from outside what became of it: see `hpcforge.run.reboot`."""
 

@@ -21,6 +21,7 @@ from hpcforge.run.stage import (
     Files,
     Finish,
     FirstContact,
+    Look,
     OpaqueStage,
     Restart,
     Stage,
@@ -31,6 +32,7 @@ from hpcforge.run.stage import (
 _PREPARE_TIMEOUT_S = 3600.0  # packages from a slow mirror
 _FINISH_TIMEOUT_S = 900.0
 _OPAQUE_TIMEOUT_S = 3600.0
+_LOOK_TIMEOUT_S = 120.0  # a driver that hangs is given up after 30 s
 _CONFIRM_S = 30.0  # at least; a node is given as long as it waits before it takes back what it did
 _BACK_S = 120.0  # for a node that nobody can reach to be as it was, once it begins to take back what it did
 
@@ -295,6 +297,12 @@ def _guarded(
         return
     yield dataclasses.replace(finish, completes=())
     yield _confirmation(node, (role,), guard, role)
+
+
+def last_look(node: str) -> Stage:
+    """The node is asked what it has, and its driver with it."""
+    request: requests.Observe = {"verb": "observe", "wanted": []}
+    return Look((), (), Program(f"look:{node}", node, request, _LOOK_TIMEOUT_S), ())
 
 
 def _finish_stage(

@@ -9,7 +9,7 @@ from types import MappingProxyType
 from typing import Any
 
 from hpcforge.engines.tasks import Ansible, Engine, Event, Program
-from hpcforge.plan.admission import shortfalls
+from hpcforge.plan.admission import has_to_be_asked_again, shortfalls
 from hpcforge.plan.jobs import asked_for
 from hpcforge.plan.order import Order
 from hpcforge.plan.plan import Plan, Stays
@@ -19,8 +19,8 @@ from hpcforge.run.needs import Needs
 from hpcforge.run.reboot import Reboot
 from hpcforge.run.result import Outcome, Result
 from hpcforge.run.run import Run
-from hpcforge.run.stage import Stage
-from hpcforge.run.stages import leaving_stages, stages
+from hpcforge.run.stage import Look, Stage
+from hpcforge.run.stages import last_look, leaving_stages, stages
 from hpcforge.run.turns import Ended, Turns
 from hpcforge.run.walked import Walked
 
@@ -88,6 +88,7 @@ class _Walker:
     ) -> None:
         self.plan, self.engine, self.listen, self.looked = plan, engine, listen, looked
         self.order = Order(plan)
+        self.workers = {worker.node: worker for worker in plan.declared}  # but those that leave the cluster
         self.turns = Turns(self.order)
         self.nodes = {name: Walked(name, deque(stages(plan, name, secrets, run))) for name in plan.touched}
         self.result = Result({name: {} for name in plan.touched}, lost=dict(plan.unreachable))
@@ -206,12 +207,14 @@ class _Walker:
             return False
         if not any(other.name in self.order.limited for other in others):
             return False
-        workers = [worker for worker in self.plan.declared if worker.node == node.name]  # none: it leaves the cluster
-        later = self.result.facts.get(node.name)
-        if not workers or later is None or node.name in [one.node for one in self.plan.shortfalls]:
+        worker = self.workers.get(node.name)
+        if worker is None or node.name not in self.result.facts or node.name in [o.node for o in self.plan.shortfalls]:
             return False
-        facts = {**self.looked.get(node.name, {}), **later}  # drivers are asked only by a look
-        return not any(short for worker in workers for short in shortfalls(worker, facts, gpus_ready=True))
+        return not shortfalls(worker, self._facts(node), gpus_ready=True)
+
+    def _facts(self, node: Walked) -> Mapping[str, Any]:
+        """What it said last of itself; drivers are asked only by a look."""
+        return {**self.looked.get(node.name, {}), **self.result.facts.get(node.name, {})}
 
     def _start(self, node: Walked, stage: Stage) -> None:
         node.running, node.errors = stage, {}
@@ -382,6 +385,9 @@ class _Walker:
                 skipped = [r for r in node.errors if (node.name, r) in self.needs.of(node.name, role)]
                 done = Outcome("skipped", f"{skipped[0]} on {node.name} failed") if skipped else Outcome("done")
                 self._settle(node.name, role, done)
+        worker = self.workers.get(node.name)  # whose driver may have told of what this has mended
+        if not node.queue and not isinstance(stage, Look) and worker and not self.result.interrupted:
+            node.queue += [last_look(node.name)] if has_to_be_asked_again(worker, self._facts(node)) else []
 
     def _how_ended(self, node: Walked) -> Ended:
         outcomes = self.result.outcomes[node.name].values()

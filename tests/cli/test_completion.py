@@ -75,7 +75,10 @@ def test_a_blueprint_with_mistakes_offers_what_can_be_read(tmp_path: Path) -> No
 
 
 def test_it_takes_no_longer_than_a_person_notices() -> None:
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    assert tab(f"hpcforge plan {REHEARSAL} --limit w")
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    assert after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime < 0.4 * slowness()
+    def took_s() -> float:
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        assert tab(f"hpcforge plan {REHEARSAL} --limit w")
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+    assert min(took_s() for _ in range(5)) < 0.4 * slowness()  # the least of five, as how slow the machine is

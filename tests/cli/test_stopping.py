@@ -39,7 +39,7 @@ def begin(tmp_path: Path, *more: str, **options: object) -> subprocess.Popen[str
 
 
 def wait_for(path: Path) -> None:
-    until = time.monotonic() + 20
+    until = time.monotonic() + 60
     while not path.exists():
         assert time.monotonic() < until, path
         time.sleep(0.02)
@@ -56,7 +56,7 @@ def wait_for(path: Path) -> None:
 def test_the_first_lets_work_end_in_good_order(tmp_path: Path, number: signal.Signals, said: str) -> None:
     child = begin(tmp_path)
     child.send_signal(number)
-    assert child.communicate(timeout=20) == ("over\n", f"{said}: it ends\n")
+    assert child.communicate(timeout=60) == ("over\n", f"{said}: it ends\n")
     assert child.returncode == 0
 
 
@@ -66,7 +66,7 @@ def test_the_next_ends_it_at_once(tmp_path: Path) -> None:
     assert child.stderr is not None
     assert child.stderr.readline() == "terminated: it ends\n"
     child.send_signal(signal.SIGINT)
-    assert "KeyboardInterrupt" in child.communicate(timeout=20)[1]
+    assert "KeyboardInterrupt" in child.communicate(timeout=60)[1]
     assert not (tmp_path / "over").exists()
 
 
@@ -81,7 +81,7 @@ def test_what_is_ignored_stays_so(tmp_path: Path) -> None:
     time.sleep(0.3)
     assert child.poll() is None
     child.send_signal(signal.SIGTERM)
-    assert child.communicate(timeout=20)[1] == "terminated: it ends\n"
+    assert child.communicate(timeout=60)[1] == "terminated: it ends\n"
 
 
 def test_nothing_is_written_to_a_terminal_that_is_gone(tmp_path: Path) -> None:

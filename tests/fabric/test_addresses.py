@@ -6,10 +6,12 @@ from ipaddress import IPv4Address, IPv4Network
 from itertools import pairwise
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from hpcforge.fabric.addresses import alike, by_name
+
+from .test_properties import PROPERTIES
 
 SUBNETS = st.builds(
     lambda first, prefix: IPv4Network((first, prefix), strict=False), st.integers(0, 2**32 - 1), st.integers(8, 30)
@@ -17,13 +19,14 @@ SUBNETS = st.builds(
 NAMES = st.from_regex(r"[a-z](?:[a-z0-9-]{0,20}[a-z0-9])?", fullmatch=True)
 
 
+@PROPERTIES
 @given(NAMES, SUBNETS)
 def test_a_node_can_have_it(name: str, subnet: IPv4Network) -> None:
     address = IPv4Address(by_name(name, str(subnet)))
     assert subnet.network_address < address < subnet.broadcast_address
 
 
-@settings(deadline=None)
+@PROPERTIES
 @given(st.integers(1, 800), st.sampled_from(["10.0.0.0/22", "172.16.0.0/16"]))
 def test_numbers_follow_each_other(count: int, cidr: str) -> None:
     addresses = [int(IPv4Address(by_name(f"gpu{n:04}", cidr))) for n in range(1, count + 1)]

@@ -7,7 +7,7 @@ from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
-from hypothesis import assume, given, settings
+from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from hpcforge.fabric.ask import Ask, CannotBuildError, End, Model
@@ -18,7 +18,7 @@ from hpcforge.fabric.growth import moves
 from .asks import asked, names
 
 TOPOLOGIES = ("single-switch", "leaf-pair", "fat-tree", "rail-optimised", "dragonfly", "dragonfly+")
-PROPERTIES = settings(max_examples=100, deadline=None, derandomize=True)
+PROPERTIES = settings(max_examples=100, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 
 
 @st.composite

@@ -140,13 +140,13 @@ def test_what_comes_back_to_her_home_has_none_of_roots_powers(place: Path) -> No
 @pytest.mark.parametrize("size", [15 * MIB, 400 * MIB], ids=["that is kept", "that is too large"])
 def test_what_is_kept_of_her_file_is_what_was_in_it(place: Path, size: int) -> None:
     """She puts a link to root's file in the place of a sparse one while that is read, again and again."""
-    path, secret, until = keys(place), place / "secret", time.monotonic() + 3
+    path, secret, over = keys(place), place / "secret", place / "over"
     secret.write_bytes(SECRET)
     secret.chmod(0o400)
 
     def swap() -> None:
         large, link, number = path.with_name("large"), path.with_name("link"), 0
-        while time.monotonic() < until:
+        while not over.exists():
             number += 1
             large.touch()
             os.truncate(large, size - number)  # another content each time, or what was kept before would do
@@ -157,14 +157,16 @@ def test_what_is_kept_of_her_file_is_what_was_in_it(place: Path, size: int) -> N
             time.sleep(0.05 if size < 16 * MIB else 0.5)
 
     kept = tracks(place)
+    until, tried = time.monotonic() + 3, 0
     with as_her(swap):
-        tried = 0
-        while time.monotonic() < until:
-            tried += 1
-            with suppress(NodeError, OSError):
-                originals.keep(str(path), kept)
+        try:
+            while time.monotonic() < until or tried < 5:
+                tried += 1
+                with suppress(NodeError, OSError):
+                    originals.keep(str(path), kept)
+        finally:
+            over.touch()
     assert SECRET not in [one.read_bytes()[: len(SECRET)] for one in kept.iterdir()]
-    assert tried > 4
 
 
 def test_a_second_name_of_roots_file_never_becomes_hers(place: Path, wanted, monkeypatch) -> None:
@@ -203,7 +205,7 @@ def test_a_file_of_two_terabytes_is_other_than_wanted_at_once(place: Path, wante
     with pytest.raises(originals.TooLargeError, match="move it away"):
         originals.keep(str(path), tracks(place))
     assert put_file(of_hers(wanted, path)) == "content"
-    assert time.monotonic() - start < 2
+    assert time.monotonic() - start < 30  # reading it takes a quarter of an hour
     assert path.read_text() == "ssh-ed25519 AAAA her\n"
 
 
@@ -302,8 +304,11 @@ def test_a_request_whose_time_is_up_leaves_nothing_behind() -> None:
     program = subprocess.run(
         [sys.executable, "-IS", "-c", bundle.LOADER], input=bundle.payload(request).encode(), check=False, timeout=60
     )
-    assert (program.returncode, time.monotonic() - start < 5) == (124, True)
-    assert subprocess.run(["pgrep", "-f", f"^sleep {mark}$"], check=False).returncode == 1
+    assert (program.returncode, time.monotonic() - start < 20) == (124, True)  # and not when its check gives up
+    until = time.monotonic() + 20  # what is killed is there for another moment
+    while subprocess.run(["pgrep", "-f", f"^sleep {mark}$"], capture_output=True, check=False).returncode == 0:
+        assert time.monotonic() < until
+        time.sleep(0.05)
 
 
 def test_a_request_that_no_signal_reaches_is_ended_by_the_kernel() -> None:

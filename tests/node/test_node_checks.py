@@ -25,21 +25,21 @@ def test_output_is_plain_text_whatever_it_is(wanted):
 
 def test_hung_program_is_killed_with_what_it_started(wanted):
     begin = time.monotonic()
-    assert "no answer within 0.3 s; so far: x" in checks.attempt(
-        wanted.check("sh", "-c", "echo x; sleep 60 & sleep 60"), 0.3
+    assert "no answer within 2 s; so far: x" in checks.attempt(
+        wanted.check("sh", "-c", "echo x; sleep 60 & sleep 60"), 2
     )
-    assert time.monotonic() - begin < 5
+    assert time.monotonic() - begin < 30
 
 
 def test_daemon_that_keeps_the_pipe_open_does_not_hold_us_up():
     begin = time.monotonic()
-    outcome = commands.run(["sh", "-c", "setsid sleep 7 & echo done"], 30)
+    outcome = commands.run(["sh", "-c", "setsid sleep 25 & echo done"], 60)
     assert (outcome.rc, outcome.stdout, outcome.timed_out) == (0, "done\n", False)
-    assert time.monotonic() - begin < 5
+    assert time.monotonic() - begin < 20
 
 
 def test_endless_output_is_bounded():
-    outcome = commands.run(["yes"], 0.3)
+    outcome = commands.run(["yes"], 2)
     assert outcome.timed_out
     assert len(outcome.stdout) == commands.OUTPUT_LIMIT
     assert outcome.cut
@@ -100,11 +100,11 @@ def test_a_plan_believes_a_failure_at_once_or_when_it_comes_twice(wanted, tmp_pa
     assert checks.once(wanted.check("false", wait_s=10)) == "exit status 1"
 
 
-def test_side_by_side(wanted):
-    begin = time.monotonic()
-    tasks = [lambda: checks.once(wanted.check("sleep", "0.3"))] * 5 + [lambda: 1 / 0]
-    assert checks.side_by_side(tasks) == [None] * 5 + ["ZeroDivisionError: division by zero"]
-    assert time.monotonic() - begin < 1.4
+def test_side_by_side(wanted, tmp_path):
+    """Each of five waits until all of them have begun."""
+    script = f"touch {tmp_path}/$0; until [ $(ls {tmp_path} | wc -l) = 5 ]; do sleep 0.05; done"
+    tasks = [lambda number=number: checks.once(wanted.check("sh", "-c", script, str(number))) for number in range(5)]
+    assert checks.side_by_side([*tasks, lambda: 1 / 0]) == [None] * 5 + ["ZeroDivisionError: division by zero"]
 
 
 def test_asking():

@@ -200,9 +200,9 @@ def on_a_terminal(width: int, height: int, **environment: str) -> tuple[Terminal
         seen = b""
         while not select.select([child.stdout], [], [], 0)[0]:
             seen += read(ours, 0.05)
-        seen += read(ours, 0.1)
-        midst = Terminal(width, height)
-        midst.feed(seen.decode(errors="ignore").rpartition(_REDRAWN)[0] or seen.decode())
+        until, drawn = time.monotonic() + 60, env["TERM"] != "dumb"
+        while not come(midst := so_far(seen, width, height), drawn=drawn) and time.monotonic() < until:
+            seen += read(ours, 0.1)  # it draws on while it waits for us
         child.stdin.write(b"\n")
         child.stdin.close()
         ended, more = False, b""
@@ -214,6 +214,19 @@ def on_a_terminal(width: int, height: int, **environment: str) -> tuple[Terminal
     end = Terminal(width, height)
     end.feed(seen.decode())
     return midst, end
+
+
+def so_far(seen: bytes, width: int, height: int) -> Terminal:
+    """What is seen by all frames that are whole."""
+    midst = Terminal(width, height)
+    midst.feed(seen.decode(errors="ignore").rpartition(_REDRAWN)[0] or seen.decode(errors="ignore"))
+    return midst
+
+
+def come(midst: Terminal, *, drawn: bool) -> bool:
+    """Whether the words of somebody else have come, and, where rows are drawn, the last counts."""
+    lines = [line.rstrip() for line in midst.lines]
+    return "somebody else's words" in lines and (not drawn or any("280" in line for line in midst.screen()))
 
 
 def read(fd: int, timeout_s: float) -> bytes:

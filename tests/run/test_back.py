@@ -28,7 +28,7 @@ class Cluster:
     def __call__(self, task: Task) -> list[tuple[str, dict[str, Any]]]:
         if isinstance(task, Command):
             return [("result", result(ok=True, stdout=self._slurm(task.argv)))]
-        self.log.append(f"work {task.node}")
+        self.log.append(f"{'look' if task.id.startswith('look:') else 'work'} {task.node}")
         if task.node == self.fails:
             return [("failed", {"role": "conf", "name": "c", "error": "no"}), ("result", result(error="no"))]
         return [("done", {"facts": {**WELL, **self.facts.get(task.node, {})}}), ("result", result(ok=True))]
@@ -115,7 +115,7 @@ def test_what_its_driver_said_at_the_look_counts() -> None:
     with_gpu = tuple(Declared(name, 4, 4, 2, 1, "h100", "nvidia") for name in WORKERS)
     facts = {name: {"gpus": {"nvidia": 1}} for name in WORKERS}
     assert go(Cluster(facts), three(declared=with_gpu))[:3] == of("w1", "resume")
-    assert go(Cluster(facts), three(declared=with_gpu), {"w1": {"nvml": wrong}})[:3] == [*of("w1"), "drain w2"]
+    assert go(Cluster(facts), three(declared=with_gpu), {"w1": {"nvml": wrong}})[:4] == [*of("w1", "look"), "drain w2"]
 
 
 def test_one_that_leaves_the_cluster_does_not_come_back() -> None:

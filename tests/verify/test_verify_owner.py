@@ -24,13 +24,19 @@ def alive(moment: str) -> str:
     return f"{OURS.comment()} alive={moment}"
 
 
+def up() -> int:
+    """Whole seconds since this machine started."""
+    return int(float(Path("/proc/uptime").read_text().split()[0]))
+
+
 def test_the_stamp_of_this_very_moment_is_added_and_understood() -> None:
+    before_s = up()
     comment = subprocess.run(owner.stamped("echo", OURS.comment()), capture_output=True, text=True, check=True).stdout
     boot = Path("/proc/sys/kernel/random/boot_id").read_text()[:8]
-    up_s = int(float(Path("/proc/uptime").read_text().split()[0]))
+    up_s = up()
     (job,) = owner.parse_owned(f"{boot}.{up_s + 3}\n12|RUNNING|w[1-2]|{comment}")
     assert (job.number, job.nodes, job.owner, job.completing) == ("12", "w[1-2]", OURS, False)
-    assert 3 <= job.silent_s <= 5
+    assert 3 <= job.silent_s <= 3 + up_s - before_s
 
 
 def test_the_head_is_asked_for_its_moment_and_the_jobs_of_one_user(tmp_path: Path) -> None:
@@ -90,5 +96,5 @@ def test_the_job_ends_when_it_hears_the_same_for_too_long(tmp_path: Path) -> Non
     (tmp_path / "count").write_text("0")
     script = SCRIPT.replace(f"sleep {owner.POLL_S}", "sleep 0.01")
     path = {"PATH": f"{tmp_path}:{os.environ['PATH']}", "SLURM_JOB_ID": "12"}
-    subprocess.run(["sh"], input=script, env=path, text=True, check=True, timeout=20)
+    subprocess.run(["sh"], input=script, env=path, text=True, check=True, timeout=120)
     assert int((tmp_path / "count").read_text()) == 5 + owner.SILENT_S // owner.POLL_S

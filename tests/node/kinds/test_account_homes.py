@@ -35,7 +35,11 @@ for step in json.loads(sys.argv[1]):
         said = subprocess.run(["sh", "-ec", step["sh"]], capture_output=True, text=True, check=True).stdout
         heard.append({"event": "said", "detail": said})
         continue
-    busy = step.pop("busy", False) and subprocess.Popen(["setpriv", "--reuid=42001", "--clear-groups", "sleep", "60"])
+    busy = step.pop("busy", False) and subprocess.Popen(
+        ["setpriv", "--reuid=42001", "--clear-groups", "sh", "-c", "echo here; exec sleep 600"], stdout=subprocess.PIPE
+    )
+    if busy:
+        busy.stdout.readline()  # it is hers from now on, and not only when setpriv has begun
     wanted = resource("accounts", step)
     heard.append({"event": "differs", "found": accounts.compare(wanted)})
     report = Report(heard.append)
