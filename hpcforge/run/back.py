@@ -13,7 +13,7 @@ from hpcforge.slurm.nodes import drained, parse_slurm_nodes, registering
 
 _TIMEOUT_S = 30.0
 _POLL_S = 2.0
-_SETTLE_S = 45.0  # a slurmd registers within seconds of its start
+_SETTLE_S = 90.0  # a slurmd registers within seconds of its start, and one that slurmctld missed 40 s later
 
 
 @dataclass

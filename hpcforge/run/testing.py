@@ -19,9 +19,7 @@ from hpcforge.verify.head import Head
 from hpcforge.verify.jobs import unusable
 from hpcforge.verify.kept import Recorded
 from hpcforge.verify.verdicts import Verdict
-from hpcforge.verify.verify import PENDING_S, verify
-
-_PENDING_PART_S = 20.0  # how long a test of idle nodes may wait: if they are given to others, it is left for later
+from hpcforge.verify.verify import verify
 
 
 @dataclass(frozen=True)
@@ -134,9 +132,8 @@ def _launched(
     def progress(tests: str, text: str) -> None:
         listener.say(f"{tests}: {text}")
 
-    pending_s = _PENDING_PART_S if part else PENDING_S
     tests = [one for _, one in entries]
-    verdicts = verify(cluster, head, out, progress, tests=tests, part=part, pending_s=pending_s)
+    verdicts = verify(cluster, head, out, progress, tests=tests, part=part)
     return [Reached(run, verdict) for (run, _), verdict in zip(entries, verdicts, strict=True)]
 
 

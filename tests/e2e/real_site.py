@@ -8,7 +8,7 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.e2e.conftest import on_node
+from tests.e2e.conftest import becomes_on_node, on_node
 from tests.said import end_of
 
 
@@ -42,3 +42,7 @@ class Rehearsal:
     def inside(self, node: str, script: str) -> str:
         """A shell script on a node; it must succeed."""
         return on_node(self.lab, node, script)
+
+    def becomes(self, node: str, script: str, wanted: str) -> None:
+        """What a script prints becomes this."""
+        becomes_on_node(self.lab, node, script, wanted)

@@ -40,10 +40,8 @@ def test_a_sites_blueprint_comes_up_as_it_is(site: Rehearsal) -> None:
 
 
 def test_slurm_has_its_nodes_partitions_and_gpus(site: Rehearsal) -> None:
-    assert site.inside("login01", "sinfo -h -o '%P %l %T %N %G'").splitlines() == [
-        "train* 2-00:00:00 idle gpu[001-002] gpu:h100-sxm:8",
-        "debug 1:00:00 idle gpu031 gpu:h100-sxm:8",
-    ]
+    nodes = "train* 2-00:00:00 idle gpu[001-002] gpu:h100-sxm:8\ndebug 1:00:00 idle gpu031 gpu:h100-sxm:8\n"
+    site.becomes("login01", "sinfo -h -o '%P %l %T %N %G'", nodes)  # jobs of the smoke tests complete for a moment
     environment = site.inside("head01", "sudo -iu tests srun -N2 --gres=gpu:h100-sxm:8 env").splitlines()
     assert environment.count("CUDA_VISIBLE_DEVICES=0,1,2,3,4,5,6,7") == 2
     assert {"SLURMD_NODENAME=gpu001", "SLURMD_NODENAME=gpu002", "USER=tests"} <= {*environment}
@@ -71,4 +69,4 @@ def test_a_mistake_that_only_a_node_notices_fails_as_it_would_there(site: Rehear
     said = site.cli("apply", str(wrong), "--yes", code=5)
     assert "slurm_controller FAILED: slurmctld.service" in said
     site.cli("apply", str(SHIPPED), "--yes", "--verify", "none")
-    assert "UP" in site.inside("head01", "scontrol ping")
+    site.becomes("head01", "scontrol ping | grep -c 'is UP$' || :", "1\n")

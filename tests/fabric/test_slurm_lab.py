@@ -72,7 +72,7 @@ def configured(head: Nodes, folder: Path, plugin: str) -> None:
     head.run(
         "head",
         "install -d -o slurm -g slurm /var/lib/slurm/slurmctld /var/log/slurm && systemctl start munge slurmctld && "
-        "for i in $(seq 100); do scontrol ping | grep -q 'is UP' && exit 0; sleep 0.2; done; "
+        "for i in $(seq 400); do scontrol ping | grep -q 'is UP' && exit 0; sleep 0.2; done; "
         "cat /var/log/slurm/slurmctld.log; journalctl -u slurmctld | tail; exit 1",
     )
 

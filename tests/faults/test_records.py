@@ -84,7 +84,7 @@ def test_the_second_of_two_applies_is_told_who_is_at_work(site: Site) -> None:
     with operator_host(site, "alpha", 201) as alpha, operator_host(site, "beta", 202) as beta:
         first = site.start(within=alpha)
         first.until("progress", node="n02")
-        patient = site.start("--lock-timeout", "120", within=beta)
+        patient = site.start("--lock-timeout", "300", within=beta)
         second = site.run("apply", "--yes", within=beta)
         assert second.returncode == 6, second.stderr
         assert "@alpha" in second.stderr

@@ -69,7 +69,7 @@ class Node:
         """What a node says that nothing is wanted of."""
         return self.send({"verb": "observe", "wanted": [], "surplus": True, **more})[0]
 
-    def until(self, command: str, timeout_s: float = 20) -> None:
+    def until(self, command: str, timeout_s: float = 60) -> None:
         """Wait until a line succeeds on the node."""
         deadline = time.monotonic() + timeout_s
         while True:

@@ -200,8 +200,8 @@ def on_a_terminal(width: int, height: int, **environment: str) -> tuple[Terminal
         seen = b""
         while not select.select([child.stdout], [], [], 0)[0]:
             seen += read(ours, 0.05)
-        until = time.monotonic() + 60
-        while not come(midst := so_far(seen, width, height)) and time.monotonic() < until:
+        until, drawn = time.monotonic() + 60, env["TERM"] != "dumb"
+        while not come(midst := so_far(seen, width, height), drawn=drawn) and time.monotonic() < until:
             seen += read(ours, 0.1)  # it draws on while it waits for us
         child.stdin.write(b"\n")
         child.stdin.close()
@@ -223,10 +223,9 @@ def so_far(seen: bytes, width: int, height: int) -> Terminal:
     return midst
 
 
-def come(midst: Terminal) -> bool:
-    """Whether the words of somebody else have come, and, where rows are drawn, the last counts after them."""
+def come(midst: Terminal, *, drawn: bool) -> bool:
+    """Whether the words of somebody else have come, and, where rows are drawn, the last counts."""
     lines = [line.rstrip() for line in midst.lines]
-    drawn = any("at work" in line for line in lines)
     return "somebody else's words" in lines and (not drawn or any("280" in line for line in midst.screen()))
 
 

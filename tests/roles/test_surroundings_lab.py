@@ -47,16 +47,22 @@ STRANGER = "198.51.100.7"  # an address of the head's own that is not of the clu
 ASK_NAME = """
 import socket, sys
 asking = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-asking.bind((sys.argv[1], 0)); asking.settimeout(2)
+asking.bind((sys.argv[1], 0)); asking.settimeout(float(sys.argv[3]))
 name = b"".join(bytes([len(word)]) + word for word in (b"head", b"closed", b"example", b"org")) + b"\\0"
 asking.sendto(b"\\1\\2\\1\\0\\0\\1\\0\\0\\0\\0\\0\\0" + name + b"\\0\\1\\0\\1", (sys.argv[2], 53))
 try: print(asking.recv(512)[7])
 except OSError as error: print(type(error).__name__)
 """
 ASK_FILE = """
-import http.client, sys
-asking = http.client.HTTPConnection(sys.argv[2], 80, timeout=5, source_address=(sys.argv[1], 0))
-asking.request("GET", "/wheels/a.whl"); print(asking.getresponse().status)
+import http.client, sys, time
+until = time.monotonic() + 60
+while True:
+    asking = http.client.HTTPConnection(sys.argv[2], 80, timeout=30, source_address=(sys.argv[1], 0))
+    try: asking.request("GET", "/wheels/a.whl"); break
+    except ConnectionRefusedError:  # systemd takes lighttpd for started before it listens
+        if time.monotonic() > until: raise
+        time.sleep(0.1)
+print(asking.getresponse().status)
 """
 
 
@@ -95,7 +101,7 @@ def test_slurm_takes_what_it_is_told(head: Nodes, tmp_path: Path) -> None:
     said = head.run(
         "head",
         "install -d -o slurm -g slurm /var/lib/slurm/slurmctld /var/log/slurm && systemctl restart munge slurmctld && "
-        "for i in $(seq 100); do scontrol ping | grep -q 'is UP' && break; sleep 0.2; done; scontrol show config",
+        "for i in $(seq 400); do scontrol ping | grep -q 'is UP' && break; sleep 0.2; done; scontrol show config",
     )
     config = dict(re.findall(r"^(\w+) += *(.*?) *$", said, re.MULTILINE))
     assert config["SrunPortRange"] == "61000-64999"
@@ -113,12 +119,12 @@ def test_slurm_takes_what_it_is_told(head: Nodes, tmp_path: Path) -> None:
 def test_names_are_for_the_cluster(head: Nodes, tmp_path: Path) -> None:
     address = written(head, tmp_path, "dns_server")
     head.run("head", "systemctl restart dnsmasq")
-    assert head.run("head", f"python3 - {address} {address}", ASK_NAME) == "1\n"
+    assert head.run("head", f"python3 - {address} {address} 30", ASK_NAME) == "1\n"
     told = head.run("head", "systemctl show -p IPAddressDeny -p IPAddressAllow dnsmasq")
     assert "IPAddressDeny=0.0.0.0/0 ::/0\n" in told or "IPAddressDeny=::/0 0.0.0.0/0\n" in told
     assert head.lab.cidr in told
-    assert head.run("head", f"python3 - {STRANGER} {address}", ASK_NAME) == "TimeoutError\n"
-    assert head.run("head", "python3 - 127.0.0.1 127.0.0.1", ASK_NAME) == "1\n"
+    assert head.run("head", f"python3 - {STRANGER} {address} 2", ASK_NAME) == "TimeoutError\n"
+    assert head.run("head", "python3 - 127.0.0.1 127.0.0.1 30", ASK_NAME) == "1\n"
 
 
 def test_wheels_are_for_the_cluster(head: Nodes, tmp_path: Path) -> None:
