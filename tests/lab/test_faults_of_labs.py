@@ -55,7 +55,7 @@ class Here:
     def run(self, *words: object, expect: int = 0, before: tuple[str, ...] = ()) -> str:
         running = self.start(*words, before=before)
         try:
-            said, _ = running.communicate(timeout=60)
+            said, _ = running.communicate(timeout=240)
         finally:
             running.kill()
         assert running.returncode == expect, said
@@ -92,7 +92,7 @@ def test_of_two_labs_with_one_name_at_once_one_comes_up(here: Here) -> None:
     blueprints = [here.blueprint("first"), here.blueprint("second")]
     running = [here.start("rehearse", "up", "--no-start", one) for one in blueprints]
     try:
-        said = [one.communicate(timeout=60)[0] for one in running]
+        said = [one.communicate(timeout=240)[0] for one in running]
     finally:
         for one in running:
             one.kill()
