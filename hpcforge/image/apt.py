@@ -10,11 +10,13 @@ from pathlib import Path
 
 from hpcforge.image.errors import ImageError
 from hpcforge.image.manifest import Package
-from hpcforge.image.programs import watched
+from hpcforge.image.programs import ensure_room, watched
 from hpcforge.lab.commands import run
 
 _INSTALLED = re.compile(r"^Inst (\S+) (?:\[\S*\] )?\((\S+) .*\[(\S+)\]\)", re.MULTILINE)
 _DATE = re.compile(r"^Date: (.*)$", re.MULTILINE)
+
+_LISTS_MIB = 64  # with what apt makes of them; 19 MiB were those of Debian 12 main
 
 
 @dataclass(frozen=True)
@@ -31,12 +33,15 @@ class Apt:
 
     def update(self, sources: Iterable[str]) -> None:
         """Read the package lists of these sources."""
+        self.home.mkdir(parents=True, exist_ok=True)
+        ensure_room(self.home, _LISTS_MIB, "package lists take")
         for folder in (self.home / "lists" / "partial", self.archives / "partial"):
             folder.mkdir(parents=True, exist_ok=True)
         (self.home / "status").write_text("")  # nothing is installed
         (self.home / "sources.list").write_text("".join(f"{line}\n" for line in sources))
         self.unpin()
-        run("apt-get", *self._said(), "-qq", "-oAPT::Update::Error-Mode=any", "update")
+        argv = ["apt-get", *self._said(), "-qq", "-oAPT::Update::Error-Mode=any", "update"]
+        watched(argv, self.home, lambda: None, with_us=True)
 
     @property
     def epoch_s(self) -> int:

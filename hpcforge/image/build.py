@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shlex
-import shutil
 import tarfile
 import time
 from collections.abc import Callable, Sequence
@@ -14,12 +13,12 @@ from pathlib import Path
 
 from hpcforge import __version__
 from hpcforge.atomic import write_atomically
-from hpcforge.image import recipe, store
+from hpcforge.image import programs, recipe, store
 from hpcforge.image.apt import Apt, preferences
 from hpcforge.image.errors import ImageError
 from hpcforge.image.inspect import faults
 from hpcforge.image.manifest import Lock, MadeFor, Manifest, Package, name_of, to_text
-from hpcforge.image.programs import NO_ROOM_HINT, watched
+from hpcforge.image.programs import watched
 from hpcforge.image.request import Left, Request
 from hpcforge.lab import host_apt, state
 from hpcforge.lab.commands import run
@@ -90,10 +89,7 @@ def found_for(request: Request) -> Manifest | None:
 def ensure_room(place: Path, lock: Lock) -> None:
     """Raise ImageError unless the tree, its archive and what is fetched for it have room there."""
     fetched_mib = sum(package.size_bytes for package in lock.packages) // _MIB
-    needed_mib = 2 * lock.installed_kib // 1024 + fetched_mib + _SPARE_MIB
-    free_mib = shutil.disk_usage(place).free // _MIB
-    if free_mib < needed_mib:
-        raise ImageError(f"an image needs about {needed_mib} MiB in {place}, and {free_mib} MiB are free", NO_ROOM_HINT)
+    programs.ensure_room(place, 2 * lock.installed_kib // 1024 + fetched_mib + _SPARE_MIB, "an image needs")
 
 
 def pack(tree: Path, archive: Path, epoch_s: int) -> None:

@@ -16,7 +16,7 @@ from hpcforge.atomic import write_atomically
 from hpcforge.image import recipe, store
 from hpcforge.image.errors import ImageError
 from hpcforge.image.manifest import Disk, Manifest, to_text
-from hpcforge.image.programs import NO_ROOM_HINT, watched
+from hpcforge.image.programs import ensure_room, watched
 from hpcforge.lab import system
 from hpcforge.lab.machine import available_mib
 from hpcforge.lab.places import Progress
@@ -24,6 +24,7 @@ from hpcforge.lab.places import Progress
 _FOLDER = "disk"
 _NAMESPACE = uuid.UUID("2b7c5ad5-6a2f-4f0a-9d3b-52a4a5f5b6de")
 _MIB = 1 << 20
+_BESIDE = (system.KERNEL, system.INITRD)
 
 # Arguments: archive, folder for the disk, an empty folder to unpack in, seconds since 1970, UUID, hash seed.
 # Unpacked in memory: in which order the names of a folder on disk are read is that file system's own.
@@ -97,7 +98,8 @@ def _make(manifest: Manifest, place: Path, handle: int) -> Manifest:
     if place.exists():  # of a making that was cut off before it was written down
         shutil.rmtree(place)
     root = disk / system.DISK
-    made = replace(manifest, disk=Disk(store.sha256_of(root), root.stat().st_size))
+    beside = {name: store.sha256_of(disk / name) for name in _BESIDE}
+    made = replace(manifest, disk=Disk(store.sha256_of(root), root.stat().st_size, beside))
     disk.rename(place)
     making.rmdir()
     write_atomically(store.directory(manifest.name) / store.MANIFEST, to_text(made), mode=0o644)
@@ -112,12 +114,7 @@ def _ensure_room(manifest: Manifest) -> None:
             f"making a disk takes {tree_mib + 256} MiB of memory, and {available_mib()} MiB are free",
             "take a rehearsal down, then run it again",
         )
-    free_mib = shutil.disk_usage(store.folder()).free // _MIB
-    if free_mib < tree_mib + 128:
-        where = store.folder()
-        raise ImageError(
-            f"a disk takes about {tree_mib + 128} MiB in {where}, and {free_mib} MiB are free", NO_ROOM_HINT
-        )
+    ensure_room(store.folder(), tree_mib + 128, "a disk takes")
 
 
 def _check(manifest: Manifest, place: Path) -> None:
@@ -128,3 +125,6 @@ def _check(manifest: Manifest, place: Path) -> None:
         raise ImageError(f"{place / absent[0]} is not there", again)
     if disk is None or root.stat().st_size != disk.bytes or store.sha256_of(root) != disk.sha256:
         raise ImageError(f"{root} is not the disk that was made: it was cut short or changed", again)
+    for name, sha256 in disk.beside.items():
+        if store.sha256_of(place / name) != sha256:
+            raise ImageError(f"{place / name} is not the one that was made: it was cut short or changed", again)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
 
 from pydantic import TypeAdapter, ValidationError
 
@@ -71,6 +72,7 @@ class Disk:
 
     sha256: str
     bytes: int
+    beside: Mapping[str, str] = field(default_factory=dict)  # SHA-256 of kernel and initrd; empty: of an older hpcforge
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from hpcforge.lab.commands import environment
 
 _LOOK_S = 1.0
 _NO_ROOM = "No space left on device"
-_FULL = 1 << 20  # bytes: not every program says why it could not write
+_FULL = 1 << 20  # bytes: not every program says why it could not write, or ends
 _WITH_US = ("setpriv", "--pdeathsig", "KILL", "unshare", "--pid", "--fork", "--kill-child", "--mount-proc")
 NO_ROOM_HINT = "make room there, or move images and base systems: HPCFORGE_CACHE_DIR; then run it again"
 
@@ -47,6 +47,8 @@ def watched(
         try:
             while process.poll() is None:
                 tick()
+                if shutil.disk_usage(place).free < _FULL:  # apt, for one, waits for ever where it cannot write
+                    raise _no_room(words[0], place)
                 try:
                     process.wait(_LOOK_S)
                 except subprocess.TimeoutExpired:
@@ -59,6 +61,17 @@ def watched(
         said = out.read().decode(errors="replace").strip()
     if process.returncode:
         if _NO_ROOM in said or shutil.disk_usage(place).free < _FULL:
-            raise ImageError(f"no room is left for what `{words[0]}` writes in {place}", NO_ROOM_HINT)
+            raise _no_room(words[0], place)
         last = "\n".join(said.splitlines()[-15:])
         raise ImageError(f"`{words[0]}` failed with exit code {process.returncode}\n{last}")
+
+
+def ensure_room(place: Path, needed_mib: int, what: str) -> None:
+    """Raise ImageError unless that much is free there for `what`."""
+    free_mib = shutil.disk_usage(place).free >> 20
+    if free_mib < needed_mib:
+        raise ImageError(f"{what} about {needed_mib} MiB in {place}, and {free_mib} MiB are free", NO_ROOM_HINT)
+
+
+def _no_room(program: str, place: Path) -> ImageError:
+    return ImageError(f"no room is left for what `{program}` writes in {place}", NO_ROOM_HINT)

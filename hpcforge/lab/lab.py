@@ -284,12 +284,24 @@ def _settle(request: settle.Request, tree: Path | None, progress: Progress) -> L
         if existing is None:
             lab = _new_lab(request, others, trees, progress)
         else:
+            _refuse_another_blueprint(existing, request)
             lab = settle.grown_lab(existing, request, trees)
             progress(f"lab {lab.name} is there already, on {lab.cidr}")
         state.save(lab)
         make_key(lab)
         kind.prepare_host()
     return lab
+
+
+def _refuse_another_blueprint(lab: Lab, request: settle.Request) -> None:
+    """`LabError` where the name is that of somebody else's lab. A blueprint that was moved is the same."""
+    asked = request.blueprint.absolute()
+    if Path(lab.blueprint) != asked and Path(lab.blueprint).is_file():
+        raise LabError(
+            f"lab {lab.name} is the rehearsal of {lab.blueprint}, and {asked} is asked for",
+            "give this one another name (`--lab`; without, it has one of its own), or take that one down first: "
+            f"`hpcforge rehearse down --lab {lab.name}`",
+        )
 
 
 def _new_lab(request: settle.Request, others: Sequence[Lab], trees: settle.Trees, progress: Progress) -> Lab:

@@ -192,7 +192,9 @@ def read(name: str) -> Lab | None:
     except FileNotFoundError:
         return None
     except (ValueError, TypeError, KeyError) as error:
-        raise LabError(f"{path} cannot be read: {_why(error)}", "remove the lab: `hpcforge rehearse down`") from None
+        raise LabError(
+            f"{path} cannot be read: {_why(error)}", f"remove the lab: `hpcforge rehearse down --lab {name}`"
+        ) from None
 
 
 def others(name: str) -> tuple[Lab, ...]:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import subprocess
+import sys
+import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -69,6 +71,31 @@ def test_room_that_ends_midway_is_said(small: Path, tmp_path: Path) -> None:
     with pytest.raises(ImageError, match=r"no room is left for what `tar` writes in .*small") as caught:
         pack(big, small / "root.tar", EPOCH_S)
     assert "make room" in caught.value.hint
+
+
+@pytest.mark.lab
+def test_a_program_that_waits_where_nothing_can_be_written_is_ended(small: Path) -> None:
+    began = time.monotonic()
+    with pytest.raises(ImageError, match=r"no room is left for what `sh` writes in .*small"):
+        watched(["sh", "-c", f"cat /dev/zero > {small}/big; sleep 300"], small, lambda: None, with_us=True)
+    assert time.monotonic() - began < 240
+
+
+@pytest.mark.lab
+def test_no_room_for_package_lists_is_said_before_they_are_read(small: Path) -> None:
+    blueprint = Path(__file__).parents[1] / "faults" / "site.yaml"
+    done = subprocess.run(
+        [sys.executable, "-m", "hpcforge", "image", "build", "--disk", blueprint],
+        env={**os.environ, "HPCFORGE_CACHE_DIR": str(small)},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 1
+    assert f"error: package lists take about 64 MiB in {small}/images/.apt-debian-12, and " in done.stderr
+    assert "hint: make room there, or move images and base systems: HPCFORGE_CACHE_DIR" in done.stderr
+    assert [path for path in small.rglob("*") if path.is_file()] == [small / "images" / ".lock"]
 
 
 def test_a_program_that_fails_is_told_with_the_end_of_what_it_said(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import shutil
 import subprocess
@@ -15,7 +16,7 @@ from hpcforge.image import recipe, store
 from hpcforge.image.build import pack
 from hpcforge.image.disk import disk_of
 from hpcforge.image.errors import ImageError
-from hpcforge.image.manifest import Manifest, from_text, to_text
+from hpcforge.image.manifest import Disk, Manifest, from_text, to_text
 from tests.image.made import LOCK, MANIFEST, REQUEST, put
 
 FILES = {"boot/vmlinuz-6.1.0": "kernel", "boot/initrd.img-6.1.0": "initrd", "etc/hostname": "", "usr/bin/x": "x" * 9000}
@@ -69,6 +70,16 @@ def test_a_manifest_of_before_disks_is_read() -> None:
     assert from_text(to_text(MANIFEST), "there").disk is None
 
 
+def test_a_disk_of_before_kernels_were_summed_up_is_read() -> None:
+    text = to_text(replace(MANIFEST, disk=Disk("0" * 64, 4096, {"vmlinuz": "1" * 64})))
+    assert from_text(text, "there").disk == Disk("0" * 64, 4096, {"vmlinuz": "1" * 64})
+    image = json.loads(text)["image"]
+    del image["disk"]["beside"]
+    sha256 = hashlib.sha256(json.dumps(image, sort_keys=True).encode()).hexdigest()
+    older = json.dumps({"schema": 1, "sha256": sha256, "image": image})
+    assert from_text(older, "there").disk == Disk("0" * 64, 4096)
+
+
 @pytest.mark.lab
 def test_two_makings_are_the_same_bit_for_bit(tmp_path: Path) -> None:
     said: list[str] = []
@@ -101,12 +112,22 @@ def test_a_disk_that_was_cut_short_or_changed_is_not_used() -> None:
     manifest = bootable()
     with disk_of(manifest, silent) as place:
         root = place / "root.ext4"
-    content = bytearray(root.read_bytes())
+    whole = root.read_bytes()
+    content = bytearray(whole)
     content[5000] ^= 1
     for wrong in (bytes(content), bytes(content[:-4096])):
         root.write_bytes(wrong)
         with pytest.raises(ImageError, match="is not the disk that was made"), disk_of(manifest, silent):
             pytest.fail("it was used")
+    root.write_bytes(whole)
+    for name in ("vmlinuz", "initrd.img"):
+        with (place / name).open("r+") as file:
+            file.truncate(3)
+        with pytest.raises(ImageError, match=rf"{name} is not the one that was made"), disk_of(manifest, silent):
+            pytest.fail("it was used")
+        (place / name).write_text(FILES[f"boot/{name}-6.1.0"])
+    with disk_of(manifest, silent):
+        pass  # as it was
     (place / "vmlinuz").unlink()
     with pytest.raises(ImageError, match="vmlinuz is not there"), disk_of(manifest, silent):
         pytest.fail("it was used")

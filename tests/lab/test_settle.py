@@ -132,7 +132,7 @@ def test_a_record_without_a_kind_says_what_to_do(tmp_path: Path, monkeypatch: py
     rewritten({"kind": None})
     with pytest.raises(LabError, match="does not say what kind of lab it is: an older version") as error:
         state.read("lab-one")
-    assert error.value.hint == "remove the lab: `hpcforge rehearse down`"
+    assert error.value.hint == "remove the lab: `hpcforge rehearse down --lab lab-one`"
 
 
 def test_a_lab_of_an_unknown_kind_is_left_to_the_version_that_knows_it(
