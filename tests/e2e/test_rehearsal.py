@@ -24,7 +24,8 @@ from hpcforge.run.head import EngineHead, owner
 from hpcforge.run.run import begin
 from hpcforge.run.site import open_engines
 from hpcforge.verify.verify import verify
-from tests.e2e.conftest import REPOSITORY, Site
+from tests.e2e.conftest import BECOMES_S, REPOSITORY, Site
+from tests.machine import slowness
 
 pytestmark = pytest.mark.lab
 
@@ -99,7 +100,7 @@ def test_plain_ansible_and_plain_pyinfra_see_the_rehearsal(site: Site) -> None:
         ["ansible", "-i", f"{REPOSITORY}/inventory/for_ansible.py", "partition_main", "-a", "hostname"],
         ["pyinfra", "-y", f"{REPOSITORY}/inventory/for_pyinfra.py", "--limit", "function_worker", "exec", "hostname"],
     ):
-        done = subprocess.run(words, env=environment, capture_output=True, text=True, check=False, timeout=120)
+        done = subprocess.run(words, env=environment, capture_output=True, text=True, check=False, timeout=600)
         said = done.stdout + done.stderr
         assert done.returncode == 0, said
         assert all(re.search(rf"\b{node}\b", said) for node in ("w01", "w02", "w03")), said
@@ -262,6 +263,7 @@ def test_one_test_alone_leaves_the_verdicts_of_the_others(site: Site) -> None:
 
 JOBS = "squeue -h -o '%A %u %T'"
 RUNNING = "6 ranks on w[01-03]"
+AT_ONCE_S = 4  # on a machine that others use as well
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
@@ -270,10 +272,13 @@ def test_told_to_end_verify_answers_at_once_and_leaves_no_job(site: Site, number
         run.until(RUNNING)
         pressed = time.monotonic()
         run.send(number)
-        assert run.process.wait(20) == 130
+        run.until("stopped: cancelling job ")
+        told_s = time.monotonic() - pressed
+        assert run.process.wait(BECOMES_S) == 130
         took_s = time.monotonic() - pressed
-    assert "stopped: cancelling job " in run.said()
-    assert took_s < 4, run.said()  # 1 s where nothing else is at work
+    # 1 s where nothing else is at work, and its tests would go on for many times that
+    assert told_s < AT_ONCE_S * slowness(), run.said()
+    assert took_s < 4 * AT_ONCE_S * slowness(), run.said()
     site.becomes("head", "squeue -h -t pending,running", "")
     site.becomes("head", "squeue -h", "")
 
@@ -310,7 +315,7 @@ def test_the_job_of_a_run_at_work_is_named_and_left_alone(site: Site) -> None:
     with site.begin("verify", "BLUEPRINT") as first:
         first.until(RUNNING)
         second = site.cli("verify", "BLUEPRINT")
-        assert first.process.wait(120) == 0
+        assert first.process.wait(BECOMES_S) == 0
     assert second.returncode == 0
     assert "is of a run that is at work: left alone\n" in second.stderr
     assert passed(second.stdout) == ["allreduce", "train_ddp"]
@@ -323,7 +328,7 @@ def test_a_job_whose_owner_is_gone_ends_by_itself(site: Site) -> None:
         killed = time.monotonic()
     assert site.ssh("head", JOBS).endswith(" tests RUNNING\n")
     site.becomes("head", "squeue -h", "")  # within a minute, of the four that it has asked Slurm for
-    assert time.monotonic() - killed > 20, "its tests had ended by then, not its owner's silence"
+    assert 20 < time.monotonic() - killed < 200, "its tests or Slurm had ended it by then, not its owner's silence"
 
 
 DISK = """\

@@ -58,7 +58,7 @@ sudo systemctl daemon-reload
 STARTS = """set -e
 echo {key} | sudo install -o munge -m 0400 /dev/stdin /etc/site-munge/key
 sudo systemctl restart site-munge slurmdbd
-for try in $(seq 150); do
+for try in $(seq 1500); do
   ss -Hltn 'sport = :6819' | grep -q 6819 && exit 0
   sleep 0.2
 done

@@ -20,6 +20,7 @@ import pytest
 import yaml
 
 from hpcforge.lab import lab as labs
+from tests.e2e.conftest import BECOMES_S
 from tests.ssh_agent import ssh_agent
 
 pytestmark = pytest.mark.lab
@@ -344,7 +345,7 @@ def test_the_login_users_only_key_is_not_taken_away(here: Here) -> None:
     assert here.inside("n1", "ls /etc/ssh/authorized_keys.d", check=False) == ""
 
 
-def _until(holds: Callable[[], bool], timeout_s: float = 120) -> None:
+def _until(holds: Callable[[], bool], timeout_s: float = BECOMES_S) -> None:
     deadline = time.monotonic() + timeout_s
     while True:
         with contextlib.suppress(AssertionError):  # nobody is let in meanwhile

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -20,6 +21,8 @@ from typing import Any
 import pytest
 
 from hpcforge.lab import lab as labs
+from tests.e2e.conftest import BECOMES_S
+from tests.machine import slowness
 
 pytestmark = pytest.mark.lab
 
@@ -182,7 +185,7 @@ class Cluster:
     def inside(self, node: str, script: str, *, stdin: str = "") -> str:
         """A script on a node as root; what it printed. It must succeed."""
         argv = labs.ssh_argv(self.lab, node, ["sudo", "-n", "sh", "-c", script])
-        done = subprocess.run(argv, input=stdin, capture_output=True, text=True, check=False, timeout=300)
+        done = subprocess.run(argv, input=stdin, capture_output=True, text=True, check=False, timeout=900)
         assert done.returncode == 0, f"on {node}: {script}\n{done.stdout}{done.stderr}"
         return done.stdout
 
@@ -206,7 +209,8 @@ class Cluster:
         options = f"--parsable --mem=100M -D /tmp -o /tmp/%j.out -e /tmp/%j.err -w {node}"
         job = self.inside("head", f"sudo -iu ada sbatch {options} --wrap '{script}'").strip()
         self.wait_for(job, "RUNNING")
-        self.inside(node, f"timeout 180 sh -c 'until grep -qs . /tmp/{job}.out; do sleep 0.2; done'")  # a step is done
+        a_step_is_done = f"until grep -qs . /tmp/{job}.out; do sleep 0.2; done"
+        self.inside(node, f"timeout {BECOMES_S} sh -c '{a_step_is_done}'")
         return job
 
     def finish(self, node: str, job: str) -> None:
@@ -221,15 +225,18 @@ class Cluster:
         return dict(word.split("=", 1) for word in shown.split() if "=" in word)["JobState"]
 
     def wait_for(self, job: str, wanted: str) -> None:
-        until = time.monotonic() + 180  # an srun that was told to wait asks again after 120 to 129 s
+        until = time.monotonic() + BECOMES_S  # an srun that was told to wait asks again after 120 to 129 s
         while (state := self.job_state(job)) != wanted:
             assert state in ("PENDING", "CONFIGURING", "RUNNING", "COMPLETING"), f"job {job} is {state}"
             assert time.monotonic() < until, f"job {job} is still {state}"
             time.sleep(0.3)
 
-    def slurm_state(self, node: str) -> str:
-        """State and reason of a node, as users see them."""
-        return self.inside("head", f"sinfo -h -n {node} -o '%T %E'").strip()
+    def in_slurm(self, node: str, wanted: str) -> None:
+        """State and reason of a node become these, as users see them: a job completes for a moment."""
+        until = time.monotonic() + BECOMES_S
+        while (seen := self.inside("head", f"sinfo -h -n {node} -o '%T %E'").strip()) != wanted:
+            assert time.monotonic() < until, seen
+            time.sleep(0.3)
 
     def spoil(self, *nodes: str, path: str = CHRONY) -> None:
         """Somebody edits a file by hand."""
@@ -315,7 +322,7 @@ def test_a_new_munge_key_comes_to_all_nodes_together(cluster: Cluster, wanted: d
     assert new != old
     after = cluster.started("munge", NODES)
     assert all(after[node] > before[node] for node in NODES)
-    assert max(after.values()) - min(after.values()) < 30
+    assert max(after.values()) - min(after.values()) < 30 * slowness()
     assert cluster.inside("head", "sudo -iu ada srun -N2 --mem=100M hostname | sort").split() == ["w01", "w02"]
     cluster.finish("w01", job)
 
@@ -328,11 +335,11 @@ def test_a_node_with_a_job_is_left_for_another_apply(cluster: Cluster, wanted: d
     after = cluster.started("hpcforge-fakegpu")
     assert after["w01"] > before["w01"]  # nobody worked there: it is done
     assert after["w02"] == before["w02"]
-    assert cluster.slurm_state("w02") == "mixed none"  # in service, without our mark
+    cluster.in_slurm("w02", "mixed none")  # in service, without our mark
     cluster.finish("w02", job)
     cluster.apply("--force", "gpu_fake", "--limit", "w02")
     assert cluster.started("hpcforge-fakegpu")["w02"] > before["w02"]
-    assert cluster.slurm_state("w02") == "idle none"
+    cluster.in_slurm("w02", "idle none")
 
 
 def test_what_an_administrator_drained_stays_drained(cluster: Cluster, wanted: dict[str, Any]) -> None:
@@ -341,10 +348,11 @@ def test_what_an_administrator_drained_stays_drained(cluster: Cluster, wanted: d
     said = cluster.apply("--force", "gpu_fake", "--limit", "w01")
     assert cluster.started("hpcforge-fakegpu")["w01"] > before["w01"]
     assert "not by hpcforge, left alone: idle+drain: bad fan" in said
-    assert cluster.slurm_state("w01") == "drained bad fan"
+    cluster.in_slurm("w01", "drained bad fan")
     cluster.apply()
-    assert cluster.slurm_state("w01") == "drained bad fan"
+    cluster.in_slurm("w01", "drained bad fan")
     cluster.inside("head", "scontrol update NodeName=w01 State=RESUME")
+    cluster.in_slurm("w01", "idle none")
 
 
 def test_what_an_administrator_drains_after_the_plan_stays_drained(cluster: Cluster, wanted: dict[str, Any]) -> None:
@@ -352,8 +360,9 @@ def test_what_an_administrator_drains_after_the_plan_stays_drained(cluster: Clus
     drain = "scontrol update NodeName=w01 State=DRAIN Reason='bad fan'"
     assert cluster.apply_halted(lambda: cluster.inside("head", drain), "--force", "gpu_fake", "--limit", "w01") == 0
     assert cluster.started("hpcforge-fakegpu")["w01"] > before["w01"]
-    assert cluster.slurm_state("w01") == "drained bad fan"
+    cluster.in_slurm("w01", "drained bad fan")
     cluster.inside("head", "scontrol update NodeName=w01 State=RESUME")
+    cluster.in_slurm("w01", "idle none")
 
 
 def test_a_plan_made_before_is_done_later_where_it_still_holds(cluster: Cluster, wanted: dict[str, Any]) -> None:
@@ -391,15 +400,18 @@ def test_a_wrong_clock_is_a_matter_of_the_clock(cluster: Cluster, wanted: dict[s
     cluster.spoil("w01", "w02", path="/etc/hosts")  # of a role that sets no clock
     try:
         cluster.inside("w01", f"SKEW=+2.5; {SKEWED}")
-        assert "w01: its clock is 2." in cluster.cli("plan", "BLUEPRINT", code=2)  # noted, and no more
-        for skew, said in (("+90", "90 s ahead of that of head"), ("-400", "400 s behind that of head")):
+        said = cluster.cli("plan", "BLUEPRINT", code=2)  # noted, and no more
+        # What is measured is as much more or less as one of the two answers was heard later.
+        assert re.search(r"w01: its clock is [1-4]\.\d s ahead of that of head", said)
+        ahead, behind = r"(89|9[0-2]) s ahead of that of head", r"(39[89]|40[0-2]) s behind that of head"
+        for skew, seen in (("+90", ahead), ("-400", behind)):
             cluster.inside("w01", f"SKEW={skew}; {SKEWED}")
-            assert f"w01 is left out: its clock is {said}" in cluster.cli("plan", "BLUEPRINT", code=5)
+            assert re.search(f"w01 is left out: its clock is {seen}", cluster.cli("plan", "BLUEPRINT", code=5))
         credential = cluster.inside("w01", "munge -n")
         refused = cluster.inside("head", "unmunge || true", stdin=credential)
         assert "Expired credential" in refused  # all that Slurm would have to say of it
         said = cluster.apply(code=5)
-        assert "clock: its clock is 400 s behind that of head: nothing is done there until it is right" in said
+        assert re.search(f"clock: its clock is {behind}: nothing is done there until it is right", said)
         assert "credential" not in said
         assert cluster.spoiled("/etc/hosts") == ["w01"]  # the others are not held up
     finally:
