@@ -15,6 +15,7 @@ from hpcforge.kinds.accounts import Account
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="makes accounts")
 
+UID = 43001  # of no other test: usermod looks for processes of the user's on the whole machine
 APART = """
 mkdir "$0/etc" "$0/home" "$0/homes" "$0/bare"
 cp -a /etc/. "$0/etc"
@@ -36,7 +37,8 @@ for step in json.loads(sys.argv[1]):
         heard.append({"event": "said", "detail": said})
         continue
     busy = step.pop("busy", False) and subprocess.Popen(
-        ["setpriv", "--reuid=42001", "--clear-groups", "sh", "-c", "echo here; exec sleep 600"], stdout=subprocess.PIPE
+        ["setpriv", f"--reuid={step['uid']}", "--clear-groups", "sh", "-c", "echo here; exec sleep 600"],
+        stdout=subprocess.PIPE,
     )
     if busy:
         busy.stdout.readline()  # it is hers from now on, and not only when setpriv has begun
@@ -68,7 +70,7 @@ def done(root: Path, *steps: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def guest(**more: Any) -> dict[str, Any]:
-    return {"name": "hf-guest", "uid": 42001, "home": "/home/hf-guest", "shell": "/bin/sh", **more}
+    return {"name": "hf-guest", "uid": UID, "home": "/home/hf-guest", "shell": "/bin/sh", **more}
 
 
 def told(heard: list[dict[str, Any]], kind: str, field: str = "detail") -> list[Any]:
