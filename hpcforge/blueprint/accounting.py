@@ -16,7 +16,8 @@ class Tres(Section):
     cpu: v.Whole | None = Field(None, ge=0, description="Hardware threads.")
     memory_gib: v.Whole | None = Field(None, ge=0, description="Memory, GiB.")
     node: v.Whole | None = Field(None, ge=0, description="Nodes.")
-    gpu: v.Whole | None = Field(None, ge=0, description="GPUs.")
+    gpu: v.Whole | None = Field(None, ge=0, description="GPUs that jobs have to themselves.")
+    shard: v.Whole | None = Field(None, ge=0, description="Shards of GPUs that jobs share, which count as no GPU.")
     billing: v.Whole | None = Field(None, ge=0, description="What a partition's `billing` makes of them.")
 
 
@@ -67,3 +68,4 @@ class Billing(Section):
     cpu: v.Number | None = Field(None, ge=0, description="A hardware thread.")
     memory_gib: v.Number | None = Field(None, ge=0, description="A GiB of memory.")
     gpu: v.Number | None = Field(None, ge=0, description="A GPU.")
+    shard: v.Number | None = Field(None, ge=0, description="A shard of a GPU.")

@@ -1,4 +1,4 @@
-"""How a blueprint names GPUs of a node, and what instances they are cut into (MIG)."""
+"""How a blueprint names GPUs of a node, what instances they are cut into (MIG), and how many jobs share one."""
 
 from __future__ import annotations
 
@@ -52,6 +52,7 @@ def gpus_named(text: str, count: int) -> tuple[int, ...]:
 
 
 Instances = Annotated[v.Whole, Field(ge=1, le=7)]
+Shards = Annotated[v.Whole, Field(ge=2, le=128)]
 
 
 class MigShape(Section):

@@ -18,7 +18,7 @@ from hpcforge.blueprint.declared import Declared
 from hpcforge.blueprint.fabrics import Fabric
 from hpcforge.blueprint.hardware import Gpus, Parts, Server
 from hpcforge.blueprint.lab_kinds import LabKind
-from hpcforge.blueprint.mig import GpuSet, Instances, MigProfile
+from hpcforge.blueprint.mig import GpuSet, Instances, MigProfile, Shards
 from hpcforge.blueprint.networks import Network
 from hpcforge.blueprint.nvidia import Nvidia, Sources
 from hpcforge.blueprint.present import Present
@@ -88,6 +88,11 @@ class NodeGroup(Section):
         {},
         description="The MIG instances that GPUs of each node are cut into: by GPUs (all, 0-3, 0,2) how many of each "
         "profile one has. A GPU that is not named stays whole.",
+    )
+    shards: Annotated[dict[GpuSet, Shards], Later()] = Field(
+        {},
+        description="The shards that jobs may ask for instead of a GPU: by GPUs (all, 0-3, 0,2) how many one has, as "
+        "many jobs can share it. A GPU that is not named is not shared. Slurm 23.11.5 or later.",
     )
     addresses: v.Ipv4Hostlist | None = Field(
         None, description="IPv4 addresses in the order of the names, as a hostlist; default: from the inventory."

@@ -74,8 +74,8 @@ class FileSystem(Section):
     )
     homes: v.Truth = Field(
         False,
-        description="Whether users' homes are there, `mount`/NAME, made by `server`; people of a directory have theirs "
-        "there, too.",
+        description="Whether users' homes are there, `mount`/NAME, made by `server`, or by the site where it has them; "
+        "people of a directory have theirs there, too.",
     )
     mount: Folder = Field(description="Where nodes find the files.")
     options: tuple[MountOption, ...] = Field(

@@ -84,16 +84,16 @@ def _of_drives(loc: Loc, one: FileSystem) -> Findings:
 
 
 def _homes_said(systems: Mapping[str, FileSystem]) -> Findings:
-    """Where homes of users are: at one place, which a node of ours makes, and where they can write."""
+    """Where homes of users are: at one place, which nodes share, and where they can write."""
     said = [name for name, one in systems.items() if one.homes]
     for name in said[1:]:
         message = f"homes are in `{said[0]}` already"
         yield Finding(("storage", name, "homes"), message, "a user has one home: leave one of both out", key=True)
     for name in said:
         one, loc = systems[name], ("storage", name, "homes")
-        if one.server is None:
-            hint = "say server and path; homes that the site has are the site's to make, and are mounted as any files"
-            yield Finding(loc, "homes are made by a node of this blueprint, which is root there", hint, key=True)
+        if one.drives is not None:
+            hint = "say server and path: a node that makes them; or external: what the site has, and makes homes in"
+            yield Finding(loc, "homes on `drives` would be another on each node", hint, key=True)
         if "ro" in one.options:
             yield Finding(loc, "homes are mounted to be read alone (`ro`)", "leave out `ro`", key=True)
 

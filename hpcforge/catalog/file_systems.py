@@ -52,6 +52,7 @@ class FileSystemKind(_Said):
     mounted_by: str = ""  # what mounts it instead of hpcforge, which then looks after it alone
     options: tuple[_Words, ...] = ()
     refused: Mapping[_Words, str] = {}  # options, with or without a value, and why nobody may choose them
+    without_homes: str = ""  # why homes of users are never on it
     rehearsed: Mounted | None = None  # what a rehearsal has instead; None: the same
     sources: Mapping[str, str] = Field(min_length=1)  # where each fact is published, by its name; *: the rest
 

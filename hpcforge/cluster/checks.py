@@ -22,6 +22,7 @@ from hpcforge.catalog import Catalog
 from hpcforge.catalog.distribution import ELSEWHERE, Distribution
 from hpcforge.cluster.hardware_checks import hardware_findings
 from hpcforge.cluster.mig import mig_findings
+from hpcforge.cluster.shards import shard_findings
 from hpcforge.cluster.storage_checks import storage_kind_findings
 from hpcforge.kinds import PACKAGE_MANAGERS
 
@@ -58,6 +59,7 @@ def check_catalog(draft: Draft, catalog: Catalog) -> Findings:
     yield from _models(draft, catalog)
     yield from hardware_findings(draft, catalog)
     yield from mig_findings(draft, catalog)
+    yield from shard_findings(draft, catalog)
     yield from _facts(draft, catalog)
     yield from _software(draft, catalog)
     yield from storage_kind_findings(draft, catalog)

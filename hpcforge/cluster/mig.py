@@ -139,7 +139,7 @@ def _group(loc: Loc, group: s.NodeGroup, catalog: Catalog) -> Iterator[Finding]:
         return
     seen: dict[int, str] = {}
     for named, counts in group.mig.items():
-        yield from _named((*loc, named), named, gpus.count, seen)
+        yield from named_findings((*loc, named), named, gpus.count, seen, "its instances")
         unknown = [name for name in counts if name not in shapes]
         for name in unknown:
             message = f"{quote(gpus.model)} has no MIG profile {quote(name)}"
@@ -159,8 +159,8 @@ def _like(name: str, shapes: Iterable[str]) -> str:
     return min(shapes, key=lambda one: (abs(numbers(one)[0] - compute), abs(numbers(one)[1] - memory)))
 
 
-def _named(loc: Loc, named: str, count: int, seen: dict[int, str]) -> Iterator[Finding]:
-    """Yield GPUs that there are not, and those that another line has; `seen` is added to."""
+def named_findings(loc: Loc, named: str, count: int, seen: dict[int, str], what: str) -> Iterator[Finding]:
+    """Yield GPUs that there are not, and those that another line gives `what`; `seen` is added to."""
     there = gpus_named(named, count)
     beyond = [index for index in there if index >= count]
     twice = [index for index in there if index in seen]
@@ -168,7 +168,7 @@ def _named(loc: Loc, named: str, count: int, seen: dict[int, str]) -> Iterator[F
         message = f"there is no GPU {beyond[0]}: a node of this group has {count}"
         yield Finding(loc, message, f"they are 0 to {count - 1}" if count > 1 else "it is 0", key=True)
     elif twice:
-        yield Finding(loc, f"GPU {twice[0]} has its instances by {quote(seen[twice[0]])} already", key=True)
+        yield Finding(loc, f"GPU {twice[0]} has {what} by {quote(seen[twice[0]])} already", key=True)
     seen |= dict.fromkeys(there, named)
 
 

@@ -35,6 +35,7 @@ class Gpus:
     count: int
     mig: Layout = ()  # what each is cut into; none: they are whole
     vendor: Literal["none", "nvidia", "amd"] = "nvidia"
+    shards: tuple[int, ...] = ()  # how many jobs can share each; 0: none do; (): none of all
 
     @property
     def fake(self) -> bool:
@@ -69,6 +70,11 @@ class Gpus:
     def types(self) -> tuple[tuple[str, int], ...]:
         """The types of that, with how many there are."""
         return tuple(Counter(one.type for one in self.gres).items())
+
+    @property
+    def shared(self) -> tuple[tuple[str, int], ...]:
+        """The device files of those that jobs can share, each with its shards."""
+        return tuple((file, count) for file, count in zip(self.devices, self.shards, strict=False) if count)
 
     @property
     def links(self) -> tuple[str, ...]:

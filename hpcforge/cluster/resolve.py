@@ -31,6 +31,7 @@ from hpcforge.cluster.nvidia import nvidia
 from hpcforge.cluster.people import Group, User
 from hpcforge.cluster.reserve import usual_cores, usual_memory_mib
 from hpcforge.cluster.select import words, worker_words
+from hpcforge.cluster.shards import shards
 from hpcforge.cluster.storage import Drives, FileSystem, on_volumes, size_mb
 from hpcforge.fabric.graph import Fabric
 from hpcforge.fabric.metrics import oversubscription
@@ -229,7 +230,7 @@ def _gpus(group: s.NodeGroup, declared: Shape, catalog: Catalog) -> m.Gpus | Non
         return None
     mig = layout(group, declared.gpu_model, declared.gpu_count, catalog)
     vendor = catalog.gpus[declared.gpu_model].vendor or "none"
-    return m.Gpus(declared.gpu_model, declared.gpu_count, mig, vendor)
+    return m.Gpus(declared.gpu_model, declared.gpu_count, mig, vendor, shards(group.shards, declared.gpu_count))
 
 
 def _bmc(machine: InventoryNode, address: str | None) -> m.Bmc | None:

@@ -37,7 +37,7 @@ class FileSystem:
     packages: tuple[str, ...] = ()  # that a node needs for it, by Debian 12's names
     mounted_by: str = ""  # what mounts it on nodes; "": hpcforge
     drives: Drives | None = None  # None: it is elsewhere
-    homes: bool = False  # homes of users are there, which its server makes
+    homes: bool = False  # homes of users are there, which its server makes, ours or the site's
     volume: str | None = None  # the file system of drives that has them on its server; None: its system disk
     quota_gib: int | None = None  # of each user, on that volume; None: none
 

@@ -44,6 +44,10 @@ def storage_kind_findings(draft: Draft, catalog: Catalog) -> Findings:
         yield from _options(loc, one, kind)
         if one.drives is not None:
             yield from _drives(draft, loc, one, one.drives, catalog)
+        if one.homes and kind.without_homes:
+            message = f"homes of users are not put on {one.kind}: {kind.without_homes}"
+            hint = "leave it out: homes are each node's own, or a node serves them by nfs"
+            yield Finding((*loc, "homes"), message, hint, key=True)
         if kind.address is None:
             continue
         if one.server is not None and not kind.served:
@@ -100,7 +104,8 @@ def _options(loc: Loc, one: FileSystem, kind: FileSystemKind) -> Findings:
         word = option.partition("=")[0]
         why = kind.refused.get(option) or kind.refused.get(word)
         if why:
-            yield Finding((*loc, "options", place), f"`{option}` is not safe for {one.kind}: {why}", "leave it out")
+            shown = option if option in kind.refused else word  # its value may be a key
+            yield Finding((*loc, "options", place), f"`{shown}` is not safe for {one.kind}: {why}", "leave it out")
         elif word in _OURS or word.startswith(("x-", "comment")):
             reason = _OURS.get(word, "hpcforge writes the unit itself")
             yield Finding((*loc, "options", place), f"`{option}` is not to be said here: {reason}", "leave it out")

@@ -13,7 +13,7 @@ from hpcforge.slurm import nodes
 
 MARK = "hpcforge: "  # our drains carry it, and only those are resumed
 # What slurmctld writes by itself when a node registers with less than slurm.conf says: the same judgement as ours.
-_SLURM_OWN_REASONS = ("Low RealMemory", "Low CPUs", "Low socket*core", "gres/gpu count")
+_SLURM_OWN_REASONS = ("Low RealMemory", "Low CPUs", "Low socket*core", "gres/gpu count", "gres/shard count")
 
 _TOLD = {"fake": "", "nvidia": "nvml", "amd": "amdgpu"}  # which fact has what is said of GPUs of a kind
 

@@ -181,7 +181,9 @@ def _gpus_said(cluster: Cluster, lab: LabFacts) -> Said:  # noqa: ARG001
 def _gpus(cluster: Cluster, lab: LabFacts) -> Cluster:  # noqa: ARG001
     def fake(node: Node) -> Node:
         gpus = node.gpus
-        return replace(node, gpus=StandInGpus(gpus.model, gpus.count, gpus.mig, gpus.vendor)) if gpus else node
+        if gpus is None:
+            return node
+        return replace(node, gpus=StandInGpus(gpus.model, gpus.count, gpus.mig, gpus.vendor, gpus.shards))
 
     return replace(cluster, nodes=tuple(map(fake, cluster.nodes)))
 

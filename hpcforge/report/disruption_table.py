@@ -184,6 +184,7 @@ NOT_MEASURED: Mapping[str, str] = {
     "access.via": "the way that hpcforge takes, nothing on the nodes",
     "nodes.<name>.hardware": "as what it brings: `gpus`, `overrides`",
     "nodes.<name>.mig": "its GPUs are cut anew, with a drain; slurmctld restarts, which has to know the types",
+    "nodes.<name>.shards": "what jobs can ask for: Slurm's daemons are told as of other `gpus`, and jobs go on",
     "nodes.<name>.rack": "on paper only (`hpcforge design`)",
     "nodes.<name>.u": "on paper only (`hpcforge design`)",
     "software.os": "a distribution is not changed in place: install the node anew, then `hpcforge nodes replace`",

@@ -8,8 +8,20 @@ from collections.abc import Iterator, Mapping, Sequence
 from hpcforge.blueprint.accounting import Account, Billing, Limits, Qos, Tres
 from hpcforge.blueprint.values import limit_s
 
-_TRES = {"cpu": "cpu={}", "memory_gib": "mem={}G", "node": "node={}", "gpu": "gres/gpu={}", "billing": "billing={}"}
-_WEIGHTS = {"cpu": ("CPU", "{:g}"), "memory_gib": ("Mem", "{:g}G"), "gpu": ("GRES/gpu", "{:g}")}
+_TRES = {
+    "cpu": "cpu={}",
+    "memory_gib": "mem={}G",
+    "node": "node={}",
+    "gpu": "gres/gpu={}",
+    "shard": "gres/shard={}",
+    "billing": "billing={}",
+}
+_WEIGHTS = {
+    "cpu": ("CPU", "{:g}"),
+    "memory_gib": ("Mem", "{:g}G"),
+    "gpu": ("GRES/gpu", "{:g}"),
+    "shard": ("GRES/shard", "{:g}"),
+}
 
 
 def associations(accounts: Mapping[str, Account], qos: Mapping[str, Qos]) -> Iterator[tuple[str, str]]:

@@ -44,6 +44,9 @@ def declared(blueprint: s.Blueprint, catalog: Catalog, system: Distribution) -> 
         plugin = blueprint.slurm.topology.plugin
         shown = f"topology/{plugin}"
         said.append(Said("slurm_topology", plugin, ("slurm", "topology", "plugin"), shown=shown))
+    for key, group in blueprint.nodes.items():
+        if group.shards:
+            said.append(Said("slurm_shards", "shared", ("nodes", key, "shards"), shown=f"shards of {key}'s GPUs"))
     shown = f"Slurm {system.slurm} of {system.name} {system.release}"
     said.append(Said("slurm", system.slurm, ("software", "os", "release"), fixed=True, shown=shown))
     return tuple(said)

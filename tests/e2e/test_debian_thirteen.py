@@ -14,7 +14,8 @@ pytestmark = pytest.mark.lab
 def test_from_nothing_to_verified(site: Site) -> None:
     text = site.blueprint.read_text()
     nvidia = '\n  nvidia: {driver: "550.163.01", modules: open, cuda: ["12.4"]}\n  frameworks'
-    site.blueprint.write_text(text.replace('release: "12"', 'release: "13"').replace("\n  frameworks", nvidia))
+    text = text.replace('release: "12"', 'release: "13"').replace("\n  frameworks", nvidia)
+    site.blueprint.write_text(text.replace("count: 2}}", "count: 2}, shards: {1: 4}}"))
     assert site.cli("rehearse", "up", "BLUEPRINT").returncode == 0
     done = site.cli("apply", "BLUEPRINT", "--yes")
     assert done.returncode == 0
@@ -28,8 +29,42 @@ def test_it_is_what_the_catalog_says(site: Site) -> None:
     assert " 24.11." in site.ssh("head", "scontrol --version")
     assert site.ssh("w03", "cat /etc/debian_version").startswith("13.")
     assert site.ssh("w03", "python3 --version").startswith("Python 3.13")
-    site.becomes("head", "sinfo -h -o '%D %T %G'", "3 idle gpu:fake:2\n")
+    site.becomes("head", "sinfo -h -o '%D %T %G'", "3 idle gpu:fake:2,shard:fake:4\n")
     assert "CUDA_VISIBLE_DEVICES=0\n" in site.ssh("head", "sudo -iu ada srun --gres=gpu:1 env")
+
+
+def begun(site: Site, name: str, gres: str) -> None:
+    """A job of ada's on w01 that says which GPUs it sees, and stays; two at once have all of its cores."""
+    options = f"-J {name} -w w01 --mem=10 -D / -o /var/tmp/{name} --gres={gres}"
+    site.ssh("head", f"sudo -iu ada sbatch {options} --wrap 'printenv CUDA_VISIBLE_DEVICES; sleep 600'")
+
+
+JOBS = "squeue -h -S i -o '%j %T %r' || :"
+USED = "scontrol show node -d w01 | grep -o 'shard:fake:[^ ]*' | tail -n 1 || :"
+
+
+def test_a_gpu_is_had_by_shards_or_whole_and_never_both(site: Site) -> None:
+    begun(site, "one", "shard:1")
+    begun(site, "two", "shard:1")
+    site.becomes("head", JOBS, "one RUNNING None\ntwo RUNNING None\n")
+    site.becomes("w01", "cat /var/tmp/one /var/tmp/two || :", "1\n1\n")
+    site.ssh("head", "sudo -iu ada scancel -n two")
+    begun(site, "other", "gpu:1")
+    site.becomes("w01", "cat /var/tmp/other || :", "0\n")  # the GPU that nobody shares, and the core that is free
+    site.ssh("head", "sudo -iu ada scancel -n other")
+    site.becomes("head", JOBS, "one RUNNING None\n")
+    begun(site, "whole", "gpu:2")
+    site.becomes("head", JOBS, "one RUNNING None\nwhole PENDING Resources\n")
+    site.ssh("head", "sudo systemctl restart slurmctld")  # 22.05 forgets by it what is shared
+    site.becomes("head", USED, "shard:fake:1(0/0,1/4)\n")
+    site.becomes("head", JOBS, "one RUNNING None\nwhole PENDING Resources\n")
+    site.ssh("head", "sudo -iu ada scancel -n one")
+    site.becomes("w01", "cat /var/tmp/whole || :", "0,1\n")
+    begun(site, "late", "shard:1")
+    site.becomes("head", JOBS, "whole RUNNING None\nlate PENDING Resources\n")
+    site.ssh("head", "sudo -iu ada scancel -u ada")
+    site.becomes("head", JOBS, "")
+    site.becomes("head", "sinfo -h -o '%D %T'", "3 idle\n")
 
 
 def test_the_driver_and_cuda_are_there_at_one_version_and_held(site: Site) -> None:

@@ -1,13 +1,15 @@
-"""Storage that nodes really share, of the kind that containers can show: GlusterFS, which the site has (FUSE)."""
+"""Storage that nodes really share, of kinds that containers can show (FUSE): GlusterFS and buckets, of the site."""
 
 from __future__ import annotations
 
 import os
+import textwrap
 import time
 from collections.abc import Iterator
 
 import pytest
 
+from tests.e2e import object_server
 from tests.e2e.conftest import Site
 
 pytestmark = [pytest.mark.lab, pytest.mark.shared_storage]
@@ -100,3 +102,69 @@ def test_a_mount_that_leaves_the_blueprint_leaves_the_nodes(site: Site) -> None:
     assert site.cli("apply", "BLUEPRINT", "--yes").returncode == 0
     assert site.ssh("w01", "ls -d /projects /etc/systemd/system/projects.* 2>/dev/null || :") == ""
     assert site.ssh("head", "sudo cat /srv/brick/of_ada") == "w01\n"
+
+
+BUCKET = f"storage:\n  objects: {{kind: s3, external: '{object_server.ADDRESS}', mount: /objects}}\n"
+MOUNTED = "mountpoint -q /objects && echo mounted || echo not"
+
+
+def test_a_wrong_key_is_named_and_the_right_one_mounts_the_bucket(site: Site) -> None:
+    authority = object_server.install(site)
+    object_server.asked(site, "datasets -X PUT")
+    head, _, users = BLUEPRINT.partition("storage:\n")
+    trusted = f"roles:\n  object_storage:\n    ca: |\n{textwrap.indent(authority, ' ' * 6)}"
+    site.blueprint.write_text(f"{head}{BUCKET}{trusted}{users.partition(chr(10))[2]}")
+    wrong = object_server.KEYS.replace(object_server.KEY, "not-the-key")
+    assert site.cli("secrets", "set", "BLUEPRINT", "s3_keys", said=wrong).returncode == 0
+    done = site.cli("apply", "BLUEPRINT", "--yes")
+    assert done.returncode == 5
+    assert f"{object_server.ADDRESS}: 403 SignatureDoesNotMatch: the key is wrong" in done.stdout
+    assert site.ssh("w01", MOUNTED) == "not\n"
+
+    assert site.cli("secrets", "set", "BLUEPRINT", "s3_keys", said=object_server.KEYS).returncode == 0
+    assert site.cli("apply", "BLUEPRINT", "--yes").returncode == 0
+    assert [site.ssh(worker, MOUNTED) for worker in ("w01", "w02")] == ["mounted\n"] * 2
+    assert site.cli("plan", "BLUEPRINT").returncode == 0
+
+
+def test_an_object_of_a_job_is_read_on_another_node_and_is_its_user_s(site: Site) -> None:
+    site.becomes("head", "sinfo -h -o '%T %D'", "idle 2\n")
+    site.ssh("head", "cd / && sudo -u ada srun -w w01 sh -c 'umask 077; hostname >/objects/of_ada'")
+    site.becomes("head", "cd / && sudo -u ada srun -w w02 cat /objects/of_ada || :", "w01\n")
+    assert site.ssh("w02", "sudo -u ada stat -c '%U %a' /objects/of_ada") == "ada 600\n"
+    assert object_server.asked(site, "datasets/of_ada") == "w01\n"  # as it is to any tool of S3
+
+
+def test_its_key_is_in_one_file_of_root_s_and_in_nothing_else(site: Site) -> None:
+    seen = [site.cli("plan", "BLUEPRINT", "--json"), site.cli("status", "BLUEPRINT", "--json")]
+    assert not [one.args for one in seen if object_server.KEY in one.stdout + one.stderr]
+    pattern = f"{object_server.KEY[:-1]}[{object_server.KEY[-1]}]"  # which what sudo writes down of this does not match
+    everywhere = f"sudo grep -rls -- '{pattern}' /etc /home /root /run /tmp /var || :"
+    assert site.ssh("w01", everywhere) == "/etc/hpcforge/s3_keys\n"
+    assert site.ssh("w01", "stat -c '%a %U %G' /etc/hpcforge/s3_keys") == "400 root root\n"
+    running = "sudo sh -c 'cat /proc/[0-9]*/cmdline /proc/[0-9]*/environ 2>/dev/null; cat /proc/self/mounts'"
+    assert object_server.KEY not in site.ssh("w01", f"{running} | tr '\\0' ' '")
+    assert object_server.KEY not in site.ssh("w01", "sudo journalctl --no-pager")
+
+
+def test_a_bucket_s_server_does_not_answer_and_holds_nobody_up(site: Site) -> None:
+    site.ssh("head", "sudo systemctl kill --signal=STOP swift-proxy")  # it takes connections, and says nothing
+    begun = time.monotonic()
+    away = site.cli("plan", "BLUEPRINT")
+    took_s = time.monotonic() - begun
+    print(f"plan while the object server says nothing: {took_s:.0f} s")
+    assert away.returncode == 2
+    assert f"{object_server.ADDRESS}: no answer within 8 s" in away.stdout
+    assert took_s < 60
+    assert site.ssh("w01", f"id -un; {MOUNTED}") == "ops\nmounted\n"
+    site.ssh("head", "sudo systemctl kill --signal=CONT swift-proxy")
+    site.becomes("w02", "sudo -u ada cat /objects/of_ada 2>/dev/null || :", "w01\n")
+    assert site.cli("plan", "BLUEPRINT").returncode == 0
+
+
+def test_a_bucket_that_leaves_the_blueprint_keeps_its_objects(site: Site) -> None:
+    site.blueprint.write_text(site.blueprint.read_text().replace(BUCKET, ""))
+    assert site.cli("apply", "BLUEPRINT", "--yes").returncode == 0
+    what = "/objects /etc/systemd/system/objects.* /etc/hpcforge/s3_* /usr/sbin/mount.hpcforge_s3"
+    assert site.ssh("w01", f"ls -d {what} 2>/dev/null || :; pgrep -a s3fs || :") == ""
+    assert object_server.asked(site, "datasets/of_ada") == "w01\n"

@@ -78,7 +78,7 @@ def test_a_program_that_waits_where_nothing_can_be_written_is_ended(small: Path)
     began = time.monotonic()
     with pytest.raises(ImageError, match=r"no room is left for what `sh` writes in .*small"):
         watched(["sh", "-c", f"cat /dev/zero > {small}/big; sleep 300"], small, lambda: None, with_us=True)
-    assert time.monotonic() - began < 60
+    assert time.monotonic() - began < 240
 
 
 @pytest.mark.lab

@@ -44,10 +44,11 @@ def test_gpus_are_not_counted_before_their_devices_can_be_there() -> None:
     assert shortfalls(WORKER, {**ENOUGH, "gpus": {}}, gpus_ready=False) == ()
 
 
-def test_a_node_that_slurm_drained_itself_for_the_same_cause_is_resumed() -> None:
-    output = (
-        "NodeName=w02 Arch=x State=IDLE+DRAIN+INVALID_REG Threads=1 Reason=Low RealMemory (reported:1 < 2) [slurm@t]"
-    )
+@pytest.mark.parametrize(
+    "reason", ["Low RealMemory (reported:1 < 2)", "gres/shard count reported lower than configured (0 < 4)"]
+)
+def test_a_node_that_slurm_drained_itself_for_the_same_cause_is_resumed(reason: str) -> None:
+    output = f"NodeName=w02 Arch=x State=IDLE+DRAIN+INVALID_REG Threads=1 Reason={reason} [slurm@t]"
     nodes = parse_slurm_nodes(output + "\nsomething else\n")
-    assert nodes == {"w02": ("IDLE+DRAIN+INVALID_REG", "Low RealMemory (reported:1 < 2)")}
+    assert nodes == {"w02": ("IDLE+DRAIN+INVALID_REG", reason)}
     assert [one.action for one in drains((), nodes)] == ["resume"]

@@ -29,7 +29,7 @@ def test_resources_are_rendered_per_node(cluster: Cluster, roles_folder: Path) -
     assert client.of(Account)[0].uid == 2001
     assert client.needs == (Need("server", ("head",)),)
     assert client.opaque is not None
-    assert client.opaque.inputs == {"gpus": {"model": "fake", "count": 2, "mig": [], "vendor": "nvidia"}}
+    assert client.opaque.inputs == {"gpus": {"model": "fake", "count": 2, "mig": [], "vendor": "nvidia", "shards": []}}
 
 
 def test_same_text_is_stored_once(cluster: Cluster, roles_folder: Path) -> None:

@@ -108,7 +108,9 @@ def test_slurm_counts_what_is_declared_less_the_reserve(cluster: Cluster, compil
             assert int(line.get("CoreSpecCount", "0")) == node.reserve_cores
             gpus = node.gpus
             types = gpus.types if gpus and gpus.mig else [(gpus.model, gpus.count)] if gpus else []
-            assert line.get("Gres", "") == ",".join(f"gpu:{type_}:{count}" for type_, count in types)
+            told = [f"gpu:{type_}:{count}" for type_, count in types]
+            told += [f"shard:{sum(gpus.shards)}"] if gpus and gpus.shards else []
+            assert line.get("Gres", "") == ",".join(told)
     assert set(seen) == {node.name for node in cluster.workers}
 
 
@@ -130,12 +132,16 @@ def test_gres_names_as_many_devices_as_slurm_conf_counts(cluster: Cluster, compi
     for line in lines:
         for name in expand(line["NodeName"]):
             is_one = "MultipleFiles" in line
-            counts.setdefault(name, Counter())[line["Type"]] += 1 if is_one else len(NodeSet(line["File"]))
+            what = line.get("Type", line["Name"])  # what jobs share has its type from its file
+            each = int(line.get("Count", 1 if is_one else len(NodeSet(line["File"]))))
+            counts.setdefault(name, Counter())[what] += each
     told = {line["NodeName"]: line["Gres"] for line in node_lines(compiled(cluster), cluster)}
     for names, gres in told.items():
-        said = Counter({one.split(":")[1]: int(one.split(":")[2]) for one in gres.split(",")})
+        pairs = [one.rpartition(":") for one in gres.split(",")]
+        said = Counter({kind.removeprefix("gpu:"): int(count) for kind, _, count in pairs})
         assert all(counts[name] == said for name in expand(names))
-    devices = {name: line["File"] for line in lines if "File" in line for name in expand(line["NodeName"])}
+    whole = [line for line in lines if line["Name"] == "gpu" and "File" in line]
+    devices = {name: line["File"] for line in whole for name in expand(line["NodeName"])}
     for node in cluster.workers:
         assert node.gpus is not None
         if node.gpus.mig:

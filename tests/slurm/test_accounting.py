@@ -29,14 +29,16 @@ def test_what_another_needs_comes_first() -> None:
 def test_settings_are_spelled_as_sacctmgr_takes_them() -> None:
     limits = {
         "fairshare": "10",
-        "grp_tres": {"gpu": "192", "memory_gib": "512", "cpu": "0"},
+        "grp_tres": {"gpu": "192", "shard": "8", "memory_gib": "512", "cpu": "0"},
         "max_tres": {},
         "max_submit_jobs": "8",
         "qos": ["normal", "high"],
         "default_qos": "high",
     }
     [(_, said)] = made({"a": limits})
-    assert said == ("fairshare=10 grptres=cpu=0,mem=512G,gres/gpu=192 maxsubmitjobs=8 qos=normal,high defaultqos=high")
+    assert said == (
+        "fairshare=10 grptres=cpu=0,mem=512G,gres/gpu=192,gres/shard=8 maxsubmitjobs=8 qos=normal,high defaultqos=high"
+    )
 
 
 @pytest.mark.parametrize(
@@ -67,6 +69,7 @@ def test_a_circle_has_an_end() -> None:
 
 
 def test_billing_weights() -> None:
-    weights = Billing.model_validate({"cpu": "1", "memory_gib": "0.25", "gpu": "16"})
-    assert list(billing_weights(weights)) == [("CPU", "1"), ("Mem", "0.25G"), ("GRES/gpu", "16")]
+    weights = Billing.model_validate({"cpu": "1", "memory_gib": "0.25", "gpu": "16", "shard": "0.5"})
+    said = [("CPU", "1"), ("Mem", "0.25G"), ("GRES/gpu", "16"), ("GRES/shard", "0.5")]
+    assert list(billing_weights(weights)) == said
     assert list(billing_weights(None)) == []

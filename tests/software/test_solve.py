@@ -65,6 +65,7 @@ CASES = {
     "SOFTWARE-072": ("gpudirect=dma-buf modules=open kernel=5.10.0-30-amd64",
                      "gpudirect=dma-buf modules=open kernel=5.12.0"),
     "SOFTWARE-080": ("slurm_topology=block slurm=22.05", "slurm_topology=block slurm=24.11"),
+    "SOFTWARE-081": ("slurm_shards=shared slurm=23.11.4", "slurm_shards=shared slurm=24.11"),
     "SOFTWARE-090": ("source=ubuntu-24.04 driver=550.163.01", "source=debian-13 driver=550.163.01"),
     "SOFTWARE-091": ("source=debian-12 driver=550.163.01", "source=debian-12 driver=535.309.01"),
     "SOFTWARE-092": ("source=debian-12 driver=535.309.01 modules=open",

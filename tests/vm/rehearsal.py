@@ -74,10 +74,17 @@ class Rehearsal:
         assert processes.wait_until(lambda: not labs.runs(lab, node), timeout_s=60)
 
     def becomes(self, node: str, command: str, wanted: str) -> None:
-        """Wait until a command says so."""
+        """Wait until a command succeeds and says so. Until then it may fail, as may the way to a node that changes."""
         deadline = time.monotonic() + STEP_S
-        while (said := self.on(node, command).strip()) != wanted:
-            assert time.monotonic() < deadline, said
+        while True:
+            look = self.start("rehearse", "ssh", self.blueprint, node, "--", command)
+            try:
+                said, complaint = look.communicate()
+            finally:
+                look.kill()
+            if (look.returncode, said.strip()) == (0, wanted):
+                return
+            assert time.monotonic() < deadline, said + complaint
             time.sleep(2)
 
     @contextmanager

@@ -1,0 +1,88 @@
+"""Shards: GPUs that several jobs share, as many as one has shards, and what a blueprint asks of them wrongly. Pure.
+
+Slurm hands out a GPU either whole or by shards, and nothing keeps the jobs on one apart.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from hpcforge.blueprint import schema as s
+from hpcforge.blueprint.accounting import Tres
+from hpcforge.blueprint.mig import gpus_named
+from hpcforge.blueprint.reader import Loc
+from hpcforge.blueprint.section import Section
+from hpcforge.blueprint.validate import Draft, Finding
+from hpcforge.catalog import Catalog
+from hpcforge.cluster.mig import named_findings
+
+
+def shards(asked: Mapping[str, int], count: int) -> tuple[int, ...]:
+    """How many each of `count` GPUs of a node has, 0 where none; () where none has any.
+
+    A node that an override gives fewer GPUs has those of the GPUs that it has.
+    """
+    by_gpu: dict[int, int] = {}
+    for named, each in asked.items():
+        by_gpu |= dict.fromkeys(gpus_named(named, count), each)
+    found = tuple(by_gpu.get(index, 0) for index in range(count))
+    return found if any(found) else ()
+
+
+def shard_findings(draft: Draft, catalog: Catalog) -> Iterator[Finding]:
+    """Yield GPUs that there are not to share, and what counts shards wrongly."""
+    groups: dict[str, s.NodeGroup] = draft.sections["nodes"] or {}
+    asked = {key: group for key, group in groups.items() if group.shards}
+    for key, group in asked.items():
+        if draft.intact("nodes", key) and draft.intact("parts") and group.hardware in catalog.servers:
+            yield from _group(("nodes", key, "shards"), group, catalog)
+    slurm: s.Slurm | None = draft.sections["slurm"]
+    if slurm is None or not draft.intact("nodes") or not draft.intact("slurm"):
+        return
+    if asked:
+        yield from _free(slurm)
+    else:
+        yield from _uncounted(slurm)
+
+
+def _group(loc: Loc, group: s.NodeGroup, catalog: Catalog) -> Iterator[Finding]:
+    gpus = group.gpus or catalog.servers[group.hardware].gpus
+    if gpus is None:
+        hint = "give `gpus:` to this group, or leave out `shards`"
+        yield Finding(loc, "there are no GPUs to share", hint, key=True)
+        return
+    if "worker" not in group.functions:
+        yield Finding(loc, "no jobs run on these nodes, which could share GPUs", "leave out `shards`", key=True)
+    if group.mig:
+        message = "GPUs of a group are cut into instances (`mig`) or shared (`shards`)"
+        yield Finding(loc, message, "leave one of both out, or make two groups of these nodes", key=True)
+    seen: dict[int, str] = {}
+    for named in group.shards:
+        yield from named_findings((*loc, named), named, gpus.count, seen, "its shards")
+
+
+def _free(slurm: s.Slurm) -> Iterator[Finding]:
+    for name, partition in slurm.partitions.items():
+        if partition.billing and partition.billing.gpu and partition.billing.shard is None:
+            message = "a GPU is billed and a shard is not: for Slurm a shard is no GPU, and jobs on shards have it free"
+            hint = "say `shard`, too, for example a GPU's divided by its shards; or 0"
+            yield Finding(("slurm", "partitions", name, "billing"), message, hint, "warning", key=True)
+
+
+def _uncounted(slurm: s.Slurm) -> Iterator[Finding]:
+    """What counts shards where there are none: slurmdbd does not know them then, and sacctmgr refuses."""
+    for loc, section in _sections(("slurm",), slurm):
+        if isinstance(section, Tres) and section.shard is not None:
+            hint = "say `shards` of a group of workers, or leave this out"
+            yield Finding((*loc, "shard"), "no worker has GPUs that are shared", hint, key=True)
+
+
+def _sections(loc: Loc, section: Section) -> Iterator[tuple[Loc, Section]]:
+    """Yield a section and all in it, with their places."""
+    yield loc, section
+    for key in type(section).model_fields:
+        value = getattr(section, key)
+        inside = value if isinstance(value, dict) else {}
+        for where, one in (((*loc, key), value), *(((*loc, key, name), one) for name, one in inside.items())):
+            if isinstance(one, Section):
+                yield from _sections(where, one)
