@@ -55,7 +55,7 @@ class Here:
     def run(self, *words: object, expect: int = 0, before: tuple[str, ...] = ()) -> str:
         running = self.start(*words, before=before)
         try:
-            said, _ = running.communicate(timeout=240)
+            said, _ = running.communicate(timeout=600)
         finally:
             running.kill()
         assert running.returncode == expect, said
@@ -92,7 +92,7 @@ def test_of_two_labs_with_one_name_at_once_one_comes_up(here: Here) -> None:
     blueprints = [here.blueprint("first"), here.blueprint("second")]
     running = [here.start("rehearse", "up", "--no-start", one) for one in blueprints]
     try:
-        said = [one.communicate(timeout=240)[0] for one in running]
+        said = [one.communicate(timeout=600)[0] for one in running]
     finally:
         for one in running:
             one.kill()
@@ -126,32 +126,34 @@ def test_a_lab_of_another_hpcforge_is_left_alone_and_can_be_taken_down(here: Her
     assert labs.load(here.name) is None
 
 
-def test_an_image_that_was_cut_short_is_found_before_there_is_a_lab(
-    here: Here, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    blueprint = here.blueprint("site")
+@pytest.fixture
+def image(here: Here, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder of an image that nodes of the blueprint would lie on, in a cache of its own."""
     here.env["HPCFORGE_CACHE_DIR"] = str(here.folder / "cache")
     monkeypatch.setenv("HPCFORGE_CACHE_DIR", str(here.folder / "cache"))
-    request = image_request(load(blueprint))
+    request = image_request(load(here.blueprint("site")))
     sources = tuple(host_apt.sources(request.release).splitlines())
     how = recipe.digest(host_apt.options())
-    place = put(replace(MANIFEST, lock=replace(MANIFEST.lock, request=request, sources=sources, recipe=how)))
-    archive = place / store.ARCHIVE
+    return put(replace(MANIFEST, lock=replace(MANIFEST.lock, request=request, sources=sources, recipe=how)))
+
+
+def test_an_image_that_was_cut_short_is_found_before_there_is_a_lab(here: Here, image: Path) -> None:
+    archive = image / store.ARCHIVE
     os.truncate(archive, archive.stat().st_size - 1)
-    said = here.run("rehearse", "up", blueprint, expect=1)
+    said = here.run("rehearse", "up", here.blueprint("site"), expect=1)
     assert f"{archive} has 9 bytes of 10: it was cut short or changed" in said
     assert f"hpcforge image remove {MANIFEST.name}" in said
-    assert labs.load(here.name) is None
     assert not lab_directory(here.name).exists()
     assert bridges_of(here.name) == set()
     here.run("image", "remove", MANIFEST.name)
     assert store.names() == ()
 
 
-def test_no_room_for_what_is_written_down_of_a_lab_is_said_and_leaves_nothing(here: Here) -> None:
-    full = "mount -t tmpfs -o size=64k tmpfs /var/lib/hpcforge; cat /dev/zero > /var/lib/hpcforge/full 2>/dev/null"
-    show = "find /var/lib/hpcforge -name '*.json*'"  # in a name space of its own, which ends with it
-    before = ("unshare", "--mount", "sh", "-c", f'{full}; "$@"; code=$?; {show}; exit $code', "sh")
+def test_no_room_for_what_is_written_down_of_a_lab_is_said_and_leaves_nothing(here: Here, image: Path) -> None:
+    (image / "tree").mkdir()  # as if it were unpacked: no base system is looked for where no lab can be seen
+    full = "mkdir -p $D; mount -t tmpfs -o size=64k tmpfs $D; cat /dev/zero > $D/full 2>/dev/null"
+    show = "find $D -name '*.json*'"  # in a name space of its own, which ends with it
+    before = ("unshare", "--mount", "sh", "-c", f'D=/var/lib/hpcforge; {full}; "$@"; code=$?; {show}; exit $code', "sh")
     said = here.run("rehearse", "up", here.blueprint("site"), expect=1, before=before)
     assert "error: on this machine: No space left on device\nhint: make room, then run it again\n" in said
     assert "lab.json" not in said

@@ -7,7 +7,8 @@ import os
 import shutil
 import signal
 import socket
-from collections.abc import Collection
+import time
+from collections.abc import Callable, Collection
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
@@ -19,7 +20,7 @@ from hpcforge.lab.machine import available_mib, processors, total_mib
 from hpcforge.lab.places import RUN
 from hpcforge.lab.ssh import greets, ssh_argv
 from hpcforge.lab.state import Lab, PlacedNode
-from hpcforge.lab.vm import disks, qemu, seed
+from hpcforge.lab.vm import console, disks, qemu, seed
 from hpcforge.rehearsal.lab_facts import Card
 
 _POWER_OFF_S = 90
@@ -27,14 +28,18 @@ _READY_S = 900  # without KVM, several machines at once on few cores
 _KVM_S = 30  # until a kernel under KVM has said anything: it takes a second where KVM works
 _AT_ONCE = 8  # machines that are killed at the same time
 _LAST_LINES = 15
+_LEAST_ROOM_MIB = 256  # its initrd, and what a first boot writes
 _GREETING_S, _LOGIN_S = 20, 60  # emulated, an sshd takes its time
 
 
 def start(lab: Lab, node: PlacedNode) -> bool:
     """Have a node running and letting its user in; true if it was started now. `LabError` with its console if not."""
     started = not running(lab, node)
+    if not started and _without_room(lab.machine(node.name)):
+        tell(lab.machine(node.name), "cont")  # there is room by now, or else it is held again
     if started:
         disks.check(lab, node)
+        _ensure_room(lab, node)
         stop(lab, node, graceful=False)  # what a crash may have left of it
         _power_on(lab, node)
     _wait_ready(lab, node)
@@ -80,8 +85,8 @@ def _power_on(lab: Lab, node: PlacedNode) -> None:
     machine.console.unlink(missing_ok=True)
     if kvm_works():
         _launch(machine, "kvm")
-        processes.wait_until(lambda: _said(machine.console) or not running(lab, node), _KVM_S)
-        if _said(machine.console):
+        processes.wait_until(lambda: bool(_text(machine.console)) or not running(lab, node), _KVM_S)
+        if _text(machine.console):
             return
         # KVM is there, and nothing boots under it: nested in another machine, say. Not tried again until a reboot.
         RUN.mkdir(mode=0o755, parents=True, exist_ok=True)
@@ -158,6 +163,18 @@ def _ensure_memory(lab: Lab, node: PlacedNode) -> int:
     return had
 
 
+def _ensure_room(lab: Lab, node: PlacedNode) -> None:
+    """`LabError` where there is no room for what a machine writes when it first boots."""
+    place = lab.node_directory(node.name)
+    place.mkdir(parents=True, exist_ok=True)
+    free_mib = shutil.disk_usage(place).free >> 20
+    if free_mib < _LEAST_ROOM_MIB:
+        raise LabError(
+            f"node {node.name} needs {_LEAST_ROOM_MIB} MiB in {place} to start, and {free_mib} MiB are free",
+            "make room there, then `hpcforge rehearse up` again",
+        )
+
+
 def _had_mib(lab: Lab, node: PlacedNode) -> int | None:
     path = _memory_file(lab, node)
     return int(path.read_text() or 0) or None if path.exists() else None
@@ -213,23 +230,32 @@ def _press_power_button(machine: str) -> bool:
     return True
 
 
-def tell(machine: str, command: str) -> None:
-    """Have a machine's QEMU do something; OSError where it does not listen."""
+def tell(machine: str, command: str) -> str:
+    """Have a machine's QEMU do something; what it says to that. OSError where it does not listen."""
     with socket.socket(socket.AF_UNIX) as monitor:
         monitor.settimeout(10)
         monitor.connect(str(_monitor(machine)))
         _until_prompt(monitor)
         monitor.sendall(f"{command}\n".encode())
-        _until_prompt(monitor)
+        return _until_prompt(monitor)
 
 
-def _until_prompt(monitor: socket.socket) -> None:
+def _without_room(machine: str) -> bool:
+    """Whether a machine is held since this host had no room for what it wrote."""
+    try:
+        return "paused (io-error)" in tell(machine, "info status")
+    except OSError:
+        return False
+
+
+def _until_prompt(monitor: socket.socket) -> str:
     said = b""
     while b"(qemu) " not in said:
         more = monitor.recv(4096)
         if not more:
             raise ConnectionResetError("QEMU has ended")
         said += more
+    return said.decode(errors="replace")
 
 
 def _kill(machine: str) -> None:
@@ -242,15 +268,29 @@ def _is_still(pid: int, machine: str) -> bool:
 
 
 def _wait_ready(lab: Lab, node: PlacedNode) -> None:
-    if not processes.wait_until(
-        lambda: greets(node.address, _GREETING_S) or not running(lab, node), _READY_S, every_s=0.5
-    ):
-        raise _dead(lab, node, f"does not answer on {node.address}:22 after {_READY_S} s")
+    answers = f"does not answer on {node.address}:22 after {_READY_S} s"
+    _until(lab, node, lambda: greets(node.address, _GREETING_S), 0.5, answers)
     # While a machine boots, PAM lets only root in.
-    if not processes.wait_until(
-        lambda: not running(lab, node) or _lets_user_in(lab, node), _READY_S, every_s=2
-    ) or not running(lab, node):
-        raise _dead(lab, node, f"stopped while it was booting, or does not let {lab.login_user} in")
+    _until(lab, node, lambda: _lets_user_in(lab, node), 2, f"does not let {lab.login_user} in after {_READY_S} s")
+
+
+def _until(lab: Lab, node: PlacedNode, ready: Callable[[], bool], every_s: float, late: str) -> None:
+    """Wait for a machine; `LabError` with its console once it is `late` or never will be ready: then it is ended."""
+    deadline = time.monotonic() + _READY_S
+    while not ready():
+        if _without_room(lab.machine(node.name)):
+            raise LabError(
+                f"node {node.name} is held: no room is left for what it writes in {lab.node_directory(node.name)}",
+                "make room there, then `hpcforge rehearse up` again: it goes on where it is",
+            )
+        gone = not running(lab, node)
+        if said := "its QEMU has ended" if gone else console.gave_up(_text(_console(lab, node))):
+            dead = _dead(lab, node, f"did not boot: {said}")
+            stop(lab, node, graceful=False)
+            raise dead
+        if time.monotonic() > deadline:
+            raise _dead(lab, node, late)
+        time.sleep(every_s)
 
 
 def _lets_user_in(lab: Lab, node: PlacedNode) -> bool:
@@ -265,10 +305,13 @@ def _lets_user_in(lab: Lab, node: PlacedNode) -> bool:
 
 
 def _dead(lab: Lab, node: PlacedNode, what: str) -> LabError:
-    console = _console(lab, node)
-    texts = (path.read_text(errors="replace") for path in (console, console.with_name("qemu.log")) if path.exists())
+    path = _console(lab, node)
+    texts = (_text(path), _text(path.with_name("qemu.log")))
     said = [line.rstrip() for text in texts for line in text.splitlines()[-_LAST_LINES:]]
-    return LabError("\n".join([f"node {node.name} {what}", *said]), f"its console is in {console}")
+    return LabError(
+        "\n".join([f"node {node.name} {what}", *said]),
+        f"its console is in {path}; `hpcforge rehearse up` tries again, `hpcforge rehearse down` removes all",
+    )
 
 
 def kvm_works() -> bool:
@@ -280,8 +323,8 @@ def _no_kvm() -> Path:
     return RUN / "kvm-boots-nothing"
 
 
-def _said(console: Path) -> bool:
-    return console.exists() and console.stat().st_size > 0
+def _text(path: Path) -> str:
+    return path.read_text(errors="replace") if path.exists() else ""
 
 
 def _console(lab: Lab, node: PlacedNode) -> Path:
