@@ -129,6 +129,7 @@ def why(name: str) -> str:
     facts = [f"{name} is {unit.active} ({unit.sub})" + ("" if unit.result == "success" else f", result {unit.result}")]
     status = commands.run(["systemctl", "status", "--no-pager", "--full", "--lines=0", "--", name], _QUERY_S).stdout
     facts += [line.strip() for line in status.splitlines() if "was not met" in line or "start condition failed" in line]
+    commands.run(["journalctl", "--sync"], _QUERY_S)  # journald may not have written down a unit's last words yet
     journal = commands.run(["journalctl", "-u", name, "-b", "-n", "5", "-o", "cat", "--no-pager", "-q"], _QUERY_S)
     return readable("\n".join(facts) + "\n" + journal.stdout, 2000)
 

@@ -20,19 +20,30 @@ END_CONNECTIONS = "pkill -f 'sshd: op[s]'"
 
 
 def soon(script: str) -> str:
-    """A script that runs when the connection it was asked for over has ended: it may end all of them."""
-    return f'systemd-run --quiet --collect sh -c "sleep 1.5; {script}"'
+    """A script that runs when the connection it was asked for over has ended: it may end all of them.
+
+    That is when sshd's process has ended that sudo, whose child this is, was begun by.
+    """
+    ended = "while [ -e /proc/$(($(ps -o ppid= $PPID))) ]; do sleep 0.1; done"
+    return f'systemd-run --quiet --collect sh -c "{ended}; sleep 0.5; {script}"'
 
 
-def finish_request(marks: str, *seconds: float) -> dict[str, Any]:
-    """Checks of so many seconds, a role each; each leaves a line, so that doing one twice shows."""
+def finish_request(marks: str, *seconds: float | None) -> dict[str, Any]:
+    """Checks of so many seconds, a role each; each leaves a line, so that doing one twice shows.
+
+    None: until the test says so, by `go`.
+    """
+
+    def waits(wait: float | None) -> str:
+        return f"until [ -e {marks}-go ]; do sleep 0.1; done" if wait is None else f"sleep {wait}"
+
     work = [
         {
             "role": f"r{number}",
             "checks": [
                 {
                     "name": "slow",
-                    "command": ["sh", "-c", f"echo {number} >>{marks}; sleep {wait}"],
+                    "command": ["sh", "-c", f"echo {number} >>{marks}; {waits(wait)}"],
                     "stdout": None,
                     "wait_s": 0,
                 }
@@ -41,6 +52,10 @@ def finish_request(marks: str, *seconds: float) -> dict[str, Any]:
         for number, wait in enumerate(seconds)
     ]
     return {"verb": "converge", "phase": "finish", "work": work, **named()}
+
+
+def go(nodes: Nodes, node: str, marks: str) -> None:
+    nodes.inside(node, f"touch {marks}-go")
 
 
 def named() -> dict[str, Any]:
@@ -65,10 +80,12 @@ def done_roles(events: list[Event]) -> list[str]:
 
 def test_a_connection_that_ends_is_made_again_and_nothing_is_heard_twice(engines: Engines, nodes: Nodes) -> None:
     marks = f"/root/marks-{secrets.token_hex(4)}"
-    engines.start(Program("t", "n1", finish_request(marks, 0.1, 8, 0.1), 60.0))
+    engines.start(Program("t", "n1", finish_request(marks, 0.1, None, 0.1), 60.0))
     first = until(engines, "role_done")
     nodes.inside("n1", soon(END_CONNECTIONS))
-    rest = until(engines, "result")
+    lost = until(engines, "warning")
+    go(nodes, "n1", marks)
+    rest = lost + until(engines, "result")
     assert rest[-1].data["ok"], rest[-1].data
     assert done_roles(first + rest) == ["r0", "r1", "r2"]
     assert [event.kind for event in rest].count("done") == 1
@@ -82,10 +99,12 @@ def test_the_jump_hosts_connection_may_end_as_well(nodes: Nodes, tmp_path: Path)
     marks = f"/root/marks-{secrets.token_hex(4)}"
     n1, n2 = nodes.targets["n1"], nodes.targets["n2"]
     with Engines([n2], tmp_path / "work", tmp_path, via=n1) as engines:
-        engines.start(Program("t", "n2", finish_request(marks, 0.1, 8, 0.1), 60.0))
+        engines.start(Program("t", "n2", finish_request(marks, 0.1, None, 0.1), 60.0))
         first = until(engines, "role_done")
         nodes.inside("n1", soon(END_CONNECTIONS))
-        rest = until(engines, "result")
+        lost = until(engines, "warning")
+        go(nodes, "n2", marks)
+        rest = lost + until(engines, "result")
     assert rest[-1].data["ok"], rest[-1].data
     assert any("reached again" in event.data["detail"] for event in rest if event.kind == "warning")
     assert done_roles(first + rest) == ["r0", "r1", "r2"]
@@ -146,8 +165,8 @@ def test_work_that_was_lost_with_its_node_is_said_so(engines: Engines, nodes: No
 
 def test_a_late_task_is_stopped_on_the_node_after_what_it_is_at(engines: Engines, nodes: Nodes) -> None:
     marks = f"/root/marks-{secrets.token_hex(4)}"
-    answer = engines.run(Program("t", "n1", finish_request(marks, 12, 4, 4), 5.0)).data
-    assert answer["error"] == "not done within 5 s on n1: stopped"
+    answer = engines.run(Program("t", "n1", finish_request(marks, 20, 4, 4), 10.0)).data
+    assert answer["error"] == "not done within 10 s on n1: stopped"
     after = engines.run(Program("w", "n1", {"verb": "wait", "timeout_s": 0}, 30.0)).data
     assert after["ok"], after["error"]
     assert nodes.inside("n1", f"cat {marks}") == "0\n"

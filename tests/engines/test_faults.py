@@ -62,7 +62,7 @@ def test_a_hung_sshd_is_noticed(engines: Engines, nodes: Nodes, tmp_path: Path) 
 
 def test_a_new_connection_waits_for_an_sshd_that_listens_again(engines: Engines, nodes: Nodes) -> None:
     """As one that reads its configuration again does in a moment."""
-    away = "systemctl stop ssh; touch /run/away; sleep 3; systemctl start ssh; rm /run/away"
+    away = "systemctl stop ssh; touch /run/away; sleep 2; systemctl start ssh; rm /run/away"
     nodes.inside("n2", f"systemd-run -q sh -c '{away}'; until [ -e /run/away ]; do sleep 0.1; done")
     look = {"verb": "observe", "wanted": []}
     answer = engines.run(Program("t", "n2", look, 60.0, fresh=True)).data

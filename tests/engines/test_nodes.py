@@ -67,7 +67,8 @@ def test_a_command_that_is_late_leaves_nothing_behind(engines: Engines, nodes: N
     argv = ("sh", "-c", "trap '' TERM; sleep 8151; sleep 8152")
     answer = engines.run(Command("t", "n1", argv, user="root", timeout_s=1.0)).data
     assert answer["error"] == "not done within 1 s on n1: stopped"
-    assert nodes.inside("n1", "pgrep -f 'sleep 815[12]' || true") == ""
+    gone = "for i in $(seq 200); do pgrep -f 'sleep 815[12]' >/dev/null || exit 0; sleep 0.1; done; exit 1"
+    nodes.inside("n1", gone)  # a moment after it was killed
 
 
 def test_a_daemon_that_keeps_the_output_open_holds_nobody_up(engines: Engines) -> None:
@@ -92,11 +93,13 @@ def test_much_input_goes_through_and_unread_input_is_no_error(engines: Engines) 
 
 def test_tasks_of_a_node_run_in_order_and_nodes_side_by_side(engines: Engines) -> None:
     finish(engines, *(Command(f"warm-{node}", node, ("true",)) for node in ("n1", "n2")))
-    slow = [Command(f"slow-{node}", node, ("sleep", "6")) for node in ("n1", "n2")]
-    then = [Command(f"then-{node}", node, ("date", "+%s.%N")) for node in ("n1", "n2")]
-    start = time.monotonic()
-    finish(engines, *slow, *then)
-    assert 6.0 <= time.monotonic() - start < 11.5
+    clock = "date +%s.%N"  # one for both nodes: they share this machine's
+    slow = [Command(f"slow-{node}", node, ("sh", "-c", f"{clock}; sleep 6; {clock}")) for node in ("n1", "n2")]
+    then = [Command(f"then-{node}", node, ("sh", "-c", clock)) for node in ("n1", "n2")]
+    seen = finish(engines, *slow, *then)
+    said = {task: [float(event.data["line"]) for event in events[:-1]] for task, events in seen.items()}
+    assert max(said["slow-n1"][0], said["slow-n2"][0]) < min(said["slow-n1"][1], said["slow-n2"][1])
+    assert all(said[f"then-{node}"][0] >= said[f"slow-{node}"][1] for node in ("n1", "n2"))
 
 
 def test_events_of_others_are_kept_while_one_is_waited_for(engines: Engines) -> None:

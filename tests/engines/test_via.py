@@ -80,12 +80,15 @@ def test_deploys_work_through_it(through: Engines, tmp_path: Path) -> None:
     assert through.run(Command("r", "v08", ("cat", "/root/via_note"), user="root")).data["stdout"] == "through\n"
 
 
-def test_ansible_works_through_it_over_one_more_connection(through: Engines, nodes: Nodes, tmp_path: Path) -> None:
+def test_ansible_works_through_it_over_one_more_connection(
+    through: Engines, nodes: Nodes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("hpcforge.engines.ansible_gather.GATHER_S", 3.0)  # however long it takes to ask for three
     role = tmp_path / "site role" / "note"
     (role / "tasks").mkdir(parents=True)
     (role / "tasks" / "main.yml").write_text(
         "- name: note\n  copy: {content: '{{ text }}', dest: '/root/via_{{ text }}'}\n"
-        "- name: logins\n  wait_for: {timeout: 2}\n"
+        "- name: logins\n  wait_for: {path: /root/via_seen, timeout: 300}\n"
     )
     for node in ("v01", "v02", "v03"):
         through.start(Ansible(node, node, role, {"text": node}, 120.0))
@@ -95,6 +98,8 @@ def test_ansible_works_through_it_over_one_more_connection(through: Engines, nod
         assert event is not None
         if event.kind == "progress" and event.data["detail"] == "logins":
             logins.append(int(nodes.inside("n1", LOGINS)))
+            if len(logins) == 3:
+                nodes.inside("n2", "touch /root/via_seen")
         if event.kind == "result":
             results[event.node] = event.data
     for node, data in results.items():

@@ -202,15 +202,20 @@ def test_old_spools_go(node, wanted):
 
 def test_what_it_costs(node, wanted):
     """A task costs a fork and a word with systemd; on two idle cores about 40 ms of a request of 300."""
-    walls = {}
-    for apart in (False, True, False, True, False, True, False, True):
-        request = converge("finish", [{"role": "one"}], run=run())
-        if not apart:
-            del request["task"]
-        begin = time.monotonic()
-        node.send(request)
-        walls.setdefault(apart, []).append(time.monotonic() - begin)
-    assert min(walls[True]) - min(walls[False]) < 0.5  # far above 0.06, since the machine is shared
+    walls = {False: [], True: []}
+
+    def costs() -> float:
+        return min(walls[True]) - min(walls[False])
+
+    while len(walls[True]) < 4 or (len(walls[True]) < 20 and costs() >= 0.5):  # the least of more says it better
+        for apart, walled in walls.items():
+            request = converge("finish", [{"role": "one"}], run=run())
+            if not apart:
+                del request["task"]
+            begin = time.monotonic()
+            node.send(request)
+            walled.append(time.monotonic() - begin)
+    assert costs() < 0.5  # far above 0.06, since the machine is shared
 
 
 def test_two_at_once_are_never_done(node, wanted):

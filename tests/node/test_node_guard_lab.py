@@ -131,7 +131,7 @@ def test_killed_before_it_could_be_confirmed(node, wanted):
 
 def test_a_later_change_goes_back_to_what_was_last_known_good(node, wanted):
     put(node, wanted, "g7", "# new\n")
-    put(node, wanted, "g8", "# newer\n", 4)
+    put(node, wanted, "g8", "# newer\n")
     assert [one["guard"] for one in node.observed()["armed"]] == ["g8"]
     restart(node, wanted, "g8", check="false")
     assert node.shell(f"cat {CONF}") == "# before\n"
