@@ -78,10 +78,12 @@ def on_node(lab: str, node: str, script: str) -> str:
 
 @dataclass(frozen=True)
 class Site:
-    """The real command line on a copy of the blueprint."""
+    """The real command line on a copy of the blueprint. `image`: its nodes are made of one, never else."""
 
     folder: Path
     lab: str
+    image: bool = False
+    patience_s: float = 60.0  # for what comes by itself
 
     @property
     def blueprint(self) -> Path:
@@ -133,7 +135,9 @@ class Site:
         return Begun(process, log)
 
     def _environment(self) -> dict[str, str]:
-        return {**os.environ, "HPCFORGE_LAB": self.lab, "HPCFORGE_IDENTITY": str(self.folder / "age.key")}
+        own = {"HPCFORGE_LAB": self.lab, "HPCFORGE_IDENTITY": str(self.folder / "age.key")}
+        without = "HPCFORGE_NO_IMAGE" if self.image else ""
+        return {name: text for name, text in os.environ.items() if name != without} | own
 
     def ssh(self, node: str, script: str) -> str:
         """A shell script on a node; it must succeed."""
@@ -148,7 +152,7 @@ class Site:
 
     def becomes(self, node: str, script: str, wanted: str) -> None:
         """What a script prints becomes this: when a job has ended, its nodes are completing for a moment."""
-        until = time.monotonic() + 60
+        until = time.monotonic() + self.patience_s
         while (seen := self.ssh(node, script)) != wanted:
             assert time.monotonic() < until, seen
             time.sleep(0.5)
