@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import os
 import re
 import time
@@ -106,7 +105,7 @@ class Fleet:
     def _module(self) -> Module:
         if self.kind == "nspawn":
             return FILE_ALONE
-        return loadable(base64.b64decode(self.site.ssh(self.workers[0], f"base64 {_CORDIC}")))
+        return loadable(self.site.fetch(self.workers[0], _CORDIC))
 
     def run(self, verb: str, *options: str, code: int = 0) -> str:
         """What an hpcforge says that takes the nodes for real ones."""

@@ -150,6 +150,13 @@ class Site:
         argv = labs.ssh_argv(found, node, ["sudo", "tar", "-C", "/srv", "-xzf", "-"])
         subprocess.run(argv, input=packed, check=True, timeout=600)
 
+    def fetch(self, node: str, file: str) -> bytes:
+        """What is in a file of a node, whose name a shell there makes of `file`."""
+        found = labs.load(self.lab)
+        assert found is not None
+        argv = labs.ssh_argv(found, node, ["sh", "-c", f"cat {file}"])
+        return subprocess.run(argv, check=True, capture_output=True, timeout=600).stdout
+
     def becomes(self, node: str, script: str, wanted: str) -> None:
         """What a script prints becomes this: when a job has ended, its nodes are completing for a moment."""
         until = time.monotonic() + self.patience_s
