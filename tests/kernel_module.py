@@ -1,4 +1,7 @@
-"""Kernel modules as files, with what modinfo reads of them: real ELF and signatures, and nothing in them that runs."""
+"""Kernel modules as files, with what modinfo reads of them: real ELF and signatures, and nothing in them that runs.
+
+Or one that a kernel loads: a module of the distribution's, by another name.
+"""
 
 from __future__ import annotations
 
@@ -31,6 +34,19 @@ def module(**information: str) -> bytes:
     header = struct.pack("<4sBBBB8sHHIQQQIHHHHHH", b"\x7fELF", 2, 1, 1, 0, bytes(8), 1, 62, 1, 0, 0, at + len(body),
                        0, _HEADER, 0, 0, _SECTION, len(parts) + 1, len(parts))  # fmt: skip
     return header + body + table
+
+
+def real(cordic: bytes, name: str, version: str) -> bytes:
+    """The kernel's own module `cordic` (a function for radios, which does nothing by itself) by a name of as many
+    letters, with a version: it has the checksums of symbols without which that kernel would not load it, and no
+    signature, which would be wrong now.
+    """
+    own, said, by = b"cordic\0", b"description=CORDIC algorithm\0", name.encode() + b"\0"
+    says = f"version={version}".encode().ljust(len(said), b"\0")
+    table, size, count = (*struct.unpack_from("<Q", cordic, 40), *struct.unpack_from("<HH", cordic, 58))
+    unsigned = cordic[: table + size * count]  # what is behind the table of sections is the signature
+    assert len(by) == len(own) and len(says) == len(said) and unsigned.count(own) == 2 and unsigned.count(said) == 1
+    return unsigned.replace(own, by).replace(said, says)
 
 
 def signed(data: bytes, owner: str) -> bytes:

@@ -7,12 +7,12 @@ import io
 import os
 import subprocess
 import tarfile
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 
-from tests.kernel_module import module
+from tests.kernel_module import module, real
 
 OLD, NEW = "580.82.07", "580.95.05"  # of the driver
 DCGM, NEWER_DCGM = "4.4.1", "4.5.0"
@@ -31,12 +31,13 @@ for kernel in $(uname -r) $(cd /lib/modules && find . -maxdepth 3 -path './*/bui
 do folder=/lib/modules/$kernel/updates/dkms; mkdir -p $folder; cp /{_MODULE} $folder; depmod $kernel
 done
 """
-# What the kernel does: from the start of the node on the module is loaded that was there then, whatever comes later.
+# What the driver does: from the start of the node on the module is loaded that was there then, whatever comes later.
 _LOAD = """#!/bin/sh
 set -e
 mount -t tmpfs stub /proc/driver
 mkdir /proc/driver/nvidia
-version=$(modinfo -k $(uname -r) -F version nvidia)
+version=$({loads})
+echo "loaded $version"
 echo "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  $version  of a stub" > /proc/driver/nvidia/version
 test ! -e /lib/systemd/system/nvidia-fabricmanager.service || mkdir -p /proc/driver/nvidia-nvswitch/devices
 """
@@ -57,6 +58,23 @@ test "$1 $2" = "cdi generate" && echo 'kind: nvidia.com/gpu' > "${3#--output=}"
 
 
 @dataclass(frozen=True)
+class Module:
+    """The driver's module in stubs: the file for a version, and the command that loads it and says which was."""
+
+    of: Callable[[str], bytes]
+    loads: str
+
+
+# No kernel takes it, and containers have none to give it to.
+FILE_ALONE = Module(lambda version: module(version=version), "modinfo -k $(uname -r) -F version nvidia")
+
+
+def loadable(cordic: bytes) -> Module:
+    """One that the kernel loads whose own module `cordic` this is; then it is the kernel that says the version."""
+    return Module(lambda version: real(cordic, "nvidia", version), "modprobe nvidia && cat /sys/module/nvidia/version")
+
+
+@dataclass(frozen=True)
 class Stub:
     """A package: text by path, programs executable; a text that begins with `->` is a link."""
 
@@ -67,8 +85,9 @@ class Stub:
     postinst: str = ""
 
 
-def stubs() -> Iterator[Stub]:
+def stubs(kernel_module: Module = FILE_ALONE) -> Iterator[Stub]:
     """All that the repository for Debian has."""
+    load = _LOAD.format(loads=kernel_module.loads)
     for driver in (OLD_570, NEW_570, OLD, NEW):
         own, same = f"{driver}-1", f"(= {driver}-1)"
         depends = ", ".join(f"{name} {same}" for name in ("libcuda1", "libnvidia-ml1", "nvidia-smi"))
@@ -78,7 +97,7 @@ def stubs() -> Iterator[Stub]:
         yield Stub("libnvidia-ptxjitcompiler1", own)
         yield Stub("nvidia-smi", own, "", {"usr/bin/nvidia-smi": _SMI.format(driver)})
         yield Stub("nvidia-persistenced", own, "", {f"{_UNITS}/nvidia-persistenced.service": _UNIT})
-        files: dict[str, str | bytes] = {_MODULE: module(version=driver), "usr/lib/nvidia-stub/load": _LOAD}
+        files: dict[str, str | bytes] = {_MODULE: kernel_module.of(driver), "usr/lib/nvidia-stub/load": load}
         files[f"{_UNITS}/nvidia-stub.service"] = _LOADS
         files[f"{_UNITS}/multi-user.target.wants/nvidia-stub.service"] = "->../nvidia-stub.service"
         yield Stub("nvidia-kernel-open-dkms", own, "kmod, linux-base", files, _DKMS)
@@ -149,9 +168,9 @@ def key(home: Path, name: str) -> tuple[str, str]:
     return _gpg(home, "--armor", "--export", name), fingerprint
 
 
-def repository(folder: Path, home: Path, signer: str) -> bytes:
+def repository(folder: Path, home: Path, signer: str, kernel_module: Module = FILE_ALONE) -> bytes:
     """The repository for Debian as a tar archive, signed by the key of that name."""
-    publish(folder / "repository", stubs(), home, signer)
+    publish(folder / "repository", stubs(kernel_module), home, signer)
     packed = io.BytesIO()
     with tarfile.open(fileobj=packed, mode="w:gz") as archive:
         archive.add(folder / "repository", "nvidia")

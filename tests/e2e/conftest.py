@@ -98,10 +98,11 @@ def becomes_on_node(lab: str, node: str, script: str, wanted: str) -> None:
 
 @dataclass(frozen=True)
 class Site:
-    """The real command line on a copy of the blueprint."""
+    """The real command line on a copy of the blueprint. `image`: its nodes are made of one, never else."""
 
     folder: Path
     lab: str
+    image: bool = False
 
     @property
     def blueprint(self) -> Path:
@@ -153,7 +154,9 @@ class Site:
         return Begun(process, log)
 
     def _environment(self) -> dict[str, str]:
-        return {**os.environ, "HPCFORGE_LAB": self.lab, "HPCFORGE_IDENTITY": str(self.folder / "age.key")}
+        own = {"HPCFORGE_LAB": self.lab, "HPCFORGE_IDENTITY": str(self.folder / "age.key")}
+        without = "HPCFORGE_NO_IMAGE" if self.image else ""
+        return {name: text for name, text in os.environ.items() if name != without} | own
 
     def ssh(self, node: str, script: str) -> str:
         """A shell script on a node; it must succeed."""
@@ -165,6 +168,13 @@ class Site:
         assert found is not None
         argv = labs.ssh_argv(found, node, ["sudo", "tar", "-C", "/srv", "-xzf", "-"])
         subprocess.run(argv, input=packed, check=True, timeout=600)
+
+    def fetch(self, node: str, file: str) -> bytes:
+        """What is in a file of a node, whose name a shell there makes of `file`."""
+        found = labs.load(self.lab)
+        assert found is not None
+        argv = labs.ssh_argv(found, node, ["sh", "-c", f"cat {file}"])
+        return subprocess.run(argv, check=True, capture_output=True, timeout=600).stdout
 
     def becomes(self, node: str, script: str, wanted: str) -> None:
         """What a script prints becomes this: when a job has ended, its nodes are completing for a moment."""

@@ -411,22 +411,22 @@ print(json.dumps({"event": "result"}))
 
 
 @pytest.mark.parametrize(
-    ("arguments", "status", "node", "detail"),
+    ("arguments", "limit_s", "status", "node", "detail"),
     [
-        ((), "passed", None, ""),
-        (("--fail",), "failed", "w02", "no luck; Exited with exit code 1"),
-        (("--hang",), "timed_out", "w02", "not done after 20 s"),
+        ((), 120, "passed", None, ""),
+        (("--fail",), 120, "failed", "w02", "no luck; Exited with exit code 1"),
+        (("--hang",), 30, "timed_out", "w02", "not done after 30 s"),
     ],
 )
 def test_tasks_of_slurm_report_each_for_itself(
-    site: Site, arguments: tuple[str, ...], status: str, node: str | None, detail: str
+    site: Site, arguments: tuple[str, ...], limit_s: int, status: str, node: str | None, detail: str
 ) -> None:
     opened = open_site(site.blueprint, None, site.lab, None)
     assert opened.cluster.acceptance is not None
     program = Program("task", TASK, "srun", (Measure("tasks", "1", "higher"),), "{tasks:worst} tasks", pytorch=False)
     for worker in ("w01", "w02", "w03"):
         site.ssh(worker, f"echo {shlex.quote(TASK)} | sudo tee /opt/hpcforge/smoke_tests/task.py > /dev/null")
-    test = SmokeTest("task", ("w01", "w02", "w03"), 20, program)
+    test = SmokeTest("task", ("w01", "w02", "w03"), limit_s, program)
     with open_engines(opened) as engine:
         head = EngineHead(engine, "head", owner(begin(opened.cluster.name, "0")))
         (verdict,) = verify(opened.cluster, head, {}, print, tests=[test], extra_args={"task": arguments})

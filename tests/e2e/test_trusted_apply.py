@@ -97,6 +97,7 @@ systemctl daemon-reload
 systemctl restart munge
 """
 
+ACTIVE = "systemctl show -P ActiveEnterTimestampMonotonic slurmctld"
 STARTED = "systemctl show -P ExecMainStartTimestampMonotonic -P ActiveEnterTimestampMonotonic"
 
 # Waits for a sign, then starts one more step: a job that was there before must be able to go on, not only to sleep.
@@ -144,8 +145,8 @@ class Cluster:
     def apply(self, *options: str, code: int = 0) -> str:
         return self.cli("apply", "BLUEPRINT", "--yes", *options, code=code)
 
-    def apply_until(self, here: Callable[[dict[str, Any]], bool]) -> None:
-        """Begin an apply, and kill it at the first event that is `here`."""
+    def apply_until(self, here: Callable[[dict[str, Any]], bool]) -> float:
+        """Begin an apply, and kill it at the first event that is `here`; when, by the one clock that all nodes have."""
         log = self.folder / "killed.log"
         with log.open("w") as stderr:
             process = subprocess.Popen(
@@ -157,9 +158,11 @@ class Cluster:
             reached = any(here(json.loads(line)) for line in process.stdout)
         finally:
             process.send_signal(signal.SIGKILL)  # to it alone: its children are not told
+            killed_s = time.monotonic()
             process.stdout.close()
             process.wait()
         assert reached, f"it never came to where it is to be killed:\n{log.read_text()}"
+        return killed_s
 
     def apply_halted(self, do: Callable[[], object], *options: str) -> int:
         """An apply that stands still when its plan is made, until this is done; its exit status."""
@@ -190,7 +193,9 @@ class Cluster:
         return done.stdout
 
     def state(self) -> dict[str, Any]:
-        """Everything that applies are to make equal, however they went."""
+        """Everything that applies are to make equal, however they went, once Slurm's nodes are idle."""
+        for worker in WORKERS:
+            self.in_slurm(worker, "idle none")
         found: dict[str, Any] = {node: json.loads(self.inside(node, "python3 -", stdin=STATE)) for node in NODES}
         return {**found, "slurm": self.inside("head", SLURM).splitlines()}
 
@@ -293,7 +298,8 @@ def _starting(event: dict[str, Any]) -> bool:
     ("here", "proof"),
     [
         (_installing, "test -e /etc/chrony/chrony.conf.dpkg-new || ! test -e /etc/slurm/slurm.conf"),
-        (_configured, "test -e /etc/slurm/slurm.conf && ! systemctl -q is-active slurmctld"),
+        # What the head is at goes on there: by now slurmctld may be active.
+        (_configured, f"test -e /etc/slurm/slurm.conf && at=$({ACTIVE}) && test $at = 0 -o $at -gt KILLED_US"),
         (_starting, "systemctl -q is-active slurmctld"),
     ],
     ids=["packages", "between-files-and-units", "slurmctld-comes-up"],
@@ -302,8 +308,8 @@ def test_killed_and_applied_again_it_ends_where_it_would_have(
     cluster: Cluster, wanted: dict[str, Any], here: Callable[[dict[str, Any]], bool], proof: str
 ) -> None:
     cluster.fresh()
-    cluster.apply_until(here)
-    cluster.inside("head", proof)
+    killed_s = cluster.apply_until(here)
+    cluster.inside("head", proof.replace("KILLED_US", str(int(killed_s * 1e6))))
     if here is not _starting:  # there w01 may have been told to go on before the kill came
         assert cluster.inside("w01", "systemctl is-active slurmd || true") == "inactive\n"
     cluster.apply()
