@@ -12,7 +12,7 @@ from hpcforge.lab import lab as labs
 from tests.timing import Timing
 
 Golden = Callable[[Path, str], None]
-_TEST_LAB = re.compile(r"test-[a-z0-9]+-([0-9]+)(?:-[kx])?")  # every lab that a test makes: what for, and whose
+_TEST_LAB = re.compile(r"test-[a-z0-9-]+-([0-9]+)(?:-[kx])?")  # every lab that a test makes: what for, and whose
 
 ON_DEMAND = {
     "nvidia": "of NVIDIA's repository, with stubs, on a node",

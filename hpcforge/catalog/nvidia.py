@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Mapping
 from functools import cache
 from importlib import resources
 from typing import Literal
@@ -31,14 +32,19 @@ class Repository(_Said):
     fingerprint: str = Field(pattern="^[0-9A-F]{40}$")
 
 
+_NOTHING = ("hpcforge-nothing",)
+
+
 class Archive(_Said):
     """What one archive has, and what it calls it. Of an archive that nobody knows, nothing."""
 
-    of_driver: str = "0"  # which installed packages have the driver's version; awk: $2 source, $3 version, $4 package
-    pinned: str = "hpcforge-nothing"  # which packages apt takes in the driver's version alone, as it names them
-    pinned_modules: str = "hpcforge-nothing"  # the same of kernel modules: where these change, the node restarts
-    pinned_dcgm: str = "/^$/"  # those of DCGM
-    pinned_container_toolkit: str = "/^$/"  # those of the container toolkit
+    # Which packages apt takes in one version alone: names, or patterns as glob(7) has them. apt compiles a regular
+    # expression anew for each name that it knows, of which there are a hundred thousand.
+    pinned: tuple[str, ...] = _NOTHING  # those of the driver
+    pinned_modules: tuple[str, ...] = _NOTHING  # its kernel modules: where these change, the node restarts
+    pinned_dcgm: tuple[str, ...] = _NOTHING
+    pinned_container_toolkit: tuple[str, ...] = _NOTHING
+    of_driver: str = ""  # which installed packages are the driver's, as `named` has it; "": those of both
     never_from: str | None = None  # the Origin of another archive that has packages of the same names, as apt knows it
     beside: tuple[str, ...] = ()  # components of the distribution's archive that these packages need, beside main
     driver: tuple[Packages, ...] = ()
@@ -64,3 +70,14 @@ def load_archives() -> Mapping[str, Archive]:
 def archive_name(name: str, release: str, *, nvidias: bool) -> str:
     """What the archive for a release of a distribution is called: its own, or NVIDIA's."""
     return f"{'nvidia-' if nvidias else ''}{name}-{release}"
+
+
+def named(patterns: Iterable[str]) -> str:
+    """Whether an installed package has a name of these, as a condition of awk's: $2 source, $3 version, $4 package.
+
+    `patterns` are names, or patterns as glob(7) has them, with `*` and ranges.
+    """
+    known = "|".join(
+        re.sub(r"[.+*]", lambda found: {"*": ".*"}.get(found[0], f"[{found[0]}]"), one) for one in patterns
+    )
+    return f"$4 ~ /^({known})$/"

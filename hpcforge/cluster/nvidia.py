@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 from hpcforge.blueprint import nvidia as nv
 from hpcforge.blueprint import schema as s
 from hpcforge.catalog import Catalog
-from hpcforge.catalog.nvidia import Archive, Packages, archive_name, load_archives
+from hpcforge.catalog.nvidia import Archive, Packages, archive_name, load_archives, named
 from hpcforge.software.ranges import numbers, within
 
 if TYPE_CHECKING:
@@ -34,10 +34,10 @@ class NvidiaPackages:
 
     of_driver: str  # which installed packages have the driver's version; awk: $2 source, $3 version, $4 package
     other: str  # which of those, of DCGM and of the container toolkit have another version than is wanted; awk, too
-    pinned: str  # which packages apt takes in the driver's version alone, as it names them
-    pinned_modules: str  # the same of kernel modules
-    pinned_dcgm: str  # those of DCGM
-    pinned_container_toolkit: str  # those of the container toolkit
+    pinned: tuple[str, ...]  # which packages apt takes in the driver's version alone, as it names them, or by patterns
+    pinned_modules: tuple[str, ...]  # the same of kernel modules
+    pinned_dcgm: tuple[str, ...]  # those of DCGM
+    pinned_container_toolkit: tuple[str, ...]  # those of the container toolkit
     never_from: str | None  # the Origin of another archive that has packages of the same names
     beside: tuple[str, ...]  # components of the distribution's archive that these need, beside main
     driver: tuple[str, ...]
@@ -109,7 +109,7 @@ def _packages(software: s.Software, asked: nv.Nvidia) -> NvidiaPackages:
     modules = archive.modules.get(asked.modules, ())
     cuda = "13" if within(driver, _CUDA_13) else "12"
     return NvidiaPackages(
-        of_driver=archive.of_driver,
+        of_driver=_of_driver(archive),
         other=_other(archive, asked),
         pinned=archive.pinned,
         pinned_modules=archive.pinned_modules,
@@ -143,10 +143,13 @@ def _archive(software: s.Software) -> Archive:
 
 def _other(archive: Archive, asked: nv.Nvidia) -> str:
     """Which installed packages are of another version than is wanted, as a condition of awk's."""
-    wanted = ((f"$4 ~ {archive.pinned_dcgm}", asked.dcgm),
-              (f"$4 ~ {archive.pinned_container_toolkit}", asked.container_toolkit))  # fmt: skip
-    parts = [(archive.of_driver, asked.driver), *((part, version) for part, version in wanted if version)]
+    others = ((archive.pinned_dcgm, asked.dcgm), (archive.pinned_container_toolkit, asked.container_toolkit))
+    parts = [(_of_driver(archive), asked.driver), *((named(names), version) for names, version in others if version)]
     return " || ".join(f'({part} && $3 != "{version}")' for part, version in parts)
+
+
+def _of_driver(archive: Archive) -> str:
+    return archive.of_driver or named((*archive.pinned, *archive.pinned_modules))
 
 
 def _names(known: Iterable[Packages], version: str | None, cuda: str = "") -> tuple[str, ...]:

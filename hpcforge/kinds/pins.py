@@ -17,9 +17,14 @@ class Pin(Resource):
     does: ClassVar[str] = "pin"
 
     name: Annotated[str, "Of its file below /etc/apt/preferences.d."]
-    packages: Annotated[tuple[str, ...], "Names or patterns.", Named.PACKAGE]
+    packages: Annotated[
+        tuple[str, ...], "Names or patterns, several with blanks between them or each by itself.", Named.PACKAGE
+    ]
     pin: Annotated[str, "`version 23.11.*`, `release n=bookworm-backports` or `origin packages.example.org`."]
     priority: Annotated[int, "As apt_preferences(5) has it."]
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "packages", tuple(word for said in self.packages for word in said.split()))
 
     def line(self, found: Said) -> str:
         """As apt has it."""

@@ -63,6 +63,11 @@ def test_nothing_is_left_to_do_after_one_that_was_killed(site: Site, wanted: dic
 @pytest.mark.parametrize("presses", [1, 2])
 def test_interrupted(site: Site, wanted: dict[str, str], presses: int) -> None:
     site.fresh()
+    role = site.roles / "ground" / "role.yaml"
+    text = role.read_text()
+    slowly = text.replace("ground.conf,", 'ground.conf, verify: [sh, -c, "sleep 10", "{file}"],')
+    assert slowly != text
+    role.write_text(slowly)  # or all would be over before the second press, now and then
     run = site.start()
     run.until("changed", node="n02", kind="account")
     os.killpg(run.process.pid, signal.SIGINT)  # as a terminal does: to the whole group
@@ -77,6 +82,7 @@ def test_interrupted(site: Site, wanted: dict[str, str], presses: int) -> None:
     assert any(event["event"] == "result" for event in run.events) == (presses == 1)  # the second waits for nothing
     if presses == 1:
         assert {event["status"] for event in settled} <= {"done", "interrupted", "skipped"}
+    role.write_text(text)
     site.apply()
     assert site.state() == wanted
 

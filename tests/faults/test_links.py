@@ -27,7 +27,7 @@ def test_a_partition_that_heals(site: Site) -> None:
     site.link("n02", "up")
     assert run.end() == 0, run.said()
     assert times_installed(site, "n02", "tree") == 1
-    started = site.inside("n02", "journalctl -u client.service -o cat | grep -c Started")
+    started = site.inside("n02", "journalctl --sync && journalctl -u client.service -o cat | grep -c Started")
     assert started == "1\n", "the client was started more than once"
     assert site.run("plan").returncode == 0
 

@@ -48,9 +48,9 @@ def test_rules_that_are_no_rules_never_get_their_name(site: Site) -> None:
 
 
 def test_a_firewall_that_would_lock_us_out_takes_itself_back(site: Site) -> None:
-    site.blueprint.write_text(site.blueprint.read_text() + "\nrollout: {confirm_wait: 15s}\n")
     site.apply()
-    before = site.state()
+    before, patient = site.state(), site.blueprint.read_text()
+    site.blueprint.write_text(patient + "\nrollout: {confirm_wait: 15s}\n")
     site.edit("wall", "nftables.conf.j2", "tcp dport 23 drop", "tcp dport { 22, 23 } drop")
     done = site.run("apply", "--yes", "--limit", "n02")
     assert done.returncode in (4, 5), done.stderr
@@ -70,5 +70,6 @@ def test_a_firewall_that_would_lock_us_out_takes_itself_back(site: Site) -> None
     assert "taken back by the node" in planned.stderr
     assert "wall  n02  (taken back" in planned.stdout
     site.edit("wall", "nftables.conf.j2", "tcp dport { 22, 23 } drop", "tcp dport { 21, 23 } drop")
+    site.blueprint.write_text(patient)
     site.apply()
     assert "21, 23" in site.inside("n02", "nft list ruleset")

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+import subprocess
 from collections.abc import Callable
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -12,7 +14,7 @@ import pytest
 from hpcforge.blueprint.diagnostics import Diagnostic, InvalidInput
 from hpcforge.catalog import load_catalog
 from hpcforge.catalog.compatibility import load_compatibility
-from hpcforge.catalog.nvidia import load_archives
+from hpcforge.catalog.nvidia import load_archives, named
 from hpcforge.cluster import load
 from hpcforge.cluster.model import Cluster
 from hpcforge.plan.desired import Desired
@@ -203,9 +205,13 @@ def test_every_archive_is_one_that_rules_know() -> None:
 
 def test_the_pattern_of_the_driver_has_its_packages_and_no_others() -> None:
     archive = load_archives()["nvidia-debian-12"]
-    of_driver = re.compile("|".join(one.strip("/") for one in (archive.pinned, archive.pinned_modules)))
+    patterns = (*archive.pinned, *archive.pinned_modules)
+
+    def of_driver(name: str) -> bool:
+        return any(fnmatchcase(name, one) for one in patterns)
+
     of_driver_said = {stub.name for stub in stubs() if stub.version.startswith("580.")}
-    assert {stub.name for stub in stubs() if of_driver.search(stub.name)} == of_driver_said
+    assert {stub.name for stub in stubs() if of_driver(stub.name)} == of_driver_said
     contribs = ("nvidia-kernel-common", "nvidia-support", "nvidia-legacy-check", "nvidia-installer-cleanup")
     others = (
         "nvidia-container-toolkit",
@@ -213,5 +219,19 @@ def test_the_pattern_of_the_driver_has_its_packages_and_no_others() -> None:
         "nvidia-driver-pinning-580",
         "nvidia-driver-assistant",
     )
-    assert not any(of_driver.search(name) for name in (*contribs, *others))
-    assert all(of_driver.search(name) for name in ("nvidia-driver", "nvidia-driver-cuda", "nvidia-driver-libs"))
+    assert not any(map(of_driver, (*contribs, *others)))
+    assert all(map(of_driver, ("nvidia-driver", "nvidia-driver-cuda", "nvidia-driver-libs")))
+
+    # What is moved to another version on a node is what apt takes in one version there.
+    names = {*(stub.name for stub in stubs()), *contribs, *others, "nvidia-driver", "libnvidia-c.fg1"}
+    listed = "".join(f"ii source 1 {name}\n" for name in sorted(names))
+    argv = ["awk", f"{named(patterns)} {{print $4}}"]
+    picked = subprocess.run(argv, input=listed, capture_output=True, text=True, check=True, timeout=60).stdout
+    assert set(picked.split()) == set(filter(of_driver, names))
+
+
+@pytest.mark.parametrize("archive", sorted(load_archives()))
+def test_pins_have_no_regular_expression_which_apt_would_compile_for_each_name(archive: str) -> None:
+    known = load_archives()[archive]
+    pinned = (known.pinned, known.pinned_modules, known.pinned_dcgm, known.pinned_container_toolkit)
+    assert not [one for names in pinned for one in names if "/" in one]
