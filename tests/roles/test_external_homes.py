@@ -48,13 +48,13 @@ def test_every_node_mounts_them_and_none_makes_any(desired: Desired) -> None:
 
 
 def test_one_node_says_who_has_none(desired: Desired) -> None:
-    assert [node for node in NODES if "site_homes" in {one.role for one in desired.nodes[node]}] == ["head"]
+    assert [node for node in NODES if "external_homes" in {one.role for one in desired.nodes[node]}] == ["head"]
 
 
 @pytest.fixture
 def said(desired: Desired, tmp_path: Path) -> Callable[[], tuple[int, str]]:
     """Runs the check beside an /etc that has the accounts, on homes in a folder of the test."""
-    (role,) = (one for one in desired.nodes["head"] if one.role == "site_homes")
+    (role,) = (one for one in desired.nodes["head"] if one.role == "external_homes")
     (check,) = role.checks
     assert check.command[-2:] == ("/homes", "ada bob")
     (tmp_path / "homes").mkdir()
