@@ -24,7 +24,7 @@ class Pin(Resource):
     priority: Annotated[int, "As apt_preferences(5) has it."]
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "packages", tuple(word for said in self.packages for word in said.split()))
+        object.__setattr__(self, "packages", tuple(word for said in self.packages for word in said.split(" ")))
 
     def line(self, found: Said) -> str:
         """As apt has it."""
