@@ -22,12 +22,9 @@ from hpcforge.run.run import Run
 from hpcforge.run.testing import Verified, after, run_tests
 from hpcforge.run.verdict_store import store_verdicts
 from hpcforge.run.walk import walk
+from hpcforge.slurm.nodes import SETTLE_S
 from hpcforge.verify.jobs import StoppedError
 from hpcforge.verify.kept import VERDICTS_PATH, Recorded, load
-
-# A slurmd registers within seconds of its own start; after slurmctld's, within one ping of it (SlurmdTimeout / 3),
-# which is 40 s, or within two where a busy machine missed one.
-_SETTLE_S = 90.0
 
 
 @dataclass(frozen=True)
@@ -77,7 +74,7 @@ def apply_plan(
         return Applied(result, tests=Verified(recorded=recorded, note=why_not))
     with listener.phase("admit"):
         unwell = {*result.failed(), *result.lost}
-        admission = admit(engine, plan, latest_facts(observed, result), _SETTLE_S if plan.pending else 0.0, unwell)
+        admission = admit(engine, plan, latest_facts(observed, result), SETTLE_S if plan.pending else 0.0, unwell)
     if admission.error:
         note = f"not verified: Slurm: {admission.error}"
         return Applied(result, admission, Verified(recorded=recorded, note=note), admission.error)

@@ -9,11 +9,10 @@ from typing import Any
 
 from hpcforge.engines.tasks import Command, Engine, Event
 from hpcforge.plan.admission import MARK
-from hpcforge.slurm.nodes import drained, parse_slurm_nodes, registering
+from hpcforge.slurm.nodes import SETTLE_S, drained, parse_slurm_nodes, registering
 
 _TIMEOUT_S = 30.0
 _POLL_S = 2.0
-_SETTLE_S = 90.0  # a slurmd registers within seconds of its start, and one that slurmctld missed 40 s later
 
 
 @dataclass
@@ -35,7 +34,7 @@ class Back:
     _given_up: bool = False
     _count: int = 0
     _next_s: float = 0.0
-    _until_s: float = field(default_factory=lambda: time.monotonic() + _SETTLE_S)
+    _until_s: float = field(default_factory=lambda: time.monotonic() + SETTLE_S)
 
     @property
     def asking(self) -> bool:

@@ -11,6 +11,10 @@ from collections.abc import Mapping
 
 from hpcforge.slurm.rows import rows
 
+# How long a slurmd may take to register: seconds after its own start; after slurmctld's one ping (SlurmdTimeout / 3,
+# which is 40 s), or two where a busy machine missed one.
+SETTLE_S = 90.0
+
 # All that scontrol knows is 800 bytes a node, and an answer may be 4 MiB: of these three fields 10,000 nodes fit.
 _FIELDS = (
     '{ state = match($0, / State=[^ ]+/) ? substr($0, RSTART, RLENGTH) : ""; '

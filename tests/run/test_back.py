@@ -94,7 +94,7 @@ def test_its_daemon_is_waited_for() -> None:
 
 
 def test_a_daemon_that_does_not_register_is_left_to_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("hpcforge.run.back._SETTLE_S", 0.0)
+    monkeypatch.setattr("hpcforge.run.back.SETTLE_S", 0.0)
     cluster = Cluster()
     cluster.registers_after = 99
     assert go(cluster, three()) == [*of("w1"), *of("w2"), *of("w3")]
