@@ -43,11 +43,12 @@ def storage_findings(draft: Draft, declared: NamedNodes, reference: Reference) -
         yield from _hides((*loc, "mount"), one.mount, "mounted", draft)
         yield from _beside((*loc, "mount"), name, one.mount, nodes, mounts)
         mounts.append((name, one.mount, nodes))
-        if one.server and one.path:
+        if one.path and one.keepers:
             yield from _hides((*loc, "path"), one.path, "served", draft)
-            yield from _served(loc, one.server, one.path, served)
-            yield from _at_home(loc, one.server, one.path, one.mount, nodes)
-            served.append((name, one.server, one.path))
+            for server in one.keepers:
+                yield from _served(loc, server, one.path, served)
+                yield from _at_home(loc, server, one.path, one.mount, nodes)
+                served.append((name, server, one.path))
     yield from _of_volumes(systems, declared, draft)
 
 
@@ -62,15 +63,19 @@ def _source(draft: Draft, name: str, one: FileSystem, reference: Reference) -> F
         hint = "server and path: a node that has the files; external: what the site has; drives: of each node's own"
         yield Finding(loc, f"`{name}` needs one of `server`, `external` and `drives`, not {many}", hint, key=True)
     elif one.server is not None:
-        yield from reference((*loc, "server"), (one.server,))
+        yield from reference((*loc, "server"), one.servers)
+        yield from reference((*loc, "arbiter"), (one.arbiter,) if one.arbiter else ())
         if one.path is None:
-            hint = f"the folder of {one.server} that has the files, for example path: /srv/{name}"
+            hint = f"the folder of {one.servers[0]} that has the files, for example path: /srv/{name}"
             yield Finding((*loc, "server"), "`server` without `path`", hint)
     elif one.path is not None:
         hint = (
             "leave it out; `external` says the path there" if one.external else "leave it out; `mount` says where it is"
         )
         yield Finding((*loc, "path"), "`path` is a folder of `server`", hint)
+    for key in () if one.server else ("replicas", "arbiter"):
+        if getattr(one, key) is not None:
+            yield Finding((*loc, key), f"`{key}` is of several nodes of `server`", "leave it out", key=True)
     yield from _of_drives(loc, one)
 
 
@@ -171,17 +176,21 @@ def _of_volumes(systems: Mapping[str, FileSystem], declared: NamedNodes, draft: 
     volumes = {name: one for name, one in systems.items() if one.drives}
     for name, one in systems.items():
         for volume, below in volumes.items():
-            if not (one.server and one.path and _within(one.path, below.mount)):
+            if not (one.path and _within(one.path, below.mount)):
                 continue
-            if one.server not in (_nodes(draft, declared, volume, below)[0] or ()):
-                continue
-            if one.path.rpartition("/")[0] != below.mount:
-                message = (
-                    f"`{one.path}` is not a folder right in `{below.mount}`, the volume `{volume}` of {one.server}"
-                )
+            there = _nodes(draft, declared, volume, below)[0] or ()
+            having = [server for server in one.servers if server in there]
+            lacking = [server for server in one.servers if server not in there]
+            which = hostlist.fold(having)
+            if having and one.path.rpartition("/")[0] != below.mount:
+                message = f"`{one.path}` is not a folder right in `{below.mount}`, the volume `{volume}` of {which}"
                 yield Finding(("storage", name, "path"), message, f"as {below.mount}/{name}")
-            elif not below.keep and declared.functions(one.server) == ("worker",):
-                message = f"what a user has on `{volume}` goes with her last job on {one.server}, which serves it"
+            elif having and lacking:
+                message = f"`{one.path}` is on the volume `{volume}` of {which}, and on the system disk of "
+                hint = f"say them in `on` of `{volume}`, too, or another path"
+                yield Finding(("storage", name, "path"), message + hostlist.fold(lacking), hint)
+            elif having and not below.keep and any(declared.functions(server) == ("worker",) for server in having):
+                message = f"what a user has on `{volume}` goes with her last job on {which}, which serves it"
                 yield Finding(("storage", volume), message, "keep: true", key=True)
 
 
