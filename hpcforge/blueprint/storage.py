@@ -50,7 +50,7 @@ class FileSystem(Section):
         None, description="The node that has the files; of a kind that several can serve together, those: stor[01-02]."
     )
     replicas: Annotated[Literal[1, 2, 3], BeforeValidator(v.whole)] | None = Field(
-        None, description="Of several servers, how many have each file: the first of them the same files, and so on."
+        None, description="Of several servers, how many have each file: of stor[01-04] with 2, the first two the same."
     )
     arbiter: v.NodeName | None = Field(
         None,
@@ -107,4 +107,5 @@ class FileSystem(Section):
     @property
     def keepers(self) -> tuple[str, ...]:
         """The nodes that have something of it at `path`."""
-        return (*self.servers, *((self.arbiter,) if self.arbiter else ()))
+        others = (self.arbiter,) if self.arbiter and self.arbiter not in self.servers else ()
+        return (*self.servers, *others)

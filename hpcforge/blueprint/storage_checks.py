@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from hpcforge.blueprint import hostlist
 from hpcforge.blueprint import schema as s
@@ -33,7 +33,7 @@ def storage_findings(draft: Draft, declared: NamedNodes, reference: Reference) -
     """Yield what is wrong with servers, with the nodes that mount, and with the places that are mounted or served."""
     systems: dict[str, FileSystem] = draft.sections["storage"] or {}
     mounts: list[tuple[str, str, frozenset[str] | None]] = []
-    served: list[tuple[str, str, str]] = []
+    served: list[tuple[str, tuple[str, ...], str]] = []
     yield from _homes_said(systems)
     for name, one in systems.items():
         loc = ("storage", name)
@@ -45,10 +45,9 @@ def storage_findings(draft: Draft, declared: NamedNodes, reference: Reference) -
         mounts.append((name, one.mount, nodes))
         if one.path and one.keepers:
             yield from _hides((*loc, "path"), one.path, "served", draft)
-            for server in one.keepers:
-                yield from _served(loc, server, one.path, served)
-                yield from _at_home(loc, server, one.path, one.mount, nodes)
-                served.append((name, server, one.path))
+            yield from _served(loc, one.keepers, one.path, served)
+            yield from _at_home(loc, one.keepers, one.path, one.mount, nodes)
+            served.append((name, one.keepers, one.path))
     yield from _of_volumes(systems, declared, draft)
 
 
@@ -164,10 +163,12 @@ def _beside(
             yield Finding(loc, message, "mount it beside")
 
 
-def _at_home(loc: Loc, server: str, path: str, mount: str, nodes: frozenset[str] | None) -> Findings:
+def _at_home(loc: Loc, servers: Sequence[str], path: str, mount: str, nodes: frozenset[str] | None) -> Findings:
     """A server that is to find its own folder at a second place."""
-    if nodes and server in nodes and (_within(path, mount) or _within(mount, path)):
-        message = f"{server} mounts it, too, and has it at `{path}`: one is inside of the other"
+    both = [server for server in servers if server in (nodes or ())]
+    if both and (_within(path, mount) or _within(mount, path)):
+        verbs = "mounts it, too, and has" if len(both) == 1 else "mount it, too, and have"
+        message = f"{hostlist.fold(both)} {verbs} it at `{path}`: one is inside of the other"
         yield Finding((*loc, "mount"), message, f"take other folders, as path: /srv/{loc[1]} and mount: /{loc[1]}")
 
 
@@ -194,10 +195,13 @@ def _of_volumes(systems: Mapping[str, FileSystem], declared: NamedNodes, draft: 
                 yield Finding(("storage", volume), message, "keep: true", key=True)
 
 
-def _served(loc: Loc, server: str, path: str, others: Iterable[tuple[str, str, str]]) -> Findings:
-    for other, host, where in others:
-        if host == server and (_within(path, where) or _within(where, path)):
-            message = f"`{path}` and `{where}` of `{other}` are one inside of the other, on {server}"
+def _served(
+    loc: Loc, servers: Sequence[str], path: str, others: Iterable[tuple[str, tuple[str, ...], str]]
+) -> Findings:
+    for other, hosts, where in others:
+        both = [server for server in servers if server in hosts]
+        if both and (_within(path, where) or _within(where, path)):
+            message = f"`{path}` and `{where}` of `{other}` are one inside of the other, on {hostlist.fold(both)}"
             hint = "who mounts one would reach the other's files; take a folder beside"
             yield Finding((*loc, "path"), message, hint)
 

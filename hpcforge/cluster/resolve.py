@@ -146,6 +146,7 @@ def _file_system(
         arbiter=one.arbiter,
         spread=kind.spread,
         packages=kind.packages,
+        try_s=kind.try_s,
         mounted_by=kind.mounted_by,
         drives=_drives(f"{cluster}/{name}", one, one.drives, catalog) if one.drives else None,
         homes=one.homes,

@@ -38,6 +38,7 @@ class FileSystem:
     arbiter: str | None = None  # the node that keeps names of files, and says which copies count; None: none does
     spread: bool = False  # of a kind that several nodes serve together, as clients of it like any
     packages: tuple[str, ...] = ()  # that a node needs for it, by Debian 12's names
+    try_s: int = 0  # how long a try to mount may take where that is longer than of others, seconds
     mounted_by: str = ""  # what mounts it on nodes; "": hpcforge
     drives: Drives | None = None  # None: it is elsewhere
     homes: bool = False  # homes of users are there, which its server makes, ours or the site's

@@ -54,7 +54,8 @@ def storage_kind_findings(draft: Draft, catalog: Catalog) -> Findings:
             served = ", ".join(name for name, each in catalog.file_systems.items() if each.served)
             hint = f'external: "{kind.address.example}"; a node of this blueprint may serve {served}'
             yield Finding((*loc, "server"), f"no role makes a node a server of {one.kind}", hint)
-        yield from _several(loc, one, kind)
+        if draft.intact(*loc):
+            yield from _several(loc, one, kind)
         if one.external is not None and not re.fullmatch(kind.address.pattern, one.external):
             message = f"{quote(one.external)} is no address of {one.kind}: {kind.address.form}"
             yield Finding((*loc, "external"), message, f'for example "{kind.address.example}"')
@@ -83,7 +84,7 @@ def _several(loc: Loc, one: FileSystem, kind: FileSystemKind) -> Findings:
         hint = "replicas: 3; or 2, and an `arbiter`; 1: a server that is lost takes its files with it"
         yield Finding((*loc, "server"), f"on how many of the {count} servers each file is, is not said", hint)
     elif count % replicas:
-        message = f"{count} servers cannot have each file on {replicas}: they are not {replicas}, or twice as many, ..."
+        message = f"each file on {replicas} of {hostlist.fold(one.servers)}: their number is no multiple of {replicas}"
         yield Finding((*loc, "replicas"), message, f"{count + replicas - count % replicas} servers, or other replicas")
 
 

@@ -49,7 +49,7 @@ def _copies(one: Served) -> Breaches:
     """What becomes of files when one of several servers is away."""
     if len(one.servers) < 2:
         return
-    loc, sums = ("storage", one.name, "replicas"), f"{one.replicas} of {len(one.servers)} servers have each file"
+    loc, sums = ("storage", one.name, "replicas"), f"each file is on {one.replicas} of {len(one.servers)} servers"
     if one.replicas == 1:
         message = f"`{one.name}`: a server that is away has files that no other has"
         yield breach("STORAGE-006", loc, message, sums, "replicas: 3; or 2 and an `arbiter`")

@@ -23,6 +23,7 @@ GLUSTER = ["/usr/sbin/gluster", "--mode=script", "--xml"]
 COMMAND_S = 45  # of one command; glusterd itself gives up some of its own after 120
 MOST_BYTES = 16 << 20  # of an answer
 BECOMES_S = 60  # for what other servers' daemons do
+MOST_ALLOWED = 4000  # characters of `auth.allow`: with more than 4,095 of an option's value glusterd 10.3 ends
 BUSY = "Another transaction"  # what one of two commands for the same volume is told
 MARK = "user.hpcforge"  # an option that changes nothing: whose volume it is
 _STARTED, _NEVER_STARTED = "1", "0"  # <status> of a volume; 2: stopped
@@ -41,6 +42,7 @@ class Wanted(NamedTuple):
     replicas: int
     arbiter: bool
     system_disk: bool  # some brick is on the disk of its server's system, which GlusterFS asks to be told
+    clients: "list[str]"  # addresses
     options: "dict[str, str]"
 
     @property
@@ -64,6 +66,7 @@ def main(what: str) -> "list[str]":
     wrong: "list[str]" = []
     for each in said["volumes"]:
         wanted = Wanted(**each)
+        wanted.options["auth.allow"] = allowed(wanted.clients)
         try:
             if what == "make":
                 make(wanted, said["address"])
@@ -115,6 +118,19 @@ def different(wanted: Wanted, there: "Found | None") -> Iterator[str]:
             yield f"{name}: {key} is {shown(there.options.get(key, 'not set'))}, to be {value}"
     for place in down(name):
         yield f"{name}: nothing serves {place}; what it logged: /var/log/glusterfs/bricks on that server"
+
+
+def allowed(clients: "Sequence[str]") -> str:
+    """Who may mount: each by its address; of so many that these are too long, all whose first numbers are the same.
+
+    Whole numbers alone, as `10.1.2.*`: of a subnet that ends within one GlusterFS 10.3 compares the wrong bits.
+    """
+    said = ",".join(dict.fromkeys(clients))
+    for numbers in (3, 2, 1):
+        if len(said) <= MOST_ALLOWED:
+            break
+        said = ",".join(dict.fromkeys(".".join([*one.split(".")[:numbers], "*"]) for one in clients))
+    return said
 
 
 def foreign(wanted: Wanted, there: Found) -> str:

@@ -5,6 +5,7 @@ them, and such as nobody should give.
 from __future__ import annotations
 
 import json
+import runpy
 import subprocess
 import sys
 import time
@@ -76,7 +77,7 @@ if verb == ["peer", "status"]:
 done()
 """
 BRICKS = ["10.1.0.1:/srv/projects/brick", "10.1.0.2:/srv/projects/brick", "10.1.0.9:/srv/projects/arbiter-1"]
-OPTIONS = {"auth.allow": "10.1.0.12/31", "server.root-squash": "on", "user.hpcforge": "test"}
+OPTIONS = {"auth.allow": "10.1.0.12,10.1.0.13", "server.root-squash": "on", "user.hpcforge": "test"}
 STARTED = {"status": 1, "bricks": BRICKS, "options": OPTIONS | {"nfs.disable": "on"}}
 
 
@@ -85,9 +86,11 @@ class Server:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        wanted = {"name": "projects", "replicas": 2, "arbiter": True, "system_disk": True, "options": OPTIONS}
+        wanted = {"name": "projects", "replicas": 2, "arbiter": True, "system_disk": True}
         bricks = [brick.split(":") for brick in BRICKS]
-        said = {"cluster": "test", "address": "10.1.0.1", "volumes": [{**wanted, "bricks": bricks}]}
+        options = {key: value for key, value in OPTIONS.items() if key != "auth.allow"}
+        volume = {**wanted, "bricks": bricks, "clients": ["10.1.0.12", "10.1.0.13"], "options": options}
+        said = {"cluster": "test", "address": "10.1.0.1", "volumes": [volume]}
         (folder / "said.json").write_text(json.dumps(said))
         (folder / "gluster.py").write_text(GLUSTER)
         self.has()
@@ -126,11 +129,24 @@ def test_a_volume_is_made_once(server: Server) -> None:
         "peer probe 10.1.0.2",
         "peer probe 10.1.0.9",
         f"volume create projects replica 3 arbiter 1 {' '.join(BRICKS)} force",
-        "volume set projects auth.allow 10.1.0.12/31 server.root-squash on user.hpcforge test",
+        "volume set projects auth.allow 10.1.0.12,10.1.0.13 server.root-squash on user.hpcforge test",
         "volume start projects",  # nobody is served before it is said who may be
     ]
     assert server.said("check") == server.said("make") == ""
     assert len(server.told) == 5
+
+
+@pytest.mark.parametrize(
+    ("count", "allowed"),
+    [
+        (2, "10.0.0.0,10.0.0.1"),
+        (1_000, "10.0.0.*,10.0.1.*,10.0.2.*,10.0.3.*"),
+        (200_000, "10.0.*,10.1.*,10.2.*,10.3.*"),
+    ],
+)
+def test_who_may_mount_is_no_longer_than_glusterd_takes(count: int, allowed: str) -> None:
+    clients = [f"10.{one >> 16}.{one >> 8 & 255}.{one & 255}" for one in range(count)]
+    assert runpy.run_path(str(PROGRAM))["allowed"](clients) == allowed
 
 
 def test_one_that_was_begun_is_ended(server: Server) -> None:
@@ -142,11 +158,11 @@ def test_one_that_was_begun_is_ended(server: Server) -> None:
 def test_what_was_changed_is_named_and_put_back(server: Server) -> None:
     server.has({"projects": STARTED | {"options": OPTIONS | {"auth.allow": "*"}, "down": [BRICKS[1]]}})
     assert server.said("check") == (
-        "projects: auth.allow is *, to be 10.1.0.12/31\n"
+        "projects: auth.allow is *, to be 10.1.0.12,10.1.0.13\n"
         f"projects: nothing serves {BRICKS[1]}; what it logged: /var/log/glusterfs/bricks on that server\n"
     )
     assert server.said("make") == ""
-    assert server.told == ["volume set projects auth.allow 10.1.0.12/31", "volume start projects force"]
+    assert server.told == ["volume set projects auth.allow 10.1.0.12,10.1.0.13", "volume start projects force"]
 
 
 def test_a_server_that_is_away_is_no_fault_of_a_volume(server: Server) -> None:
