@@ -170,6 +170,7 @@ def _install(work: Sequence[Work], lacking: Sequence[str], fresh_lists: bool, re
         removes = {name: role["role"] for role in roles for name in role.get("removes", ())}
         there = removes.keys() - set(dpkg.missing(list(removes)))
         result = packages.install(names, fresh_lists, removes, report)
+        sync.system()  # dpkg syncs what it unpacks, and nothing that maintainer scripts write
         after = frozenset(dpkg.missing(names))
         for name in dpkg.missing(list(there)):
             report.changed(removes[name], "package", name, "removed")
