@@ -177,7 +177,7 @@ def test_a_node_that_starts_has_its_bucket_before_slurmd(site: Site) -> None:
 def test_a_node_that_starts_without_the_server_takes_no_jobs_until_it_is_back(site: Site) -> None:
     site.ssh("head", "sudo systemctl stop swift-proxy")
     restarted(site, "w02")
-    site.becomes("head", "sinfo -hn w02 -o '%T %E'", "drained nothing is mounted at /objects\n")
+    site.becomes("head", "sinfo -hn w02 -o '%T %E'", "drained hpcforge-health: nothing is mounted at /objects\n")
     assert site.ssh("w02", f"systemctl is-active slurmd.service; {MOUNTED}") == "active\nnot\n"
     site.ssh("head", "sudo systemctl start swift-proxy")
     site.becomes("w02", *READS)  # by itself
