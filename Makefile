@@ -6,6 +6,7 @@ BLUEPRINT ?= blueprints/rehearsal.yaml
 HOST_PACKAGES := python3-venv iproute2 openssh-client util-linux debian-archive-keyring mmdebstrap systemd-container \
   apt-cacher-ng e2fsprogs
 VM_PACKAGES := qemu-system-x86 qemu-utils
+VM_TEST_PACKAGES := nbdkit
 VAGRANT_PACKAGES := vagrant vagrant-libvirt libvirt-daemon-system libvirt-clients dnsmasq-base qemu-system-x86 qemu-utils
 TEST_PACKAGES := chromium
 TORCH := torch==2.13.0+cpu
@@ -13,7 +14,7 @@ WORKERS ?= 3
 # Where it is set, as in many containers, every start of hpcforge would compile its modules again: a third of the time.
 export PYTHONDONTWRITEBYTECODE =
 
-.PHONY: rehearse full-lab full-lab-13 test test-every-kill test-nvidia test-shared-storage test-vagrant test-vm fuzz check install host host-test host-vagrant host-vm bench
+.PHONY: rehearse full-lab full-lab-13 test test-every-kill test-nvidia test-shared-storage test-vagrant test-vm fuzz check install host host-test host-vagrant host-vm host-vm-test bench
 
 rehearse: install
 	$(BIN)/hpcforge rehearse up $(BLUEPRINT)
@@ -36,7 +37,7 @@ test-every-kill: host-test install
 	$(BIN)/python -m pytest tests/faults/test_killed.py --every-boundary
 
 # Minutes longer, most of all without KVM: machines boot and run a job. docs/virtual-machines.md has the last output.
-test-vm: host-vm install
+test-vm: host-vm-test install
 	$(BIN)/python -m pytest -s tests/vm --vm
 
 # As many minutes: Vagrant starts two machines, by hand and by hpcforge. docs/virtual-machines.md has the last output.
@@ -86,6 +87,13 @@ host-vm: host
 	@for package in $(VM_PACKAGES); do \
 	  dpkg-query -Wf '$${Status}' $$package 2>/dev/null | grep -q 'ok installed' || { \
 	  echo "installing on this machine, for virtual machines: $$package"; apt-get update -q && \
+	  DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends $$package; } || exit 1; done
+
+# What only their tests need: a drive that loses its write cache.
+host-vm-test: host-vm
+	@for package in $(VM_TEST_PACKAGES); do \
+	  dpkg-query -Wf '$${Status}' $$package 2>/dev/null | grep -q 'ok installed' || { \
+	  echo "installing on this machine, for the tests: $$package"; apt-get update -q && \
 	  DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends $$package; } || exit 1; done
 
 # What `vagrant up` in vagrant/ and `rehearse up --on vagrant` start.
