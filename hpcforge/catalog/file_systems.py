@@ -52,6 +52,7 @@ class FileSystemKind(_Said):
     options_of_several: tuple[_Words, ...] = ()  # beside `options`, of several servers; {others}: all but the first
     packages: tuple[_Words, ...] = ()  # of Debian 12: a distribution's own names are in its file
     try_s: int = 0  # how long a try to mount may take where that is longer than of others, seconds
+    fuse: bool = False  # a program on the node serves it
     mounted_by: str = ""  # what mounts it instead of hpcforge, which then looks after it alone
     options: tuple[_Words, ...] = ()
     refused: Mapping[_Words, str] = {}  # options, with or without a value, and why nobody may choose them

@@ -147,6 +147,7 @@ def _file_system(
         spread=kind.spread,
         packages=kind.packages,
         try_s=kind.try_s,
+        fuse=kind.fuse,
         mounted_by=kind.mounted_by,
         drives=_drives(f"{cluster}/{name}", one, one.drives, catalog) if one.drives else None,
         homes=one.homes,

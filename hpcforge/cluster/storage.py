@@ -39,6 +39,7 @@ class FileSystem:
     spread: bool = False  # of a kind that several nodes serve together, as clients of it like any
     packages: tuple[str, ...] = ()  # that a node needs for it, by Debian 12's names
     try_s: int = 0  # how long a try to mount may take where that is longer than of others, seconds
+    fuse: bool = False  # a program on each node serves it
     mounted_by: str = ""  # what mounts it on nodes; "": hpcforge
     drives: Drives | None = None  # None: it is elsewhere
     homes: bool = False  # homes of users are there, which its server makes, ours or the site's

@@ -46,8 +46,7 @@ def storage_kind_findings(draft: Draft, catalog: Catalog) -> Findings:
             yield from _drives(draft, loc, one, one.drives, catalog)
         if one.homes and kind.without_homes:
             message = f"homes of users are not put on {one.kind}: {kind.without_homes}"
-            hint = "leave it out: homes are each node's own, or a node serves them by nfs"
-            yield Finding((*loc, "homes"), message, hint, key=True)
+            yield Finding((*loc, "homes"), message, _homes_elsewhere(catalog), key=True)
         if kind.address is None:
             continue
         if one.server is not None and not kind.served:
@@ -55,21 +54,20 @@ def storage_kind_findings(draft: Draft, catalog: Catalog) -> Findings:
             hint = f'external: "{kind.address.example}"; a node of this blueprint may serve {served}'
             yield Finding((*loc, "server"), f"no role makes a node a server of {one.kind}", hint)
         if draft.intact(*loc):
-            yield from _several(loc, one, kind)
+            yield from _several(loc, one, kind, catalog)
         if one.external is not None and not re.fullmatch(kind.address.pattern, one.external):
             message = f"{quote(one.external)} is no address of {one.kind}: {kind.address.form}"
             yield Finding((*loc, "external"), message, f'for example "{kind.address.example}"')
 
 
-def _several(loc: Loc, one: FileSystem, kind: FileSystemKind) -> Findings:
+def _several(loc: Loc, one: FileSystem, kind: FileSystemKind, catalog: Catalog) -> Findings:
     """What is said of several servers, their copies and who decides between two."""
     count, replicas = len(one.servers), one.replicas or 1
     if not kind.served or not count:
         return
     if one.homes and kind.served_without_homes:
         message = f"homes of users are not put on {one.kind} of our own: {kind.served_without_homes}"
-        hint = "leave it out: homes are each node's own, or a node serves them by nfs"
-        yield Finding((*loc, "homes"), message, hint, key=True)
+        yield Finding((*loc, "homes"), message, _homes_elsewhere(catalog), key=True)
     if not kind.spread:
         if count > 1:
             yield Finding((*loc, "server"), f"{one.kind} is served by one node, not {count}", "take one of them")
@@ -86,6 +84,16 @@ def _several(loc: Loc, one: FileSystem, kind: FileSystemKind) -> Findings:
     elif count % replicas:
         message = f"each file on {replicas} of {hostlist.fold(one.servers)}: their number is no multiple of {replicas}"
         yield Finding((*loc, "replicas"), message, f"{count + replicas - count % replicas} servers, or other replicas")
+
+
+def _homes_elsewhere(catalog: Catalog) -> str:
+    """Where homes of users may be instead: each node's own, made by a node, or the site's."""
+    kinds = {name: kind for name, kind in catalog.file_systems.items() if kind.address and not kind.without_homes}
+    served = ", ".join(name for name, kind in kinds.items() if kind.served and not kind.served_without_homes)
+    return (
+        "leave it out, and homes are each node's own; or say it of a file system of another kind: one that a node "
+        f"serves ({served}), or one where the site has homes (`external`: {', '.join(kinds)})"
+    )
 
 
 def _where(loc: Loc, one: FileSystem, kind: FileSystemKind) -> Findings:
