@@ -2,41 +2,29 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shlex
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
-from hpcforge.lab import lab as labs
-from hpcforge.lab import processes
-from hpcforge.lab.vm import qemu
-
-from .rehearsal import Rehearsal, configured
+from .rehearsal import Rehearsal, blueprint, configured, interfaces, machines, sockets
 
 pytestmark = pytest.mark.vm
 
 NAME = f"test-vm-{os.getpid()}"
-BLUEPRINT = """\
-schema: 1
-name: machines
-domain: machines.example.org
-inventory: {lab: vm}
-access: {user: ops, become: sudo}
+# One worker without GPUs: an acceptance test has as many ranks on each worker as that with the fewest has GPUs, or one.
+OWN = """\
 nodes:
-  head:     {functions: [head],   hardware: rehearsal-node, addresses: 10.77.0.10}
-  w[01-02]: {functions: [worker], hardware: rehearsal-node, gpus: {model: fake, count: 2}, addresses: "10.77.0.[11-12]"}
-networks:
-  cluster: {cidr: 10.77.0.0/24}
+  head: {functions: [head],   hardware: rehearsal-node, addresses: 10.77.0.10}
+  w01:  {functions: [worker], hardware: rehearsal-node, addresses: 10.77.0.11, gpus: {model: fake, count: 2}}
+  w02:  {functions: [worker], hardware: rehearsal-node, addresses: 10.77.0.12}
 services:
-  dns:  {on: head}
-  time: {on: head}
+  depot: {on: head}
 software:
-  os: {name: debian, release: "12"}
+  frameworks: {pytorch: "2.13.0"}
 slurm:
-  controller: head
-  reserve: {cores: 0, memory_gib: 1}
   ssh: jobs-only
   private_tmp: /var/spool/jobs
   partitions:
@@ -48,9 +36,14 @@ roles:
   hardening: {enabled: true}
   kernel_hardening: {enabled: true}
 users:
-  ada: {uid: 2001}
-  bob: {uid: 2002}
-  eve: {uid: 2003, admin: true}
+  ada:   {uid: 2001}
+  bob:   {uid: 2002}
+  eve:   {uid: 2003, admin: true}
+  tests: {uid: 2004}
+acceptance:
+  run_as: tests
+  tests:
+    allreduce: {nodes: all, options: {sizes_kib: [4, 64, 1024], repeats: 3}}
 rollout: {confirm_wait: 5min}
 """
 # What most machines have and these would not: it puts each session into a cgroup of systemd's.
@@ -64,8 +57,9 @@ packages: [libpam-systemd]
 
 @pytest.fixture(scope="module")
 def up(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rehearsal]:
-    """Three machines, configured."""
-    with configured(NAME, tmp_path_factory.mktemp("site"), BLUEPRINT, {"sessions": SESSIONS}) as rehearsal:
+    """Three machines, configured; the acceptance test has a test here."""
+    text, folder = blueprint("machines", OWN), tmp_path_factory.mktemp("site")
+    with configured(NAME, folder, text, {"sessions": SESSIONS}, "--verify", "none") as rehearsal:
         yield rehearsal
 
 
@@ -76,6 +70,19 @@ def test_a_job_runs_on_both_workers(up: Rehearsal) -> None:
     assert "cgroup2" in up.on("w01", "findmnt --noheadings --output FSTYPE /sys/fs/cgroup")
     ids = {up.on(node, "cat /etc/machine-id /proc/sys/kernel/random/boot_id") for node in ("w01", "w02")}
     assert len({word for text in ids for word in text.split()}) == 4
+
+
+def test_an_all_reduce_with_a_rank_on_each_worker_ends_with_a_verdict_and_numbers(up: Rehearsal) -> None:
+    (verdict,) = json.loads(up.run("verify", up.blueprint, "--json"))["verdicts"]
+    assert (verdict["test"], verdict["status"], verdict["detail"]) == ("allreduce", "passed", "")
+    assert (verdict["nodes"], verdict["ranks"], verdict["left_out"]) == (["w01", "w02"], 2, {})
+    assert (verdict["backend"], verdict["torch_build"]) == ("gloo", "2.13.0+cpu from wheel")
+    assert [one["size_bytes"] for one in verdict["measurements"]] == [4 << 10, 64 << 10, 1 << 20]
+    for one in verdict["measurements"]:
+        print(f"    {one['size_bytes']:>8} B {one['seconds'] * 1e3:8.1f} ms  busbw {one['busbw_gb_per_s']} GB/s")
+        assert one["seconds"] > 0
+    print(f"    {verdict['headline']}; {verdict['seconds']:.0f} s from submission to verdict", flush=True)
+    up.becomes("head", "squeue -h", "")
 
 
 def test_a_file_of_one_worker_is_its_user_s_on_the_other(up: Rehearsal) -> None:
@@ -177,10 +184,7 @@ def test_a_machine_that_lost_its_power_is_the_same_machine_again(up: Rehearsal) 
 
 
 def test_nothing_is_left_behind(up: Rehearsal) -> None:
-    lab = labs.load(NAME)
-    assert lab is not None
+    lab = up.lab
     up.run("rehearse", "down", up.blueprint)
-    assert processes.find(lambda argv: qemu.name_in(argv).startswith(f"{lab.tag}-")) == []
-    assert [path.name for path in Path("/sys/class/net").iterdir() if lab.tag in path.name] == []
-    assert [path for path in Path("/run/hpcforge").iterdir() if lab.tag in path.name] == []
+    assert (machines(lab), interfaces(lab), sockets(lab)) == ([], [], [])
     assert not lab.directory.exists()
