@@ -18,7 +18,9 @@ from tests.vm.rehearsal import REPOSITORY, Rehearsal, blueprint, environment, to
 pytestmark = pytest.mark.vagrant
 
 NAME = f"test-vagrant-{os.getpid()}"
-OWN = """\
+BLUEPRINT = blueprint(
+    "machines",
+    """\
 inventory: {lab: vagrant}
 nodes:
   head: {functions: [head],   hardware: rehearsal-node, addresses: 10.77.0.10}
@@ -27,7 +29,8 @@ slurm:
   enforce: []
   partitions:
     main: {nodes: w01, default: true}
-"""
+""",
+)
 
 
 class Typed:
@@ -61,7 +64,7 @@ class Typed:
 def rehearsal(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rehearsal]:
     """A blueprint with an image, and no machine; none is left when this ends."""
     os.environ.setdefault("HPCFORGE_VAGRANT_DRIVER", "qemu")  # there are hosts on which KVM opens, and boots nothing
-    with with_image(NAME, tmp_path_factory.mktemp("site"), blueprint("machines", OWN)) as one:
+    with with_image(NAME, tmp_path_factory.mktemp("site"), BLUEPRINT) as one:
         yield one
 
 

@@ -15,7 +15,9 @@ pytestmark = pytest.mark.vm
 
 NAME = f"test-vm-{os.getpid()}"
 # One worker without GPUs: an acceptance test has as many ranks on each worker as that with the fewest has GPUs, or one.
-OWN = """\
+BLUEPRINT = blueprint(
+    "machines",
+    """\
 nodes:
   head: {functions: [head],   hardware: rehearsal-node, addresses: 10.77.0.10}
   w01:  {functions: [worker], hardware: rehearsal-node, addresses: 10.77.0.11, gpus: {model: fake, count: 2}}
@@ -45,7 +47,8 @@ acceptance:
   tests:
     allreduce: {nodes: all, options: {sizes_kib: [4, 64, 1024], repeats: 3}}
 rollout: {confirm_wait: 5min}
-"""
+""",
+)
 # What most machines have and these would not: it puts each session into a cgroup of systemd's.
 SESSIONS = """\
 description: Sessions of systemd's for who logs in.
@@ -58,8 +61,8 @@ packages: [libpam-systemd]
 @pytest.fixture(scope="module")
 def up(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rehearsal]:
     """Three machines, configured; the acceptance test has a test here."""
-    text, folder = blueprint("machines", OWN), tmp_path_factory.mktemp("site")
-    with configured(NAME, folder, text, {"sessions": SESSIONS}, "--verify", "none") as rehearsal:
+    folder = tmp_path_factory.mktemp("site")
+    with configured(NAME, folder, BLUEPRINT, {"sessions": SESSIONS}, "--verify", "none") as rehearsal:
         yield rehearsal
 
 

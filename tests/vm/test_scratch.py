@@ -12,7 +12,9 @@ from .rehearsal import Rehearsal, blueprint, with_image
 pytestmark = pytest.mark.vm
 
 NAME = f"test-vm-drives-{os.getpid()}"
-OWN = """\
+BLUEPRINT = blueprint(
+    "drives",
+    """\
 nodes:
   head: {functions: [head, worker], hardware: three-drives, addresses: 10.77.0.10}
 hardware:
@@ -26,7 +28,8 @@ storage:
 users:
   ada: {uid: 2001}
 rollout: {confirm_wait: 5min}
-"""
+""",
+)
 # Nearly a GiB without writing it, which takes an emulated machine minutes, and what is written goes over it.
 _WRITES = "fallocate -l 1020M big && dd if=/dev/zero of=much bs=1M count=20 status=none; rm -f big much"
 FILL = f"cd /scratch && sudo -u ada sh -c '{_WRITES}' 2>&1"
@@ -36,7 +39,7 @@ HEAD = "sudo head -c 16M /dev/{} | sha256sum"
 @pytest.fixture(scope="module")
 def up(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rehearsal]:
     """A machine that has three drives, and somebody else's swap space on two of them."""
-    with with_image(NAME, tmp_path_factory.mktemp("site"), blueprint("drives", OWN)) as rehearsal:
+    with with_image(NAME, tmp_path_factory.mktemp("site"), BLUEPRINT) as rehearsal:
         rehearsal.run("rehearse", "up", rehearsal.blueprint)
         for drive in ("nvme1n1", "nvme2n1"):
             rehearsal.on("head", f"sudo /sbin/mkswap -q -L theirs /dev/{drive}")
@@ -79,7 +82,7 @@ def test_a_user_over_her_quota_cannot_write(up: Rehearsal) -> None:
 
 
 def test_another_quota_holds_for_who_has_files_already(up: Rehearsal) -> None:
-    up.blueprint.write_text(blueprint("drives", OWN.replace("quota_gib: 1", "quota_gib: 2")))
+    up.blueprint.write_text(BLUEPRINT.replace("quota_gib: 1", "quota_gib: 2"))
     assert "~ volume scratch  quota of a user 1 GiB -> 2 GiB" in up.run("plan", up.blueprint, expect=2)
     up.run("apply", up.blueprint, "--yes")
     assert up.on("head", FILL) == ""
