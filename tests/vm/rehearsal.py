@@ -90,6 +90,7 @@ class Rehearsal:
 
     name: str
     blueprint: Path
+    program: tuple[str, ...] = ("-m", "hpcforge")  # what Python runs
 
     @property
     def lab(self) -> labs.Lab:
@@ -101,7 +102,7 @@ class Rehearsal:
     def start(self, *words: object) -> subprocess.Popen[str]:
         """An hpcforge under way."""
         return subprocess.Popen(
-            [sys.executable, "-m", "hpcforge", *map(str, words)],
+            [sys.executable, *self.program, *map(str, words)],
             cwd=REPOSITORY,
             env={**environment(), "HPCFORGE_LAB": self.name},
             stdin=subprocess.DEVNULL,
