@@ -193,9 +193,9 @@ def with_image(name: str, folder: Path, text: str, roles: Mapping[str, str] | No
 
 
 @contextmanager
-def configured(name: str, folder: Path, text: str, roles: Mapping[str, str], *words: str) -> Iterator[Rehearsal]:
-    """Machines as a blueprint says, configured, until this ends. `words`: further ones for that apply."""
+def configured(name: str, folder: Path, text: str, roles: Mapping[str, str]) -> Iterator[Rehearsal]:
+    """Machines as a blueprint says, configured, until this ends."""
     with with_image(name, folder, text, roles) as rehearsal:
         rehearsal.run("rehearse", "up", rehearsal.blueprint)
-        rehearsal.run("apply", rehearsal.blueprint, "--yes", *words)
+        rehearsal.run("apply", rehearsal.blueprint, "--yes")
         yield rehearsal

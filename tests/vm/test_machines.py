@@ -14,7 +14,7 @@ from .rehearsal import Rehearsal, blueprint, configured, interfaces, machines, s
 pytestmark = pytest.mark.vm
 
 NAME = f"test-vm-{os.getpid()}"
-# One worker without GPUs: an acceptance test has as many ranks on each worker as that with the fewest has GPUs, or one.
+# One worker without GPUs: a smoke test has as many ranks on each as that with the fewest has GPUs, and at least one.
 BLUEPRINT = blueprint(
     "machines",
     """\
@@ -24,8 +24,6 @@ nodes:
   w02:  {functions: [worker], hardware: rehearsal-node, addresses: 10.77.0.12}
 services:
   depot: {on: head}
-software:
-  frameworks: {pytorch: "2.13.0"}
 slurm:
   ssh: jobs-only
   private_tmp: /var/spool/jobs
@@ -42,13 +40,16 @@ users:
   bob:   {uid: 2002}
   eve:   {uid: 2003, admin: true}
   tests: {uid: 2004}
+rollout: {confirm_wait: 5min}
+""",
+)
+PYTORCH = ("software:\n", 'software:\n  frameworks: {pytorch: "2.13.0"}\n')
+ACCEPTANCE = """\
 acceptance:
   run_as: tests
   tests:
     allreduce: {nodes: all, options: {sizes_kib: [4, 64, 1024], repeats: 3}}
-rollout: {confirm_wait: 5min}
-""",
-)
+"""
 # What most machines have and these would not: it puts each session into a cgroup of systemd's.
 SESSIONS = """\
 description: Sessions of systemd's for who logs in.
@@ -60,9 +61,8 @@ packages: [libpam-systemd]
 
 @pytest.fixture(scope="module")
 def up(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rehearsal]:
-    """Three machines, configured; the acceptance test has a test here."""
-    folder = tmp_path_factory.mktemp("site")
-    with configured(NAME, folder, BLUEPRINT, {"sessions": SESSIONS}, "--verify", "none") as rehearsal:
+    """Three machines, configured."""
+    with configured(NAME, tmp_path_factory.mktemp("site"), BLUEPRINT, {"sessions": SESSIONS}) as rehearsal:
         yield rehearsal
 
 
@@ -73,19 +73,6 @@ def test_a_job_runs_on_both_workers(up: Rehearsal) -> None:
     assert "cgroup2" in up.on("w01", "findmnt --noheadings --output FSTYPE /sys/fs/cgroup")
     ids = {up.on(node, "cat /etc/machine-id /proc/sys/kernel/random/boot_id") for node in ("w01", "w02")}
     assert len({word for text in ids for word in text.split()}) == 4
-
-
-def test_an_all_reduce_with_a_rank_on_each_worker_ends_with_a_verdict_and_numbers(up: Rehearsal) -> None:
-    (verdict,) = json.loads(up.run("verify", up.blueprint, "--json"))["verdicts"]
-    assert (verdict["test"], verdict["status"], verdict["detail"]) == ("allreduce", "passed", "")
-    assert (verdict["nodes"], verdict["ranks"], verdict["left_out"]) == (["w01", "w02"], 2, {})
-    assert (verdict["backend"], verdict["torch_build"]) == ("gloo", "2.13.0+cpu from wheel")
-    assert [one["size_bytes"] for one in verdict["measurements"]] == [4 << 10, 64 << 10, 1 << 20]
-    for one in verdict["measurements"]:
-        print(f"    {one['size_bytes']:>8} B {one['seconds'] * 1e3:8.1f} ms  busbw {one['busbw_gb_per_s']} GB/s")
-        assert one["seconds"] > 0
-    print(f"    {verdict['headline']}; {verdict['seconds']:.0f} s from submission to verdict", flush=True)
-    up.becomes("head", "squeue -h", "")
 
 
 def test_a_file_of_one_worker_is_its_user_s_on_the_other(up: Rehearsal) -> None:
@@ -174,6 +161,22 @@ def test_the_root_file_system_has_grown_to_its_disk(up: Rehearsal) -> None:
 
 def test_nothing_is_left_to_change(up: Rehearsal) -> None:
     assert up.run("plan", up.blueprint) != ""
+
+
+def test_an_all_reduce_with_a_rank_on_each_worker_ends_with_a_verdict_and_numbers(up: Rehearsal) -> None:
+    up.blueprint.write_text(BLUEPRINT.replace(*PYTORCH) + ACCEPTANCE)
+    up.run("apply", up.blueprint, "--yes", "--verify", "none")
+    (verdict,) = json.loads(up.run("verify", up.blueprint, "--json"))["verdicts"]
+    assert (verdict["test"], verdict["status"], verdict["detail"]) == ("allreduce", "passed", "")
+    assert (verdict["nodes"], verdict["ranks"], verdict["left_out"]) == (["w01", "w02"], 2, {})
+    assert (verdict["backend"], verdict["torch_build"]) == ("gloo", "2.13.0+cpu from wheel")
+    assert [one["size_bytes"] for one in verdict["measurements"]] == [4 << 10, 64 << 10, 1 << 20]
+    for one in verdict["measurements"]:
+        print(f"    {one['size_bytes']:>8} B {one['seconds'] * 1e3:8.1f} ms  busbw {one['busbw_gb_per_s']} GB/s")
+        assert one["seconds"] > 0
+    print(f"    {verdict['headline']}; {verdict['seconds']:.0f} s from submission to verdict", flush=True)
+    up.becomes("head", "squeue -h", "")
+    up.run("plan", up.blueprint)
 
 
 def test_a_machine_that_lost_its_power_is_the_same_machine_again(up: Rehearsal) -> None:
