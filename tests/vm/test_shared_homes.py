@@ -114,12 +114,12 @@ def test_a_user_over_her_quota_cannot_write_on_a_worker_and_sees_why(up: Rehears
     said = up.user("ada", "srun", "-w", "w01", "sh", "-c", FILL)
     assert "Disk quota exceeded" in said
     assert "all" not in said.splitlines()
-    said = up.user("ada", "srun", "-w", "w01", "quota", "-w", "-f", "/homes").splitlines()[-1].split()
+    hers = up.user("ada", "srun", "-w", "w01", "quota", "-w", "-f", "/homes").splitlines()[-1].split()
     # The machine's own address: another network where the blueprint's is taken on this host.
-    assert said[0] == f"{up.lab.node('head').address}:/disks/homes"
-    assert said[3] == "1048576"  # KiB
-    said = up.user("grace", "srun", "-w", "w01", "quota", "-w", "-f", "/homes").splitlines()[-1].split()
-    assert said[3] == "1048576"  # nobody has to be told of her
+    assert hers[0] == f"{up.lab.node('head').address}:/disks/homes"
+    assert hers[3] == "1048576"  # KiB
+    others = up.user("grace", "srun", "-w", "w01", "quota", "-w", "-f", "/homes").splitlines()[-1].split()
+    assert others[3] == "1048576"  # nobody has to be told of her
 
 
 def test_who_leaves_keeps_the_home_and_who_comes_gets_one(up: Rehearsal) -> None:
