@@ -48,7 +48,8 @@ test-vagrant: host-vagrant install
 test-nvidia: host-test install
 	$(BIN)/python -m pytest -s tests/e2e/test_nvidia_stubs.py tests/e2e/test_nvidia_rollout.py --nvidia
 
-# Storage that nodes really share: minutes, for GlusterFS of the site's and of ours, and buckets. docs/operations.md has what it last printed.
+# Storage that nodes really share: minutes, for GlusterFS of the site's and of ours, an object server and many applies. docs/operations.md has
+# what it last printed.
 test-shared-storage: host-test install
 	$(BIN)/python -m pytest -s tests/e2e/test_shared_storage.py tests/e2e/test_served_glusterfs.py --shared-storage
 
