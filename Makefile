@@ -29,7 +29,7 @@ full-lab-13: install
 	sed 's/release: "12"/release: "13"/' blueprints/full-lab.yaml > $(FULL_LAB_13)
 	$(MAKE) rehearse BLUEPRINT=$(FULL_LAB_13)
 
-test: host-test install check $(VENV)/.torch
+test: host-test host-vm install check $(VENV)/.torch
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder --budget
 
 # Minutes longer: hpcforge is killed after each event of an apply, not after every fourth.
@@ -48,7 +48,7 @@ test-vagrant: host-vagrant install
 test-nvidia: host-test install
 	$(BIN)/python -m pytest -s tests/e2e/test_nvidia_stubs.py tests/e2e/test_nvidia_rollout.py --nvidia
 
-# Storage that nodes really share: minutes, for GlusterFS and two applies. docs/operations.md has what it last printed.
+# Storage that nodes really share: minutes, for GlusterFS, an object server and ten applies. docs/operations.md has what it last printed.
 test-shared-storage: host-test install
 	$(BIN)/python -m pytest -s tests/e2e/test_shared_storage.py --shared-storage
 
@@ -66,42 +66,34 @@ check: install
 
 install: host $(VENV)/.installed
 
-# Services of packages that are only now installed are not started: the rehearsal runs its own package proxy.
+# $(call have,PACKAGES,WHAT FOR). Services of packages that are only now installed are not started: a rehearsal runs its own package proxy.
+define have
+@missing=""; for package in $(1); do \
+  dpkg-query -Wf '$${Status}' $$package 2>/dev/null | grep -q 'ok installed' || missing="$$missing $$package"; done; \
+if [ -n "$$missing" ]; then echo "installing on this machine, $(2):$$missing"; \
+  apt-get update -q && \
+  { systemctl mask apt-cacher-ng.service >/dev/null 2>&1; \
+  DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends $$missing; }; fi
+endef
+
 host:
-	@missing=""; for package in $(HOST_PACKAGES); do \
-	  dpkg-query -Wf '$${Status}' $$package 2>/dev/null | grep -q 'ok installed' || missing="$$missing $$package"; done; \
-	if [ -n "$$missing" ]; then echo "installing on this machine:$$missing"; \
-	  apt-get update -q && \
-	  { systemctl mask apt-cacher-ng.service >/dev/null 2>&1; \
-	  DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends $$missing; }; fi
+	$(call have,$(HOST_PACKAGES),for rehearsals)
 
 # What only the tests need: the page of `hpcforge design` is looked at in a real browser.
 host-test: host
-	@for package in $(TEST_PACKAGES); do \
-	  dpkg-query -Wf '$${Status}' $$package 2>/dev/null | grep -q 'ok installed' || { \
-	  echo "installing on this machine, for the tests: $$package"; apt-get update -q && \
-	  DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends $$package; } || exit 1; done
+	$(call have,$(TEST_PACKAGES),for the tests)
 
 # What `rehearse up --on vm` starts.
 host-vm: host
-	@for package in $(VM_PACKAGES); do \
-	  dpkg-query -Wf '$${Status}' $$package 2>/dev/null | grep -q 'ok installed' || { \
-	  echo "installing on this machine, for virtual machines: $$package"; apt-get update -q && \
-	  DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends $$package; } || exit 1; done
+	$(call have,$(VM_PACKAGES),for virtual machines)
 
 # What only their tests need: a drive that loses its write cache.
 host-vm-test: host-vm
-	@for package in $(VM_TEST_PACKAGES); do \
-	  dpkg-query -Wf '$${Status}' $$package 2>/dev/null | grep -q 'ok installed' || { \
-	  echo "installing on this machine, for the tests: $$package"; apt-get update -q && \
-	  DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends $$package; } || exit 1; done
+	$(call have,$(VM_TEST_PACKAGES),for tests of virtual machines)
 
 # What `vagrant up` in vagrant/ and `rehearse up --on vagrant` start.
 host-vagrant: host
-	@for package in $(VAGRANT_PACKAGES); do \
-	  dpkg-query -Wf '$${Status}' $$package 2>/dev/null | grep -q 'ok installed' || { \
-	  echo "installing on this machine, for Vagrant: $$package"; apt-get update -q && \
-	  DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends $$package; } || exit 1; done
+	$(call have,$(VAGRANT_PACKAGES),for Vagrant)
 
 $(VENV)/.installed: pyproject.toml setup.py
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
