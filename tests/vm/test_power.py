@@ -265,7 +265,7 @@ class Site:
         process = self.rehearsal.start("plan", self.rehearsal.blueprint, "--json")
         out, said = process.communicate(timeout=STEP_S)
         assert process.returncode in (0, 2), said
-        again = {role for roles in json.loads(out)["changes"].values() for role in roles} & apply.done()
+        again = {step["role"] for step in json.loads(out)["steps"]} & apply.done()
         assert not again, f"told to be done, and not so after the start: {again}"
 
 
