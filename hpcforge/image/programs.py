@@ -9,12 +9,11 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from hpcforge.image.errors import ImageError
-from hpcforge.lab.commands import environment
+from hpcforge.lab.commands import WITH_US, environment
 
 _LOOK_S = 1.0
 _NO_ROOM = "No space left on device"
 _FULL = 1 << 20  # bytes: not every program says why it could not write, or ends
-_WITH_US = ("setpriv", "--pdeathsig", "KILL", "unshare", "--pid", "--fork", "--kill-child", "--mount-proc")
 NO_ROOM_HINT = "make room there, or move images and base systems: HPCFORGE_CACHE_DIR; then run it again"
 
 
@@ -29,13 +28,13 @@ def watched(
 ) -> None:
     """Run a program that writes in `place` to its end; `tick` is called every second.
 
-    `pass_on` are file handles that it keeps open. `with_us`: it and all that it starts end when we do, however that
-    is; needs root. Raises ImageError with the end of what it said where it fails.
+    `pass_on` are file handles that it keeps open. `with_us`: see WITH_US. Raises ImageError with the end of what it
+    said where it fails.
     """
     words = [str(word) for word in argv]
     with os.fdopen(os.memfd_create("said"), "w+b") as out:  # no file: the disk may be what is full
         process = subprocess.Popen(
-            [*(_WITH_US if with_us else ()), *words],
+            [*(WITH_US if with_us else ()), *words],
             env={**environment(), **(more or {})},
             cwd="/",
             umask=0o022,  # trees must not inherit a strict one

@@ -11,6 +11,9 @@ from hpcforge.lab.errors import LabError
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _KEPT = ("http_proxy", "https_proxy", "no_proxy")  # how this host reaches package archives
 
+# What is started behind this, and all that it starts, ends when we do, however that is; its mounts too. Needs root.
+WITH_US = ("setpriv", "--pdeathsig", "KILL", "unshare", "--pid", "--fork", "--kill-child", "--mount-proc")
+
 
 def environment() -> dict[str, str]:
     """What programs get to see: nothing of the caller's but its proxies."""
@@ -18,11 +21,11 @@ def environment() -> dict[str, str]:
     return {"PATH": PATH, "LC_ALL": "C.UTF-8", "DEBIAN_FRONTEND": "noninteractive", **kept}
 
 
-def run(*argv: str | Path, cwd: Path | None = None) -> str:
-    """Standard output of a program; `LabError` with the end of what it said if it fails."""
+def run(*argv: str | Path, cwd: Path | None = None, with_us: bool = False) -> str:
+    """Standard output of a program; `LabError` with the end of what it said if it fails. `with_us`: see WITH_US."""
     words = [str(word) for word in argv]
     done = subprocess.run(
-        words,
+        [*(WITH_US if with_us else ()), *words],
         env=environment(),
         cwd=cwd,
         umask=0o022,  # trees must not inherit a strict one

@@ -42,7 +42,7 @@ apt-get clean
 apt-cache "$@" gencaches -qq
 """
 
-# Run in a mount namespace of its own, so that nothing stays mounted whatever becomes of us.
+# Run with mounts of its own, so that nothing stays mounted whatever becomes of us.
 _IN_LAYER = r"""
 set -e
 mount -t overlay overlay -o "lowerdir=$1,upperdir=$2/tree,workdir=$2/work" "$2/root"
@@ -110,6 +110,7 @@ def _build_system(release: str, home: Path) -> None:
         building / "tree",
         sources,
         cwd=Path("/"),
+        with_us=True,
     )
     _finish(building, home / "system")
 
@@ -119,7 +120,7 @@ def _build_layer(home: Path, name: str, command: Iterable[str]) -> None:
     for part in ("tree", "work", "root"):
         (building / part).mkdir(mode=0o755)
     below = ":".join(str(path) for path in (home / "python", home / "system") if path.is_dir())
-    run("unshare", "--mount", "sh", "-c", _IN_LAYER, "sh", below, building, *command, cwd=Path("/"))
+    run("sh", "-c", _IN_LAYER, "sh", below, building, *command, cwd=Path("/"), with_us=True)
     _finish(building, home / name)
 
 
