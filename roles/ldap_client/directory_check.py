@@ -71,20 +71,20 @@ def main(what: str) -> None:
 def state(directory: Directory) -> Iterator[str]:
     """The three lines. What a directory says could pass for another line: it is put on one."""
     shown = certificates(directory)
-    wrong = ""
+    answers, both = "yes", "nobody was asked"
     try:
         server = answering(shown)
         base_is_there(directory, server)
     except UnreliableError as error:
-        wrong = str(error)
-    yield _line("answers", wrong or "yes")
-    yield _line("lasts", "; ".join(ends_soon(shown)) or "yes")
-    if not wrong:
+        answers = str(error)
+    else:
         try:
-            wrong = "; ".join(clashes(directory, server))
+            both = "; ".join(clashes(directory, server)) or "none"
         except UnreliableError as error:
-            wrong = str(error)
-    yield _line("clashes", wrong or "none")
+            both = str(error)
+    yield _line("answers", answers)
+    yield _line("lasts", "; ".join(ends_soon(shown)) or "yes")
+    yield _line("clashes", both)
 
 
 def _line(question: str, answer: str) -> str:
