@@ -6,6 +6,7 @@ BLUEPRINT ?= blueprints/rehearsal.yaml
 HOST_PACKAGES := python3-venv iproute2 openssh-client util-linux debian-archive-keyring mmdebstrap systemd-container \
   apt-cacher-ng e2fsprogs
 VM_PACKAGES := qemu-system-x86 qemu-utils
+VM_TEST_PACKAGES := nbdkit
 VAGRANT_PACKAGES := vagrant vagrant-libvirt libvirt-daemon-system libvirt-clients dnsmasq-base qemu-system-x86 qemu-utils
 TEST_PACKAGES := chromium
 TORCH := torch==2.13.0+cpu
@@ -13,7 +14,7 @@ WORKERS ?= 3
 # Where it is set, as in many containers, every start of hpcforge would compile its modules again: a third of the time.
 export PYTHONDONTWRITEBYTECODE =
 
-.PHONY: rehearse full-lab full-lab-13 test test-every-kill test-nvidia test-shared-storage test-vagrant test-vm fuzz check install host host-test host-vagrant host-vm bench
+.PHONY: rehearse full-lab full-lab-13 test test-every-kill test-nvidia test-shared-storage test-vagrant test-vm fuzz check install host host-test host-vagrant host-vm host-vm-test bench
 
 rehearse: install
 	$(BIN)/hpcforge rehearse up $(BLUEPRINT)
@@ -28,7 +29,7 @@ full-lab-13: install
 	sed 's/release: "12"/release: "13"/' blueprints/full-lab.yaml > $(FULL_LAB_13)
 	$(MAKE) rehearse BLUEPRINT=$(FULL_LAB_13)
 
-test: host-test install check $(VENV)/.torch
+test: host-test host-vm install check $(VENV)/.torch
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder --budget
 
 # Minutes longer: hpcforge is killed after each event of an apply, not after every fourth.
@@ -36,7 +37,7 @@ test-every-kill: host-test install
 	$(BIN)/python -m pytest tests/faults/test_killed.py --every-boundary
 
 # Minutes longer, most of all without KVM: machines boot and run a job. docs/virtual-machines.md has the last output.
-test-vm: host-vm install
+test-vm: host-vm-test install
 	$(BIN)/python -m pytest -s tests/vm --vm
 
 # As many minutes: Vagrant starts two machines, by hand and by hpcforge. docs/virtual-machines.md has the last output.
@@ -65,35 +66,34 @@ check: install
 
 install: host $(VENV)/.installed
 
-# Services of packages that are only now installed are not started: the rehearsal runs its own package proxy.
+# $(call have,PACKAGES,WHAT FOR). Services of packages that are only now installed are not started: a rehearsal runs its own package proxy.
+define have
+@missing=""; for package in $(1); do \
+  dpkg-query -Wf '$${Status}' $$package 2>/dev/null | grep -q 'ok installed' || missing="$$missing $$package"; done; \
+if [ -n "$$missing" ]; then echo "installing on this machine, $(2):$$missing"; \
+  apt-get update -q && \
+  { systemctl mask apt-cacher-ng.service >/dev/null 2>&1; \
+  DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends $$missing; }; fi
+endef
+
 host:
-	@missing=""; for package in $(HOST_PACKAGES); do \
-	  dpkg-query -Wf '$${Status}' $$package 2>/dev/null | grep -q 'ok installed' || missing="$$missing $$package"; done; \
-	if [ -n "$$missing" ]; then echo "installing on this machine:$$missing"; \
-	  apt-get update -q && \
-	  { systemctl mask apt-cacher-ng.service >/dev/null 2>&1; \
-	  DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends $$missing; }; fi
+	$(call have,$(HOST_PACKAGES),for rehearsals)
 
 # What only the tests need: the page of `hpcforge design` is looked at in a real browser.
 host-test: host
-	@for package in $(TEST_PACKAGES); do \
-	  dpkg-query -Wf '$${Status}' $$package 2>/dev/null | grep -q 'ok installed' || { \
-	  echo "installing on this machine, for the tests: $$package"; apt-get update -q && \
-	  DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends $$package; } || exit 1; done
+	$(call have,$(TEST_PACKAGES),for the tests)
 
 # What `rehearse up --on vm` starts.
 host-vm: host
-	@for package in $(VM_PACKAGES); do \
-	  dpkg-query -Wf '$${Status}' $$package 2>/dev/null | grep -q 'ok installed' || { \
-	  echo "installing on this machine, for virtual machines: $$package"; apt-get update -q && \
-	  DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends $$package; } || exit 1; done
+	$(call have,$(VM_PACKAGES),for virtual machines)
+
+# What only their tests need: a drive that loses its write cache.
+host-vm-test: host-vm
+	$(call have,$(VM_TEST_PACKAGES),for tests of virtual machines)
 
 # What `vagrant up` in vagrant/ and `rehearse up --on vagrant` start.
 host-vagrant: host
-	@for package in $(VAGRANT_PACKAGES); do \
-	  dpkg-query -Wf '$${Status}' $$package 2>/dev/null | grep -q 'ok installed' || { \
-	  echo "installing on this machine, for Vagrant: $$package"; apt-get update -q && \
-	  DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends $$package; } || exit 1; done
+	$(call have,$(VAGRANT_PACKAGES),for Vagrant)
 
 $(VENV)/.installed: pyproject.toml setup.py
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)

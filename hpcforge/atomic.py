@@ -1,7 +1,8 @@
-"""Writing files so that a crash leaves the old or the new one."""
+"""Writing files so that a crash leaves the old or the new one, and the new one once it is said to be written."""
 
 from __future__ import annotations
 
+import errno
 import os
 from contextlib import suppress
 from pathlib import Path
@@ -25,6 +26,19 @@ def write_atomically(path: Path, content: str | bytes, mode: int = 0o600) -> Non
         with suppress(OSError):
             temporary.unlink()
         raise
+    sync_folder(path.parent)
+
+
+def sync_folder(folder: Path) -> None:
+    """Return once the names in a folder are on the disk: what was renamed, linked or made there outlasts a crash."""
+    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(handle)
+    except OSError as error:
+        if error.errno != errno.EINVAL:  # a file system that has no such thing
+            raise
+    finally:
+        os.close(handle)
 
 
 def rewrite(path: Path, text: str) -> None:

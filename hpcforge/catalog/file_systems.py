@@ -49,6 +49,7 @@ class FileSystemKind(_Said):
     address: Addressed | None = None  # None: it is made on drives of each node's own
     served: str = ""  # what others mount where a role makes a node its server, with {address} and {path} of that
     packages: tuple[_Words, ...] = ()  # of Debian 12: a distribution's own names are in its file
+    fuse: bool = False  # a program on the node serves it
     mounted_by: str = ""  # what mounts it instead of hpcforge, which then looks after it alone
     options: tuple[_Words, ...] = ()
     refused: Mapping[_Words, str] = {}  # options, with or without a value, and why nobody may choose them

@@ -140,6 +140,7 @@ def _file_system(
         server=one.server,
         path=one.path,
         packages=kind.packages,
+        fuse=kind.fuse,
         mounted_by=kind.mounted_by,
         drives=_drives(f"{cluster}/{name}", one, one.drives, catalog) if one.drives else None,
         homes=one.homes,

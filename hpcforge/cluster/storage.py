@@ -35,6 +35,7 @@ class FileSystem:
     server: str | None = None  # the node that has the files; None: the site has them
     path: str | None = None  # where they are on it
     packages: tuple[str, ...] = ()  # that a node needs for it, by Debian 12's names
+    fuse: bool = False  # a program on each node serves it
     mounted_by: str = ""  # what mounts it on nodes; "": hpcforge
     drives: Drives | None = None  # None: it is elsewhere
     homes: bool = False  # homes of users are there, which its server makes, ours or the site's

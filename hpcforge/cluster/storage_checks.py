@@ -46,8 +46,7 @@ def storage_kind_findings(draft: Draft, catalog: Catalog) -> Findings:
             yield from _drives(draft, loc, one, one.drives, catalog)
         if one.homes and kind.without_homes:
             message = f"homes of users are not put on {one.kind}: {kind.without_homes}"
-            hint = "leave it out: homes are each node's own, or a node serves them by nfs"
-            yield Finding((*loc, "homes"), message, hint, key=True)
+            yield Finding((*loc, "homes"), message, _homes_elsewhere(catalog), key=True)
         if kind.address is None:
             continue
         if one.server is not None and not kind.served:
@@ -57,6 +56,16 @@ def storage_kind_findings(draft: Draft, catalog: Catalog) -> Findings:
         if one.external is not None and not re.fullmatch(kind.address.pattern, one.external):
             message = f"{quote(one.external)} is no address of {one.kind}: {kind.address.form}"
             yield Finding((*loc, "external"), message, f'for example "{kind.address.example}"')
+
+
+def _homes_elsewhere(catalog: Catalog) -> str:
+    """Where homes of users may be instead: each node's own, made by a node, or the site's."""
+    kinds = {name: kind for name, kind in catalog.file_systems.items() if kind.address and not kind.without_homes}
+    served = ", ".join(name for name, kind in kinds.items() if kind.served)
+    return (
+        "leave it out, and homes are each node's own; or say it of a file system of another kind: one that a node "
+        f"serves ({served}), or one where the site has homes (`external`: {', '.join(kinds)})"
+    )
 
 
 def _where(loc: Loc, one: FileSystem, kind: FileSystemKind) -> Findings:

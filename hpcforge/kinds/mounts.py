@@ -6,7 +6,9 @@ from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
 from hpcforge.kinds.resource import Named, Resource, Said, Told
-from hpcforge.wire import Path
+from hpcforge.wire import Line, NotRequired, Path
+
+_Said = Annotated[str, Line(4096)]
 
 
 @dataclass(frozen=True)
@@ -30,10 +32,26 @@ class Mount(Resource):
         int,
         "With `retry_s`, how long a try may take where that is longer, seconds: drives may have to recover first.",
     ] = 0
+    fuse: Annotated[
+        bool,
+        "With `retry_s`, whether a program on the node serves it (FUSE): it is mounted anew where that has ended.",
+    ] = False
 
     def line(self, found: Said) -> str:
-        """With what is mounted."""
-        return f"{'~' if found['exists'] else '+'} mount {self.what} ({self.type}) at {self.path}"
+        """With what is mounted and how, or what of that is news."""
+        sign = "~" if found["exists"] else "+"
+        return f"{sign} mount {self.what} ({self.type}) at {self.path}  {self._news(found) or self.options}"
+
+    def _news(self, found: Said) -> str:
+        """What differs from what was to be mounted there until now."""
+        if "what" not in found:
+            return ""
+        was, now = found["options"].split(","), self.options.split(",")
+        words = [f"{found['what']} ({found['type']}) until now"]
+        if (found["what"], found["type"]) == (self.what, self.type):
+            words = []
+        words += [f"-{one}" for one in was if one not in now] + [f"+{one}" for one in now if one not in was]
+        return " ".join(words)
 
     @classmethod
     def farewell(cls, name: str) -> str | None:
@@ -42,10 +60,13 @@ class Mount(Resource):
 
 
 class Found(Told):
-    """A mount that is not as wanted; `exists`: something is mounted there."""
+    """A mount that is not as wanted; `exists`: it is mounted. The rest is what was wanted of it until now."""
 
     path: Path
     exists: bool
+    what: NotRequired[_Said]
+    type: NotRequired[_Said]
+    options: NotRequired[_Said]
 
 
 RESOURCE, FOUND = Mount, Found

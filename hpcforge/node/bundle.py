@@ -28,6 +28,7 @@ MODULES = (
     "hpcforge.node.forms",
     "hpcforge.node.events",
     "hpcforge.node.commands",
+    "hpcforge.node.sync",
     "hpcforge.node.facts",
     "hpcforge.node.nvml",
     "hpcforge.node.amdgpu",

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from hpcforge.kinds import TABLE, Kind
-from hpcforge.node import checks, dpkg, guard, lock, ownership, packages, receipt, space, starts, units
+from hpcforge.node import checks, dpkg, guard, lock, ownership, packages, receipt, space, starts, sync, units
 from hpcforge.node.events import LaterError, NodeError, Report
 from hpcforge.node.kinds import acts, resources
 from hpcforge.node.receipt import Receipt
@@ -36,6 +36,8 @@ def prepare(request: Prepare, report: Report) -> None:
         remembered = ownership.without_packages(remembered, absent)
         receipt.save(remembered)
         _put(work, report, early=False)
+        if report.count:
+            sync.system()
         remembered = ownership.written(remembered, [role for role in work if report.is_well(role)])
         receipt.save(remembered)
         _end_guarded(work, remembered, report)
@@ -66,6 +68,7 @@ def record(request: Record, report: Report) -> None:
     with lock.held(request, "record"):
         remembered = receipt.begin(request, report)
         remembered = remembered.with_reboots([request["role"]] if request.get("reboot") else [])
+        sync.system()  # what is called done is never done again
         receipt.save(remembered._replace(opaque={**remembered.opaque, request["role"]: request["digest"]}))
     report.changed(request["role"], "opaque", request["role"], f"digest {request['digest'][:12]}")
 
@@ -167,6 +170,7 @@ def _install(work: Sequence[Work], lacking: Sequence[str], fresh_lists: bool, re
         removes = {name: role["role"] for role in roles for name in role.get("removes", ())}
         there = removes.keys() - set(dpkg.missing(list(removes)))
         result = packages.install(names, fresh_lists, removes, report)
+        sync.system()  # dpkg syncs what it unpacks, and nothing that maintainer scripts write
         after = frozenset(dpkg.missing(names))
         for name in dpkg.missing(list(there)):
             report.changed(removes[name], "package", name, "removed")
@@ -192,7 +196,7 @@ def _why_missing(name: str, result: packages.Result) -> str:
 
 
 def _finish_role(role: Work, remembered: Receipt, report: Report, taken_back: str | None) -> Receipt:
-    asked, asked_units = role.get("guard"), role.get("units", ())
+    asked, asked_units, before = role.get("guard"), role.get("units", ()), report.count
     kind = name = ""
     try:
         if asked and taken_back:
@@ -213,6 +217,8 @@ def _finish_role(role: Work, remembered: Receipt, report: Report, taken_back: st
             if check["wait_s"] > 2:
                 report.progress(role["role"], f"check: {name}")
             checks.until_passed(check, lambda: report.stopped)
+        if report.count > before:
+            sync.system()
         report.role_done(role["role"])
     except Exception as error:
         report.failed(role["role"], kind, name, error)

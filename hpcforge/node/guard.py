@@ -18,7 +18,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hpcforge.node import commands, files, lock, originals, ownership, paths, receipt, units
+from hpcforge.node import commands, files, lock, originals, ownership, paths, receipt, sync, units
 from hpcforge.node.events import Json, NodeError, Report, explain
 from hpcforge.node.receipt import Receipt
 
@@ -233,6 +233,7 @@ def _start(state: Json) -> None:
         _write(UNITS / f"{name}.timer", timer, 0o644)
         commands.succeed(["systemctl", "daemon-reload"], _SYSTEMCTL_S)
         commands.succeed(["systemctl", "enable", "--quiet", f"{name}.timer"], _SYSTEMCTL_S)
+        sync.system()  # or a node that loses its power with the change in force would not take it back
     commands.succeed(["systemctl", "restart", f"{name}.timer"], _SYSTEMCTL_S)
 
 
@@ -241,6 +242,7 @@ def _disarm(guard: str) -> None:
     name = f"hpcforge-guard-{guard}"
     for path in (FOLDER / f"{guard}.json", FOLDER / f"{guard}.py"):
         path.unlink(missing_ok=True)
+    _sync_folder()  # or what was confirmed would be taken back after a power cut
     commands.run(["systemctl", "disable", "--quiet", "--now", f"{name}.timer"], _SYSTEMCTL_S)
     for kind in ("timer", "service"):
         (UNITS / f"{name}.{kind}").unlink(missing_ok=True)
@@ -297,6 +299,14 @@ def _write(path: Path, text: str, mode: int) -> None:
     folder = paths.open_private(path.parent) if path.parent == FOLDER else paths.open_directory(str(path.parent))
     try:
         files.replace(folder, path.name, text.encode(), files.Rights(os.geteuid(), os.getegid(), mode))
+    finally:
+        os.close(folder)
+
+
+def _sync_folder() -> None:
+    folder = paths.open_private(FOLDER)
+    try:
+        os.fsync(folder)
     finally:
         os.close(folder)
 

@@ -94,6 +94,8 @@ def append(folder: int, line: Json) -> None:
             while view:
                 view = view[os.write(fd, view) :]
             os.fsync(fd)
+            if not size:
+                os.fsync(folder)  # its name, too
         except OSError:
             os.ftruncate(fd, size)
             raise

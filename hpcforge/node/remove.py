@@ -14,7 +14,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Optional
 
 from hpcforge.kinds import TABLE, Kind
-from hpcforge.node import guard, lock, originals, ownership, packages, paths, receipt, remains, starts, trees, units
+from hpcforge.node import (
+    guard,
+    lock,
+    originals,
+    ownership,
+    packages,
+    paths,
+    receipt,
+    remains,
+    starts,
+    sync,
+    trees,
+    units,
+)
 from hpcforge.node.events import Json, NodeError, Report
 from hpcforge.node.kinds import UNKNOWN, acts
 from hpcforge.node.receipt import Receipt
@@ -55,6 +68,8 @@ def remove(request: Remove, report: Report) -> None:
         if remembered.roles:  # else an earlier request did it, and what stayed then is not known any more
             stays = [*_remains(done, remembered, left, made), *(_OURS if leave else ())]
             report.emit({"event": "remains", "stays": remains.found(stays, [], [])})
+        if report.count:
+            sync.system()  # what is forgotten is gone for good
         receipt.save(left)
         left = _end_guarded(work, left, report)
         originals.tidy(left, guard.kept(guard.armed()))

@@ -23,7 +23,7 @@ from pathlib import Path
 import pyrage
 from pyrage import x25519
 
-from hpcforge.atomic import write_atomically
+from hpcforge.atomic import sync_folder, write_atomically
 from hpcforge.errors import ExpectedError
 from hpcforge.plan.secrets import LETTERS, PLAN_KEY, Secret, SecretSpec
 from hpcforge.run.host_certificates import AUTHORITY, REVOKED, new_authority, with_revoked
@@ -210,6 +210,7 @@ def _make_identity(file: Path) -> None:
             os.fsync(new.fileno())
             with suppress(FileExistsError):
                 os.link(new.name, file)
+        sync_folder(file.parent)  # or secrets might outlast what opens them
     except OSError as error:
         raise _unwritable(file, error) from error
 

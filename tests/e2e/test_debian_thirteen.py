@@ -98,3 +98,32 @@ def test_a_reconfigure_that_cannot_be_read_leaves_slurm_as_it_was(site: Site) ->
     site.blueprint.write_text(right)
     assert site.cli("apply", "BLUEPRINT", "--yes").returncode == 0
     assert site.ssh("head", "sudo -iu ada srun -N3 hostname | wc -l") == "3\n"
+
+
+KEPT = "sudo cat /var/lib/slurm/slurmctld/clustername || :"
+# What slurmdbd tells slurmctld the cluster is: its name and number.
+TOLD = "sudo mariadb -N slurm_acct_db -e \"SELECT CONCAT(name, '|', id) FROM cluster_table\" | tr -d '\\n'"
+
+
+def test_accounting_is_turned_on_under_a_job(site: Site) -> None:
+    """slurmctld has made up a number of its own by then, and refuses to run where slurmdbd has another."""
+    begun(site, "early", "gpu:1")
+    site.becomes("head", JOBS, "early RUNNING None\n")
+    assert site.ssh("head", KEPT).startswith("rehearsal|")
+    text = site.blueprint.read_text()
+    assert text.count("\n  time:  {on: head}\n") == 1
+    site.blueprint.write_text(
+        text.replace("\n  time:  {on: head}\n", "\n  time:  {on: head}\n  accounting: {on: head}\n")
+    )
+    assert "~ unit slurmctld.service: refresh (" in site.cli("plan", "BLUEPRINT").stdout
+    assert site.cli("apply", "BLUEPRINT", "--yes", "--verify", "none").returncode == 0
+    site.becomes("head", JOBS, "early RUNNING None\n")
+    number = site.ssh("head", TOLD)
+    assert number.startswith("rehearsal|")
+    site.becomes("head", KEPT, number)
+    assert json.loads(site.cli("plan", "BLUEPRINT", "--json").stdout)["steps"] == []
+    site.ssh("head", "sudo systemctl restart slurmctld")  # by itself it would end here
+    site.becomes("head", JOBS, "early RUNNING None\n")
+    site.becomes("head", KEPT, number)
+    site.ssh("head", "sudo -iu ada scancel -n early")
+    site.becomes("head", "sacct -nPX --user ada --name early -o jobname,state || :", "early|CANCELLED by 2001\n")

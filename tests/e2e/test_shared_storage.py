@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import subprocess
 import textwrap
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
+from hpcforge.lab import lab as labs
+from hpcforge.run.history import Copy
 from tests.e2e import object_server
-from tests.e2e.conftest import Site
+from tests.e2e.conftest import BECOMES_S, Site
 
 pytestmark = [pytest.mark.lab, pytest.mark.shared_storage]
 
@@ -106,6 +111,30 @@ def test_a_mount_that_leaves_the_blueprint_leaves_the_nodes(site: Site) -> None:
 
 BUCKET = f"storage:\n  objects: {{kind: s3, external: '{object_server.ADDRESS}', mount: /objects}}\n"
 MOUNTED = "mountpoint -q /objects && echo mounted || echo not"
+IDLE = ("sinfo -h -o '%T %D'", "idle 2\n")
+READS = ("sudo -u ada cat /objects/of_ada 2>/dev/null || :", "w01\n")
+BOOT = "cat /proc/sys/kernel/random/boot_id"
+ORDER = """systemctl show -P ActiveEnterTimestampMonotonic objects.mount
+systemctl show -P ExecMainStartTimestampMonotonic slurmd.service"""  # microseconds since the start
+
+
+def has_key(file: Path) -> bool:
+    return file.is_file() and object_server.KEY.encode() in file.read_bytes()
+
+
+def restarted(site: Site, node: str) -> None:
+    """It was, and people can log in."""
+    before = site.ssh(node, BOOT).strip()
+    site.ssh(node, "sudo systemd-run --quiet --on-active=1 systemctl reboot")
+    found, until = labs.load(site.lab), time.monotonic() + BECOMES_S
+    assert found is not None
+    argv = labs.ssh_argv(found, node, ["sh", "-c", f"[ $({BOOT}) != {before} ]"])
+    while True:
+        with contextlib.suppress(subprocess.TimeoutExpired):  # a login on a node that goes down meanwhile
+            if subprocess.run(argv, stdin=subprocess.DEVNULL, timeout=30, check=False).returncode == 0:
+                return
+        assert time.monotonic() < until
+        time.sleep(0.5)
 
 
 def test_a_wrong_key_is_named_and_the_right_one_mounts_the_bucket(site: Site) -> None:
@@ -128,11 +157,36 @@ def test_a_wrong_key_is_named_and_the_right_one_mounts_the_bucket(site: Site) ->
 
 
 def test_an_object_of_a_job_is_read_on_another_node_and_is_its_user_s(site: Site) -> None:
-    site.becomes("head", "sinfo -h -o '%T %D'", "idle 2\n")
+    site.becomes("head", *IDLE)
     site.ssh("head", "cd / && sudo -u ada srun -w w01 sh -c 'umask 077; hostname >/objects/of_ada'")
     site.becomes("head", "cd / && sudo -u ada srun -w w02 cat /objects/of_ada || :", "w01\n")
     assert site.ssh("w02", "sudo -u ada stat -c '%U %a' /objects/of_ada") == "ada 600\n"
     assert object_server.asked(site, "datasets/of_ada") == "w01\n"  # as it is to any tool of S3
+
+
+def test_a_node_that_starts_has_its_bucket_before_slurmd(site: Site) -> None:
+    restarted(site, "w02")
+    site.becomes("w02", "systemctl is-active slurmd.service || :", "active\n")
+    mounted, slurmd = (int(line) for line in site.ssh("w02", ORDER).split())
+    print(f"since the start: mounted {mounted / 1e6:.1f} s, slurmd {slurmd / 1e6:.1f} s")
+    assert 0 < mounted < slurmd
+    site.becomes("w02", *READS)
+    site.becomes("head", *IDLE)
+
+
+def test_a_node_that_starts_without_the_server_takes_no_jobs_until_it_is_back(site: Site) -> None:
+    site.ssh("head", "sudo systemctl stop swift-proxy")
+    restarted(site, "w02")
+    site.becomes("head", "sinfo -hn w02 -o '%T %E'", "drained hpcforge-health: nothing is mounted at /objects\n")
+    assert site.ssh("w02", f"systemctl is-active slurmd.service; {MOUNTED}") == "active\nnot\n"
+    site.ssh("head", "sudo systemctl start swift-proxy")
+    site.becomes("w02", *READS)  # by itself
+    site.becomes("head", *IDLE)
+
+
+def test_an_s3fs_that_was_killed_is_begun_again(site: Site) -> None:
+    site.ssh("w01", "sudo pkill -9 -x s3fs && ! ls /objects")
+    site.becomes("w01", *READS)
 
 
 def test_its_key_is_in_one_file_of_root_s_and_in_nothing_else(site: Site) -> None:
@@ -145,26 +199,36 @@ def test_its_key_is_in_one_file_of_root_s_and_in_nothing_else(site: Site) -> Non
     running = "sudo sh -c 'cat /proc/[0-9]*/cmdline /proc/[0-9]*/environ 2>/dev/null; cat /proc/self/mounts'"
     assert object_server.KEY not in site.ssh("w01", f"{running} | tr '\\0' ' '")
     assert object_server.KEY not in site.ssh("w01", "sudo journalctl --no-pager")
+    # Nor in what is kept of runs, there and here.
+    assert site.cli("status", "BLUEPRINT", "--history").returncode == 0
+    assert site.ssh("head", f"sudo grep -rls -- '{pattern}' /var/lib/hpcforge || :") == ""
+    kept = (site.folder, Copy.of(site.lab).folder.parent)
+    assert not [file for folder in kept for file in folder.rglob("*") if has_key(file)]
 
 
 def test_a_bucket_s_server_does_not_answer_and_holds_nobody_up(site: Site) -> None:
     site.ssh("head", "sudo systemctl kill --signal=STOP swift-proxy")  # it takes connections, and says nothing
-    begun = time.monotonic()
-    away = site.cli("plan", "BLUEPRINT")
-    took_s = time.monotonic() - begun
-    print(f"plan while the object server says nothing: {took_s:.0f} s")
-    assert away.returncode == 2
-    assert f"{object_server.ADDRESS}: no answer within 8 s" in away.stdout
-    assert took_s < 60
-    assert site.ssh("w01", f"id -un; {MOUNTED}") == "ops\nmounted\n"
+    for verb, code in ((["plan", "BLUEPRINT"], 2), (["apply", "BLUEPRINT", "--yes"], 5)):
+        begun = time.monotonic()
+        away = site.cli(*verb)
+        took_s = time.monotonic() - begun
+        print(f"{verb[0]} while the object server says nothing: {took_s:.0f} s")
+        assert away.returncode == code
+        assert f"{object_server.ADDRESS}: no answer within 8 s" in away.stdout
+        assert took_s < 120
+    assert site.ssh("w01", f"timeout 20 sudo -iu ada id -un; {MOUNTED}") == "ada\nmounted\n"
     site.ssh("head", "sudo systemctl kill --signal=CONT swift-proxy")
-    site.becomes("w02", "sudo -u ada cat /objects/of_ada 2>/dev/null || :", "w01\n")
+    for worker in ("w01", "w02"):
+        site.becomes(worker, *READS)
+    assert site.cli("apply", "BLUEPRINT", "--yes").returncode == 0
     assert site.cli("plan", "BLUEPRINT").returncode == 0
 
 
 def test_a_bucket_that_leaves_the_blueprint_keeps_its_objects(site: Site) -> None:
     site.blueprint.write_text(site.blueprint.read_text().replace(BUCKET, ""))
     assert site.cli("apply", "BLUEPRINT", "--yes").returncode == 0
-    what = "/objects /etc/systemd/system/objects.* /etc/hpcforge/s3_* /usr/sbin/mount.hpcforge_s3"
-    assert site.ssh("w01", f"ls -d {what} 2>/dev/null || :; pgrep -a s3fs || :") == ""
+    what = "/objects /etc/systemd/system/*objects.* /etc/hpcforge/s3_* /usr/sbin/mount.hpcforge_s3"
+    for worker in ("w01", "w02"):
+        site.becomes(worker, f"ls -d {what} 2>/dev/null; pgrep -a s3fs; sudo systemctl list-units -q '*objects*'", "")
+    site.becomes("head", *IDLE)
     assert object_server.asked(site, "datasets/of_ada") == "w01\n"

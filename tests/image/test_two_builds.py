@@ -1,4 +1,7 @@
-"""A small image, built twice from one lock: the archives are the same bit for bit, and hold nobody's secrets."""
+"""A small image, built twice from one lock: archives and disks are the same bit for bit, and hold nobody's secrets.
+
+A container and a virtual machine are made from it: the part of `make test-vm` that CI has.
+"""
 
 from __future__ import annotations
 
@@ -16,6 +19,8 @@ from pathlib import Path
 import pytest
 
 from hpcforge.lab import lab as labs
+from hpcforge.lab import processes
+from hpcforge.lab.vm import qemu
 
 REPOSITORY = Path(__file__).parents[2]
 BLUEPRINT = """\
@@ -62,7 +67,7 @@ class Images:
         return subprocess.CompletedProcess(process.args, process.returncode, out, err)
 
     def build(self, *words: object) -> tuple[dict, str]:
-        done = self.run("image", "build", self.blueprint, "--json", *words)
+        done = self.run("image", "build", "--disk", self.blueprint, "--json", *words)
         assert done.returncode == 0, done.stderr
         return json.loads(done.stdout), done.stderr
 
@@ -86,7 +91,7 @@ def images() -> Iterator[Images]:
 
 @pytest.mark.lab
 def test_two_builds_of_one_lock_are_the_same_bit_for_bit(images: Images, tmp_path: Path) -> None:
-    with images.begin("image", "build", images.blueprint) as cut_off:
+    with images.begin("image", "build", "--disk", images.blueprint) as cut_off:
         assert cut_off.stderr is not None
         heard = []
         for line in cut_off.stderr:
@@ -106,7 +111,7 @@ def test_two_builds_of_one_lock_are_the_same_bit_for_bit(images: Images, tmp_pat
     manifest.write_bytes(Path(one["manifest"]).read_bytes())
     _look_through(Path(one["archive"]))
     assert images.listed == [one]
-    assert sorted(path.name for path in Path(one["archive"]).parent.iterdir()) == ["manifest.json", "root.tar"]
+    assert sorted(path.name for path in Path(one["archive"]).parent.iterdir()) == ["disk", "manifest.json", "root.tar"]
 
     again, _ = images.build()
     assert again["built"] is False
@@ -120,8 +125,12 @@ def test_two_builds_of_one_lock_are_the_same_bit_for_bit(images: Images, tmp_pat
     assert second["built"] is True
     assert second["image"]["sha256"] == one["sha256"]
     assert second["image"]["name"] == one["name"]
+    assert second["image"]["disk"] == one["disk"]
 
     _rehearse(images, one["name"])
+    _boot(images)
+    assert images.run("image", "remove", one["name"]).returncode == 0
+    assert images.listed == []
 
 
 def _rehearse(images: Images, name: str) -> None:
@@ -149,8 +158,26 @@ def _rehearse(images: Images, name: str) -> None:
     assert refused.returncode == 1
     assert f"image {name} is used by test-image-{os.getpid()}" in refused.stderr
     assert images.run("rehearse", "down", images.blueprint).returncode == 0
-    assert images.run("image", "remove", name).returncode == 0
-    assert images.listed == []
+
+
+def _boot(images: Images) -> None:
+    """A machine of it has a kernel of its own, is who the blueprint says, and leaves nothing."""
+    up = images.run("rehearse", "up", "--on", "vm", images.blueprint)
+    assert up.returncode == 0, up.stderr
+    lab = labs.load(f"test-image-{os.getpid()}")
+    assert lab is not None
+
+    def on_node(command: str) -> str:
+        return images.run("rehearse", "ssh", images.blueprint, "head", "--", command).stdout.strip()
+
+    assert on_node("systemd-detect-virt") in ("qemu", "kvm")
+    assert on_node("findmnt --noheadings --output FSTYPE /sys/fs/cgroup") == "cgroup2"
+    assert on_node("cat /proc/sys/kernel/random/boot_id") != Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    assert on_node("hostname; ip -br -4 address show scope global | wc -l").split() == ["head", "1"]
+    assert on_node("sudo find /etc/munge -type f") == ""
+    assert images.run("rehearse", "down", images.blueprint).returncode == 0
+    assert processes.find(lambda argv: qemu.name_in(argv).startswith(f"{lab.tag}-")) == []
+    assert not lab.directory.exists()
 
 
 def _look_through(archive: Path) -> None:

@@ -23,6 +23,7 @@ from hpcforge.run.stages import stages
 REHEARSAL = Path(__file__).parents[2] / "blueprints" / "rehearsal.yaml"
 RUN = Run(2, "one", "ops@host", "rehearsal", "0.2.0")
 SLURM_CONF = "/etc/slurm/slurm.conf"
+DROP_INS = "/etc/systemd/system/slurmctld.service.d"
 
 
 def slurm_conf(desired: Desired) -> File:
@@ -105,3 +106,27 @@ def test_how_slurmctld_is_started_is_not_read_again(release: str, compiled: Call
     drop_in = "/etc/systemd/system/slurmctld.service.d/hpcforge.conf"
     assert {SLURM_CONF, drop_in} <= set(unit.watches)
     assert drop_in not in {one.path for one in unit.rereads}
+
+
+def test_accounting_turned_on_late_forgets_the_clusters_number_and_restarts_nothing(
+    compiled: Callable[[Cluster], Desired],
+) -> None:
+    """By the program in a refresh, and by the drop-in where slurmctld does not run: both files are new with it."""
+    path = Path(__file__).parent / "blueprints" / "accounting.yaml"
+    cluster = load(path).cluster
+    assert cluster.os.slurm == "24.11"
+    desired = compiled(cluster)
+    [controller] = [one for one in desired.nodes[cluster.slurm.controller] if one.role == "slurm_controller"]
+    new = (SLURM_CONF, "/usr/sbin/hpcforge-cluster-number", f"{DROP_INS}/hpcforge-cluster-number.conf")
+    there = [{**dataclasses.asdict(one), "exists": False} for one in controller.of(File) if one.path in new]
+    assert len(there) == len(new)
+    difference = {"role": "slurm_controller", "files": there}
+    observed = Observed("head", {}, {"slurm_controller": difference}, receipt={"run": 1})
+    [change] = [
+        step.changes["head"] for step in diff(cluster, desired, {cluster.slurm.controller: observed}).steps
+        if step.role == "slurm_controller"
+    ]  # fmt: skip
+    [unit] = change.units
+    assert unit.actions == ("refresh",)
+    assert unit.refresh == (("/usr/sbin/hpcforge-cluster-number",), ("scontrol", "reconfigure"))
+    assert change.disruption == "none"

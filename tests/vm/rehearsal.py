@@ -27,12 +27,13 @@ class Rehearsal:
 
     name: str
     blueprint: Path
+    program: tuple[str, ...] = ("-m", "hpcforge")  # what Python runs
 
     def start(self, *words: object) -> subprocess.Popen[str]:
         """An hpcforge under way."""
         env = {name: value for name, value in os.environ.items() if name != "HPCFORGE_NO_IMAGE"}
         return subprocess.Popen(
-            [sys.executable, "-m", "hpcforge", *map(str, words)],
+            [sys.executable, *self.program, *map(str, words)],
             cwd=REPOSITORY,
             env={**env, "HPCFORGE_LAB": self.name},
             stdin=subprocess.DEVNULL,

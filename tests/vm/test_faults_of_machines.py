@@ -8,6 +8,7 @@ import os
 import shutil
 import signal
 import subprocess
+import tempfile
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -111,16 +112,28 @@ def empty_file_system(folder: Path) -> bytes:
     return made.read_bytes()
 
 
+@pytest.fixture
+def elsewhere(here: Rehearsal) -> Iterator[Path]:
+    """Another folder of images, which the package proxy's own user gets to; no rehearsal afterwards."""
+    folder = Path(tempfile.mkdtemp(prefix="hpcforge-test-images-", dir="/var/tmp"))
+    folder.chmod(0o755)
+    try:
+        yield folder
+    finally:
+        labs.down(here.name, None, print)
+        shutil.rmtree(folder)
+
+
 @pytest.mark.parametrize(
     ("file", "says"),
     [("root.ext4", "No init found."), ("initrd.img", "Kernel panic - not syncing: VFS: Unable to mount root fs")],
 )
 def test_a_machine_that_does_not_boot_says_why_and_is_ended(
-    here: Rehearsal, image: Manifest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, file: str, says: str
+    here: Rehearsal, image: Manifest, elsewhere: Path, monkeypatch: pytest.MonkeyPatch, file: str, says: str
 ) -> None:
-    content = empty_file_system(tmp_path) if file == "root.ext4" else b""
-    another(image, tmp_path, file, content)
-    monkeypatch.setenv("HPCFORGE_CACHE_DIR", str(tmp_path))
+    content = empty_file_system(elsewhere) if file == "root.ext4" else b""
+    another(image, elsewhere, file, content)
+    monkeypatch.setenv("HPCFORGE_CACHE_DIR", str(elsewhere))
     said = here.run("rehearse", "up", here.blueprint, expect=1, errors=True)
     assert "node head did not boot: " in said and says in said
     lab = labs.load(NAME)

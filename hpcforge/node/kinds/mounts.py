@@ -5,12 +5,16 @@ not mounted. By itself systemd has logins and the end of a start wait for a moun
 but what says so.
 
 Nothing looks at the place itself where it may be mounted: whoever does waits for a server that is away.
+
+Where a program on the node serves it (FUSE), the timer's work is a service: a program that was killed leaves its mount,
+at which the kernel says that nobody is connected. So may one that a try to mount left behind: to systemd it is mounted.
 """
 
 from __future__ import annotations
 
 import os
 import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,6 +26,14 @@ if TYPE_CHECKING:
     from hpcforge.kinds.mounts import Mount
 
 _WORD = re.compile(r"[^\s%]+")
+# What the service does with the mount's unit and its place. Nobody is at the other end of a mount where the kernel says
+# so, and no process of the unit's is left: one that lives says it, too, while its server is away, and connects again.
+# (`_`: where a unit is called as a controller of cgroups is.)
+_AGAIN = (
+    """if systemctl -q is-active -- "$$1" && ! grep -qsF -e "/$$1" -e "/_$$1" /proc/[0-9]*/cgroup"""
+    """ && LC_ALL=C timeout -s KILL 10 stat -- "$$2" 2>&1 | grep -q "endpoint is not connected";"""
+    """ then umount -l -- "$$2"; fi; exec systemctl start --no-block -- "$$1\""""
+)
 _JOB_S = 300  # that an apply waits for one try, which goes on after that where `try_s` is longer
 
 
@@ -29,12 +41,23 @@ def compare(wanted: Mount) -> Json | None:
     """Whether its units are as wanted, and it is mounted."""
     path = wanted.path
     texts, found = _texts(wanted), units.query([_unit(path), _first(wanted)])
-    right = unit_files.is_there(texts, _first(wanted)) and (wanted.retry_s > 0) == unit_files.any_there(
-        {_timer(path): ""}
-    )
-    if right and found[_unit(path)].runs:
+    if unit_files.is_there(texts, _first(wanted)) and not _left_over(path, texts) and found[_unit(path)].runs:
         return None
-    return {"path": path, "exists": found[_unit(path)].runs}
+    return {"path": path, "exists": found[_unit(path)].runs, **_was(path)}
+
+
+def _left_over(path: str, texts: Mapping[str, str]) -> list[str]:
+    """Units of an earlier wish that are there."""
+    return [one for one in (_timer(path), _service(path)) if one not in texts and unit_files.any_there({one: ""})]
+
+
+def _was(path: str) -> Json:
+    """What was to be mounted until now, by our unit; nothing where there is none, or somebody has spoiled it."""
+    text = files.read_text(f"{unit_files.FOLDER}/{_unit(path)}") or ""
+    lines = dict(line.partition("=")[::2] for line in text.splitlines())
+    said = {word: lines.get(word.title(), "") for word in ("what", "type", "options")}
+    right = all(_WORD.fullmatch(one) and one.isprintable() for one in said.values())
+    return said if right and text.startswith(unit_files.MARK) else {}
 
 
 def obstacle(wanted: Mount, known: Known) -> str | None:
@@ -60,9 +83,9 @@ def put(wanted: Mount) -> str | None:
     """Write its units, and mount it; systemd makes the directory. Raises `NodeError` where its server is away."""
     path, did = wanted.path, []
     ran = units.query([_unit(path)])[_unit(path)].runs
-    if not wanted.retry_s and unit_files.any_there({_timer(path): ""}):
-        did.append(unit_files.put_back([_timer(path)], _timer(path)))
-    did.append(unit_files.put(_texts(wanted), _first(wanted)))
+    texts = _texts(wanted)
+    did += [unit_files.put_back([one], one) for one in _left_over(path, texts)]
+    did.append(unit_files.put(texts, _first(wanted)))
     if wanted.retry_s and (did[-1] or not ran):
         _mount(_unit(path), "restart" if ran else "start")  # the timer may be at it: a start waits for that
         did.append("mounted")
@@ -84,13 +107,13 @@ def own(name: str, change: Mount | None, made: set[str]) -> Json:  # noqa: ARG00
 
 def put_back(name: str, known: Known, report: Report) -> str | None:  # noqa: ARG001
     """Unmounted. One that is in use stays, and the role fails with what systemd says."""
-    timer = unit_files.put_back([_timer(name)], _timer(name))
-    return (unit_files.put_back([_unit(name)], _unit(name)) or timer) and "unmounted"
+    did = [unit_files.put_back([one], one) for one in (_timer(name), _service(name), _unit(name))]
+    return "unmounted" if any(did) else None
 
 
 def room(wanted: Mount) -> list[Need]:
     """Its units, the link that enables one, and its directory."""
-    return [Need(f"{unit_files.FOLDER}/x.mount", 2 * BLOCK, 3), Need(wanted.path.rpartition("/")[0] or "/", BLOCK, 1)]
+    return [Need(f"{unit_files.FOLDER}/x.mount", 3 * BLOCK, 4), Need(wanted.path.rpartition("/")[0] or "/", BLOCK, 1)]
 
 
 def _unit(path: str) -> str:
@@ -99,6 +122,11 @@ def _unit(path: str) -> str:
 
 def _timer(path: str) -> str:
     return f"{unit_files.escaped(path)}.timer"
+
+
+def _service(path: str) -> str:
+    """Of a name that is nobody else's: there is a service `docker`, and may be a mount at /docker."""
+    return f"hpcforge-mount@{unit_files.escaped(path)}.service"
 
 
 def _first(wanted: Mount) -> str:
@@ -126,9 +154,16 @@ def _texts(wanted: Mount) -> dict[str, str]:
     )
     if not retry_s:
         return {_unit(wanted.path): f"{mount}\n[Install]\nWantedBy=multi-user.target\n"}
+    begins = _service(wanted.path) if wanted.fuse else _unit(wanted.path)
     timer = (
         f"[Unit]\nDescription={where}\n\n"
-        f"[Timer]\nOnActiveSec=0\nOnUnitInactiveSec={retry_s}\nAccuracySec=1\nUnit={_unit(wanted.path)}\n\n"
+        f"[Timer]\nOnActiveSec=0\nOnUnitInactiveSec={retry_s}\nAccuracySec=1\nUnit={begins}\n\n"
         "[Install]\nWantedBy=timers.target\n"
     )
-    return {_unit(wanted.path): f"{mount}TimeoutSec={try_s}\n", _timer(wanted.path): timer}
+    service = (
+        f"[Unit]\nDescription={where}, also where its program has ended\n\n"
+        # Else the journal would have two lines each time.
+        f"[Service]\nType=oneshot\nLogLevelMax=notice\nExecStart=/bin/sh -c '{_AGAIN}' sh %i.mount %f\n"
+    )
+    texts = {_unit(wanted.path): f"{mount}TimeoutSec={try_s}\n", _timer(wanted.path): timer}
+    return texts | {begins: service} if wanted.fuse else texts

@@ -4,12 +4,15 @@ import subprocess
 
 import pytest
 
+from hpcforge.kinds.mounts import Mount
+from hpcforge.kinds.resource import Said
 from hpcforge.node import unit_files
 from hpcforge.node.kinds import mounts, resource
 
 from .conftest import Life
 
 SCRATCH = {"path": "/srv/fast-scratch", "what": "tmpfs", "type": "tmpfs", "options": "size=1M,mode=1777"}
+WAS = {word: SCRATCH[word] for word in ("what", "type", "options")}
 
 
 @pytest.mark.lab
@@ -19,7 +22,7 @@ def test_a_mount_comes_changes_and_goes_with_its_directory(life: Life) -> None:
     assert life.put(SCRATCH) == {"/srv/fast-scratch": "mounted"}
     assert "size=1024k" in shell("findmnt -no OPTIONS /srv/fast-scratch")
     shell("sudo umount /srv/fast-scratch")
-    assert life.found(SCRATCH) == [{"path": "/srv/fast-scratch", "exists": False, "put": True}]
+    assert life.found(SCRATCH) == [{"path": "/srv/fast-scratch", "exists": False, "put": True, **WAS}]
     life.put({**SCRATCH, "options": "size=2M"})
     assert "size=2048k" in shell("findmnt -no OPTIONS /srv/fast-scratch")
     life.remove()
@@ -50,7 +53,8 @@ def test_one_whose_server_is_away_fails_soon_and_comes_by_itself(life: Life) -> 
     said = life.refused(wanted)
     assert "`systemctl start projects.mount`" in said
     assert "mount: /projects: " in said  # what mount(8) says
-    assert life.found(wanted) == [{"path": "/projects", "exists": False, "put": False}]
+    was = {word: wanted[word] for word in ("what", "type", "options")}
+    assert life.found(wanted) == [{"path": "/projects", "exists": False, "put": False, **was}]
     waits = "systemctl list-dependencies --all --plain --reverse projects.mount"
     assert not {"multi-user.target", "remote-fs.target", "local-fs.target"} & set(shell(waits).split())
     shell("sudo mkdir -p /srv/theirs && sudo touch /srv/theirs/there")
@@ -64,6 +68,59 @@ def test_one_whose_server_is_away_fails_soon_and_comes_by_itself(life: Life) -> 
     assert "projects.timer" not in shell("ls /etc/systemd/system")
     life.remove()
     assert shell("ls -d /projects; ls /etc/systemd/system/*projects*; ls /srv/theirs", check=False).split() == ["there"]
+
+
+DIES = """#!/usr/bin/python3
+import os, subprocess, sys
+if os.path.exists("/srv/lives"):
+    sys.exit(subprocess.call(["mount", "-i", "-t", "tmpfs", "tmpfs", sys.argv[2]]))
+fuse = os.open("/dev/fuse", os.O_RDWR)
+said = f"fd={fuse},rootmode=40000,user_id=0,group_id=0"
+sys.exit(subprocess.call(["mount", "-i", "-t", "fuse", "-o", said, "dies", sys.argv[2]], pass_fds=[fuse]))
+"""
+
+
+@pytest.mark.lab
+def test_one_whose_program_has_ended_is_mounted_anew(life: Life) -> None:
+    """By a program that mounts and ends; to systemd, which has seen the mount, all is well."""
+    shell, place, name = life.node.shell, "/a-b/c d", r"a\x2db-c\x20d"
+    shell("sudo tee /sbin/mount.dies >/dev/null; sudo chmod 755 /sbin/mount.dies; sudo touch /srv/lives", stdin=DIES)
+    wanted = {"path": place, "what": "dies", "type": "dies", "options": "rw", "retry_s": 2, "fuse": True}
+    assert life.put(wanted) == {place: "mounted"}
+    shell(f"sudo systemctl stop '{name}.timer' '{name}.mount'; sudo rm /srv/lives; sudo systemctl start '{name}.mount'")
+    assert "endpoint is not connected" in shell(f"sudo ls '{place}' 2>&1 || :")
+    assert shell(f"systemctl is-active '{name}.mount'") == "active\n"
+    shell(f"sudo touch /srv/lives; sudo systemctl start '{name}.timer'")
+    life.node.until(f"mountpoint -q '{place}'")
+    shell(f"sudo umount '{place}'")
+    life.node.until(f"mountpoint -q '{place}'")  # as any other
+    assert life.found(wanted) == []
+    shell(f"systemd-analyze verify 'hpcforge-mount@{name}.service'")
+    assert shell(f"sudo journalctl --no-pager -q -u 'hpcforge-mount@{name}.service'") == ""
+    assert life.put({**wanted, "fuse": False}) == {place: "mounted"}
+    assert "hpcforge-mount@" not in shell("ls /etc/systemd/system")
+    life.put(wanted)
+    life.remove()
+    assert shell("ls -d /a-b; ls /etc/systemd/system | grep -e a.x2db -e hpcforge-mount", check=False) == ""
+
+
+@pytest.mark.parametrize(
+    ("found", "line"),
+    [
+        ({"exists": False}, "+ mount tmpfs (tmpfs) at /srv/fast-scratch  size=1M,mode=1777"),
+        ({"exists": False, **WAS}, "+ mount tmpfs (tmpfs) at /srv/fast-scratch  size=1M,mode=1777"),
+        (
+            {"exists": True, **WAS, "options": "size=1M,ro"},
+            "~ mount tmpfs (tmpfs) at /srv/fast-scratch  -ro +mode=1777",
+        ),
+        (
+            {"exists": True, **WAS, "what": "head:/fast", "type": "nfs", "options": "size=1M,mode=1777,ro"},
+            "~ mount tmpfs (tmpfs) at /srv/fast-scratch  head:/fast (nfs) until now -ro",
+        ),
+    ],
+)
+def test_a_plan_says_what_is_mounted_and_what_of_it_is_new(found: Said, line: str) -> None:
+    assert Mount(**SCRATCH).line(found) == line  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("path", ["/srv/fast-scratch", "/a b/ü/.c", "/.hidden/x_y:z"])
