@@ -13,34 +13,24 @@ import pytest
 from hpcforge.lab import lab as labs
 from hpcforge.lab import processes
 from hpcforge.lab.vagrant import given
-from tests.vm.rehearsal import REPOSITORY, Rehearsal
+from tests.vm.rehearsal import REPOSITORY, Rehearsal, blueprint, environment, took, with_image
 
 pytestmark = pytest.mark.vagrant
 
 NAME = f"test-vagrant-{os.getpid()}"
-BLUEPRINT = """\
-schema: 1
-name: machines
-domain: machines.example.org
+BLUEPRINT = blueprint(
+    "machines",
+    """\
 inventory: {lab: vagrant}
-access: {user: ops, become: sudo}
 nodes:
   head: {functions: [head],   hardware: rehearsal-node, addresses: 10.77.0.10}
   w01:  {functions: [worker], hardware: rehearsal-node, gpus: {model: fake, count: 2}, addresses: 10.77.0.11}
-networks:
-  cluster: {cidr: 10.77.0.0/24}
-services:
-  dns:  {on: head}
-  time: {on: head}
-software:
-  os: {name: debian, release: "12"}
 slurm:
-  controller: head
-  reserve: {cores: 0, memory_gib: 1}
   enforce: []
   partitions:
     main: {nodes: w01, default: true}
-"""
+""",
+)
 
 
 class Typed:
@@ -55,7 +45,7 @@ class Typed:
             ["vagrant", *words],
             cwd=REPOSITORY / "vagrant",
             env={
-                **{name: value for name, value in os.environ.items() if name != "HPCFORGE_NO_IMAGE"},
+                **environment(),
                 "HPCFORGE_BLUEPRINT": str(self.rehearsal.blueprint),
                 "HPCFORGE_LAB": NAME,
                 "VAGRANT_DOTFILE_PATH": str(self.state),
@@ -65,7 +55,7 @@ class Typed:
             text=True,
             check=False,
         )
-        print(f"{' '.join(['vagrant', *words[:2]]):<20} {time.monotonic() - began:6.0f} s", flush=True)
+        took(began, "vagrant", *words[:2])
         assert done.returncode == expect, done.stderr + done.stdout
         return done.stdout
 
@@ -73,16 +63,9 @@ class Typed:
 @pytest.fixture(scope="module")
 def rehearsal(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rehearsal]:
     """A blueprint with an image, and no machine; none is left when this ends."""
-    file = tmp_path_factory.mktemp("site") / "machines.yaml"
-    file.write_text(BLUEPRINT)
     os.environ.setdefault("HPCFORGE_VAGRANT_DRIVER", "qemu")  # there are hosts on which KVM opens, and boots nothing
-    one = Rehearsal(NAME, file)
-    print()
-    try:
-        one.run("image", "build", "--disk", file)
+    with with_image(NAME, tmp_path_factory.mktemp("site"), BLUEPRINT) as one:
         yield one
-    finally:
-        labs.down(NAME, None, print)
 
 
 @pytest.fixture(scope="module")

@@ -19,6 +19,69 @@ from hpcforge.lab.vm import qemu
 
 REPOSITORY = Path(__file__).parents[2]
 STEP_S = 600  # what one step may take on a machine that others use, too
+COMMON = """\
+schema: 1
+inventory: {lab: vm}
+access: {user: ops, become: sudo}
+networks: {cluster: {cidr: 10.77.0.0/24}}
+services:
+  dns:  {on: head}
+  time: {on: head}
+software:
+  os: {name: debian, release: "12"}
+slurm:
+  controller: head
+  reserve: {cores: 0, memory_gib: 1}
+"""
+
+
+def blueprint(name: str, own: str) -> str:
+    """A blueprint of this name: what most of these tests say, and what one says of its own.
+
+    A section that both begin with a line of its own has the lines of both; else that of its own counts.
+    """
+    both = _sections(f"name: {name}\ndomain: {name}.example.org\n{COMMON}")
+    for section, text in _sections(own).items():
+        begins = f"{section}:\n"
+        together = both.get(section, "").startswith(begins) and text.startswith(begins)
+        both[section] = both[section] + text.removeprefix(begins) if together else text
+    return "".join(both.values())
+
+
+def _sections(text: str) -> dict[str, str]:
+    """The lines of each section of a blueprint, by its name."""
+    found: dict[str, str] = {}
+    name = ""
+    for line in text.splitlines(keepends=True):
+        if not line[0].isspace():
+            name = line.partition(":")[0]
+        found[name] = found.get(name, "") + line
+    return found
+
+
+def environment() -> dict[str, str]:
+    """This process's, by which images are used: all else is what a test here would wait for."""
+    return {name: value for name, value in os.environ.items() if name != "HPCFORGE_NO_IMAGE"}
+
+
+def took(began_s: float, *words: str) -> None:
+    """Tell how long a command took that began then."""
+    print(f"{' '.join(words):<20} {time.monotonic() - began_s:6.0f} s", flush=True)
+
+
+def machines(lab: labs.Lab) -> list[int]:
+    """The processes of a lab's machines."""
+    return processes.find(lambda argv: qemu.name_in(argv).startswith(f"{lab.tag}-"))
+
+
+def interfaces(lab: labs.Lab) -> list[str]:
+    """A lab's network interfaces on this host, its bridge's too."""
+    return [path.name for path in Path("/sys/class/net").iterdir() if lab.tag in path.name]
+
+
+def sockets(lab: labs.Lab) -> list[str]:
+    """What a lab's machines are talked to by."""
+    return [path.name for path in Path("/run/hpcforge").iterdir() if lab.tag in path.name]
 
 
 @dataclass(frozen=True)
@@ -29,13 +92,19 @@ class Rehearsal:
     blueprint: Path
     program: tuple[str, ...] = ("-m", "hpcforge")  # what Python runs
 
+    @property
+    def lab(self) -> labs.Lab:
+        """The lab as it is written down; there has to be one."""
+        lab = labs.load(self.name)
+        assert lab is not None
+        return lab
+
     def start(self, *words: object) -> subprocess.Popen[str]:
         """An hpcforge under way."""
-        env = {name: value for name, value in os.environ.items() if name != "HPCFORGE_NO_IMAGE"}
         return subprocess.Popen(
             [sys.executable, *self.program, *map(str, words)],
             cwd=REPOSITORY,
-            env={**env, "HPCFORGE_LAB": self.name},
+            env={**environment(), "HPCFORGE_LAB": self.name},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -51,8 +120,7 @@ class Rehearsal:
         finally:
             running.kill()
         if words[:2] != ("rehearse", "ssh"):
-            verb = " ".join(str(word) for word in words[:2] if word != self.blueprint)
-            print(f"{verb:<20} {time.monotonic() - began:6.0f} s", flush=True)
+            took(began, *(str(word) for word in words[:2] if word != self.blueprint))
         for line in said.splitlines():
             if line.startswith("time: ") or ": started at" in line:
                 print(f"    {line}", flush=True)
@@ -68,8 +136,7 @@ class Rehearsal:
 
     def cut_power(self, node: str) -> None:
         """A machine's QEMU is killed, as where the plug is pulled."""
-        lab = labs.load(self.name)
-        assert lab is not None
+        lab = self.lab
         (pid,) = processes.find(lambda argv: qemu.name_in(argv) == lab.machine(node))
         os.kill(pid, signal.SIGKILL)
         assert processes.wait_until(lambda: not labs.runs(lab, node), timeout_s=60)
@@ -106,19 +173,29 @@ class Rehearsal:
 
 
 @contextmanager
-def configured(name: str, folder: Path, blueprint: str, roles: Mapping[str, str]) -> Iterator[Rehearsal]:
-    """Machines as a blueprint says, configured, until this ends. `roles`: further ones, by what their files say."""
+def with_image(name: str, folder: Path, text: str, roles: Mapping[str, str] | None = None) -> Iterator[Rehearsal]:
+    """A blueprint with its image and no machine yet; none is left when this ends.
+
+    `roles`: further ones, by what their files say.
+    """
     file = folder / "machines.yaml"
-    file.write_text(blueprint)
-    for role, said in roles.items():
+    file.write_text(text)
+    for role, said in (roles or {}).items():
         (folder / "roles" / role).mkdir(parents=True)
         (folder / "roles" / role / "role.yaml").write_text(said)
     rehearsal = Rehearsal(name, file)
     print()
     try:
         rehearsal.run("image", "build", "--disk", file)
-        rehearsal.run("rehearse", "up", file)
-        rehearsal.run("apply", file, "--yes")
         yield rehearsal
     finally:
         labs.down(name, None, print)
+
+
+@contextmanager
+def configured(name: str, folder: Path, text: str, roles: Mapping[str, str]) -> Iterator[Rehearsal]:
+    """Machines as a blueprint says, configured, until this ends."""
+    with with_image(name, folder, text, roles) as rehearsal:
+        rehearsal.run("rehearse", "up", rehearsal.blueprint)
+        rehearsal.run("apply", rehearsal.blueprint, "--yes")
+        yield rehearsal

@@ -19,37 +19,25 @@ from hpcforge.image import store
 from hpcforge.image.manifest import Disk, Manifest, to_text
 from hpcforge.lab import lab as labs
 from hpcforge.lab import processes
-from hpcforge.lab.vm import qemu
 
-from .rehearsal import Rehearsal
+from .rehearsal import Rehearsal, blueprint, interfaces, machines, sockets, with_image
 
 pytestmark = pytest.mark.vm
 
 NAME = f"test-vm-faults-{os.getpid()}"
-BLUEPRINT = """\
-schema: 1
-name: machines
-domain: machines.example.org
-inventory: {lab: vm}
-access: {user: ops, become: sudo}
+BLUEPRINT = blueprint(
+    "machines",
+    """\
 nodes:
   head: {functions: [head, worker], hardware: rehearsal-node, addresses: 10.77.0.10}
-networks:
-  cluster: {cidr: 10.77.0.0/24}
-services:
-  dns:  {on: head}
-  time: {on: head}
-software:
-  os: {name: debian, release: "12"}
 slurm:
-  controller: head
   enforce: []
-  reserve: {cores: 0, memory_gib: 1}
   partitions:
     main: {nodes: head, default: true}
 users:
   ada: {uid: 2001}
-"""
+""",
+)
 LEFT = 8 << 20  # bytes of room that are left to a machine that is to run out of it
 WRITE = "sudo dd if=/dev/urandom of=/root/much bs=1M count=64 conv=fsync status=none"
 
@@ -57,15 +45,8 @@ WRITE = "sudo dd if=/dev/urandom of=/root/much bs=1M count=64 conv=fsync status=
 @pytest.fixture(scope="module")
 def here(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rehearsal]:
     """A blueprint of one machine with its image, and no rehearsal of it."""
-    blueprint = tmp_path_factory.mktemp("site") / "machines.yaml"
-    blueprint.write_text(BLUEPRINT)
-    rehearsal = Rehearsal(NAME, blueprint)
-    print()
-    try:
-        rehearsal.run("image", "build", "--disk", blueprint)
+    with with_image(NAME, tmp_path_factory.mktemp("site"), BLUEPRINT) as rehearsal:
         yield rehearsal
-    finally:
-        labs.down(NAME, None, print)
 
 
 @pytest.fixture
@@ -78,17 +59,16 @@ def image(here: Rehearsal) -> Manifest:
     )
 
 
-def machines(lab: labs.Lab | None = None) -> list[int]:
-    """The processes of the rehearsal's machines."""
-    lab = lab or labs.load(NAME)
-    return [] if lab is None else processes.find(lambda argv: qemu.name_in(argv).startswith(f"{lab.tag}-"))
+def started() -> list[int]:
+    """The processes of the rehearsal's machines, if there is one."""
+    lab = labs.load(NAME)
+    return [] if lab is None else machines(lab)
 
 
 def on_host(lab: labs.Lab) -> list[str]:
     """What there is of a lab's machines on this host beside its folder and its bridge."""
-    interfaces = [path.name for path in Path("/sys/class/net").iterdir() if lab.tag in path.name]
-    sockets = [path.name for path in Path("/run/hpcforge").iterdir() if path.name.startswith(f"{lab.tag}-")]
-    return [*map(str, machines(lab)), *(name for name in interfaces if name != lab.bridge), *sockets]
+    cards = [name for name in interfaces(lab) if name != lab.bridge]
+    return [*map(str, machines(lab)), *cards, *(name for name in sockets(lab) if name.startswith(f"{lab.tag}-"))]
 
 
 def another(image: Manifest, images: Path, file: str, content: bytes) -> None:
@@ -136,8 +116,7 @@ def test_a_machine_that_does_not_boot_says_why_and_is_ended(
     monkeypatch.setenv("HPCFORGE_CACHE_DIR", str(elsewhere))
     said = here.run("rehearse", "up", here.blueprint, expect=1, errors=True)
     assert "node head did not boot: " in said and says in said
-    lab = labs.load(NAME)
-    assert lab is not None
+    lab = here.lab
     console = lab.directory / "nodes" / "head" / "console.log"
     assert f"its console is in {console}; `hpcforge rehearse up` tries again" in said
     assert says in console.read_text()
@@ -153,8 +132,7 @@ def test_a_machine_that_does_not_boot_says_why_and_is_ended(
 def small(here: Rehearsal) -> Iterator[Path]:
     """A rehearsal that was not started, whose machine lies on a file system of its own, of 100 MiB."""
     here.run("rehearse", "up", "--no-start", here.blueprint)
-    lab = labs.load(NAME)
-    assert lab is not None
+    lab = here.lab
     place = lab.directory / "nodes" / "head"
     place.mkdir(parents=True, exist_ok=True)
     subprocess.run(["mount", "-t", "tmpfs", "-o", "size=100m", "tmpfs", place], check=True)
@@ -172,22 +150,21 @@ def test_without_room_for_its_disk_no_machine_is_started(here: Rehearsal, small:
     said = here.run("rehearse", "up", here.blueprint, expect=1, errors=True)
     assert f"node head needs 256 MiB in {small} to start, and 100 MiB are free" in said
     assert "make room there" in said
-    assert machines() == []
+    assert started() == []
     subprocess.run(["mount", "-o", "remount,size=3g", small], check=True)
 
 
 def test_a_machine_that_is_killed_while_it_boots_is_named_and_leaves_nothing(here: Rehearsal, small: Path) -> None:
     booting = here.start("rehearse", "up", here.blueprint)
     try:
-        assert processes.wait_until(lambda: machines() != [], timeout_s=120)
-        os.kill(machines()[0], signal.SIGKILL)
+        assert processes.wait_until(lambda: started() != [], timeout_s=120)
+        os.kill(started()[0], signal.SIGKILL)
         _, said = booting.communicate(timeout=120)
     finally:
         booting.kill()
     assert booting.returncode == 1, said
     assert "node head did not boot: its QEMU has ended" in said
-    lab = labs.load(NAME)
-    assert lab is not None
+    lab = here.lab
     assert on_host(lab) == []
     assert "head  10.77" in here.run("rehearse", "up", here.blueprint)  # it starts
 
@@ -238,9 +215,8 @@ def test_a_machine_that_was_killed_is_stopped_and_starts_again(here: Rehearsal, 
 
 
 def test_a_lab_of_an_older_hpcforge_is_left_alone_and_can_be_taken_down(here: Rehearsal, small: Path) -> None:
-    lab = labs.load(NAME)
-    assert lab is not None
-    running, path = machines(), lab.directory / "lab.json"
+    lab = here.lab
+    running, path = started(), lab.directory / "lab.json"
     assert len(running) == 1
     older = json.dumps({**json.loads(path.read_text()), "schema": 2})
     path.write_text(older)

@@ -2,41 +2,29 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shlex
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
-from hpcforge.lab import lab as labs
-from hpcforge.lab import processes
-from hpcforge.lab.vm import qemu
-
-from .rehearsal import Rehearsal, configured
+from .rehearsal import Rehearsal, blueprint, configured, interfaces, machines, sockets
 
 pytestmark = pytest.mark.vm
 
 NAME = f"test-vm-{os.getpid()}"
-BLUEPRINT = """\
-schema: 1
-name: machines
-domain: machines.example.org
-inventory: {lab: vm}
-access: {user: ops, become: sudo}
+# One worker without GPUs: a smoke test has as many ranks on each as that with the fewest has GPUs, and at least one.
+BLUEPRINT = blueprint(
+    "machines",
+    """\
 nodes:
-  head:     {functions: [head],   hardware: rehearsal-node, addresses: 10.77.0.10}
-  w[01-02]: {functions: [worker], hardware: rehearsal-node, gpus: {model: fake, count: 2}, addresses: "10.77.0.[11-12]"}
-networks:
-  cluster: {cidr: 10.77.0.0/24}
+  head: {functions: [head],   hardware: rehearsal-node, addresses: 10.77.0.10}
+  w01:  {functions: [worker], hardware: rehearsal-node, addresses: 10.77.0.11, gpus: {model: fake, count: 2}}
+  w02:  {functions: [worker], hardware: rehearsal-node, addresses: 10.77.0.12}
 services:
-  dns:  {on: head}
-  time: {on: head}
-software:
-  os: {name: debian, release: "12"}
+  depot: {on: head}
 slurm:
-  controller: head
-  reserve: {cores: 0, memory_gib: 1}
   ssh: jobs-only
   private_tmp: /var/spool/jobs
   partitions:
@@ -48,10 +36,19 @@ roles:
   hardening: {enabled: true}
   kernel_hardening: {enabled: true}
 users:
-  ada: {uid: 2001}
-  bob: {uid: 2002}
-  eve: {uid: 2003, admin: true}
+  ada:   {uid: 2001}
+  bob:   {uid: 2002}
+  eve:   {uid: 2003, admin: true}
+  tests: {uid: 2004}
 rollout: {confirm_wait: 5min}
+""",
+)
+PYTORCH = ("software:\n", 'software:\n  frameworks: {pytorch: "2.13.0"}\n')
+ACCEPTANCE = """\
+acceptance:
+  run_as: tests
+  tests:
+    allreduce: {nodes: all, options: {sizes_kib: [4, 64, 1024], repeats: 3}}
 """
 # What most machines have and these would not: it puts each session into a cgroup of systemd's.
 SESSIONS = """\
@@ -166,6 +163,22 @@ def test_nothing_is_left_to_change(up: Rehearsal) -> None:
     assert up.run("plan", up.blueprint) != ""
 
 
+def test_an_all_reduce_with_a_rank_on_each_worker_ends_with_a_verdict_and_numbers(up: Rehearsal) -> None:
+    up.blueprint.write_text(BLUEPRINT.replace(*PYTORCH) + ACCEPTANCE)
+    up.run("apply", up.blueprint, "--yes", "--verify", "none")
+    (verdict,) = json.loads(up.run("verify", up.blueprint, "--json"))["verdicts"]
+    assert (verdict["test"], verdict["status"], verdict["detail"]) == ("allreduce", "passed", "")
+    assert (verdict["nodes"], verdict["ranks"], verdict["left_out"]) == (["w01", "w02"], 2, {})
+    assert (verdict["backend"], verdict["torch_build"]) == ("gloo", "2.13.0+cpu from wheel")
+    assert [one["size_bytes"] for one in verdict["measurements"]] == [4 << 10, 64 << 10, 1 << 20]
+    for one in verdict["measurements"]:
+        print(f"    {one['size_bytes']:>8} B {one['seconds'] * 1e3:8.1f} ms  busbw {one['busbw_gb_per_s']} GB/s")
+        assert one["seconds"] > 0
+    print(f"    {verdict['headline']}; {verdict['seconds']:.0f} s from submission to verdict", flush=True)
+    up.becomes("head", "squeue -h", "")
+    up.run("plan", up.blueprint)
+
+
 def test_a_machine_that_lost_its_power_is_the_same_machine_again(up: Rehearsal) -> None:
     up.on("w02", "echo kept | sudo tee /root/kept > /dev/null; sync")
     before = up.on("w02", "cat /etc/machine-id /etc/ssh/ssh_host_ed25519_key.pub")
@@ -177,10 +190,7 @@ def test_a_machine_that_lost_its_power_is_the_same_machine_again(up: Rehearsal) 
 
 
 def test_nothing_is_left_behind(up: Rehearsal) -> None:
-    lab = labs.load(NAME)
-    assert lab is not None
+    lab = up.lab
     up.run("rehearse", "down", up.blueprint)
-    assert processes.find(lambda argv: qemu.name_in(argv).startswith(f"{lab.tag}-")) == []
-    assert [path.name for path in Path("/sys/class/net").iterdir() if lab.tag in path.name] == []
-    assert [path for path in Path("/run/hpcforge").iterdir() if lab.tag in path.name] == []
+    assert (machines(lab), interfaces(lab), sockets(lab)) == ([], [], [])
     assert not lab.directory.exists()

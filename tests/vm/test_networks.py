@@ -12,17 +12,14 @@ import pytest
 from hpcforge.lab import lab as labs
 from hpcforge.lab.vm.machines import tell
 
-from .rehearsal import Rehearsal, configured
+from .rehearsal import Rehearsal, blueprint, configured
 
 pytestmark = pytest.mark.vm
 
 NAME = f"test-vm-networks-{os.getpid()}"
-BLUEPRINT = """\
-schema: 1
-name: wires
-domain: wires.example.org
-inventory: {lab: vm}
-access: {user: ops, become: sudo}
+BLUEPRINT = blueprint(
+    "wires",
+    """\
 nodes:
   head: {functions: [head],   hardware: rehearsal-node, addresses: 10.77.0.10}
   w01:  {functions: [worker], hardware: rehearsal-node, addresses: 10.77.0.11}
@@ -34,22 +31,16 @@ fabrics:
 networks:
   cluster: {fabric: lan,  cidr: 10.77.0.0/24, interface: bond0, boot: true, configure: true}
   storage: {fabric: data, cidr: 10.78.0.0/24, interface: bond1.20, vlan: 20, mtu: 9000, configure: true}
-services:
-  dns:  {on: head}
-  time: {on: head}
-software:
-  os: {name: debian, release: "12"}
 slurm:
-  controller: head
   enforce: []
-  reserve: {cores: 0, memory_gib: 1}
   partitions:
     main: {nodes: w01, default: true}
 role_folders: [roles]
 users:
   ada: {uid: 2001}
 rollout: {confirm_wait: 5min}
-"""
+""",
+)
 PING = """\
 description: What these tests look along a cable with.
 on: "true"

@@ -7,33 +7,19 @@ from collections.abc import Iterator
 
 import pytest
 
-from hpcforge.lab import lab as labs
-
-from .rehearsal import Rehearsal
+from .rehearsal import Rehearsal, blueprint, with_image
 
 pytestmark = pytest.mark.vm
 
 NAME = f"test-vm-drives-{os.getpid()}"
-BLUEPRINT = """\
-schema: 1
-name: drives
-domain: drives.example.org
-inventory: {lab: vm}
-access: {user: ops, become: sudo}
+BLUEPRINT = blueprint(
+    "drives",
+    """\
 nodes:
   head: {functions: [head, worker], hardware: three-drives, addresses: 10.77.0.10}
 hardware:
   three-drives: {like: rehearsal-node, nvme: 3 x 4.3GB}
-networks:
-  cluster: {cidr: 10.77.0.0/24}
-services:
-  dns:  {on: head}
-  time: {on: head}
-software:
-  os: {name: debian, release: "12"}
 slurm:
-  controller: head
-  reserve: {cores: 0, memory_gib: 1}
   private_tmp: /scratch/jobs
   partitions:
     main: {nodes: head, default: true}
@@ -42,7 +28,8 @@ storage:
 users:
   ada: {uid: 2001}
 rollout: {confirm_wait: 5min}
-"""
+""",
+)
 # Nearly a GiB without writing it, which takes an emulated machine minutes, and what is written goes over it.
 _WRITES = "fallocate -l 1020M big && dd if=/dev/zero of=much bs=1M count=20 status=none; rm -f big much"
 FILL = f"cd /scratch && sudo -u ada sh -c '{_WRITES}' 2>&1"
@@ -52,18 +39,11 @@ HEAD = "sudo head -c 16M /dev/{} | sha256sum"
 @pytest.fixture(scope="module")
 def up(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rehearsal]:
     """A machine that has three drives, and somebody else's swap space on two of them."""
-    blueprint = tmp_path_factory.mktemp("site") / "drives.yaml"
-    blueprint.write_text(BLUEPRINT)
-    rehearsal = Rehearsal(NAME, blueprint)
-    print()
-    try:
-        rehearsal.run("image", "build", "--disk", blueprint)
-        rehearsal.run("rehearse", "up", blueprint)
+    with with_image(NAME, tmp_path_factory.mktemp("site"), BLUEPRINT) as rehearsal:
+        rehearsal.run("rehearse", "up", rehearsal.blueprint)
         for drive in ("nvme1n1", "nvme2n1"):
             rehearsal.on("head", f"sudo /sbin/mkswap -q -L theirs /dev/{drive}")
         yield rehearsal
-    finally:
-        labs.down(NAME, None, print)
 
 
 def test_drives_with_somebody_s_data_are_named_and_left_alone(up: Rehearsal) -> None:

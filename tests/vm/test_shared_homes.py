@@ -8,35 +8,22 @@ from collections.abc import Iterator
 
 import pytest
 
-from hpcforge.lab import lab as labs
-
-from .rehearsal import Rehearsal, configured
+from .rehearsal import Rehearsal, blueprint, configured
 
 pytestmark = pytest.mark.vm
 
 NAME = f"test-vm-homes-{os.getpid()}"
-BLUEPRINT = """\
-schema: 1
-name: homes
-domain: homes.example.org
-inventory: {lab: vm}
-access: {user: ops, become: sudo}
+BLUEPRINT = blueprint(
+    "homes",
+    """\
 nodes:
   head: {functions: [head, login], hardware: with-drive, addresses: 10.77.0.10}
   w01:  {functions: [worker], hardware: rehearsal-node, addresses: 10.77.0.11}
 hardware:
   with-drive: {like: rehearsal-node, nvme: 1 x 4.3GB}
-networks:
-  cluster: {cidr: 10.77.0.0/24}
 services:
-  dns:       {on: head}
-  time:      {on: head}
   directory: {on: head}
-software:
-  os: {name: debian, release: "12"}
 slurm:
-  controller: head
-  reserve: {cores: 0, memory_gib: 1}
   ssh: jobs-only
   partitions:
     main: {nodes: w01, default: true}
@@ -47,7 +34,8 @@ users:
   ada: {uid: 2001}
   bob: {uid: 2002}
 rollout: {confirm_wait: 5min}
-"""
+""",
+)
 GRACE = """\
 dn: uid=grace,ou=people,dc=homes,dc=example,dc=org
 objectClass: inetOrgPerson
@@ -126,13 +114,12 @@ def test_a_user_over_her_quota_cannot_write_on_a_worker_and_sees_why(up: Rehears
     said = up.user("ada", "srun", "-w", "w01", "sh", "-c", FILL)
     assert "Disk quota exceeded" in said
     assert "all" not in said.splitlines()
-    said = up.user("ada", "srun", "-w", "w01", "quota", "-w", "-f", "/homes").splitlines()[-1].split()
-    lab = labs.load(NAME)  # the machine's own address: another network where the blueprint's is taken on this host
-    assert lab is not None
-    assert said[0] == f"{lab.node('head').address}:/disks/homes"
-    assert said[3] == "1048576"  # KiB
-    said = up.user("grace", "srun", "-w", "w01", "quota", "-w", "-f", "/homes").splitlines()[-1].split()
-    assert said[3] == "1048576"  # nobody has to be told of her
+    hers = up.user("ada", "srun", "-w", "w01", "quota", "-w", "-f", "/homes").splitlines()[-1].split()
+    # The machine's own address: another network where the blueprint's is taken on this host.
+    assert hers[0] == f"{up.lab.node('head').address}:/disks/homes"
+    assert hers[3] == "1048576"  # KiB
+    others = up.user("grace", "srun", "-w", "w01", "quota", "-w", "-f", "/homes").splitlines()[-1].split()
+    assert others[3] == "1048576"  # nobody has to be told of her
 
 
 def test_who_leaves_keeps_the_home_and_who_comes_gets_one(up: Rehearsal) -> None:

@@ -1,0 +1,23 @@
+"""What tests on machines have configured, which run on demand, is a blueprint whenever any tests run."""
+
+from __future__ import annotations
+
+import importlib
+from pathlib import Path
+
+import pytest
+
+from hpcforge.cluster import load
+
+FILES = [*Path(__file__).parent.glob("test_*.py"), *Path(__file__).parents[1].glob("vagrant/test_*.py")]
+HAVE_ONE = sorted(file for file in FILES if "\nBLUEPRINT = " in file.read_text())
+
+
+@pytest.mark.parametrize("file", HAVE_ONE, ids=lambda file: file.stem)
+def test_it_is_valid(file: Path, tmp_path: Path) -> None:
+    role = tmp_path / "roles" / "any" / "role.yaml"  # some have further roles, by the name of their folder
+    role.parent.mkdir(parents=True)
+    role.write_text("description: Nothing.\non: 'false'\n")
+    blueprint = tmp_path / "machines.yaml"
+    blueprint.write_text(importlib.import_module(f"tests.{file.parent.name}.{file.stem}").BLUEPRINT)
+    assert load(blueprint, judged=True).diagnostics == ()
