@@ -48,7 +48,7 @@ test-vagrant: host-vagrant install
 test-nvidia: host-test install
 	$(BIN)/python -m pytest -s tests/e2e/test_nvidia_stubs.py tests/e2e/test_nvidia_rollout.py --nvidia
 
-# Storage that nodes really share: minutes, for GlusterFS and two applies. docs/operations.md has what it last printed.
+# Storage that nodes really share: minutes, for GlusterFS, an object server and ten applies. docs/operations.md has what it last printed.
 test-shared-storage: host-test install
 	$(BIN)/python -m pytest -s tests/e2e/test_shared_storage.py --shared-storage
 

@@ -16,7 +16,7 @@ _TEST_LAB = re.compile(r"test-[a-z0-9-]+-([0-9]+)(?:-[kx])?")  # every lab that 
 
 ON_DEMAND = {
     "nvidia": "of NVIDIA's repository, with stubs, on a node",
-    "shared-storage": "of storage between real nodes (GlusterFS)",
+    "shared-storage": "of storage between real nodes (GlusterFS, a bucket)",
     "vagrant": "that have Vagrant start virtual machines",
     "vm": "that start virtual machines",
 }

@@ -22,7 +22,7 @@ class Mount(Resource):
     path: Annotated[str, "Where it is mounted.", Named.PATH]
     what: Annotated[str, "A device, an export (`server:/path`) or `tmpfs`."]
     type: Annotated[str, "Of the file system, as in `nfs4`."]
-    options: Annotated[str, "As mount(8) has them."] = "defaults"
+    options: Annotated[str, "As mount(8) has them. Plans and units show them: a key is in a file."] = "defaults"
     retry_s: Annotated[
         int,
         "For one whose server may be away: how long a try may take, and how long after one that failed the next comes, "

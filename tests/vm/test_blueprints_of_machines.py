@@ -8,6 +8,9 @@ from pathlib import Path
 import pytest
 
 from hpcforge.cluster import load
+from hpcforge.verify.submit import launch
+
+from .test_machines import ACCEPTANCE, BLUEPRINT, PYTORCH
 
 FILES = [*Path(__file__).parent.glob("test_*.py"), *Path(__file__).parents[1].glob("vagrant/test_*.py")]
 HAVE_ONE = sorted(file for file in FILES if "\nBLUEPRINT = " in file.read_text())
@@ -21,3 +24,14 @@ def test_it_is_valid(file: Path, tmp_path: Path) -> None:
     blueprint = tmp_path / "machines.yaml"
     blueprint.write_text(importlib.import_module(f"tests.{file.parent.name}.{file.stem}").BLUEPRINT)
     assert load(blueprint, judged=True).diagnostics == ()
+
+
+def test_an_all_reduce_of_machines_has_a_rank_on_each_worker(tmp_path: Path) -> None:
+    blueprint = tmp_path / "machines.yaml"
+    said = BLUEPRINT.replace(*PYTORCH) + ACCEPTANCE
+    blueprint.write_text("".join(line for line in said.splitlines(keepends=True) if "role_folders" not in line))
+    cluster = load(blueprint, judged=True).cluster
+    assert cluster.acceptance is not None
+    (test,) = cluster.acceptance.tests
+    job = launch(cluster, [test], test.nodes)
+    assert (job.nodelist, job.ranks_per_node, job.ranks) == ("w[01-02]", 1, 2)
