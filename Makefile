@@ -48,9 +48,10 @@ test-vagrant: host-vagrant install
 test-nvidia: host-test install
 	$(BIN)/python -m pytest -s tests/e2e/test_nvidia_stubs.py tests/e2e/test_nvidia_rollout.py --nvidia
 
-# Storage that nodes really share: minutes, for GlusterFS, an object server and ten applies. docs/operations.md has what it last printed.
+# Storage that nodes really share: minutes, for GlusterFS of the site's and of ours, an object server and many applies. docs/operations.md has
+# what it last printed.
 test-shared-storage: host-test install
-	$(BIN)/python -m pytest -s tests/e2e/test_shared_storage.py --shared-storage
+	$(BIN)/python -m pytest -s tests/e2e/test_shared_storage.py tests/e2e/test_served_glusterfs.py --shared-storage
 
 # 10,000 files instead of 500 for `validate`; another SEED, other files.
 SEED ?= 2

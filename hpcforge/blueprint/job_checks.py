@@ -66,7 +66,7 @@ def _private_tmp(draft: Draft, declared: NamedNodes, folder: str) -> Findings:
                 message = f"jobs cannot have their /tmp below `{folder}`: `storage.{name}` is there"
                 yield Finding(loc, message, f"choose a folder of it, as {one.mount}/jobs")
             continue
-        of_worker = one.path if one.server in declared.with_function("worker") else None
+        of_worker = one.path if {*one.keepers} & {*declared.with_function("worker")} else None
         path = next((path for path in (one.mount, of_worker) if path and _meet(folder, path)), None)
         if path:
             message = f"jobs cannot have their /tmp below `{folder}`: nodes share `{path}` of `storage.{name}`"

@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, Field
 
+from hpcforge.blueprint import hostlist
 from hpcforge.blueprint import values as v
 from hpcforge.blueprint.section import Section
 
@@ -45,11 +46,21 @@ class FileSystem(Section):
     """
 
     kind: v.SectionName = Field(description="How nodes reach it, as in nfs or lustre; the catalog has the kinds.")
-    server: v.NodeName | None = Field(None, description="The node that has the files.")
+    server: v.NodeHostlist | None = Field(
+        None, description="The node that has the files; of a kind that several can serve together, those: stor[01-02]."
+    )
+    replicas: Annotated[Literal[1, 2, 3], BeforeValidator(v.whole)] | None = Field(
+        None, description="Of several servers, how many have each file: of stor[01-04] with 2, the first two the same."
+    )
+    arbiter: v.NodeName | None = Field(
+        None,
+        description="Of 2 `replicas`, a node that keeps the names of files and nothing in them: with it any one server "
+        "may be away, and no file comes to be two.",
+    )
     path: Folder | None = Field(
         None,
-        description="Where they are on `server`: as in /tmp all may make files there, and nobody removes another's; of "
-        "`homes` only who has one, in hers.",
+        description="Where they are on `server`, and what its `arbiter` keeps: as in /tmp all may make files, and "
+        "nobody removes another's; of `homes` only who has one, in hers.",
     )
     external: Address | None = Field(
         None, description="What the site has, as mount(8) names it for this kind: 10.20.2.9@tcp:/proj."
@@ -87,3 +98,14 @@ class FileSystem(Section):
         "`homes` all.",
     )
     needs: Needs | None = Field(None, description="What is needed of it.")
+
+    @property
+    def servers(self) -> tuple[str, ...]:
+        """The nodes of `server`, in their order."""
+        return hostlist.expand(self.server) if self.server else ()
+
+    @property
+    def keepers(self) -> tuple[str, ...]:
+        """The nodes that have something of it at `path`."""
+        others = (self.arbiter,) if self.arbiter and self.arbiter not in self.servers else ()
+        return (*self.servers, *others)

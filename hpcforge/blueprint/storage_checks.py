@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from hpcforge.blueprint import hostlist
 from hpcforge.blueprint import schema as s
@@ -33,7 +33,7 @@ def storage_findings(draft: Draft, declared: NamedNodes, reference: Reference) -
     """Yield what is wrong with servers, with the nodes that mount, and with the places that are mounted or served."""
     systems: dict[str, FileSystem] = draft.sections["storage"] or {}
     mounts: list[tuple[str, str, frozenset[str] | None]] = []
-    served: list[tuple[str, str, str]] = []
+    served: list[tuple[str, tuple[str, ...], str]] = []
     yield from _homes_said(systems)
     for name, one in systems.items():
         loc = ("storage", name)
@@ -43,11 +43,11 @@ def storage_findings(draft: Draft, declared: NamedNodes, reference: Reference) -
         yield from _hides((*loc, "mount"), one.mount, "mounted", draft)
         yield from _beside((*loc, "mount"), name, one.mount, nodes, mounts)
         mounts.append((name, one.mount, nodes))
-        if one.server and one.path:
+        if one.path and one.keepers:
             yield from _hides((*loc, "path"), one.path, "served", draft)
-            yield from _served(loc, one.server, one.path, served)
-            yield from _at_home(loc, one.server, one.path, one.mount, nodes)
-            served.append((name, one.server, one.path))
+            yield from _served(loc, one.keepers, one.path, served)
+            yield from _at_home(loc, one.keepers, one.path, one.mount, nodes)
+            served.append((name, one.keepers, one.path))
     yield from _of_volumes(systems, declared, draft)
 
 
@@ -62,15 +62,19 @@ def _source(draft: Draft, name: str, one: FileSystem, reference: Reference) -> F
         hint = "server and path: a node that has the files; external: what the site has; drives: of each node's own"
         yield Finding(loc, f"`{name}` needs one of `server`, `external` and `drives`, not {many}", hint, key=True)
     elif one.server is not None:
-        yield from reference((*loc, "server"), (one.server,))
+        yield from reference((*loc, "server"), one.servers)
+        yield from reference((*loc, "arbiter"), (one.arbiter,) if one.arbiter else ())
         if one.path is None:
-            hint = f"the folder of {one.server} that has the files, for example path: /srv/{name}"
+            hint = f"the folder of {one.servers[0]} that has the files, for example path: /srv/{name}"
             yield Finding((*loc, "server"), "`server` without `path`", hint)
     elif one.path is not None:
         hint = (
             "leave it out; `external` says the path there" if one.external else "leave it out; `mount` says where it is"
         )
         yield Finding((*loc, "path"), "`path` is a folder of `server`", hint)
+    for key in () if one.server else ("replicas", "arbiter"):
+        if getattr(one, key) is not None:
+            yield Finding((*loc, key), f"`{key}` is of several nodes of `server`", "leave it out", key=True)
     yield from _of_drives(loc, one)
 
 
@@ -159,10 +163,12 @@ def _beside(
             yield Finding(loc, message, "mount it beside")
 
 
-def _at_home(loc: Loc, server: str, path: str, mount: str, nodes: frozenset[str] | None) -> Findings:
+def _at_home(loc: Loc, servers: Sequence[str], path: str, mount: str, nodes: frozenset[str] | None) -> Findings:
     """A server that is to find its own folder at a second place."""
-    if nodes and server in nodes and (_within(path, mount) or _within(mount, path)):
-        message = f"{server} mounts it, too, and has it at `{path}`: one is inside of the other"
+    both = [server for server in servers if server in (nodes or ())]
+    if both and (_within(path, mount) or _within(mount, path)):
+        verbs = "mounts it, too, and has" if len(both) == 1 else "mount it, too, and have"
+        message = f"{hostlist.fold(both)} {verbs} it at `{path}`: one is inside of the other"
         yield Finding((*loc, "mount"), message, f"take other folders, as path: /srv/{loc[1]} and mount: /{loc[1]}")
 
 
@@ -171,24 +177,31 @@ def _of_volumes(systems: Mapping[str, FileSystem], declared: NamedNodes, draft: 
     volumes = {name: one for name, one in systems.items() if one.drives}
     for name, one in systems.items():
         for volume, below in volumes.items():
-            if not (one.server and one.path and _within(one.path, below.mount)):
+            if not (one.path and _within(one.path, below.mount)):
                 continue
-            if one.server not in (_nodes(draft, declared, volume, below)[0] or ()):
-                continue
-            if one.path.rpartition("/")[0] != below.mount:
-                message = (
-                    f"`{one.path}` is not a folder right in `{below.mount}`, the volume `{volume}` of {one.server}"
-                )
+            there = _nodes(draft, declared, volume, below)[0] or ()
+            having = [server for server in one.servers if server in there]
+            lacking = [server for server in one.servers if server not in there]
+            which = hostlist.fold(having)
+            if having and one.path.rpartition("/")[0] != below.mount:
+                message = f"`{one.path}` is not a folder right in `{below.mount}`, the volume `{volume}` of {which}"
                 yield Finding(("storage", name, "path"), message, f"as {below.mount}/{name}")
-            elif not below.keep and declared.functions(one.server) == ("worker",):
-                message = f"what a user has on `{volume}` goes with her last job on {one.server}, which serves it"
+            elif having and lacking:
+                message = f"`{one.path}` is on the volume `{volume}` of {which}, and on the system disk of "
+                hint = f"say them in `on` of `{volume}`, too, or another path"
+                yield Finding(("storage", name, "path"), message + hostlist.fold(lacking), hint)
+            elif having and not below.keep and any(declared.functions(server) == ("worker",) for server in having):
+                message = f"what a user has on `{volume}` goes with her last job on {which}, which serves it"
                 yield Finding(("storage", volume), message, "keep: true", key=True)
 
 
-def _served(loc: Loc, server: str, path: str, others: Iterable[tuple[str, str, str]]) -> Findings:
-    for other, host, where in others:
-        if host == server and (_within(path, where) or _within(where, path)):
-            message = f"`{path}` and `{where}` of `{other}` are one inside of the other, on {server}"
+def _served(
+    loc: Loc, servers: Sequence[str], path: str, others: Iterable[tuple[str, tuple[str, ...], str]]
+) -> Findings:
+    for other, hosts, where in others:
+        both = [server for server in servers if server in hosts]
+        if both and (_within(path, where) or _within(where, path)):
+            message = f"`{path}` and `{where}` of `{other}` are one inside of the other, on {hostlist.fold(both)}"
             hint = "who mounts one would reach the other's files; take a folder beside"
             yield Finding((*loc, "path"), message, hint)
 

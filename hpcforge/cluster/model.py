@@ -20,7 +20,7 @@ from hpcforge.cluster.interfaces import Interface, interfaces
 from hpcforge.cluster.mig import Gres, Layout, gres
 from hpcforge.cluster.nvidia import Nvidia
 from hpcforge.cluster.people import Group, User
-from hpcforge.cluster.storage import FileSystem
+from hpcforge.cluster.storage import Brick, FileSystem
 from hpcforge.fabric.slurm import Topology
 
 Function = Literal["head", "login", "storage", "worker"]
@@ -533,8 +533,17 @@ class Cluster:
 
     def clients(self, system: FileSystem) -> tuple[str, ...]:
         """The addresses of those that mount a file system over the network, put together to subnets where all are."""
-        others = (ipaddress.IPv4Network(self.by_name[name].address) for name in system.on if name != system.server)
+        others = map(ipaddress.IPv4Network, self.client_addresses(system))
         return tuple(str(one).removesuffix("/32") for one in ipaddress.collapse_addresses(others))
+
+    def client_addresses(self, system: FileSystem) -> tuple[str, ...]:
+        """The address of each that mounts a file system over the network."""
+        itself = None if system.spread else system.server  # which binds its own folder
+        return tuple(self.by_name[name].address for name in system.on if name != itself)
+
+    def bricks(self, node: Node) -> tuple[Brick, ...]:
+        """What a node has of file systems that several serve together."""
+        return tuple(brick for one in self.storage for brick in one.bricks if brick.node == node.name)
 
     def collectives(self, fabrics: Collection[str]) -> Collectives:
         """What NCCL and UCX are told on nodes that are plugged into these fabrics, by name."""

@@ -123,12 +123,15 @@ def _file_system(
     cluster: str, name: str, one: Shared, catalog: Catalog, nodes: Sequence[m.Node], known: Known
 ) -> FileSystem:
     kind = catalog.file_systems[one.kind]
-    address = next((node.address for node in nodes if node.name == one.server), "")
+    at = {node.name: node.address for node in nodes}
+    addresses = [at[name] for name in one.keepers]
     chosen = {option.partition("=")[0] for option in one.options}
-    usual = (option for option in kind.options if option.partition("=")[0] not in chosen)
+    of_several = [option.format(others=":".join(addresses[1:])) for option in kind.options_of_several]
+    known_options = (*kind.options, *(of_several if len(addresses) > 1 else ()))
+    usual = (option for option in known_options if option.partition("=")[0] not in chosen)
     functions = {"worker", *(() if one.drives else ("login",))}
     users = tuple(node.name for node in nodes if one.homes or {*node.functions} & functions)
-    own = "" if one.drives else kind.served.format(address=address, path=one.path)
+    own = kind.served.format(address=addresses[0], path=one.path, name=name) if addresses else ""
     return FileSystem(
         name=name,
         kind=one.kind,
@@ -137,9 +140,13 @@ def _file_system(
         options=",".join((*usual, *one.options)) or "defaults",
         mount=one.mount,
         on=sure(one.on, known) if one.on else users,
-        server=one.server,
+        servers=one.servers,
         path=one.path,
+        replicas=one.replicas or 1,
+        arbiter=one.arbiter,
+        spread=kind.spread,
         packages=kind.packages,
+        try_s=kind.try_s,
         fuse=kind.fuse,
         mounted_by=kind.mounted_by,
         drives=_drives(f"{cluster}/{name}", one, one.drives, catalog) if one.drives else None,

@@ -19,8 +19,8 @@ from hpcforge.storage.served import Drives, Link, Needs, Served, grouped
 
 
 def served(cluster: Cluster, room: Room, built: Mapping[str, Fabric]) -> tuple[Served, ...]:
-    """The file systems that nodes of the blueprint serve; `built` has its fabrics, by name."""
-    return tuple(_served(one, cluster, room, built) for one in cluster.storage if one.server is not None)
+    """The file systems that nodes of the blueprint serve, with each of their servers; `built`: its fabrics, by name."""
+    return tuple(_served(one, name, cluster, room, built) for one in cluster.storage for name in one.servers)
 
 
 def storage_breaches(room: Room, systems: tuple[Served, ...]) -> Iterator[Breach]:
@@ -31,8 +31,7 @@ def storage_breaches(room: Room, systems: tuple[Served, ...]) -> Iterator[Breach
     return chain(judge(systems, lambda node: room.kind_of[node].loc()), *foreign)
 
 
-def _served(one: FileSystem, cluster: Cluster, room: Room, built: Mapping[str, Fabric]) -> Served:
-    server = one.server or ""
+def _served(one: FileSystem, server: str, cluster: Cluster, room: Room, built: Mapping[str, Fabric]) -> Served:
     kind = room.kind_of[server]
     fabric = built.get(cluster.network.fabric or "")
     clients = [name for name in one.on if name != server]
@@ -49,12 +48,22 @@ def _served(one: FileSystem, cluster: Cluster, room: Room, built: Mapping[str, F
         link=_link(server, cluster.network, fabric),
         clients=len(clients),
         client_link=min(known, key=lambda each: each.gb_per_s) if known and len(known) == len(links) else None,
-        needs=_needs(room.blueprint.storage[one.name].needs),
+        needs=_needs(room.blueprint.storage[one.name].needs, len(one.servers), one.replicas),
+        servers=one.servers,
+        replicas=one.replicas,
+        arbiter=one.arbiter is not None,
     )
 
 
-def _needs(said: Said | None) -> Needs:
-    return Needs(said.capacity_tib, said.read_gb_per_s, said.write_gb_per_s) if said else Needs()
+def _needs(said: Said | None, servers: int, replicas: int) -> Needs:
+    """One server's part: each file is on `replicas` of them, written to each of these, and read from one."""
+    if said is None:
+        return Needs()
+    capacity, read, write = (
+        None if need is None else need * copies / servers
+        for need, copies in ((said.capacity_tib, replicas), (said.read_gb_per_s, 1), (said.write_gb_per_s, replicas))
+    )
+    return Needs(capacity, read, write)
 
 
 def _drives(server: Server, catalog: Catalog) -> tuple[Drives, ...]:

@@ -53,15 +53,43 @@ def storage_kind_findings(draft: Draft, catalog: Catalog) -> Findings:
             served = ", ".join(name for name, each in catalog.file_systems.items() if each.served)
             hint = f'external: "{kind.address.example}"; a node of this blueprint may serve {served}'
             yield Finding((*loc, "server"), f"no role makes a node a server of {one.kind}", hint)
+        if draft.intact(*loc):
+            yield from _several(loc, one, kind, catalog)
         if one.external is not None and not re.fullmatch(kind.address.pattern, one.external):
             message = f"{quote(one.external)} is no address of {one.kind}: {kind.address.form}"
             yield Finding((*loc, "external"), message, f'for example "{kind.address.example}"')
 
 
+def _several(loc: Loc, one: FileSystem, kind: FileSystemKind, catalog: Catalog) -> Findings:
+    """What is said of several servers, their copies and who decides between two."""
+    count, replicas = len(one.servers), one.replicas or 1
+    if not kind.served or not count:
+        return
+    if one.homes and kind.served_without_homes:
+        message = f"homes of users are not put on {one.kind} of our own: {kind.served_without_homes}"
+        yield Finding((*loc, "homes"), message, _homes_elsewhere(catalog), key=True)
+    if not kind.spread:
+        if count > 1:
+            yield Finding((*loc, "server"), f"{one.kind} is served by one node, not {count}", "take one of them")
+        for key in ("replicas", "arbiter"):
+            if getattr(one, key) is not None:
+                yield Finding((*loc, key), f"{one.kind} is served by one node", "leave it out", key=True)
+    elif one.arbiter is not None and (replicas != 2 or one.arbiter in one.servers):
+        message = f"{one.arbiter} has the files itself" if replicas == 2 else f"of {replicas} it decides nothing"
+        hint = "name another node, as the head" if replicas == 2 else "leave it out, or replicas: 2"
+        yield Finding((*loc, "arbiter"), f"an arbiter decides between two copies, and {message}", hint)
+    elif count > 1 and one.replicas is None:
+        hint = "replicas: 3; or 2, and an `arbiter`; 1: a server that is lost takes its files with it"
+        yield Finding((*loc, "server"), f"on how many of the {count} servers each file is, is not said", hint)
+    elif count % replicas:
+        message = f"each file on {replicas} of {hostlist.fold(one.servers)}: their number is no multiple of {replicas}"
+        yield Finding((*loc, "replicas"), message, f"{count + replicas - count % replicas} servers, or other replicas")
+
+
 def _homes_elsewhere(catalog: Catalog) -> str:
     """Where homes of users may be instead: each node's own, made by a node, or the site's."""
     kinds = {name: kind for name, kind in catalog.file_systems.items() if kind.address and not kind.without_homes}
-    served = ", ".join(name for name, kind in kinds.items() if kind.served)
+    served = ", ".join(name for name, kind in kinds.items() if kind.served and not kind.served_without_homes)
     return (
         "leave it out, and homes are each node's own; or say it of a file system of another kind: one that a node "
         f"serves ({served}), or one where the site has homes (`external`: {', '.join(kinds)})"

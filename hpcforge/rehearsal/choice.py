@@ -24,7 +24,7 @@ def chosen(cluster: Cluster, wanted: str | None) -> tuple[str, ...]:
 
 def carriers(cluster: Cluster) -> set[str]:
     """The nodes that carry a service, or have files of others, Slurm's controller among them."""
-    servers = {one.server for one in cluster.storage if one.server}
+    servers = {name for one in cluster.storage for name in (*one.servers, one.arbiter) if name}
     return {cluster.slurm.controller, *servers, *(name for one in cluster.services.values() for name in one.on)}
 
 

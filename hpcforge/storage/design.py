@@ -36,23 +36,29 @@ class Throughput:
     each_client_gb_per_s: Annotated[
         float | None, about("What each client gets when all go at once, GB/s; null: not known, or there is none.")
     ]
-    needed_gb_per_s: Annotated[float | None, about("What the blueprint says is needed, GB/s; null: nothing.")]
+    needed_gb_per_s: Annotated[
+        float | None, about("What the blueprint says is needed of this server, GB/s; null: nothing.")
+    ]
 
 
 @dataclass(frozen=True)
 class FileSystemDesign:
-    """One file system that a node serves. Those of one server share its drives and links."""
+    """One file system that a node serves, or its part of one that several serve. Those of one server share its drives
+    and links.
+    """
 
     name: Annotated[str, about("Its name in the blueprint.")]
     kind: Annotated[str, about("How nodes reach it.")]
-    server: Annotated[str, about("The node that has the files.")]
+    server: Annotated[str, about("The node that has the files, or of several one: each has an entry.")]
+    servers: Annotated[int, about("How many nodes serve it together.")]
+    replicas: Annotated[int, about("How many of those have each file.")]
     hardware: Annotated[str, about("The server's model.")]
     drives: Annotated[tuple[DriveLot, ...], about("The server's drives; none: not said.")]
     group: Annotated[str | None, about("Data and parity drives of a group, 10 + 2; null: nothing is said of groups.")]
     left_over: Annotated[int, about("Drives that are in no group.")]
     capacity_tib: Annotated[float | None, about("What the groups hold, TiB; null: not known.")]
     raw_tib: Annotated[float | None, about("What all drives hold, TiB; null: not known.")]
-    needed_tib: Annotated[float | None, about("What the blueprint says is needed, TiB; null: nothing.")]
+    needed_tib: Annotated[float | None, about("What the blueprint says is needed of this server, TiB; null: nothing.")]
     link: Annotated[str | None, about("How the server is reached, in words; null: not known.")]
     clients: Annotated[int, about("Nodes that mount it over the network.")]
     read: Annotated[Throughput, about("Large reads.")]
@@ -66,6 +72,8 @@ def file_system_design(one: Served) -> FileSystemDesign:
         name=one.name,
         kind=one.kind,
         server=one.server,
+        servers=len(one.servers),
+        replicas=one.replicas,
         hardware=one.hardware,
         drives=tuple(DriveLot(each.model, each.count, each.groups, each.capacity_gb) for each in one.drives),
         group=f"{raid.data} + {raid.parity}" if raid else None,

@@ -26,6 +26,8 @@ def judge(served: Sequence[Served], loc_of_hardware: Callable[[str], Loc]) -> Br
     """
     by_server: dict[str, list[Served]] = {}
     for one in served:
+        if one.server == one.servers[0]:
+            yield from _copies(one)
         by_server.setdefault(one.server, []).append(one)
     for server, systems in by_server.items():
         yield from _groups(systems[0], loc_of_hardware(server))
@@ -41,6 +43,20 @@ def not_served(name: str, needs: Sequence[str]) -> Breaches:
     for need in needs:
         message = f"`{name}` is served by no node of the blueprint, so that its drives and links are not known"
         yield breach(codes[need], ("storage", name, "needs", need), message, severity="not-checked")
+
+
+def _copies(one: Served) -> Breaches:
+    """What becomes of files when one of several servers is away."""
+    if len(one.servers) < 2:
+        return
+    loc, sums = ("storage", one.name, "replicas"), f"each file is on {one.replicas} of {len(one.servers)} servers"
+    if one.replicas == 1:
+        message = f"`{one.name}`: a server that is away has files that no other has"
+        yield breach("STORAGE-006", loc, message, sums, "replicas: 3; or 2 and an `arbiter`")
+    elif one.replicas == 2 and not one.arbiter:
+        firsts = " and ".join(one.servers[::2])
+        message = f"`{one.name}`: nobody says which of two copies counts, so nothing is written while {firsts} is away"
+        yield breach("STORAGE-007", loc, message, sums, "arbiter: a third node, as the head; or replicas: 3")
 
 
 def _groups(one: Served, loc: Loc) -> Breaches:
@@ -64,7 +80,7 @@ def _capacity(systems: Sequence[Served]) -> Breaches:
     most = one.capacity_tib
     if most is not None and _over(need, most):
         sums = f"{_compared(write_tib, need, most)} = {_drives(one)}: {_excess(write_tib, need, most)}"
-        message = f"{one.server} holds less than {_names(needing)} {_verb(needing)}"
+        message = f"{one.server} holds less than {_names(systems, needing)} {_verb(needing)}"
         yield breach("STORAGE-001", loc, message, sums, "more or larger drives")
     elif most is None or one.raid is None:
         yield _unknown("STORAGE-001", loc, one, "capacity_gb")
@@ -80,7 +96,7 @@ def _rate(direction: Direction, systems: Sequence[Served]) -> Breaches:
     if most is not None and _over(need, most):
         terms = one.link.terms if one.link and one.bound(direction) == "links" else _rates(one, direction)
         sums = f"{_compared(write_rate, need, most)} = {terms}: {_excess(write_rate, need, most)}"
-        message = f"{one.server} is {_DONE[direction]} slower than {_names(needing)} {_verb(needing)}"
+        message = f"{one.server} is {_DONE[direction]} slower than {_names(systems, needing)} {_verb(needing)}"
         hint = "faster links, or more of them in a bond" if one.bound(direction) == "links" else "more or faster drives"
         yield breach(code, loc, message, sums, hint)
     elif one.gives(direction) is None:
@@ -123,8 +139,10 @@ def _excess(write: Write, need: float, there: float) -> str:
     return f"{write(need - there, 1)} ({100 * (need - there) / there:.0f} %) too much" if there else "too much"
 
 
-def _names(needing: dict[str, float]) -> str:
-    return " and ".join(f"`{name}`" for name in needing)
+def _names(systems: Sequence[Served], needing: dict[str, float]) -> str:
+    """Those that need something; of one that several servers have, its part here."""
+    parts = {one.name for one in systems if len(one.servers) > 1}
+    return " and ".join(f"this part of `{name}`" if name in parts else f"`{name}`" for name in needing)
 
 
 def _verb(needing: dict[str, float]) -> str:

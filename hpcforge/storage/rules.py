@@ -47,6 +47,22 @@ _ALL = (
         "groups that these fill.",
         "Smaller groups or fewer, or more drives under `nvme`.",
     ),
+    Rule(
+        "STORAGE-006",
+        "warning",
+        "a server may be away",
+        "`replicas` of a file system that several nodes serve against one: nobody else has the files of a server that "
+        "is away, or lost.",
+        "replicas: 3; or replicas: 2 and an `arbiter`.",
+    ),
+    Rule(
+        "STORAGE-007",
+        "warning",
+        "somebody decides between two copies",
+        "`replicas: 2` without an `arbiter`: two servers that do not see each other could each take other writes for "
+        "the same file (split-brain). So that they do not, nobody writes where the first of the two is away.",
+        "arbiter: a third node, which needs room for names alone; or replicas: 3.",
+    ),
 )
 RULES: dict[str, Rule] = {rule.code: rule for rule in _ALL}
 

@@ -61,7 +61,7 @@ class Link:
 
 @dataclass(frozen=True)
 class Needs:
-    """What jobs need of a file system, of all nodes together; None: not said."""
+    """What jobs need of a file system, of all nodes together, from one server; None: not said."""
 
     capacity_tib: float | None = None
     read_gb_per_s: float | None = None
@@ -74,7 +74,7 @@ class Needs:
 
 @dataclass(frozen=True)
 class Served:
-    """A file system and the node that has its files."""
+    """A file system and a node that has files of it: all, or of several servers a part."""
 
     name: str
     kind: str
@@ -86,7 +86,10 @@ class Served:
     link: Link | None  # None: no fabric that can be built is said to carry that network to it
     clients: int  # that mount it over the network
     client_link: Link | None  # the least of theirs; None: not known of all
-    needs: Needs = Needs()
+    needs: Needs = Needs()  # of this server
+    servers: tuple[str, ...] = ()  # all that have it
+    replicas: int = 1  # of those that have each file
+    arbiter: bool = False  # somebody else decides which of two copies count
 
     @property
     def data(self) -> int:

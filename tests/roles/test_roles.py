@@ -56,7 +56,8 @@ def test_the_rehearsal_runs_every_role_but_those_of_login_nodes_and_fabrics(
     there = {one.role for wanteds in compiled(rehearsal).nodes.values() for one in wanteds}
     for_what_it_lacks = {"slurm_client"}
     of_cluster = (
-        "services|storage|homes|file_systems|collectives|nvidia|amd|interfaces|slurm[.](?:ssh|private_tmp|reservations)"
+        "services|storage|bricks|homes|file_systems|collectives|nvidia|amd|interfaces"
+        "|slurm[.](?:ssh|private_tmp|reservations)"
     )
     lacked = f"cluster[.](?:{of_cluster})|vars[.]|[.]fabrics|gpus[.](?:model|mig)"
     for_what_it_lacks |= {role.name for role in roles if re.search(lacked, role.spec.on)}

@@ -29,6 +29,8 @@ Changes = tuple[tuple[str, str], ...]
 NEEDS = "needs: {capacity_tib: 60, read_gb_per_s: 40, write_gb_per_s: 30}"
 DRIVES = "nvme: 24 x samsung-pm9a3-3840"
 RAID = "raid: {data: 10, parity: 2}"
+OF_ONE = "kind: nfs\n    server: stor01"
+OF_TWO = 'kind: glusterfs\n    server: "stor01,head01"\n    replicas: '
 CASES: dict[str, Changes] = {
     "valid": (),
     "STORAGE-001": (("capacity_tib: 60", "capacity_tib: 65"),),  # with the 5 of the other: just too much
@@ -42,6 +44,10 @@ CASES: dict[str, Changes] = {
     "STORAGE-004": ((RAID, "raid: {data: 12, parity: 0}"),),
     "STORAGE-005": ((RAID, "raid: {data: 30, parity: 2}"),),
     "STORAGE-005_groups": ((RAID, "raid: {data: 6, parity: 2, groups: 4}"), (NEEDS, "needs: {capacity_tib: 1}")),
+    "STORAGE-001_copies": ((OF_ONE, f"{OF_TWO}2\n    arbiter: w01"), ("capacity_tib: 60", "capacity_tib: 66")),
+    "STORAGE-002_parts": ((OF_ONE, f"{OF_TWO}2\n    arbiter: w01"), ("read_gb_per_s: 40", "read_gb_per_s: 99.2")),
+    "STORAGE-006": ((OF_ONE, f"{OF_TWO}1"), ("capacity_tib: 60", "capacity_tib: 120")),
+    "STORAGE-007": ((OF_ONE, f"{OF_TWO}2"),),
     "unknown_groups": ((f"    {RAID}\n", ""), (NEEDS, "needs: {capacity_tib: 60, read_gb_per_s: 1}")),
     "unknown_drives": ((DRIVES, "nvme: 24 x 3.84TB"),),
     "unknown_link": (("{fabric: ether, ", "{"),),
@@ -92,6 +98,18 @@ def test_figures_by_hand(tmp_path: Path) -> None:
     assert one.clients == 8
     assert one.each("read") == pytest.approx((one.of_link or 0) / 8)
     assert (other.capacity_tib, other.gives("write")) == (one.capacity_tib, one.gives("write"))  # they share them
+
+
+def test_each_of_several_servers_has_its_part(tmp_path: Path) -> None:
+    """Of 60 TiB, 40 GB/s read and 30 GB/s written: with both copies each server has and takes all, and gives half."""
+    one, other, apps = loaded(tmp_path, (OF_ONE, f"{OF_TWO}2\n    arbiter: w01")).served
+    assert [(each.name, each.server) for each in (one, other, apps)] == [
+        ("projects", "stor01"), ("projects", "head01"), ("apps", "stor01")
+    ]  # fmt: skip
+    assert one.needs == other.needs
+    assert (one.needs.capacity_tib, one.needs.read_gb_per_s, one.needs.write_gb_per_s) == (60, 20, 30)
+    alone = loaded(tmp_path, (OF_ONE, f"{OF_TWO}1")).served[0].needs
+    assert (alone.capacity_tib, alone.read_gb_per_s, alone.write_gb_per_s) == (30, 20, 15)
 
 
 def test_a_client_gets_no_more_than_its_own_links_carry(tmp_path: Path) -> None:
