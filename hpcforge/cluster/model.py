@@ -25,6 +25,8 @@ from hpcforge.fabric.slurm import Topology
 
 Function = Literal["head", "login", "storage", "worker"]
 FUNCTIONS: tuple[Function, ...] = get_args(Function)
+# Best first.
+HOST_KEY_TYPES = ("ssh-ed25519", "ecdsa-sha2-nistp256", "ecdsa-sha2-nistp384", "ecdsa-sha2-nistp521", "ssh-rsa")
 
 
 @dataclass(frozen=True)
@@ -150,6 +152,12 @@ class Node:
     accepts: tuple[str, ...] = ()  # faults of its GPUs that keep no jobs away, in the words of `overrides`
     reserve_cores: int = 0  # kept from jobs, of a worker
     reserve_memory_mib: int = 0  # the same
+
+    @property
+    def best_host_key(self) -> str:
+        """Of its host keys the one that is certified; empty where none is known."""
+        by_type = {key.split()[0]: key for key in reversed(self.host_keys)}
+        return next((by_type[kind] for kind in HOST_KEY_TYPES if kind in by_type), "")
 
     @property
     def cpus(self) -> int:

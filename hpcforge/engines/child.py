@@ -38,6 +38,7 @@ from hpcforge.engines.lines import CUT, Tail  # noqa: E402
 from hpcforge.engines.links import Link, Route  # noqa: E402
 from hpcforge.engines.ssh import MAX_OUTPUT_BYTES  # noqa: E402
 from hpcforge.engines.tasks import EngineError, Target, result  # noqa: E402
+from hpcforge.node.bundle import packed  # noqa: E402
 
 Json = dict[str, Any]
 
@@ -68,6 +69,7 @@ def main() -> None:
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))  # a connection each: the usual 1024 would not do
     tasks_fd, events_fd = _take_over(0, os.O_RDONLY), _take_over(1, os.O_WRONLY)
     lines = _lines(tasks_fd)
+    packed("observe")  # what is asked first of all; meanwhile hpcforge reads the blueprint
     first = json.loads(next(lines, "null"))
     if first is None:  # begun early, and then not needed
         return

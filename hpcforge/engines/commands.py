@@ -22,12 +22,15 @@ _IN_HOME = 'cd 2>/dev/null || cd /; exec "$@"'
 
 @dataclass(frozen=True)
 class Exec:
-    """A remote command. `output` "events": the node program's lines; "lines": text, passed on line by line."""
+    """A remote command. `output` "events": the node program's lines; "lines": text, passed on line by line.
+
+    `stdin` is what it reads, see `read`.
+    """
 
     id: str
     node: str
     command: str
-    stdin: str
+    stdin: str | Request
     output: Literal["events", "lines"]
     timeout_s: float  # how long it may take
     listen_s: float  # how long we wait for its end
@@ -56,14 +59,23 @@ def order(task: Program | Bootstrap | Command, target: Target) -> Exec:
     if isinstance(task, Bootstrap):
         return Exec(task.id, task.node, "sh", bootstrap_script(), "events", task.timeout_s, task.timeout_s)
     lasting = task.request["verb"] in LASTING  # what outlives its connection is told to stop instead
-    command, stdin = node_program(target, task.request if lasting else within(task.request, task.timeout_s))
+    request = task.request if lasting else within(task.request, task.timeout_s)
     named, again_s = task.request.get("task"), task.reattach_s
-    return Exec(task.id, task.node, command, stdin, "events", task.timeout_s, task.timeout_s, named, again_s)
+    command = node_program(target)
+    return Exec(task.id, task.node, command, request, "events", task.timeout_s, task.timeout_s, named, again_s)
 
 
-def node_program(target: Target, request: Request) -> tuple[str, str]:
-    """The command that starts the node program with a request, and what it reads."""
-    return bundle.first_command(target.become == "sudo"), bundle.payload(request)
+def node_program(target: Target) -> str:
+    """The command that starts the node program; it reads a request."""
+    return bundle.first_command(target.become == "sudo")
+
+
+def read(stdin: str | Request) -> bytes:
+    """What a command reads: text, or a request with the program that answers it, six times as long.
+
+    That is put together where the connections are, while the rest of hpcforge does something else.
+    """
+    return (stdin if isinstance(stdin, str) else bundle.payload(stdin)).encode()
 
 
 def explain(target: Target, rc: int | None, stderr: str, timeout_s: float, wall_s: float) -> str | None:

@@ -14,13 +14,13 @@ from typing import Any
 
 import gevent
 
-from hpcforge.engines.commands import node_program
+from hpcforge.engines.commands import node_program, read
 from hpcforge.engines.hostkeys import UnreachableError
 from hpcforge.engines.lines import parse_event
 from hpcforge.engines.links import Link
 from hpcforge.engines.ssh import Ended, execute
 from hpcforge.engines.tasks import HANDSHAKE_S, EngineError
-from hpcforge.node.requests import Attach, Stop
+from hpcforge.node.requests import Attach, Request, Stop
 
 Json = dict[str, Any]
 
@@ -60,7 +60,7 @@ class Following:
                     raise
                 self._reach_again(error)
                 attach: Attach = {"verb": "attach", "task": self.task["task"], "after": self.heard}
-                command, stdin = node_program(self.link.target, attach)
+                command, stdin = node_program(self.link.target), attach
                 self.attaching, self.unknown = True, False
                 continue
             if not self.unknown:
@@ -87,9 +87,9 @@ class Following:
             self.heard += event is not None
         self.on_line(line)
 
-    def _execute(self, command: str, stdin: str, listen_s: float, on_line: Callable[[str], None]) -> Ended:
+    def _execute(self, command: str, stdin: str | Request, listen_s: float, on_line: Callable[[str], None]) -> Ended:
         target = self.link.target
-        return execute(self.link.client(), target, command, listen_s=listen_s, stdin=stdin.encode(), on_line=on_line)
+        return execute(self.link.client(), target, command, listen_s=listen_s, stdin=read(stdin), on_line=on_line)
 
     def _reach_again(self, lost: UnreachableError) -> None:
         """Connect again, for as long as the task says."""
@@ -120,7 +120,7 @@ class Following:
         answers: list[str] = []
         try:
             stop: Stop = {"verb": "stop", "task": self.task["task"], "timeout_s": STOP_S}
-            ended = self._execute(*node_program(self.link.target, stop), STOP_S + HANDSHAKE_S, answers.append)
+            ended = self._execute(node_program(self.link.target), stop, STOP_S + HANDSHAKE_S, answers.append)
         except UnreachableError:
             return "it cannot be reached any more, and may still be at work"
         events = [event for event in map(parse_event, answers) if event]

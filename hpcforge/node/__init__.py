@@ -38,6 +38,8 @@ may be lost on the way.
 *lease* (`lease`): *take* again is a heartbeat. Whoever takes a lease that was never given back, because its holder is
 dead or has been silent for `stale_s`, leaves a line in the history that that run was cut off.
 
+*Checks* of one command are judged by one run of it in observe, whatever roles they are of. *finish* runs each.
+
 *Facts* are told at the end of every answer but those of first contact, the lease and the log; what the driver says of
 GPUs (`nvml`, and of AMD's `amdgpu`) by observe alone, since it may take long. Its `error` says why not all was told, or
 nothing; a GPU's `error` that it cannot be used, its `troubles` which of its facts could not be had.

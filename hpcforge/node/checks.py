@@ -6,7 +6,7 @@ import re
 import threading
 import time
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from hpcforge.node import commands
 from hpcforge.node.events import NodeError, explain, readable
@@ -14,16 +14,26 @@ from hpcforge.node.events import NodeError, explain, readable
 if TYPE_CHECKING:
     from hpcforge.node.requests import Check
 
+Result = TypeVar("Result")
 _ONCE_S = 30.0  # that one try may take where nothing is waited for: those of a node are all tried at once
 _PAUSE_S = (0.2, 2.0)  # first and longest pause between tries
 
 
 def attempt(check: Check, timeout_s: float) -> str | None:
     """Run a check once: None when it passes, else why not."""
+    return _attempts([check], timeout_s)[0]
+
+
+def _attempts(several: Sequence[Check], timeout_s: float) -> list[str | None]:
+    """Run the one command of several checks once: for each None when it passes, else why not."""
     try:
-        outcome = commands.run(check["command"], timeout_s, merge=True)
+        outcome = commands.run(several[0]["command"], timeout_s, merge=True)
     except NodeError as error:
-        return explain(error)
+        return [explain(error)] * len(several)
+    return [_judge(check, outcome, timeout_s) for check in several]
+
+
+def _judge(check: Check, outcome: commands.Outcome, timeout_s: float) -> str | None:
     said = readable(outcome.stdout, 500)
     if outcome.timed_out:
         return f"no answer within {timeout_s:g} s" + (f"; so far: {said}" if said else "")
@@ -33,18 +43,26 @@ def attempt(check: Check, timeout_s: float) -> str | None:
         return None
     if outcome.cut:
         return f"more than {commands.OUTPUT_LIMIT >> 20} MiB of output"
-    if not re.search(check["stdout"], outcome.stdout, re.MULTILINE):
+    try:
+        found = re.search(check["stdout"], outcome.stdout, re.MULTILINE)
+    except re.error as error:
+        return f"/{check['stdout']}/ is no regular expression: {error}"
+    if not found:
         return f"output does not match /{check['stdout']}/: {said or 'it is empty'}"
     return None
 
 
-def once(check: Check) -> str | None:
-    """Run a check without waiting for it to pass: None when it does, else why not.
+def once(several: Sequence[Check]) -> list[str | None]:
+    """Run the one command of several checks without waiting for them to pass: for each None when it does, else why not.
 
-    One that may need its time gets a second try: one lost packet is no reason to restart a service.
+    Those that may need their time get a second try: one lost packet is no reason to restart a service.
     """
-    detail = attempt(check, _ONCE_S)
-    return attempt(check, _ONCE_S) if detail is not None and check["wait_s"] else detail
+    details = _attempts(several, _ONCE_S)
+    again = [place for place, check in enumerate(several) if details[place] is not None and check["wait_s"]]
+    if again:
+        for place, detail in zip(again, _attempts([several[place] for place in again], _ONCE_S)):
+            details[place] = detail
+    return details
 
 
 def output(argv: Sequence[str]) -> str | None:
@@ -56,9 +74,9 @@ def output(argv: Sequence[str]) -> str | None:
     return outcome.whole(" ".join(argv)) if outcome.rc == 0 else None
 
 
-def side_by_side(tasks: Sequence[Callable[[], str | None]]) -> list[str | None]:
+def side_by_side(tasks: Sequence[Callable[[], Result]]) -> list[Result | str]:
     """Results of tasks that mostly wait, each in a thread; an exception's text stands for its result."""
-    results: list[str | None] = [None] * len(tasks)
+    results: list[Result | str] = [""] * len(tasks)
 
     def work(index: int) -> None:
         try:

@@ -94,28 +94,34 @@ def _armed() -> list[wire.Armed]:
 
 
 class _Commands(threading.Thread):
-    """All checks of all roles and the commands that were asked for, run beside the rest."""
+    """All checks of all roles and the commands that were asked for, run beside the rest; a command of several once."""
 
     def __init__(self, wanted: Sequence[Wanted], asks: Mapping[str, Command]) -> None:
         super().__init__()
         self.places = [(index, check) for index, role in enumerate(wanted) for check in role.get("checks", ())]
         self.asks = asks
-        self.details: list[str | None] = []
+        self.details: list[str | None] = [None] * len(self.places)
         self.outputs: list[str | None] = []
         self.cut: dict[str, NodeError] = {}  # those that printed too much, by name
 
     def run(self) -> None:
-        tasks = [partial(checks.once, check) for _, check in self.places]
+        alike: dict[tuple[str, ...], list[int]] = {}  # places by command
+        for place, (_, check) in enumerate(self.places):
+            alike.setdefault(tuple(check["command"]), []).append(place)
+        tasks = [partial(checks.once, [self.places[place][1] for place in places]) for places in alike.values()]
         tasks += [partial(self._ask, name, argv) for name, argv in self.asks.items()]
         results = checks.side_by_side(tasks)
-        self.details, self.outputs = results[: len(self.places)], results[len(self.places) :]
+        for places, result in zip(alike.values(), results):
+            for place, detail in zip(places, [result] * len(places) if isinstance(result, str) else result):
+                self.details[place] = detail
+        self.outputs = [None if isinstance(result, str) else result[0] for result in results[len(alike) :]]
 
-    def _ask(self, name: str, argv: Sequence[str]) -> str | None:
+    def _ask(self, name: str, argv: Sequence[str]) -> list[str | None]:
         try:
-            return checks.output(argv)
+            return [checks.output(argv)]
         except NodeError as error:
             self.cut[name] = error
-            return None
+            return [None]
 
     def answers(self, report: Report) -> Json:
         """Output of the commands that were asked for and succeeded; one that is cut is a failure of the request."""

@@ -83,7 +83,11 @@ def line_of(error: Exception) -> int | None:
 
 def _environment() -> Environment:
     environment = _Environment(  # renders configuration files, not HTML
-        undefined=_Undefined, keep_trailing_newline=True, trim_blocks=True, lstrip_blocks=True
+        undefined=_Undefined,
+        keep_trailing_newline=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        optimized=False,  # to look for constants at every level of every expression takes longer than it saves
     )
     environment.filters["fold"] = _fold_names
     environment.filters["address_runs"] = address_runs
@@ -104,6 +108,10 @@ class _Jinja(str):
         """Its syntax tree. Raises `jinja2.TemplateSyntaxError`."""
         raise NotImplementedError
 
+    def has_syntax(self) -> bool:
+        """Whether there is anything in it that could be wrong."""
+        return True
+
     @classmethod
     def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler) -> core_schema.CoreSchema:
         """Text that has a syntax tree."""
@@ -118,7 +126,8 @@ class _Jinja(str):
     def _parsed(cls, text: str) -> _Jinja:
         made = cls(text)
         try:
-            made.tree()
+            if made.has_syntax():
+                made.tree()
         except TemplateSyntaxError as error:
             raise refusal(f"{cls.__name__.lower()}: {error.message}") from None
         return made
@@ -143,6 +152,10 @@ class Template(_Jinja):
         """As `_Jinja.tree`. A template that another would be read for is refused: there is nowhere to read it from."""
         return _tree_of_template(str(self))
 
+    def has_syntax(self) -> bool:
+        """Whether anything stands in it: most paths and names are plain."""
+        return "{" in self
+
 
 @lru_cache(maxsize=4096)
 def _tree_of_expression(source: str) -> nodes.Template:
@@ -157,9 +170,8 @@ def _tree_of_expression(source: str) -> nodes.Template:
 @lru_cache(maxsize=4096)
 def _tree_of_template(source: str) -> nodes.Template:
     tree = _ENVIRONMENT.parse(source)
-    for kind in (nodes.Include, nodes.Import, nodes.FromImport, nodes.Extends):
-        for found in tree.find_all(kind):
-            raise TemplateSyntaxError("a role's text is one file: nothing is included or imported", found.lineno)
+    for found in tree.find_all((nodes.Include, nodes.Import, nodes.FromImport, nodes.Extends)):
+        raise TemplateSyntaxError("a role's text is one file: nothing is included or imported", found.lineno)
     return tree
 
 
@@ -199,19 +211,25 @@ def _attributes(text: _Jinja) -> frozenset[str] | None:
     Only `node.NAME` and `node["NAME"]` say which. A `node` that stands alone may become anything: another name, an
     argument, a filter's value.
     """
-    if "node" not in str(text):  # most texts: to tell what is looked up, jinja2 generates code
+    if "node" not in str(text):  # most texts
         return frozenset()
     tree = text.tree()
-    if "node" not in meta.find_undeclared_variables(tree):  # as in `for node in cluster.nodes`: another one
+    parts = list(tree.find_all((nodes.Getattr, nodes.Getitem, nodes.Name, nodes.Macro)))
+    # As in `for node in cluster.nodes`: another one, at least there. To tell where, jinja2 generates code.
+    if any(map(_declares_node, parts)) and "node" not in meta.find_undeclared_variables(tree):
         return frozenset()
-    names = [part.attr for part in tree.find_all(nodes.Getattr) if _is_node(part.node)]
-    names += [_constant(part.arg) for part in tree.find_all(nodes.Getitem) if _is_node(part.node)]
-    alone = sum(map(_is_node, tree.find_all(nodes.Name))) > len(names)
+    names = [part.attr for part in parts if isinstance(part, nodes.Getattr) and _is_node(part.node)]
+    names += [_constant(part.arg) for part in parts if isinstance(part, nodes.Getitem) and _is_node(part.node)]
+    alone = sum(map(_is_node, parts)) > len(names)
     return None if alone or not _SHARED.issuperset(names) else frozenset(names)
 
 
 def _is_node(part: nodes.Node) -> bool:
     return isinstance(part, nodes.Name) and part.name == "node" and part.ctx == "load"
+
+
+def _declares_node(part: nodes.Node) -> bool:
+    return isinstance(part, nodes.Name | nodes.Macro) and part.name == "node" and not _is_node(part)
 
 
 def _constant(part: nodes.Node) -> str:
@@ -221,12 +239,16 @@ def _constant(part: nodes.Node) -> str:
 
 @lru_cache(maxsize=4096)
 def _template(source: str) -> jinja2.Template:
-    return _ENVIRONMENT.from_string(_tree_of_template(source))
+    return _ENVIRONMENT.from_string(_tree_of_template(str(source)))  # kept by plain text
 
 
 @lru_cache(maxsize=4096)
 def _expression(source: str) -> TemplateExpression:
-    return _ENVIRONMENT.compile_expression(source, undefined_to_none=False)
+    """As Environment.compile_expression does it, of the tree that is there already."""
+    output = _tree_of_expression(str(source)).body[0]
+    assert isinstance(output, nodes.Output)
+    body = [nodes.Assign(nodes.Name("result", "store"), output.nodes[0], lineno=1)]
+    return TemplateExpression(_ENVIRONMENT.from_string(nodes.Template(body, lineno=1)), undefined_to_none=False)
 
 
 def render(source: str, context: dict[str, Any]) -> str:

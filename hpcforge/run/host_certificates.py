@@ -43,7 +43,6 @@ _HOST_CERTIFICATE = 2  # PROTOCOL.certkeys, "type": 1 is a user's
 REVOKED = "revoked_host_keys"  # as little secret: kept with the authority, since it says for whom that vouches no more
 STEP_S = 90 * 86400
 _SLACK_S = 86400  # a certificate is valid this long before its step: clocks differ
-_PREFERRED = ("ssh-ed25519", "ecdsa-sha2-nistp256", "ecdsa-sha2-nistp384", "ecdsa-sha2-nistp521", "ssh-rsa")
 
 
 def new_authority() -> bytes:
@@ -76,7 +75,7 @@ def with_derived(secrets: Mapping[str, bytes], cluster: Cluster, step: int) -> d
         revoked = [key for key in secrets.get(REVOKED, b"").decode().splitlines() if key not in ours]
         found[KNOWN_HOSTS] = known_hosts(authority, cluster, revoked).encode()
         for node in cluster.nodes:
-            if node.host_keys:
+            if node.best_host_key:
                 certificate = host_certificate(authority, node, cluster, step)
                 found[f"ssh_host_certificate:{node.name}"] = certificate.encode()
         if any(service.certified and service.on for service in cluster.services.values()):
@@ -88,8 +87,8 @@ def with_derived(secrets: Mapping[str, bytes], cluster: Cluster, step: int) -> d
 
 def host_certificate(authority: Ed25519PrivateKey, node: Node, cluster: Cluster, step: int) -> str:
     """The line for the file that sshd's HostCertificate names: for the node's best host key, by all of its names."""
-    kind, blob = _best_key(node.host_keys)
-    kind_field, rest = _first_field(blob)
+    kind, blob = node.best_host_key.split()[:2]
+    kind_field, rest = _first_field(base64.b64decode(blob))
     names = (node.name, f"{node.name}.{cluster.domain}", node.address)
     signed_by = _public_blob(authority)
     body = b"".join(
@@ -177,13 +176,6 @@ def bare(key: str) -> str:
 def _public_blob(authority: Ed25519PrivateKey) -> bytes:
     public = authority.public_key().public_bytes(Encoding.Raw, PublicFormat.Raw)
     return _field(b"ssh-ed25519") + _field(public)
-
-
-def _best_key(host_keys: tuple[str, ...]) -> tuple[str, bytes]:
-    """Type and wire form of the key to certify; the inventory's schema has seen to it that each is one."""
-    by_kind = {kind: base64.b64decode(text) for kind, text in (line.split()[:2] for line in reversed(host_keys))}
-    kind = next(kind for kind in _PREFERRED if kind in by_kind)
-    return kind, by_kind[kind]
 
 
 def _first_field(blob: bytes) -> tuple[bytes, bytes]:

@@ -1,11 +1,14 @@
 #!/usr/bin/python3 -IS
 """Whether the directory may be relied on; /etc/hpcforge/directory.json says which it is.
 
-`answers`: a server answers over TLS, with a certificate that is valid for its name, and has what is asked for.
-`clashes`: nobody in it has the name or the number of somebody of this node, or a group that of a group.
-`lasts`: its certificate is good for two weeks more.
-`people`: the names of all people in it whom nodes may know, a line each.
-What is wrong is printed, and the exit status is 1. Standard library, Python 3.9.
+`state` prints a line for each of three questions, so that checks of several roles are one run of this program:
+`answers: yes`: a server answers over TLS, with a certificate that is valid for its name, and has what is asked for;
+`lasts: yes`: its certificate is good for two weeks more;
+`clashes: none`: nobody in it has the name or the number of somebody of this node, or a group that of a group;
+or instead of that one word what is wrong, without line breaks.
+`people`: the names of all people in it whom nodes may know, a line each. What is wrong is printed, and the exit status
+is 1.
+Standard library, Python 3.9.
 """
 
 import base64
@@ -17,7 +20,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterable, Iterator
-from typing import NamedTuple
+from typing import NamedTuple, Union
 
 SAID = "/etc/hpcforge/directory.json"
 BIND_FILE = "/etc/ldap/hpcforge_password"  # a file; all of it is the password
@@ -44,6 +47,9 @@ class Directory(NamedTuple):
     min_id: int
 
 
+Shown = Union[float, OSError, UnreliableError]  # when it ends, seconds since 1970; or why it was not seen
+
+
 class Entry(NamedTuple):
     """Somebody, or a group, here or there."""
 
@@ -56,12 +62,44 @@ def main(what: str) -> None:
     """Do what the word says. Raises UnreliableError."""
     with open(SAID, encoding="utf-8") as file:
         directory = Directory(**json.load(file))
-    if what == "lasts":
-        return lasts(directory)
-    valid = answering(directory)
-    if what == "people":
-        return print("".join(f"{name}\n" for name in people(directory, valid[0])), end="")
-    return base_is_there(directory, valid[0]) if what == "answers" else clashes(directory, valid[0])
+    if what == "state":
+        return print(*state(directory), sep="\n")
+    server = answering(certificates(directory))
+    return print("".join(f"{name}\n" for name in people(directory, server)), end="")
+
+
+def state(directory: Directory) -> Iterator[str]:
+    """The three lines. What a directory says could pass for another line: it is put on one."""
+    shown = certificates(directory)
+    answers, both = "yes", "nobody was asked"
+    try:
+        server = answering(shown)
+        base_is_there(directory, server)
+    except UnreliableError as error:
+        answers = str(error)
+    else:
+        try:
+            both = "; ".join(clashes(directory, server)) or "none"
+        except UnreliableError as error:
+            both = str(error)
+    yield _line("answers", answers)
+    yield _line("lasts", "; ".join(ends_soon(shown)) or "yes")
+    yield _line("clashes", both)
+
+
+def _line(question: str, answer: str) -> str:
+    return f"{question}: {' '.join(answer.split())}"
+
+
+def certificates(directory: Directory) -> "dict[str, Shown]":
+    """What each server shows: when its certificate ends, or why there is none that is valid."""
+    found: dict[str, Shown] = {}
+    for server in directory.servers:
+        try:
+            found[server] = certificate_end(server, directory.ca)
+        except (OSError, UnreliableError) as error:
+            found[server] = error
+    return found
 
 
 def certificate_end(server: str, ca: str) -> float:
@@ -76,30 +114,26 @@ def certificate_end(server: str, ca: str) -> float:
     return float(ssl.cert_time_to_seconds(str(shown["notAfter"])))
 
 
-def answering(directory: Directory) -> list[str]:
-    """The servers that answer, of which there is one at least, all with valid certificates. Raises UnreliableError."""
-    found, silent = [], []
-    for server in directory.servers:
-        try:
-            certificate_end(server, directory.ca)
-        except OSError as error:
-            silent.append(f"{server}: no answer on port {PORT}: {error.strerror or error}")
-        else:
-            found.append(server)
+def answering(shown: "dict[str, Shown]") -> str:
+    """The first server that answers; all that do have valid certificates. Raises UnreliableError."""
+    for one in shown.values():
+        if isinstance(one, UnreliableError):
+            raise one
+    found = [server for server, one in shown.items() if isinstance(one, float)]
     if not found:
-        raise UnreliableError("; ".join(silent))
-    return found
+        silent = ((server, one) for server, one in shown.items() if isinstance(one, OSError))
+        raise UnreliableError("; ".join(f"{name}: no answer on port {PORT}: {e.strerror or e}" for name, e in silent))
+    return found[0]
 
 
-def lasts(directory: Directory) -> None:
-    """Raises UnreliableError where a certificate ends soon; one that cannot be seen is another check's."""
-    for server in directory.servers:
-        try:
-            left = certificate_end(server, directory.ca) - time.time()
-        except (OSError, UnreliableError):
-            continue
-        if left < LASTS_DAYS * DAY_S:
-            raise UnreliableError(f"{server}: its certificate is good for {max(0, int(left // DAY_S))} days more")
+def ends_soon(shown: "dict[str, Shown]") -> "list[str]":
+    """Whose certificate ends soon; one that cannot be seen is another question's."""
+    left = ((server, one - time.time()) for server, one in shown.items() if isinstance(one, float))
+    return [
+        f"{server}: its certificate is good for {max(0, int(left_s // DAY_S))} days more"
+        for server, left_s in left
+        if left_s < LASTS_DAYS * DAY_S
+    ]
 
 
 def search(directory: Directory, server: str, *asked: str) -> "list[dict[str, list[str]]]":
@@ -147,8 +181,8 @@ def base_is_there(directory: Directory, server: str) -> None:
         raise UnreliableError(f"{server}: there is no {directory.base!r} in it")
 
 
-def clashes(directory: Directory, server: str) -> None:
-    """Raises UnreliableError with all who are here and there. What SSSD passes over does not count here."""
+def clashes(directory: Directory, server: str) -> "list[str]":
+    """All who are here and there. What SSSD passes over does not count here. Raises UnreliableError."""
     found = []
     for what, file, kind, name, number in (
         ("user", "/etc/passwd", "posixAccount", "uid", "uidNumber"),
@@ -166,8 +200,8 @@ def clashes(directory: Directory, server: str) -> None:
             for other in theirs
             if one.name == other.name or one.number == other.number
         ]
-    if found:
-        raise UnreliableError("; ".join(dict.fromkeys(found)) + ": give one of each pair another name and number")
+    pairs = list(dict.fromkeys(found))
+    return [*pairs[:-1], f"{pairs[-1]}: give one of each pair another name and number"] if pairs else []
 
 
 def people(directory: Directory, server: str) -> "list[str]":

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from hpcforge.engines.commands import command_line, explain, order
+from hpcforge.engines.commands import command_line, explain, order, read
 from hpcforge.engines.tasks import Bootstrap, Command, Program, Target, result
 
 TARGET = Target("n1", "192.0.2.1", "ops", "sudo", Path("/key"), ("ssh-ed25519 AAAA",))
@@ -40,7 +40,7 @@ def test_secrets_are_not_in_command_lines() -> None:
     request = {"verb": "converge", "work": [{"files": [{"content_base64": "SECRET"}]}]}
     sent = order(Program("t", "n1", request, 60.0), TARGET)
     assert "SECRET" not in sent.command
-    assert json.loads(sent.stdin)["request"] == request
+    assert json.loads(read(sent.stdin))["request"] == request
     assert "SECRET" not in order(Command("t", "n1", ("cat",), "SECRET"), TARGET).command
 
 

@@ -94,17 +94,38 @@ def test_waiting_until_it_passes(tmp_path, wanted):
 
 def test_a_plan_believes_a_failure_at_once_or_when_it_comes_twice(wanted, tmp_path):
     flaky = ("sh", "-c", f"test -e {tmp_path}/seen || {{ touch {tmp_path}/seen; exit 4; }}")
-    assert checks.once(wanted.check(*flaky)) == "exit status 4"
+    assert checks.once([wanted.check(*flaky)]) == ["exit status 4"]
     (tmp_path / "seen").unlink()
-    assert checks.once(wanted.check(*flaky, wait_s=10)) is None
-    assert checks.once(wanted.check("false", wait_s=10)) == "exit status 1"
+    assert checks.once([wanted.check(*flaky, wait_s=10)]) == [None]
+    assert checks.once([wanted.check("false", wait_s=10)]) == ["exit status 1"]
+
+
+def test_a_command_of_several_checks_runs_once_and_each_judges_what_it_said(wanted, tmp_path):
+    count = ("sh", "-c", f"echo run >> {tmp_path}/runs; echo up; echo 'port 22'")
+    several = [wanted.check(*count, stdout=pattern) for pattern in ("^up$", "^port 22$", "^down$", "(")] + [
+        wanted.check(*count)
+    ]
+    assert checks.once(several) == [
+        None,
+        None,
+        "output does not match /^down$/: up\nport 22",
+        "/(/ is no regular expression: missing ), unterminated subpattern at position 0",
+        None,
+    ]
+    assert (tmp_path / "runs").read_text() == "run\n"
+
+
+def test_of_several_checks_those_that_may_need_time_get_a_second_try(wanted, tmp_path):
+    flaky = ("sh", "-c", f"test -e {tmp_path}/seen && echo up; touch {tmp_path}/seen")
+    at_once, patient = wanted.check(*flaky, stdout="up"), wanted.check(*flaky, stdout="up", wait_s=10)
+    assert checks.once([at_once, patient]) == ["output does not match /up/: it is empty", None]
 
 
 def test_side_by_side(wanted, tmp_path):
     """Each of five waits until all of them have begun."""
     script = f"touch {tmp_path}/$0; until [ $(ls {tmp_path} | wc -l) = 5 ]; do sleep 0.05; done"
-    tasks = [lambda number=number: checks.once(wanted.check("sh", "-c", script, str(number))) for number in range(5)]
-    assert checks.side_by_side([*tasks, lambda: 1 / 0]) == [None] * 5 + ["ZeroDivisionError: division by zero"]
+    tasks = [lambda number=number: checks.once([wanted.check("sh", "-c", script, str(number))]) for number in range(5)]
+    assert checks.side_by_side([*tasks, lambda: 1 / 0]) == [[None]] * 5 + ["ZeroDivisionError: division by zero"]
 
 
 def test_asking():

@@ -163,6 +163,22 @@ def test_observe_in_its_own_process(tmp_path, wanted):
 
 
 @as_root
+def test_a_command_that_checks_of_several_roles_have_runs_once(tmp_path, wanted):
+    command = ("sh", "-c", f"echo run >> {tmp_path}/runs; echo up")
+    patterns = {"one": ("up", "down"), "two": ("up",), "three": ("gone",)}
+    several = [
+        {"role": role, "checks": [wanted.check(*command, stdout=pattern) for pattern in each]}
+        for role, each in patterns.items()
+    ]
+    observed, _ = answers({"verb": "observe", "wanted": several})
+    assert (tmp_path / "runs").read_text() == "run\n"
+    assert {one["role"]: [check["detail"] for check in one["checks"]] for one in observed["differs"]} == {
+        "one": ["output does not match /down/: up"],
+        "three": ["output does not match /gone/: up"],
+    }
+
+
+@as_root
 def test_a_request_that_cannot_be_understood_is_answered():
     failed, done = answers({"verb": "destroy", "work": [{"role": "one"}]})
     assert (failed["event"], failed["role"]) == ("failed", None)

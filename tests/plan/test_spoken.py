@@ -29,6 +29,7 @@ ALL = None
         ("{% macro it() %}{{ node.name }}{% endmacro %}{{ it() }}", ALL),
         ("{% macro it() %}{{ node.rack }}{% endmacro %}{{ it() }}", ("rack",)),
         ("{% macro it(node) %}{{ node.name }}{% endmacro %}{{ it(cluster.nodes[0]) }}", NOTHING),
+        ("{% macro node() %}x{% endmacro %}{{ node() }}", NOTHING),
         ("{% for one in cluster.nodes if one.rack == node.rack %}{{ one.name }}{% endfor %}", ("rack",)),
         ("{% filter replace(node.rack, 'x') %}{{ cluster.name }}{% endfilter %}", ("rack",)),
         ("{% set text %}{{ node.name }}{% endset %}{{ text }}", ALL),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import importlib.util
+import re
 import socket
 import ssl
 import threading
@@ -64,9 +65,41 @@ def directory(program: ModuleType, ca: str) -> tuple[object, ...]:
     return made
 
 
+def state(program: ModuleType, ca: str, *entries: dict[str, list[str]]) -> list[str]:
+    """What it says of a directory that answers every search with these entries."""
+    program.search = lambda *_: list(entries)
+    return list(program.state(directory(program, ca)))
+
+
 def test_a_valid_certificate_is_taken(program: ModuleType, tmp_path: Path) -> None:
     with server(program, tmp_path, "127.0.0.1", current_step()) as ca:
-        assert program.answering(directory(program, ca)) == ["127.0.0.1"]
+        assert state(program, ca, {"dn": ["dc=example,dc=org"]}) == ["answers: yes", "lasts: yes", "clashes: none"]
+
+
+def test_where_there_is_no_such_base_nobody_is_looked_for(program: ModuleType, tmp_path: Path) -> None:
+    with server(program, tmp_path, "127.0.0.1", current_step()) as ca:
+        answers = "answers: 127.0.0.1: there is no 'dc=example,dc=org' in it"
+        assert state(program, ca) == [answers, "lasts: yes", "clashes: nobody was asked"]
+
+
+def test_who_is_here_and_there_is_named_and_can_say_nothing_by_it(
+    program: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(program, "local", lambda file: [program.Entry("bob", 2002, file)] if "passwd" in file else [])
+    bob = {"dn": ["uid=bob\nclashes: none\n"], "uid": ["bob"], "uidnumber": ["2500"]}
+    with server(program, tmp_path, "127.0.0.1", current_step()) as ca:
+        assert state(program, ca, bob)[2] == (
+            "clashes: user bob (2002) of /etc/passwd and user bob (2500) of uid=bob clashes: none : "
+            "give one of each pair another name and number"
+        )
+
+
+def test_a_certificate_that_ends_soon_is_told(program: ModuleType, tmp_path: Path) -> None:
+    program.LASTS_DAYS = 365
+    with server(program, tmp_path, "127.0.0.1", current_step()) as ca:
+        answers, lasts, _ = state(program, ca, {"dn": ["dc=example,dc=org"]})
+    assert answers == "answers: yes"
+    assert re.fullmatch(r"lasts: 127\.0\.0\.1: its certificate is good for \d+ days more", lasts)
 
 
 @pytest.mark.parametrize(
@@ -82,15 +115,17 @@ def test_another_is_refused_in_words(
 ) -> None:
     with server(program, tmp_path, address, current_step() - earlier) as ca:
         trusted = "/etc/ssl/certs/ca-certificates.crt" if other else ca
-        with pytest.raises(program.UnreliableError, match=f"127.0.0.1: its certificate is refused: .*{words}"):
-            program.answering(directory(program, trusted))
+        answers, lasts, clashes = state(program, trusted)
+    assert re.fullmatch(f"answers: 127.0.0.1: its certificate is refused: .*{words}.*", answers)
+    assert lasts == "lasts: yes"  # what cannot be seen is another question's
+    assert clashes == "clashes: nobody was asked"
 
 
 def test_a_server_that_is_away_is_named_with_the_reason(program: ModuleType, tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as listening:
         program.PORT = listening.getsockname()[1]
-    with pytest.raises(program.UnreliableError, match=f"no answer on port {program.PORT}: Connection refused"):
-        program.answering(directory(program, "/etc/ssl/certs/ca-certificates.crt"))
+    answers = state(program, "/etc/ssl/certs/ca-certificates.crt")[0]
+    assert answers == f"answers: 127.0.0.1: no answer on port {program.PORT}: Connection refused"
 
 
 LDIF = """dn: uid=ada,ou=people,dc=example,dc=org

@@ -10,10 +10,10 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Iterator, Mapping
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Optional
 
-from hpcforge.node import commands, files
+from hpcforge.node import checks, commands, files
 from hpcforge.node.events import Json, NodeError, Report, readable
 from hpcforge.node.kinds import Need, Stays
 
@@ -40,6 +40,11 @@ _SETTINGS: Mapping[str, Mapping[str, Optional[str]]] = {  # None: as it is
     "account": {**_OF_ACCOUNT, "parent": "root"},
     "user": {**_OF_ACCOUNT, "defaultaccount": None},
 }
+_TABLES: tuple[tuple[list[str], tuple[str, ...]], ...] = (  # what is asked for, and its columns
+    (["qos"], ("name", *_QOS)),
+    (["association", "wopl"], ("account", "user", "partition", "parentname", *_OF_ACCOUNT)),
+    (["user"], ("user", "defaultaccount")),
+)
 _TRES = ("grptres", "grptresmins", "maxtres", "maxtresperuser")
 _LISTS = ("qos", "preempt")
 _MIB = {"M": 1.0, "G": 2.0**10, "T": 2.0**20, "P": 2.0**30}
@@ -155,11 +160,15 @@ def _awaited() -> Mapping[str, Settings]:
 @lru_cache(maxsize=None)
 def _database() -> Mapping[str, Settings]:
     """All QOS, accounts and users in accounts, by name; without what they have from their parents."""
-    found = {f"qos {row.pop('name')}": row for row in _shown(["qos"], ("name", *_QOS))}
-    rows = _shown(["association", "wopl"], ("account", "user", "partition", "parentname", *_OF_ACCOUNT))
+    tables = checks.side_by_side([partial(_shown, *table) for table in _TABLES])  # each mostly waits for slurmdbd
+    for table in tables:
+        if isinstance(table, str):
+            raise NodeError(table)
+    qos, rows, users = (table for table in tables if not isinstance(table, str))
+    found = {f"qos {row.pop('name')}": row for row in qos}
     if not any(row["account"] == "root" for row in rows):  # it always is: an answer without it is none
         raise NodeError("sacctmgr shows no account root: does slurmdbd reach its database?")
-    defaults = {row["user"]: row["defaultaccount"] for row in _shown(["user"], ("user", "defaultaccount"))}
+    defaults = {row["user"]: row["defaultaccount"] for row in users}
     for row in rows:
         account, user, partition, parent = (row.pop(key) for key in ("account", "user", "partition", "parentname"))
         if partition:
