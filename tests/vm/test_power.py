@@ -296,7 +296,8 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
                 made.power_on()
                 yield made
                 for apply in made.applies:
-                    apply.process.kill()
+                    with apply.process:  # which closes what it was read by
+                        apply.process.kill()
             finally:
                 labs.down(NAME, None, print)
     finally:
