@@ -64,7 +64,7 @@ def named() -> dict[str, Any]:
     return {"run": run, "task": f"{identity}.t"}
 
 
-def until(engines: Engines, kind: str, within_s: float = 60.0) -> list[Event]:
+def until(engines: Engines, kind: str, within_s: float = 300.0) -> list[Event]:
     """Events up to and with the first of a kind."""
     seen: list[Event] = []
     while not seen or seen[-1].kind != kind:
