@@ -51,7 +51,6 @@ class Following:
         start = time.monotonic()
         first = self.task["command"], self.task["stdin"]
         command, stdin = first
-        again = self.task["task"] is not None  # asked a second time the node does nothing twice
         while True:
             left_s = max(0.0, start + self.task["listen_s"] - time.monotonic())
             try:
@@ -63,10 +62,6 @@ class Following:
                 attach: Attach = {"verb": "attach", "task": self.task["task"], "after": self.heard}
                 command, stdin = node_program(self.link.target), attach
                 self.attaching, self.unknown = True, False
-                continue
-            if again and ended.rc == 0 and not (self.heard or self.unknown):
-                again = self.attaching = False  # not a word, as where it found its reader gone before it had begun
-                command, stdin = first
                 continue
             if not self.unknown:
                 break
