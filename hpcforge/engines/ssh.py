@@ -238,13 +238,16 @@ def _keep(channel: paramiko.Channel, tail: Tail) -> None:
 
 def _received(channel: paramiko.Channel, receive: Callable[[int], bytes]) -> Iterator[bytes]:
     """Chunks until the end of a stream, or until the command has ended and nothing more came for a while."""
-    total = 0
+    total, ended = 0, False
     while True:
         try:
             chunk = receive(CHUNK_BYTES)
         except TimeoutError:
-            if channel.exit_status_ready():
+            # paramiko says so, too, of a wait that went over its time by a moment in which all came, the end included:
+            # only a second one, begun when the command had ended, says that nothing more is there.
+            if ended:
                 return
+            ended = channel.exit_status_ready()
             continue
         if not chunk:
             return

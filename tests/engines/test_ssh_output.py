@@ -1,0 +1,35 @@
+"""What a command printed is read to its end, however late we are."""
+
+from __future__ import annotations
+
+import time
+
+import paramiko
+
+from hpcforge.engines.ssh import _received
+
+ANSWER = b"all that it said"
+
+
+class LateWait:
+    """The condition that a channel's reader waits on, woken by what comes when its time has just passed."""
+
+    def __init__(self, channel: paramiko.Channel) -> None:
+        self.channel, self.waits = channel, 0
+
+    def wait(self, timeout: float) -> None:
+        """Output and exit status come together, a moment after the time."""
+        self.waits += 1
+        time.sleep(timeout)
+        if self.waits == 1:
+            self.channel.in_buffer._buffer_frombytes(ANSWER)  # type: ignore[attr-defined]
+            self.channel.status_event.set()
+
+
+def test_an_answer_that_comes_with_the_end_when_the_wait_is_over_is_read() -> None:
+    channel = paramiko.Channel(1)
+    channel.settimeout(0.01)
+    late = LateWait(channel)
+    channel.in_buffer._cv = late  # type: ignore[attr-defined]
+    assert b"".join(_received(channel, channel.recv)) == ANSWER
+    assert late.waits == 2  # nobody closed the output: once more, and nothing more came
