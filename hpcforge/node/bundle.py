@@ -52,6 +52,7 @@ MODULES = (
     "hpcforge.node.simulate",
     "hpcforge.node.apt",
     "hpcforge.node.starts",
+    "hpcforge.node.lists",
     "hpcforge.node.packages",
     "hpcforge.node.units",
     "hpcforge.node.unit_files",

@@ -7,7 +7,7 @@ from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from hpcforge.node import apt, commands, dpkg, simulate, space, starts
+from hpcforge.node import apt, commands, dpkg, lists, simulate, space, starts
 from hpcforge.node.events import NodeError, Report
 
 _QUERY_S = 60
@@ -70,7 +70,7 @@ def _install(names: list[str], refresh: bool, removes: frozenset[str], report: R
         lacking = simulate.unknown(end.output) & set(names)
         if simulate.refused(end.output) and not forbidden:
             forbidden = True  # once more, to name what would go
-        elif kind in ("unknown", "stale") and not refreshed:
+        elif not refreshed and (kind in ("unknown", "stale") or any(lists.damaged())):
             refresh = True
         elif lacking:
             unknown, names = unknown | lacking, [name for name in names if name not in lacking]
@@ -93,6 +93,9 @@ def _would_go(names: Sequence[str], others: Collection[str]) -> str:
 
 def _update(report: Report) -> str:
     """Read the package lists again; what went wrong (it may not matter), or nothing."""
+    gone = lists.drop_damaged()
+    if gone:
+        report.progress(None, f"package lists are damaged, fetching them anew: {' '.join(gone)}")
     for attempt in range(_NETWORK_TRIES):
         end = apt.run("update", [], report)
         kind = apt.kind(end.output)

@@ -41,7 +41,7 @@ def check_packages(names: Sequence[str]) -> None:
     """Raise NodeError when these packages and what they need do not fit; where there is plenty of room, no question."""
     if all(_plenty(_existing(place)) for place in ("/usr", _ARCHIVES)):
         return
-    options = ["-q", "--assume-no", "--download-only", "--no-install-recommends"]
+    options = ["-q", "-o", "Debug::NoLocking=1", "--assume-no", "--download-only", "--no-install-recommends"]
     outcome = commands.run(["apt-get", *options, "install", "--", *names], _APT_S, merge=True)
     download, installed = sizes(outcome.whole("apt-get install"))
     new = len(names) * _PACKAGE_INODES

@@ -27,7 +27,10 @@ def no_go(node: Node) -> None:
 
 
 def begun(program) -> dict:
-    return json.loads(program.stdout.readline())
+    """The first event, of work that goes on: nothing of it has failed so far."""
+    event = json.loads(program.stdout.readline())
+    assert "detail" in event, event
+    return event
 
 
 def test_the_link_is_cut_and_the_user_logged_out(node, wanted):

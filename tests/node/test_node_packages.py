@@ -157,6 +157,7 @@ def test_of_what_no_source_has_the_reason_is_kept_though_all_else_is_installed(m
 
     monkeypatch.setattr(apt, "run", run)
     monkeypatch.setattr(packages.space, "check_packages", lambda names: None)
+    monkeypatch.setattr(packages.lists, "damaged", lambda *_: iter(()))
     found = packages._install(["nonexistent-foo", "tree"], False, frozenset(), None)
     assert [words[0] for words in asked] == ["install", "update", "install", "install"]
     assert asked[-1][-1] == "tree"

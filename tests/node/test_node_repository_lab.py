@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from .nodes import Node, converge, details, of
+from .nodes import Events, Node, converge, details, of
 
 pytestmark = pytest.mark.lab
 
@@ -100,6 +100,35 @@ def test_one_that_is_not_signed_is_asked_once_and_never_believed(source: Node) -
     assert "is not signed" in failed["error"], failed
     assert asked(source, "GET /./InRelease") == 1
     assert asked(source, "odd_1_all.deb") == 0
+
+
+LISTS = "/var/lib/apt/lists"
+
+
+@pytest.mark.parametrize(("left_bytes", "name"), [(0, "Packages"), (60, "Packages"), (0, "Release")])
+def test_lists_that_a_power_cut_emptied_are_fetched_anew(source: Node, left_bytes: int, name: str) -> None:
+    offer(source, "[trusted=yes]", refuse=0)
+    source.shell("sudo apt-get update -q")
+    source.shell(f"sudo sh -c 'truncate -s {left_bytes} {LISTS}/127.0.0.1*_{name}'")
+    events = source.send(converge("prepare", WORK))
+    assert details(events) == {"odd": "installed"}
+    assert f"fetching them anew: 127.0.0.1:8099_._{name}" in details_of_progress(events)
+
+
+@pytest.mark.parametrize(("left_bytes", "name"), [(0, "Packages"), (0, "InRelease"), (9000, "InRelease")])
+def test_lists_that_are_signed_are_fetched_anew_too(node: Node, left_bytes: int, name: str) -> None:
+    node.shell("sudo apt-get update -q")
+    try:
+        node.shell(f"sudo sh -c 'truncate -s {left_bytes} {LISTS}/*_bookworm_*{name}'")
+        events = node.send(converge("prepare", [{"role": "one", "packages": ["libpam-cap"]}]))
+        assert details(events) == {"libpam-cap": "installed"}
+        assert "fetching them anew: " in details_of_progress(events)
+    finally:
+        node.shell("sudo dpkg --purge libpam-cap")
+
+
+def details_of_progress(events: Events) -> str:
+    return " ".join(str(one["detail"]) for one in of(events, "progress"))
 
 
 def test_what_apt_would_remove_is_told_and_nothing_else_goes(source: Node) -> None:
