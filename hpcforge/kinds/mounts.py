@@ -8,7 +8,7 @@ from typing import Annotated, ClassVar
 from hpcforge.kinds.resource import Named, Resource, Said, Told
 from hpcforge.wire import Line, NotRequired, Path
 
-_Said = Annotated[str, Line(4096)]
+_Words = Annotated[str, Line(4096)]
 
 
 @dataclass(frozen=True)
@@ -64,9 +64,9 @@ class Found(Told):
 
     path: Path
     exists: bool
-    what: NotRequired[_Said]
-    type: NotRequired[_Said]
-    options: NotRequired[_Said]
+    what: NotRequired[_Words]
+    type: NotRequired[_Words]
+    options: NotRequired[_Words]
 
 
 RESOURCE, FOUND = Mount, Found

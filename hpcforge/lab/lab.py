@@ -280,7 +280,12 @@ def _settle(request: settle.Request, tree: Path | None, progress: Progress) -> L
         existing, others = state.read(request.name), state.others(request.name)
         labs = [*others, *([existing] if existing else [])]
         kind, in_use = KINDS[request.kind], set().union(*(lab.trees for lab in labs))
-        trees = kind.trees(request.release, in_use, progress) if tree is None else settle.trees_of(tree)
+        if tree is not None:
+            trees = settle.trees_of(tree)
+        elif kind.BOOTS and not settle.comes(existing, request):
+            trees = settle.Trees((), ())  # they boot what they were made on, whatever the blueprint says by now
+        else:
+            trees = kind.trees(request.release, in_use, progress)
         if existing is None:
             lab = _new_lab(request, others, trees, progress)
         else:

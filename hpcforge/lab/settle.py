@@ -43,6 +43,11 @@ def trees_of(image: Path) -> Trees:
     return Trees((str(image),), (str(image),))
 
 
+def comes(existing: Lab | None, request: Request) -> bool:
+    """Whether a node is asked for that is not there yet."""
+    return not {node.name for node in request.nodes} <= {node.name for node in (existing.nodes if existing else ())}
+
+
 def check(request: Request) -> None:
     """`LabError` for what no lab could be."""
     check_user_name(request.login_user)

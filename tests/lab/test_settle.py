@@ -50,6 +50,12 @@ def test_a_lab_that_grows_keeps_its_nodes() -> None:
     assert (grown.node("w02").disks, grown.disks_made) == ((3,), 3)
 
 
+def test_only_who_is_not_there_yet_comes() -> None:
+    assert settle.comes(None, REQUEST)
+    assert not settle.comes(lab(), replace(REQUEST, nodes=REQUEST.nodes[1:]))
+    assert settle.comes(lab(), replace(REQUEST, nodes=(*REQUEST.nodes, LabNode("w02", "10.77.3.12"))))
+
+
 def test_a_lab_that_shrinks_keeps_the_others_aside() -> None:
     shrunk = settle.grown_lab(lab(), replace(REQUEST, nodes=REQUEST.nodes[:1]), TREES)
     assert shrunk.nodes == lab().nodes
