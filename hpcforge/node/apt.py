@@ -26,7 +26,9 @@ _ENVIRONMENT = {
     "TERM": "dumb",
 }
 _OPTIONS = (
-    f"DPkg::Lock::Timeout={LOCK_WAIT_S}",
+    # It would wait without a word now and then: what decides about that is not initialised (MajorChange of apt's
+    # OpProgress, 2.6 to 3.1, with -q). So we wait, and say for whom.
+    "DPkg::Lock::Timeout=0",
     "DPkg::Options::=--force-confold",
     "DPkg::Options::=--force-confdef",
     "Dpkg::Use-Pty=0",
@@ -49,10 +51,7 @@ _KINDS = (
         r"Failed to fetch|Could not (?:connect|resolve)|Temporary failure resolving|Connection (?:failed|timed out)",
     ),
 )
-_WAITING = "Waiting for cache lock"
-_INTERESTING = re.compile(
-    r"^(?:E:|W:|dpkg: error|dpkg: unrecoverable| *subprocess )|^Waiting for cache lock|No space left"
-)
+_INTERESTING = re.compile(r"^(?:E:|W:|dpkg: error|dpkg: unrecoverable| *subprocess )|No space left")
 
 
 class End(NamedTuple):
@@ -76,7 +75,7 @@ def configure(report: Report) -> End:
 
 def kind(output: Sequence[str]) -> str:
     """What sort of failure it was: signature, lock, unknown, stale, network or other."""
-    text = "\n".join(line for line in output if not line.startswith(_WAITING))  # what was waited for is over
+    text = "\n".join(output)
     return next((name for name, pattern in _KINDS if re.search(pattern, text)), "other")
 
 
@@ -96,24 +95,21 @@ def progress_text(line: str) -> str | None:
 
 
 def _patiently(once: Callable[[], End], report: Report) -> End:
-    # apt waits by itself for dpkg's lock alone, not for those of its lists and archives
-    deadline = time.monotonic() + LOCK_WAIT_S
+    deadline, told = time.monotonic() + LOCK_WAIT_S, ""
     while True:
         end = once()
         if end.rc == 0 or kind(end.output) != "lock" or time.monotonic() > deadline:
             return end
-        report.progress(None, essence(end.output, 1))
+        text = "waiting: " + next(line for line in end.output if kind([line]) == "lock")  # the first names who has it
+        if text != told:
+            report.progress(None, text)
+        told = text
         time.sleep(_PAUSE_S)
 
 
 def _once(argv: list[str], report: Report, status: bool = True) -> End:
     lines: deque[str] = deque(maxlen=_KEPT_LINES)
     say = _limited(report)
-
-    def said(line: str) -> None:
-        lines.append(line)
-        if line.startswith(_WAITING):
-            say(line)
 
     def step(line: str) -> None:
         text = progress_text(line)
@@ -129,7 +125,7 @@ def _once(argv: list[str], report: Report, status: bool = True) -> End:
         writer = -1
         assert process.stdout is not None
         # No time limit: killing dpkg half way is worse than waiting; the operator host's patience is the limit.
-        commands.pump(process, {process.stdout.fileno(): _lines(said), reader: _lines(step)}, None)
+        commands.pump(process, {process.stdout.fileno(): _lines(lines.append), reader: _lines(step)}, None)
     finally:
         os.close(reader)
         if writer >= 0:

@@ -24,7 +24,8 @@ RECORDED = {
         "E: Package 'slurm-llnl' has no installation candidate",
     ],
     "lock": [
-        "Waiting for cache lock: Could not get lock /var/lib/dpkg/lock-frontend. It is held by process 255 (python3)..",
+        "E: Could not get lock /var/lib/dpkg/lock-frontend. It is held by process 255 (python3)",
+        "N: Be aware that removing the lock file is not a solution and may break your system.",
         "E: Unable to acquire the dpkg frontend lock (/var/lib/dpkg/lock-frontend), is another process using it?",
     ],
     "signature": [
@@ -67,8 +68,21 @@ def test_kinds_of_failure(kind):
     assert apt.kind(RECORDED[kind]) == kind
 
 
-def test_a_lock_that_was_waited_for_is_not_the_failure():
-    assert apt.kind([*RECORDED["lock"][:1], *RECORDED["network"]]) == "network"
+def test_a_lock_is_waited_for_and_who_holds_it_is_said_once(monkeypatch, report, heard):
+    ends = iter([*[apt.End(100, tuple(RECORDED["lock"]))] * 3, apt.End(100, tuple(RECORDED["network"]))])
+    monkeypatch.setattr(apt, "_once", lambda argv, report: next(ends))
+    monkeypatch.setattr(apt.time, "sleep", lambda seconds: None)
+    assert apt.kind(apt.run("install", ["munge"], report).output) == "network"
+    assert [event["detail"] for event in heard] == ["waiting: " + RECORDED["lock"][0]]
+
+
+def test_a_lock_is_waited_for_with_an_end(monkeypatch, report):
+    now = iter(range(0, 10_000, 100))
+    monkeypatch.setattr(apt, "_once", lambda argv, report: apt.End(100, tuple(RECORDED["lock"])))
+    monkeypatch.setattr(apt.time, "monotonic", lambda: next(now))
+    monkeypatch.setattr(apt.time, "sleep", lambda seconds: None)
+    assert "process 255 (python3)" in apt.essence(apt.run("install", ["munge"], report).output)
+    assert next(now) == 500  # asked for the time at the beginning and four times after that
 
 
 def test_names_of_unknown_packages():
