@@ -273,6 +273,11 @@ class OperatingSystem:
     names: Names = Names()  # where they are others than Debian 12's
     suite: str | None = None  # its name in the archive
 
+    @property
+    def slurm_version(self) -> tuple[int, ...]:
+        """Slurm's version as numbers that compare, (22, 5)."""
+        return tuple(int(part) for part in self.slurm.split("."))
+
     def packages(self, name: str) -> tuple[str, ...]:
         """The packages that have here what Debian has in one."""
         return self.names.packages.get(name, (name,))
