@@ -19,6 +19,7 @@ BLUEPRINT = blueprint(
 nodes:
   head: {functions: [head, login], hardware: with-drive, addresses: 10.77.0.10}
   w01:  {functions: [worker], hardware: rehearsal-node, addresses: 10.77.0.11}
+  w02:  {functions: [worker], hardware: rehearsal-node, addresses: 10.77.0.12}
 hardware:
   with-drive: {like: rehearsal-node, nvme: 1 x 4.3GB}
 services:
@@ -26,7 +27,7 @@ services:
 slurm:
   ssh: jobs-only
   partitions:
-    main: {nodes: w01, default: true}
+    main: {nodes: "w[01-02]", default: true}
 storage:
   disks: {kind: xfs, drives: 1 x 4.3GB, mount: /disks, on: head, quota_gib: 1, keep: true}
   homes: {kind: nfs, server: head, path: /disks/homes, mount: /homes, homes: true}
@@ -56,7 +57,7 @@ gidNumber: 5001
 
 @pytest.fixture(scope="module")
 def up(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rehearsal]:
-    """A server of homes, and a worker."""
+    """A server of homes, and two workers."""
     with configured(NAME, tmp_path_factory.mktemp("site"), BLUEPRINT, {}) as rehearsal:
         yield rehearsal
 
@@ -66,6 +67,9 @@ def test_a_job_finds_its_user_s_home(up: Rehearsal) -> None:
     said = up.user("ada", "srun", "-w", "w01", "sh", "-c", shows).splitlines()
     assert said[-6:] == ["/homes/ada", "ada ada 700", ".bash_logout", ".bashrc", ".profile", "of_job"]
     assert up.on("w01", "findmnt -no FSTYPE /homes") == "nfs4\n"
+    shows = "cd; pwd; stat -c '%U %G %a' . of_job; cat of_job; findmnt -no FSTYPE /homes; hostname"
+    said = up.user("ada", "srun", "-w", "w02", "sh", "-c", shows).splitlines()
+    assert said[-6:] == ["/homes/ada", "ada ada 700", "ada ada 644", "w01", "nfs4", "w02"]
     assert up.user("ada", "sh", "-c", "cd; cat of_job") == "w01\n"  # the server binds its own
     assert up.on("head", "sudo stat -c '%U %a' /disks/homes /disks/homes/ada/of_job") == "root 755\nada 644\n"
 
