@@ -65,9 +65,10 @@ fail() {
 
 as_root() { if [ "$(id -u)" = 0 ]; then "$@"; else sudo -n "$@"; fi; }
 
-# Says what it does, then does it; the command's own words are kept for the case that it fails.
+# Says what it does, then does it; what was tried and the command's own words are kept for the case that it fails.
 attempt() {
     progress "$1"
+    tried=$1
     shift
     if said=$(as_root "$@" </dev/null 2>&1); then return 0; fi
     said=$(printf '%s\n' "$said" | tail -n 8)
@@ -78,11 +79,18 @@ with_apt() {
     patient="-q -y -o DPkg::Lock::Timeout=300 -o Acquire::Retries=3 -o Dpkg::Use-Pty=0"
     install="apt-get $patient --no-install-recommends --no-remove install python3"
     if [ -n "$(ls /var/lib/dpkg/updates 2>/dev/null)" ]; then
-        attempt "dpkg --configure -a" dpkg --force-confold --configure -a || fail "dpkg --configure -a: $said"
+        attempt "dpkg --configure -a" dpkg --force-confold --configure -a || fail "$tried: $said"
     fi
     attempt "apt-get install python3" $install && return 0
-    attempt "apt-get update" apt-get $patient update || fail "apt-get update: $said"
-    attempt "apt-get install python3" $install || fail "apt-get install: $said"
+    attempt "apt-get update" apt-get $patient update && attempt "apt-get install python3" $install && return 0
+    # Lists that a power cut emptied know of no package, and an update leaves them: see lists.py.
+    case $said in
+    *"Unable to locate package"* | *"no installation candidate"* | *MergeList*)
+        attempt "all package lists fetched anew" find /var/lib/apt/lists -maxdepth 1 -type f -name '*_*' -delete &&
+            attempt "apt-get update" apt-get $patient update && attempt "apt-get install python3" $install && return 0
+        ;;
+    esac
+    fail "$tried: $said"
 }
 
 with_dnf() { attempt "dnf install python3" dnf -y -q install python3 || fail "dnf install: $said"; }

@@ -298,11 +298,13 @@ def test_damaged_memory_makes_everything_due(send, shell, roles):
     assert "damaged" in shell("sudo ls /var/lib/hpcforge")
 
 
-def test_node_without_python(send, shell):
+def test_node_without_python_whose_package_lists_a_power_cut_emptied(send, shell):
     [answer] = send({"verb": "observe", "wanted": []}, node="bare")
     assert (answer["event"], answer["os_id"], answer["hostname"]) == ("no_python", "debian", "bare")
+    shell("sudo apt-get update -q; sudo sh -c 'truncate -s 0 /var/lib/apt/lists/*_Packages'", node="bare")
     lines = [json.loads(line) for line in shell("sh", node="bare", stdin=contact.bootstrap_script()).splitlines()]
     assert [one["event"] for one in lines if one["event"] != "progress"] == ["changed", "done"]
+    assert "all package lists fetched anew" in [one.get("detail") for one in lines]
     assert lines[-2]["detail"].startswith("Python 3.")
     observed, _done = send({"verb": "observe", "wanted": []}, node="bare")
     assert observed["facts"]["hostname"] == "bare"

@@ -16,7 +16,7 @@ import pwd
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hpcforge.node import commands, unix
+from hpcforge.node import commands, paths, trees, unix
 from hpcforge.node.events import Json, LaterError, NodeError, Report
 from hpcforge.node.kinds import Need, mounts
 
@@ -27,7 +27,8 @@ _HOME = "the account is locked, and never deleted"
 OPEN = "it was there before hpcforge, and is not locked"
 _OURS = "hpcforge logs in by it, and so it is not locked"
 HOME_MODE = "0750"  # for others a home is closed; the group is the account's own
-_UMASK = "0022"  # of what is in it, as useradd leaves it
+_SKELETON = "/etc/skel"
+_UNFINISHED = ".new."  # before a home's name, until it is whole
 _MAKE_S = 60
 _SHADOW = Path("/etc/shadow")
 _EPOCH = datetime.date(1970, 1, 1)
@@ -77,10 +78,11 @@ def put(wanted: Account) -> str | None:
         changes.append("group")
     if user is None:
         numbers = (f"--uid={number}", f"--gid={number}")
-        make = ("--create-home", "-K", f"HOME_MODE={HOME_MODE}") if wanted.make_home else ("--no-create-home",)
-        home = (f"--home-dir={wanted.home}", *make)
+        home = (f"--home-dir={wanted.home}", "--no-create-home")
         until = (f"--expiredate={wanted.expires}",) if wanted.expires else ()
         unix.edit(["useradd", *numbers, *home, *until, f"--shell={wanted.shell}", "--", name])
+        if _lacks_home(wanted):
+            _make_home(wanted)
         return "created"
     expires = _expires(name)
     if expires != _day(wanted.expires):
@@ -110,11 +112,39 @@ def _put_home(wanted: Account, old: str) -> list[str]:
             raise LaterError(f"the user is to have no process first ({error})") from error
         did.append(f"home {old} -> {new}")
     if _lacks_home(wanted):
-        outcome = commands.run(["mkhomedir_helper", name, _UMASK, "/etc/skel", HOME_MODE], _MAKE_S)
-        if outcome.rc != 0:
-            raise NodeError(f"`mkhomedir_helper {name}`: no {new} (exit status {outcome.rc}); the journal may say why")
+        _make_home(wanted)
         did.append(f"{new} made")
     return did
+
+
+def _make_home(wanted: Account) -> None:
+    """Make a home with what is in /etc/skel; all of it is on the disk before it has its name.
+
+    useradd and mkhomedir_helper sync nothing of it: a power cut may leave a folder with empty files, which nobody could
+    tell later from a home that its user has emptied.
+    """
+    parent, name = paths.split(wanted.home)
+    unfinished = f"{_UNFINISHED}{name}"
+    trees.remove(f"{parent}/{unfinished}")  # of one that was cut off
+    folder = paths.open_directory(parent, create=True)
+    try:
+        os.mkdir(unfinished, 0o700, dir_fd=folder)
+        home = os.open(unfinished, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=folder)
+        try:
+            here = f"/proc/{os.getpid()}/fd/{home}/."  # this one, wherever somebody may move it
+            for argv in (
+                ["cp", "-dR", "--preserve=mode", "--", f"{_SKELETON}/.", here],
+                ["chown", "-hR", f"{wanted.uid}:{wanted.uid}", "--", here],
+                ["chmod", HOME_MODE, "--", here],
+                ["find", here, "!", "-type", "l", "-exec", "sync", "--", "{}", "+"],
+            ):
+                commands.succeed(argv, _MAKE_S)
+        finally:
+            os.close(home)
+        os.rename(unfinished, name, src_dir_fd=folder, dst_dir_fd=folder)
+        os.fsync(folder)
+    finally:
+        os.close(folder)
 
 
 def _lacks_home(wanted: Account) -> bool:

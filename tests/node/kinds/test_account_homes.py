@@ -1,4 +1,4 @@
-"""Homes of accounts that are there already: useradd, usermod and mkhomedir_helper, with an /etc and a /home apart."""
+"""Homes of accounts that are there already: useradd and usermod, with an /etc and a /home apart."""
 
 from __future__ import annotations
 
@@ -131,6 +131,20 @@ def test_a_home_that_is_missing_is_made_and_what_is_there_is_left_alone(root: Pa
     found = told(heard, "differs", "found")
     assert (found[2], found[4]) == (None, None)
     assert (found[3]["exists"], found[3]["home"]) == (True, None)
+
+
+def test_a_home_has_its_name_once_it_is_whole(root: Path) -> None:
+    """As a power cut may leave it: the account, and of its home a part under another name."""
+    cut = "useradd -M -d /home/hf-guest -u 43001 hf-guest; cd /home; mkdir -m 0 .new.hf-guest; : >.new.hf-guest/x"
+    skel = "chmod 750 /etc/skel; mkdir /etc/skel/d; ln -s /nowhere /etc/skel/d/l; echo a >/etc/skel/d/'a b'"
+    look = "cd /home; ls -A; diff -r --no-dereference /etc/skel hf-guest; cd hf-guest; stat -c '%U:%G %a %n' . d d/*"
+    heard = done(root, {"sh": f"{cut}; {skel}"}, guest(), {"sh": look}, guest())
+    assert told(heard, "failed", "error") == []
+    assert told(heard, "changed") == ["/home/hf-guest made"]
+    ours = "hf-guest:hf-guest"
+    modes = f"{ours} 750 .\n{ours} 755 d\n{ours} 644 d/a b\n{ours} 777 d/l\n"
+    assert told(heard, "said") == ["", f"hf-guest\n{modes}"]
+    assert told(heard, "differs", "found")[1] is None
 
 
 def test_a_plan_says_where_a_home_is_to_be() -> None:
