@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hpcforge.lab.vm.console import gave_up
+from hpcforge.lab.vm.console import gave_up, hangs
 
 BOOTS = """\
 [    0.000000] Linux version 6.1.0-40-cloud-amd64
@@ -38,3 +38,11 @@ def test_one_that_boots_has_not() -> None:
 
 def test_a_line_without_an_end_is_cut() -> None:
     assert len(gave_up("(initramfs)" * 10_000)) == 200
+
+
+STUCK = "[  %d.8] watchdog: BUG: soft lockup - CPU#1 stuck for %ds! [migration/1:20]\n"
+
+
+def test_a_kernel_that_is_stuck_for_long_says_so_in_a_line() -> None:
+    assert hangs(BOOTS + STUCK % (48, 45) + STUCK % (76, 71)) == gave_up(STUCK % (112, 105)) == ""
+    assert hangs(BOOTS + STUCK % (76, 71) + STUCK % (112, 105)) == (STUCK % (112, 105)).strip()
