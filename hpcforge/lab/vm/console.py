@@ -12,9 +12,7 @@ _LAST_WORDS = (
     "(initramfs)",
     "You are in emergency mode",
 )
-# A host that is busy holds a processor up, too, and lets it go on; the kernel tells every 20 to 30 s how long it was.
-_STUCK = re.compile(r"soft lockup - CPU#\d+ stuck for (\d+)s!")
-_STUCK_S = 100
+_KERNELS = re.compile(r"\[ *\d+\.\d+\] ")
 _SHOWN = 200  # characters of a line
 
 
@@ -24,7 +22,8 @@ def gave_up(text: str) -> str:
     return next((line for line in lines if any(words in line for words in _LAST_WORDS)), "")
 
 
-def hangs(text: str) -> str:
-    """The line in which a kernel says that a processor has done nothing else for 100 s; "" where it has not said so."""
-    lines = (line.strip()[:_SHOWN] for line in text.splitlines())
-    return next((line for line in lines for told in _STUCK.findall(line) if int(told) >= _STUCK_S), "")
+def has_begun(text: str) -> bool:
+    """Whether a program runs in a machine, or it gave up: something is said that is not its kernel's, or its last."""
+    whole = text.rpartition("\n")[0]
+    said = [line for line in whole.splitlines() if line.strip() and not _KERNELS.match(line)]
+    return bool(said or gave_up(text))
