@@ -28,22 +28,23 @@ class Admission:
 
 
 def admit(
-    engine: Engine, plan: Plan, facts: Mapping[str, Mapping[str, Any]], settle_s: float, keep: Container[str] = ()
+    engine: Engine, plan: Plan, facts: Mapping[str, Mapping[str, Any]], settle_s: float, unfinished: Container[str] = ()
 ) -> Admission:
     """Judge the workers by their latest facts (by node) and tell Slurm; only the difference is sent.
 
-    Nodes in `keep` are not resumed: what was begun on them did not end well. Daemons that were restarted have up to
-    `settle_s` seconds to register before and after that.
+    Nodes in `unfinished` are not resumed: what was begun on them did not end well. Daemons of the others that were
+    restarted have up to `settle_s` seconds to register before and after that; theirs may never have been started.
     """
     workers = tuple(worker for worker in plan.declared if worker.node in facts)
+    awaited = tuple(worker for worker in workers if worker.node not in unfinished)
     short = tuple(one for worker in workers for one in shortfalls(worker, facts[worker.node], gpus_ready=True))
     try:
-        states = _settled(engine, plan.controller, workers, settle_s)
-        orders = drains(short, judged(workers, states), keep)
+        states = _settled(engine, plan.controller, awaited, settle_s)
+        orders = drains(short, judged(workers, states), unfinished)
         for (state, *reason), nodes in _together(orders).items():
             _ask(engine, plan.controller, "scontrol", "update", f"NodeName={fold(nodes)}", state, *reason)
         if orders:
-            states = _settled(engine, plan.controller, workers, settle_s)
+            states = _settled(engine, plan.controller, awaited, settle_s)
     except _SlurmError as error:
         return Admission(short, (), {}, str(error))
     # Others, which were not waited for, may be about to register.

@@ -73,8 +73,8 @@ def apply_plan(
     if why_not is not None:
         return Applied(result, tests=Verified(recorded=recorded, note=why_not))
     with listener.phase("admit"):
-        unwell = {*result.failed(), *result.lost}
-        admission = admit(engine, plan, latest_facts(observed, result), SETTLE_S if plan.pending else 0.0, unwell)
+        settle_s = SETTLE_S if plan.pending else 0.0
+        admission = admit(engine, plan, latest_facts(observed, result), settle_s, result.unfinished())
     if admission.error:
         note = f"not verified: Slurm: {admission.error}"
         return Applied(result, admission, Verified(recorded=recorded, note=note), admission.error)

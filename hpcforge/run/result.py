@@ -41,6 +41,15 @@ class Result:
                     found.setdefault(node, []).append((role, outcome.detail))
         return found
 
+    def unfinished(self) -> set[str]:
+        """Nodes that are lost, or of whose roles one failed or was not come to; not those left for another apply."""
+        ended = {
+            node
+            for node, roles in self.outcomes.items()
+            if any(outcome.status not in ("done", "deferred") for outcome in roles.values())
+        }
+        return ended | set(self.lost)
+
     def deferred(self) -> dict[str, str]:
         """Why by node, of those left for another apply because jobs run there."""
         return {

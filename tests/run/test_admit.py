@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from test_walk import Engine, plan
 
 from hpcforge.engines.tasks import Command, Event, Task, result
 from hpcforge.plan.admission import Declared
 from hpcforge.run.admit import admit
+from hpcforge.run.result import Outcome, Result
 
 
 class Controller(Engine):
@@ -58,3 +60,27 @@ def test_nodes_with_the_same_mistake_are_one_command() -> None:
     ]
     assert [one.node for one in found.shortfalls] == ["w01", "w02", "w03", "w05"]
     assert found.error is None
+
+
+def test_only_workers_whose_roles_are_done_are_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A daemon that was not started, since something before it failed, never registers."""
+    controller = Controller({"w01": ("UNKNOWN", ""), "w02": ("IDLE", ""), "w03": ("DOWN", "away")})
+    well = {"memory_kib": 2**20, "cpus": 2}
+    facts = dict.fromkeys(controller.states, well)
+    of_three, waits = plan({}, declared=tuple(map(worker, facts))), list[float]()
+
+    def pause(seconds: float) -> None:
+        waits.append(seconds)
+        controller.states |= {"w01": ("IDLE", ""), "w03": ("IDLE", "")}
+
+    monkeypatch.setattr("hpcforge.run.admit.time.sleep", pause)
+    found = admit(controller, of_three, facts, 60.0, unfinished={"w01", "w03"})
+    assert (found.not_scheduled, waits) == ({"w01": "unknown", "w03": "down: away"}, [])
+    found = admit(controller, of_three, facts, 60.0, unfinished={"w03"})
+    assert (found.not_scheduled, len(waits)) == ({}, 1)
+
+
+def test_who_is_not_finished() -> None:
+    done, failed, skipped, later = (Outcome(one) for one in ("done", "failed", "skipped", "deferred"))
+    outcomes = {"w01": {"a": done}, "w02": {"a": failed}, "w03": {"a": done, "b": skipped}, "w04": {"a": later}}
+    assert Result(outcomes, lost={"w05": "away"}).unfinished() == {"w02", "w03", "w05"}
