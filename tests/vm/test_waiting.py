@@ -41,11 +41,15 @@ def console(lab: Lab) -> Path:
     return lab.node_directory("head") / "console.log"
 
 
+def nothing_runs_in(name: str) -> list[str]:
+    return [qemu.PROGRAM, "-name", name, "-machine", "none", "-nodefaults", "-display", "none", "-S"]
+
+
 @pytest.fixture
 def process(lab: Lab, tmp_path: Path) -> Iterator[subprocess.Popen[bytes]]:
     """Its QEMU."""
     monitor = tmp_path / f"{lab.machine('head')}.monitor"
-    words = [qemu.PROGRAM, "-name", lab.machine("head"), "-machine", "none", "-nodefaults", "-display", "none", "-S"]
+    words = nothing_runs_in(lab.machine("head"))
     with subprocess.Popen([*words, "-monitor", f"unix:{monitor},server=on,wait=off"]) as running:
         try:
             assert processes.wait_until(monitor.exists, timeout_s=60)
@@ -67,30 +71,49 @@ def test_last_words_end_the_wait_and_the_machine(lab: Lab, process: subprocess.P
     assert PANIC in console(lab).read_text()
 
 
-def test_one_whose_kernel_is_stuck_is_started_once_more(
-    lab: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    name, began = lab.machine("head"), []
-
-    def launch(machine: qemu.Machine, _accelerator: qemu.Accelerator) -> None:
-        words = [qemu.PROGRAM, "-name", name, "-machine", "none", "-nodefaults", "-display", "none", "-S"]
-        began.append(subprocess.Popen(words))
-        machine.console.write_text("[    0.8] mtrr: inconsistent\n" if len(began) == 1 else "Loading, please wait...\n")
-
-    machine = qemu.Machine(
-        name, 256, (1, 1, 1), tmp_path, tmp_path, tmp_path, (), console(lab), tmp_path / f"{name}.monitor"
-    )
-    monkeypatch.setattr(machines, "_launch", launch)
-    monkeypatch.setattr(machines, "_KERNEL_S", 2)
+@pytest.fixture
+def machine(lab: Lab, tmp_path: Path) -> Iterator[tuple[qemu.Machine, list[subprocess.Popen[bytes]]]]:
+    """One that is off, and its QEMUs that were started."""
+    name, began = lab.machine("head"), list[subprocess.Popen[bytes]]()
+    cables, monitor = (qemu.Cable(qemu.mac(name), qemu.tap(name), None),), tmp_path / f"{name}.monitor"
+    off = qemu.Machine(name, 256, (1, 1, 1), tmp_path, tmp_path, tmp_path, cables, console(lab), monitor)
     try:
-        machines._emulate(machine)
-        first, second = began
-        assert first.wait(timeout=60) != 0
-        assert second.poll() is None
+        yield off, began
     finally:
         for process in began:
             process.kill()
             process.wait()
+
+
+def test_one_that_takes_its_time_to_begin_is_not_taken_for_one_that_has_ended(
+    machine: tuple[qemu.Machine, list[subprocess.Popen[bytes]]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else it would be started again beside itself, on the same disks."""
+    one, began = machine
+
+    starter = threading.Timer(1, lambda: began.append(subprocess.Popen(nothing_runs_in(one.name))))
+    monkeypatch.setattr(machines, "daemon", lambda _argv, _log: starter.start())
+    machines._launch(one, "tcg")
+    found = machines._pids(one.name)
+    starter.join()
+    assert found == [process.pid for process in began]
+
+
+def test_one_whose_kernel_is_stuck_is_started_once_more(
+    machine: tuple[qemu.Machine, list[subprocess.Popen[bytes]]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one, began = machine
+
+    def launch(_argv: list[str], _log: Path) -> None:
+        one.console.write_text("Loading, please wait...\n" if began else "[    0.8] mtrr: inconsistent\n")
+        began.append(subprocess.Popen(nothing_runs_in(one.name)))
+
+    monkeypatch.setattr(machines, "daemon", launch)
+    monkeypatch.setattr(machines, "_KERNEL_S", 2)
+    machines._emulate(one)
+    first, second = began
+    assert first.wait(timeout=60) != 0
+    assert second.poll() is None
 
 
 def test_a_machine_that_goes_while_it_is_waited_for_is_named(

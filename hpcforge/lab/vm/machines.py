@@ -25,6 +25,7 @@ from hpcforge.rehearsal.lab_facts import Card
 
 _POWER_OFF_S = 90
 _READY_S = 900  # without KVM, several machines at once on few cores
+_PROGRAM_S = 10  # until QEMU itself is there: milliseconds
 _KVM_S = 30  # until a kernel under KVM has said anything: it takes a second where KVM works
 _KERNEL_S = 120  # until an emulated kernel has started a program: 2 s, some 30 where all processors are busy
 _AT_ONCE = 8  # machines that are killed at the same time
@@ -115,6 +116,8 @@ def _has_begun(machine: qemu.Machine) -> bool:
 def _launch(machine: qemu.Machine, accelerator: qemu.Accelerator) -> None:
     machine.monitor.unlink(missing_ok=True)
     daemon(qemu.argv(machine, accelerator), machine.console.with_name("qemu.log"))
+    # Before its program has begun no process has the machine's name, and it would be taken for one that has ended.
+    processes.wait_until(lambda: machine.monitor.exists() or bool(_pids(machine.name)), _PROGRAM_S)
 
 
 def _machine(lab: Lab, node: PlacedNode) -> qemu.Machine:
