@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,6 +11,7 @@ from hpcforge.blueprint.hostlist import fold
 from hpcforge.engines.tasks import Command, Engine
 from hpcforge.plan.admission import Declared, DrainOrder, Shortfall, drains, judged, shortfalls, unsettled
 from hpcforge.plan.plan import Plan
+from hpcforge.run.result import Result
 from hpcforge.slurm.nodes import SLURM_NODES_COMMAND, down, drained, not_scheduled, parse_slurm_nodes
 
 _TIMEOUT_S = 30.0
@@ -28,19 +29,21 @@ class Admission:
 
 
 def admit(
-    engine: Engine, plan: Plan, facts: Mapping[str, Mapping[str, Any]], settle_s: float, unfinished: Container[str] = ()
+    engine: Engine, plan: Plan, facts: Mapping[str, Mapping[str, Any]], settle_s: float, ended: Result
 ) -> Admission:
     """Judge the workers by their latest facts (by node) and tell Slurm; only the difference is sent.
 
-    Nodes in `unfinished` are not resumed: what was begun on them did not end well. Daemons of the others that were
-    restarted have up to `settle_s` seconds to register before and after that; theirs may never have been started.
+    `ended` is how the run did. Who failed in it or was lost is not resumed. Daemons that were restarted have up to
+    `settle_s` seconds to register before and after that; not those of workers that it did not finish, which it may
+    never have started.
     """
+    keep, unfinished = {*ended.failed(), *ended.lost}, ended.unfinished()
     workers = tuple(worker for worker in plan.declared if worker.node in facts)
     awaited = tuple(worker for worker in workers if worker.node not in unfinished)
     short = tuple(one for worker in workers for one in shortfalls(worker, facts[worker.node], gpus_ready=True))
     try:
         states = _settled(engine, plan.controller, awaited, settle_s)
-        orders = drains(short, judged(workers, states), unfinished)
+        orders = drains(short, judged(workers, states), keep)
         for (state, *reason), nodes in _together(orders).items():
             _ask(engine, plan.controller, "scontrol", "update", f"NodeName={fold(nodes)}", state, *reason)
         if orders:

@@ -74,7 +74,7 @@ def apply_plan(
         return Applied(result, tests=Verified(recorded=recorded, note=why_not))
     with listener.phase("admit"):
         settle_s = SETTLE_S if plan.pending else 0.0
-        admission = admit(engine, plan, latest_facts(observed, result), settle_s, result.unfinished())
+        admission = admit(engine, plan, latest_facts(observed, result), settle_s, result)
     if admission.error:
         note = f"not verified: Slurm: {admission.error}"
         return Applied(result, admission, Verified(recorded=recorded, note=note), admission.error)

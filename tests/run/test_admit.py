@@ -39,9 +39,8 @@ def worker(name: str) -> Declared:
 def test_a_node_that_is_out_of_service_is_known_though_it_was_not_judged() -> None:
     """Only some nodes are worked on, and a job on all of a partition has to do without the others that are drained."""
     states = {"w01": ("IDLE", ""), "w02": ("IDLE+DRAIN", "disk"), "w03": ("DOWN", "away"), "w04": ("UNKNOWN", "")}
-    found = admit(
-        Controller(states), plan({}, declared=(worker("w01"),)), {"w01": {"memory_kib": 2**20, "cpus": 2}}, 0.0
-    )
+    facts = {"w01": {"memory_kib": 2**20, "cpus": 2}}
+    found = admit(Controller(states), plan({}, declared=(worker("w01"),)), facts, 0.0, Result({}))
     assert found.not_scheduled == {"w02": "idle+drain: disk", "w03": "down: away"}
     assert found.ordered == ()
 
@@ -52,7 +51,7 @@ def test_nodes_with_the_same_mistake_are_one_command() -> None:
     controller = Controller({**dict.fromkeys(names[:5], ("IDLE", "")), "w06": ("IDLE+DRAIN", mark)})
     poor, well = {"memory_kib": 2**20, "cpus": 1}, {"memory_kib": 2**20, "cpus": 2}
     facts = dict.fromkeys(names, poor) | {"w04": well, "w05": {"memory_kib": 2**19, "cpus": 2}, "w06": well}
-    found = admit(controller, plan({}, declared=tuple(map(worker, names))), facts, 0.0)
+    found = admit(controller, plan({}, declared=tuple(map(worker, names))), facts, 0.0, Result({}))
     assert controller.told == [
         f"NodeName=w[01-03] State=DRAIN Reason={mark}",
         "NodeName=w05 State=DRAIN Reason=hpcforge: memory 0.5 GiB, declared 1 GiB (0.878906 GiB after the reserve)",
@@ -74,10 +73,21 @@ def test_only_workers_whose_roles_are_done_are_waited_for(monkeypatch: pytest.Mo
         controller.states |= {"w01": ("IDLE", ""), "w03": ("IDLE", "")}
 
     monkeypatch.setattr("hpcforge.run.admit.time.sleep", pause)
-    found = admit(controller, of_three, facts, 60.0, unfinished={"w01", "w03"})
+    ended = Result({"w01": {"storage": Outcome("failed"), "slurmd": Outcome("skipped")}}, lost={"w03": "away"})
+    found = admit(controller, of_three, facts, 60.0, ended)
     assert (found.not_scheduled, waits) == ({"w01": "unknown", "w03": "down: away"}, [])
-    found = admit(controller, of_three, facts, 60.0, unfinished={"w03"})
+    found = admit(controller, of_three, facts, 60.0, Result({"w01": {"slurmd": Outcome("done")}}))
     assert (found.not_scheduled, len(waits)) == ({}, 1)
+
+
+def test_who_failed_or_was_lost_is_not_resumed_and_who_was_not_come_to_is() -> None:
+    mark = "hpcforge: CPUs 1, declared 2"
+    controller = Controller(dict.fromkeys(("w01", "w02", "w03", "w04"), ("IDLE+DRAIN", mark)))
+    well = {"memory_kib": 2**20, "cpus": 2}
+    facts = dict.fromkeys(controller.states, well)
+    ended = Result({"w01": {"a": Outcome("failed")}, "w02": {"a": Outcome("skipped")}}, lost={"w04": "away"})
+    admit(controller, plan({}, declared=tuple(map(worker, facts))), facts, 0.0, ended)
+    assert controller.told == ["NodeName=w[02-03] State=RESUME"]
 
 
 def test_who_is_not_finished() -> None:

@@ -69,7 +69,7 @@ def applied(machine: Machine, changes: Mapping[str, Change] = INSTALLED) -> tupl
     ended = walk(a_plan, {}, Engine(machine), lambda _: None, lambda: False, RUN, looked)
     assert {outcome.status for outcome in ended.outcomes["w1"].values()} == {"done"}
     controller = Controller({"w1": ("IDLE", "")})
-    return controller, admit(controller, a_plan, latest_facts(before, ended), 0.0)
+    return controller, admit(controller, a_plan, latest_facts(before, ended), 0.0, ended)
 
 
 def test_links_that_fabric_manager_brought_up_drain_nobody(tmp_path: Path) -> None:

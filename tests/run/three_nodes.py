@@ -354,7 +354,7 @@ class Printed:
             assert run.number == 8
             ended = walk(plan, {}, self.engine, stream.event, lambda: False, run)
             facts = latest_facts(found.observed, ended)
-            admission = admit(self.engine, plan, facts, 0.0, ended.unfinished())
+            admission = admit(self.engine, plan, facts, 0.0, ended)
             one = past(run, ended, args=[], dirty=False, started_s=1.7e9, exit_code=5)
             for problem in write_log(self.engine, "head", one, found.roster, "small", found.strangers):
                 stream.say(problem)
