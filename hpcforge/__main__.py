@@ -5,11 +5,14 @@ from __future__ import annotations
 import gc
 import sys
 
+from hpcforge import core_dumps
+
 _REACHES_NODES = ("plan", "apply", "verify", "status", "trust")
 
 
 def main() -> None:
     """Run one command and exit with its code."""
+    core_dumps.forbid()  # before any secret is read
     # A plan of 10,000 nodes is millions of objects that live to the end: looking for dead ones takes a fourth of the
     # time. Modules are many, too.
     gc.set_threshold(200_000, 20, 100)

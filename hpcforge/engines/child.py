@@ -30,6 +30,7 @@ import gevent.os  # noqa: E402
 from gevent.lock import BoundedSemaphore  # noqa: E402
 from gevent.queue import Queue  # noqa: E402
 
+from hpcforge import core_dumps  # noqa: E402
 from hpcforge.engines.answers import Hearing, cut_off  # noqa: E402
 from hpcforge.engines.commands import explain  # noqa: E402
 from hpcforge.engines.follow import Following  # noqa: E402
@@ -65,6 +66,7 @@ class Site:
 
 def main() -> None:
     """Until standard input ends."""
+    core_dumps.forbid()  # secrets for nodes pass through
     most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))  # a connection each: the usual 1024 would not do
     tasks_fd, events_fd = _take_over(0, os.O_RDONLY), _take_over(1, os.O_WRONLY)

@@ -23,6 +23,7 @@ _COMMAND_LINE = {
     "hpcforge.cli.completion",
     "hpcforge.cli.exit_codes",
     "hpcforge.clock",
+    "hpcforge.core_dumps",
     "hpcforge.cli.failures",
     "hpcforge.cli.options",
     "hpcforge.errors",
