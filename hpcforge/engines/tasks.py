@@ -149,6 +149,15 @@ class Engine(Protocol):
         """Start a task and wait for its result; events of all tasks, this one's too, are kept for `next`."""
 
 
+def command_failure(command: str, data: Mapping[str, Any]) -> str:
+    """Which command failed and what it printed, in a line; `data` is that of its "result" event.
+
+    scontrol prints some errors (`Node w04 not found`) to standard output.
+    """
+    printed = [] if data["stderr"].strip() else data["stdout"].strip().splitlines()[-1:]
+    return ": ".join([f"`{command}`", str(data["error"]), *printed])
+
+
 def result(
     *,
     ok: bool = False,

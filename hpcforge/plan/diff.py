@@ -174,7 +174,14 @@ def _removals(roles: Iterable[Wanted], seen: Observed, scope: Scope) -> Iterator
 def _in_service(
     cluster: Cluster, reachable: Mapping[str, Observed], slurm_nodes: Mapping[str, tuple[str, str]]
 ) -> tuple[str, ...]:
-    idle = not_scheduled(slurm_nodes)
+    """Nodes that were configured before and may have jobs.
+
+    A worker that Slurm's list lacks has none: a run was killed between the node's roles and the controller's. Without a
+    list nobody knows, and all count.
+    """
+    idle = set(not_scheduled(slurm_nodes))
+    if slurm_nodes:
+        idle |= {worker.name for worker in cluster.workers} - set(slurm_nodes)
     return tuple(
         node.name
         for node in cluster.nodes

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import shlex
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from hpcforge.blueprint.hostlist import fold
-from hpcforge.engines.tasks import Command, Engine
+from hpcforge.engines.tasks import Command, Engine, command_failure
 from hpcforge.plan.admission import Declared, DrainOrder, Shortfall, drains, judged, shortfalls, unsettled
 from hpcforge.plan.plan import Plan
 from hpcforge.run.result import Result
@@ -83,5 +84,6 @@ def _settled(
 def _ask(engine: Engine, node: str, *argv: str) -> str:
     data = engine.run(Command(f"slurm:{time.monotonic_ns()}", node, argv, "", "root", _TIMEOUT_S)).data
     if not data["ok"]:
-        raise _SlurmError(f"{'scontrol' if argv == SLURM_NODES_COMMAND else ' '.join(argv)}: {data['error']}")
+        command = "scontrol show node" if argv == SLURM_NODES_COMMAND else shlex.join(argv)
+        raise _SlurmError(command_failure(command, data))
     return str(data["stdout"])

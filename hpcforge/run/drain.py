@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import shlex
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from hpcforge.engines.tasks import Command, Engine, Event
+from hpcforge.engines.tasks import Command, Engine, Event, command_failure
 from hpcforge.plan.admission import MARK
 from hpcforge.plan.jobs import (
     SLURM_JOBS_COMMAND,
@@ -43,6 +44,7 @@ class Drain:
     detail: str = ""
     jobs: tuple[str, ...] = ()
     _asked: str | None = None  # the command under way
+    _command: str = ""  # for people
     _question: _Question = "look"  # what it asks
     _count: int = 0
     _next_s: float = 0.0
@@ -74,7 +76,7 @@ class Drain:
 
     def _judge(self, data: Mapping[str, Any]) -> None:
         if not data["ok"]:
-            self.state, self.detail = "failed", f"Slurm: {data['stderr'].strip() or data['error']}"
+            self.state, self.detail = "failed", command_failure(self._command, data)
         elif self._question == "asked for":
             asking = asks_for(self.node, parse_waiting(str(data["stdout"])))
             self.state, self.detail = ("busy", asked_for(self.node, asking)) if asking else ("free", "")
@@ -105,4 +107,5 @@ class Drain:
     def _ask(self, question: _Question, *argv: str) -> None:
         self._count += 1
         self._question, self._asked = question, f"drain:{self.node}:{self._count}"
+        self._command = "squeue" if question in ("jobs", "asked for") else shlex.join(argv)
         self.engine.start(Command(self._asked, self.controller, argv, "", "root", _TIMEOUT_S))

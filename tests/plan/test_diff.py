@@ -196,3 +196,21 @@ def test_nodes_that_have_nothing_share_what_changes_and_need_their_own(cluster: 
     assert [change.needs for change in changes.values()] == [
         (Need("base", (name,)), Need("server", ("head",))) for name in ("w1", "w2")
     ]
+
+
+@pytest.mark.parametrize(
+    ("listed", "in_service"),
+    [
+        (("w1", "w2"), ("head", "w1", "w2")),
+        (("w1",), ("head", "w1")),  # w2: killed before the controller got to know it
+        ((), ("head", "w1", "w2")),  # the controller gave no list
+    ],
+)
+def test_a_worker_that_slurm_does_not_know_is_not_in_service(
+    cluster: Cluster, desired: Desired, listed: tuple[str, ...], in_service: tuple[str, ...]
+) -> None:
+    answers = {SLURM_NODES: "".join(slurm(name, "IDLE") for name in listed)}
+    receipt = {"run": {"number": 1}}
+    observed = {name: seen(name, receipt=receipt) for name in ("w1", "w2")}
+    plan = diff(cluster, desired, {"head": seen("head", receipt=receipt, answers=answers), **observed})
+    assert plan.in_service == in_service

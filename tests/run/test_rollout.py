@@ -384,3 +384,14 @@ def test_nothing_of_a_guarded_role_goes_where_its_change_failed() -> None:
         "users": "failed",
         "users (removed)": "skipped",
     }
+
+
+def test_a_drain_that_slurm_refuses_names_the_command_and_what_it_printed() -> None:
+    def unknown(task: Task) -> list[tuple[str, dict[str, Any]]]:
+        if isinstance(task, Command):
+            return [("result", result(rc=1, stdout="Node w1 not found\n", error="exit status 1 on head"))]
+        return all_well(task)
+
+    ended, _ = go(six(Rollout(), DRAINING), unknown)
+    failure = "`scontrol --oneliner show node w1`: exit status 1 on head: Node w1 not found"
+    assert failure in ended.outcomes["w1"]["conf"].detail
