@@ -64,13 +64,14 @@ def finish(request: Finish, report: Report) -> None:
 
 
 def record(request: Record, report: Report) -> None:
-    """Remember that a role's opaque work was done."""
+    """Remember that a role's opaque work was done, or without a digest that it was begun again."""
     with lock.held(request, "record"):
         remembered = receipt.begin(request, report)
         remembered = remembered.with_reboots([request["role"]] if request.get("reboot") else [])
         sync.system()  # what is called done is never done again
         receipt.save(remembered._replace(opaque={**remembered.opaque, request["role"]: request["digest"]}))
-    report.changed(request["role"], "opaque", request["role"], f"digest {request['digest'][:12]}")
+    if request["digest"]:
+        report.changed(request["role"], "opaque", request["role"], f"digest {request['digest'][:12]}")
 
 
 def _refuse_obstructed(work: Sequence[Work], remembered: Receipt, report: Report) -> None:

@@ -220,7 +220,7 @@ class Remove(Asked):
 
 
 class Record(Asked):
-    """A role's own code has run."""
+    """A role's own code has run; with an empty `digest` it is about to run once more."""
 
     verb: Literal["record"]
     role: Word

@@ -266,7 +266,8 @@ def _opaque(
         return None
     old = difference.get("opaque")
     if old is not None:
-        return OpaqueChange(wanted.opaque, "first run" if old["digest"] is None else "its code or inputs changed")
+        why = {None: "first run", "": "an earlier run did not finish it"}
+        return OpaqueChange(wanted.opaque, why.get(old["digest"], "its code or inputs changed"))
     if forced:
-        return OpaqueChange(wanted.opaque, "forced")
-    return OpaqueChange(wanted.opaque, f"check failed: {failed[0][0]}") if failed else None
+        return OpaqueChange(wanted.opaque, "forced", repeats=True)
+    return OpaqueChange(wanted.opaque, f"check failed: {failed[0][0]}", repeats=True) if failed else None

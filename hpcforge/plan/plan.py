@@ -69,6 +69,7 @@ class OpaqueChange:
 
     opaque: Opaque
     reason: str
+    repeats: bool = False  # the node has it as done: should it fail now, the next plan must know
 
 
 @dataclass(frozen=True, slots=True)

@@ -145,6 +145,6 @@ def remark(site: Site, found: Survey, say: Callable[[str], None]) -> Commit | No
     for name, seen in found.observed.items():
         if seen.receipt and seen.receipt.get("trouble"):
             say(f"{name}: its record cannot be used: {seen.receipt['trouble']}; what it says is done again")
-        for one in seen.reverted:
+        for one in (one for one in seen.reverted if one["role"] in seen.differs):
             say(f"{name}: an earlier change of {one['role']} was taken back by the node: nobody confirmed it")
     return commit

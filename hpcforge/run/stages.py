@@ -10,8 +10,7 @@ from hpcforge.engines.tasks import Ansible, Bootstrap, Deploy, Program
 from hpcforge.kinds import KINDS
 from hpcforge.kinds.files import File
 from hpcforge.node import requests
-from hpcforge.plan import desired
-from hpcforge.plan.plan import Change, Leaving, Plan, Removal, ResourceChange
+from hpcforge.plan.plan import Change, Leaving, OpaqueChange, Plan, Removal, ResourceChange
 from hpcforge.run.contents import Contents
 from hpcforge.run.requests import check, less, owns, put, units
 from hpcforge.run.run import Run
@@ -221,7 +220,7 @@ def _finish(
             yield dataclasses.replace(_reboot(node, reboot, after), barrier=barrier)
         yield dataclasses.replace(stage, barrier=barrier)
         return
-    yield from _opaque(node, roles[0], first.opaque.opaque, after, changes, reboot)
+    yield from _opaque(node, roles[0], first.opaque, after, changes, reboot)
 
 
 def _late_stage(plan: Plan, node: str, role: str, after: tuple[tuple[str, str], ...], change: Change) -> Stage:
@@ -246,14 +245,18 @@ def _reboot(node: str, roles: Collection[str], after: tuple[tuple[str, str], ...
 def _opaque(
     node: str,
     role: str,
-    opaque: desired.Opaque,
+    change: OpaqueChange,
     after: tuple[tuple[str, str], ...],
     changes: Mapping[str, Change],
     reboot: Collection[str],
 ) -> Iterator[Stage]:
     roles = (role,)
+    if change.repeats:
+        begun: requests.Record = {"verb": "record", "role": role, "digest": ""}
+        yield OpaqueStage(roles, after, Program(f"begun:{role}:{node}", node, begun, _FINISH_TIMEOUT_S), ())
     if changes[role].units:
         yield _finish_stage(node, roles, after, changes, act=True, checks=False)
+    opaque = change.opaque
     kind = Deploy if opaque.engine == "pyinfra" else Ansible
     task = kind(f"opaque:{role}:{node}", node, Path(opaque.source), dict(opaque.inputs), _OPAQUE_TIMEOUT_S)
     yield OpaqueStage(roles, after, task, ())

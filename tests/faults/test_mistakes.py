@@ -69,7 +69,37 @@ def test_a_firewall_that_would_lock_us_out_takes_itself_back(site: Site) -> None
     assert planned.returncode == 2
     assert "taken back by the node" in planned.stderr
     assert "wall  n02  (taken back" in planned.stdout
-    site.edit("wall", "nftables.conf.j2", "tcp dport { 22, 23 } drop", "tcp dport { 21, 23 } drop")
+    site.edit("wall", "nftables.conf.j2", "tcp dport { 22, 23 } drop", "tcp dport 23 drop")
     site.blueprint.write_text(patient)
+    right_again = site.run("plan", "--limit", "n02")
+    assert right_again.returncode == 0
+    assert "taken back" not in right_again.stderr
+    site.edit("wall", "nftables.conf.j2", "tcp dport 23 drop", "tcp dport { 21, 23 } drop")
     site.apply()
     assert "21, 23" in site.inside("n02", "nft list ruleset")
+
+
+OWN_WORK = """\
+from pyinfra.operations import server
+
+server.shell(name="Work", commands=["! test -e /etc/faults/refuse"])
+"""
+
+
+def test_a_forced_role_that_failed_is_due_in_the_next_plan(site: Site) -> None:
+    role = site.roles / "own"
+    role.mkdir()
+    (role / "role.yaml").write_text('description: Work of its own.\non: "true"\nneeds: [ground]\n')
+    (role / "deploy.py").write_text(OWN_WORK)
+    site.apply()
+    site.inside("n02", "touch /etc/faults/refuse")
+    assert site.run("plan").returncode == 0
+    failed = site.apply("--force", "own", "--only", "own", code=5)
+    assert "n02: own FAILED" in failed.stderr
+    site.inside("n02", "rm /etc/faults/refuse")
+    due = site.run("plan")
+    assert due.returncode == 2
+    assert "own  n02  (input changed" in due.stdout
+    assert "an earlier run did not finish it" in due.stdout
+    site.apply()
+    assert site.run("plan").returncode == 0

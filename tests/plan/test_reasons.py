@@ -89,7 +89,14 @@ def test_forced_roles_run_again(cluster: Cluster, desired: Desired) -> None:
     change = the_change(cluster, desired, seen(), Scope(forced=frozenset({"client"})))
     assert change.reason == "forced"
     assert change.opaque is not None
+    assert change.opaque.repeats
     assert [unit.actions for unit in change.units] == [("restart",)]
+
+
+def test_a_forced_role_that_failed_is_due_in_the_next_plan(cluster: Cluster, desired: Desired) -> None:
+    change = the_change(cluster, desired, seen({"role": "client", "opaque": {"digest": ""}}))
+    assert change.opaque is not None
+    assert change.opaque.reason == "an earlier run did not finish it"
 
 
 def test_only_some_roles(cluster: Cluster, desired: Desired) -> None:

@@ -148,6 +148,14 @@ def test_opaque_work_lies_between_units_and_checks_and_is_recorded() -> None:
     assert statuses(ended) == {"head": {"depot": "done"}}
 
 
+def test_opaque_work_that_was_done_before_is_due_again_from_its_beginning() -> None:
+    change = Change(
+        units=unit("d"), opaque=OpaqueChange(Opaque("pyinfra", "/r/deploy.py", {}, "d1"), "forced", repeats=True)
+    )
+    _, started = run(plan({"depot": {"head": change}}))
+    assert started == ["begun:depot:head", "finish:depot:units:head", "opaque:depot:head", "record:depot:head"]
+
+
 def test_failed_opaque_work_is_not_recorded() -> None:
     def fails(task: Task) -> list[tuple[str, dict[str, Any]]]:
         return [("result", result(error="pip said no"))] if task.id.startswith("opaque") else all_well(task)
