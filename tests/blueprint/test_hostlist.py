@@ -8,6 +8,7 @@ import pytest
 from ClusterShell.NodeSet import RESOLVER_NOGROUP, NodeSet
 
 from hpcforge.blueprint.hostlist import HostlistError, expand, fold
+from tests.long_hostlists import LONG
 
 
 @pytest.mark.parametrize(
@@ -79,22 +80,7 @@ def test_fold_is_what_clustershell_makes_of_the_names_one_by_one() -> None:
         assert fold(names) == str(NodeSet.fromlist(names, resolver=RESOLVER_NOGROUP))
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "my-gpu-nodes-room2-rack07-[01-32",  # doubled with each letter
-        "a" * 200_000 + "[",
-        "[1-2]" * 100_000,
-        "," * 330_000,  # 15 s
-        "a," * 165_000 + "@",
-        "[," * 100_000,
-        "w[" + "1," * 100_000 + "1]",
-        "w[" + ",".join(map(str, range(200_000))) + "]",
-        "a" * 100_000 + "[1-16000]",  # 1.6 GB of names
-        "a[1]" + "[2]" * 100_000 + "[1-16000]",
-    ],
-    ids=lambda text: f"{text[:12]} of {len(text)}",
-)
+@pytest.mark.parametrize("text", LONG, ids=lambda text: f"{text[:12]} of {len(text)}")
 def test_what_takes_no_time_although_it_is_long(text: str) -> None:
     start = time.process_time()
     with pytest.raises(HostlistError):

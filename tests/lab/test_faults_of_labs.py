@@ -118,6 +118,7 @@ def test_a_lab_of_another_hpcforge_is_left_alone_and_can_be_taken_down(here: Her
     said = here.run("rehearse", "up", blueprint, expect=1)
     assert f"{path} cannot be read: it " in said and "version of hpcforge" in said
     assert f"hpcforge rehearse down --lab {here.name}" in said
+    assert f"{path} cannot be read: it " in here.run("rehearse", "status", blueprint, expect=1)
     assert "version of hpcforge" in here.run("rehearse", "list")
     assert path.read_text() == other
     assert bridges_of(here.name) == {lab.bridge}

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from hpcforge import atomic
-from hpcforge.node import converge, guard, records, sync
+from hpcforge.node import converge, files, guard, records, sync
 from hpcforge.node.events import Report
 from hpcforge.node.receipt import Receipt
 
@@ -84,6 +84,30 @@ def synced(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 def test_a_file_s_new_name_is_synced(tmp_path: Path, synced: list[str]) -> None:
     atomic.write_atomically(tmp_path / "kept", "all of it")
     assert synced == ["kept"]
+
+
+def test_a_file_of_a_node_and_its_new_name_are_synced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """First the content, under another name; then the name; then the folder that has it."""
+    did: list[str] = []
+    real_sync, real_rename = os.fsync, os.rename
+
+    def fsync(fd: int) -> None:
+        kept = os.fstat(fd)
+        did.append("folder " + " ".join(os.listdir(fd)) if stat.S_ISDIR(kept.st_mode) else f"{kept.st_size} bytes")
+        real_sync(fd)
+
+    def rename(old: str, new: str, *, src_dir_fd: int, dst_dir_fd: int) -> None:
+        did.append(f"renamed to {new}")
+        real_rename(old, new, src_dir_fd=src_dir_fd, dst_dir_fd=dst_dir_fd)
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    monkeypatch.setattr(os, "rename", rename)
+    folder = os.open(tmp_path, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        files.replace(folder, "conf", b"all of it", files.Rights(os.geteuid(), os.getegid(), 0o600))
+    finally:
+        os.close(folder)
+    assert did == ["9 bytes", "renamed to conf", "folder conf"]
 
 
 def test_the_name_of_a_new_history_is_synced(tmp_path: Path, synced: list[str]) -> None:

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import time
+
+import pytest
+
 from hpcforge.slurm.jobs import Column, Job, read, squeue
+from tests.long_hostlists import LONG
 
 HOLDER: tuple[Column, ...] = ("number", "user", "name", "nodes")
 
@@ -28,3 +33,11 @@ def test_free_text_comes_last_or_not_at_all() -> None:
 def test_nodes_that_are_no_hostlist_are_none() -> None:
     assert Job(nodes="w[1-2]").holds == ("w1", "w2")
     assert Job(nodes="w[2-").holds == Job(nodes="$(reboot)").holds == Job().holds == ()
+
+
+@pytest.mark.parametrize("nodes", LONG, ids=lambda text: f"{text[:12]} of {len(text)}")
+def test_a_long_node_list_of_squeue_takes_no_time(nodes: str) -> None:
+    start = time.process_time()
+    held = [job.holds for job in read(f"20|ada|train|{nodes}\n21|bob|eval|w1\n", HOLDER)]
+    assert held == [(), ("w1",)]
+    assert time.process_time() - start < 1

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import re
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from hpcforge.verify.head import Completed
 from hpcforge.verify.judge import judge
 from hpcforge.verify.transcript import clean, read
 from hpcforge.verify.verdicts import Verdict, summary_line
+from tests.long_hostlists import LONG
 
 HERE = Path(__file__).parent
 STEPS = sorted((HERE / "steps").glob("*.txt"))
@@ -204,6 +206,13 @@ def test_lines_that_srun_broke_are_mended() -> None:
 def test_nonsense_from_nodes_is_survived(job: submit.Launch, line: str) -> None:
     for rc in (0, 1, None):
         assert isinstance(only(job, Completed(rc, line + "\n", line + "\n")), Verdict)
+
+
+@pytest.mark.parametrize("hosts", LONG, ids=lambda text: f"{text[:12]} of {len(text)}")
+def test_a_long_host_list_on_stderr_takes_no_time(job: submit.Launch, hosts: str) -> None:
+    start = time.process_time()
+    assert isinstance(only(job, Completed(1, "", f"{hosts}: tasks 0-1: Exited with exit code 1\n")), Verdict)
+    assert time.process_time() - start < 1
 
 
 def test_what_nodes_say_is_harmless_on_a_terminal(job: submit.Launch) -> None:
