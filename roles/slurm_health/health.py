@@ -31,6 +31,8 @@ SLURM_S = 15.0
 PROCESSES_S = 10.0
 CLEAN_S = 40.0
 DEEPEST = 64  # folders in folders: each is an open file meanwhile
+USERS_WRITE = ("/tmp", "/var/tmp", "/home")  # where the user is looked for who has filled a file system
+OWNERS_S = 3.0
 FIRST_UID, NOBODY = 1000, 65534
 RUNS = "RUNNING,SUSPENDED,STOPPED,CONFIGURING,RESIZING,SIGNALING"
 MIB = 1 << 20
@@ -47,7 +49,8 @@ def faults(wanted: dict[str, Any], begin: Callable[[str], None], root: str = "")
     for path in wanted["space"]:
         begin(path)
         try:
-            yield from space_faults(path, os.statvfs(root + path), wanted["min_free_mib"])
+            for fault in space_faults(path, os.statvfs(root + path), wanted["min_free_mib"]):
+                yield fault + largest_owner(root + path, root)
         except OSError as error:
             yield f"{path}: {error.strerror}"
     begin("mounts")
@@ -82,6 +85,53 @@ def space_faults(path: str, seen: os.statvfs_result, min_free_mib: int) -> Itera
         yield f"{path} has {free_mib} MiB free, needed {min_free_mib} MiB"
     elif seen.f_files and not seen.f_favail:  # some file systems count none
         yield f"{path} has 0 of {seen.f_files} inodes free"
+
+
+def largest_owner(path: str, root: str = "", until_s: float = OWNERS_S) -> str:
+    """Which user has most of a file system, and how much was found in `until_s`; "" where no user has anything there."""
+    until, device = time.monotonic() + until_s, os.stat(path).st_dev
+    used: dict[int, int] = {}
+    for folder in USERS_WRITE:
+        with contextlib.suppress(OSError):
+            opened = os.open(root + folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+            try:
+                if os.fstat(opened).st_dev == device:
+                    count_used(opened, device, until, DEEPEST, used)
+            finally:
+                os.close(opened)
+    users = {uid: size for uid, size in used.items() if uid >= FIRST_UID and uid != NOBODY}
+    if not users:
+        return ""
+    uid = max(users, key=lambda uid: users[uid])
+    return f"; {local_name(uid, root)} uses {users[uid] // MIB} MiB of it"
+
+
+def count_used(fd: int, device: int, until: float, deep: int, used: dict[int, int]) -> None:
+    """Add the bytes on disk of what is below an open folder to those of its owners; no link is followed."""
+    with os.scandir(fd) as entries:
+        for entry in entries:
+            if time.monotonic() >= until:
+                return
+            with contextlib.suppress(OSError):  # it is gone
+                seen = entry.stat(follow_symlinks=False)
+                used[seen.st_uid] = used.get(seen.st_uid, 0) + 512 * seen.st_blocks // seen.st_nlink
+                if deep and stat.S_ISDIR(seen.st_mode) and seen.st_dev == device:
+                    inner = os.open(entry.name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=fd)
+                    try:
+                        if os.fstat(inner).st_dev == device:
+                            count_used(inner, device, until, deep - 1, used)
+                    finally:
+                        os.close(inner)
+
+
+def local_name(uid: int, root: str = "") -> str:
+    """The user's name in /etc/passwd; a directory is not asked, since it may not answer."""
+    with open(f"{root}/etc/passwd", encoding="utf-8", errors="replace") as file:
+        for line in file:
+            name, _, number = line.split(":", 3)[:3] if line.count(":") >= 3 else ("", "", "")
+            if number == str(uid):
+                return f"{name} (uid {uid})"
+    return f"uid {uid}"
 
 
 def mount_points(root: str = "") -> frozenset[str]:

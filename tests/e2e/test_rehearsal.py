@@ -89,6 +89,12 @@ def test_users_can_work(site: Site) -> None:
     assert "id=2001(ada)" in site.ssh("w01", "id ada").replace("uid", "id")
 
 
+def test_the_controller_outlives_users_who_fill_the_heads_memory(site: Site) -> None:
+    """The kernel's memory killer takes the process with the highest score; users' own are never below 0."""
+    scores = "for unit in slurmctld munge; do cat /proc/$(systemctl show -P MainPID $unit)/oom_score_adj; done"
+    assert site.ssh("head", scores).split() == ["-900", "-900"]
+
+
 def test_the_sites_own_ansible_role_ran(site: Site) -> None:
     assert "rehearsal" in site.ssh("head", "cat /etc/motd")
 

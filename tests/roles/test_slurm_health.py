@@ -93,6 +93,31 @@ def test_a_full_or_read_only_file_system_is_named(health: ModuleType, root: Path
     assert faults(health, root, space=["/gone"]) == ["/gone: No such file or directory"]
 
 
+def test_who_uses_most_of_a_full_file_system_is_named(health: ModuleType, root: Path) -> None:
+    (root / "etc").mkdir()
+    (root / "etc" / "passwd").write_text("root:x:0:0::/root:/bin/sh\nada:x:2001:2001::/home/ada:/bin/bash\nodd\n")
+    for folder in ("tmp/deep/deeper", "home/ben", "elsewhere"):
+        (root / folder).mkdir(parents=True)
+    for path, mib, uid in (
+        ("tmp/deep/deeper/big", 5, 2001),
+        ("tmp/more", 4, 2001),
+        ("home/ben/data", 6, 2002),
+        ("tmp/roots", 20, 0),
+    ):
+        (root / path).write_bytes(b"x" * (mib << 20))
+        os.chown(root / path, uid, uid)
+    (root / "elsewhere" / "huge").write_bytes(b"x" * (30 << 20))
+    os.chown(root / "elsewhere" / "huge", 2002, 2002)
+    (root / "tmp" / "link").symlink_to(root / "elsewhere")
+    [fault] = faults(health, root, space=["/tmp"], min_free_mib=1 << 40)
+    assert fault.endswith("; ada (uid 2001) uses 9 MiB of it")
+    os.chown(root / "home" / "ben" / "data", 70000, 2002)
+    (root / "home" / "ben" / "more").write_bytes(b"x" * (9 << 20))
+    os.chown(root / "home" / "ben" / "more", 70000, 2002)
+    assert health.largest_owner(str(root / "tmp"), str(root)) == "; uid 70000 uses 15 MiB of it"
+    assert health.largest_owner(str(root / "tmp"), str(root), until_s=0.0) == ""  # no time to look
+
+
 def test_a_unit_that_is_not_running_is_named(health: ModuleType) -> None:
     states = ["active", "failed", "activating", "inactive"]
     assert list(health.unit_faults(["a.service", "b.service", "c.service", "d.service"], states)) == [
