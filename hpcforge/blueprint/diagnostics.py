@@ -161,11 +161,12 @@ def quote(text: str) -> str:
 
 
 def closest(word: str, known: Sequence[str]) -> str | None:
-    """Return the known word that is most like a word, None if none is."""
-    word, known = word[:64].lower(), known[:4096]
-    if len(known) > _MAX_CANDIDATES:
-        known = nlargest(_MAX_CANDIDATES, known, key=lambda other: _begins_alike(word, other))
-    return next(iter(difflib.get_close_matches(word, known, n=1, cutoff=0.6)), None)
+    """Return the known word that is most like a word, whatever their case; None if none is."""
+    word, spelled = word[:64].lower(), {other.lower(): other for other in known[:4096]}
+    lower = list(spelled)
+    if len(lower) > _MAX_CANDIDATES:
+        lower = nlargest(_MAX_CANDIDATES, lower, key=lambda other: _begins_alike(word, other))
+    return next((spelled[one] for one in difflib.get_close_matches(word, lower, n=1, cutoff=0.6)), None)
 
 
 def _begins_alike(word: str, other: str) -> int:

@@ -210,8 +210,9 @@ class Slurm(Section):
     partitions: dict[v.SectionName, Partition] = Field(min_length=1, description="Partitions by name.")
     settings: dict[v.SlurmKey, v.SlurmSetting] = Field(
         {},
-        description="Further keys of slurm.conf, as in TreeWidth: 50; those that hpcforge writes are refused. "
-        "DefMemPerCPU, DefMemPerGPU or DefMemPerNode: for jobs that ask for no memory; else their CPUs' share.",
+        description="Further settings of slurm.conf, as in TreeWidth: 50, by names that its release has. Those that "
+        "hpcforge writes are refused. DefMemPerCPU, DefMemPerGPU or DefMemPerNode: for jobs that ask for no memory; "
+        "else their CPUs' share.",
     )
     accounts: Annotated[dict[v.SectionName, Account], Later()] = Field(
         {}, description="Accounts by name, with `services.accounting`; then jobs are for users who are in one."

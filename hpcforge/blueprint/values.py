@@ -394,12 +394,17 @@ _SLURM_OWNED = re.compile(
     r"propagate.*except|slurm(?:ctldaddr|ctldport|dport|dparameters)|srunportrange|disablerootjobs"
 )
 _SLURM_KEY = Matches(
-    r"[A-Z][A-Za-z]{2,39}", "a key of slurm.conf, spelled as Slurm's manual does", "TreeWidth", guess=meant.camel_case
+    r"[A-Za-z][A-Za-z0-9]{2,39}", "a name of a setting in slurm.conf", "TreeWidth", guess=meant.camel_case
 )
 
 
+def may_set(name: str) -> bool:
+    """Whether a blueprint may have this setting in slurm.conf."""
+    return not _SLURM_OWNED.fullmatch(name)
+
+
 def _slurm_key(text: str) -> str:
-    if _SLURM_OWNED.fullmatch(_SLURM_KEY.check(text)):
+    if not may_set(_SLURM_KEY.check(text)):
         raise refusal(f"{quote(text)} is not to be set here", "hpcforge writes it, or it names a program or a file")
     return text
 

@@ -32,6 +32,7 @@ from hpcforge.blueprint.hardware import (
 )
 from hpcforge.catalog.distribution import Distribution, Distributions
 from hpcforge.catalog.file_systems import FileSystemKind, FileSystemKinds
+from hpcforge.catalog.slurm import SlurmRelease, SlurmReleases
 
 
 class _Entry(BaseModel):
@@ -98,6 +99,7 @@ class Catalog:
     switches: Mapping[str, Switch]
     distributions: Mapping[tuple[str, str], Distribution]  # by name and release
     file_systems: Mapping[str, FileSystemKind]  # by kind
+    slurm: Mapping[str, SlurmRelease]  # by release
     pytorch: tuple[PyTorchBuild, ...]
 
     def extended(self, servers: Mapping[str, Server], parts: Parts) -> Catalog:
@@ -142,6 +144,7 @@ def load_catalog() -> Catalog:
         switches=_Shelf(Switch, "switches.yaml"),
         distributions=Distributions(resources.files(__name__).joinpath("distributions")),
         file_systems=FileSystemKinds(resources.files(__name__).joinpath("file_systems")),
+        slurm=SlurmReleases(resources.files(__name__).joinpath("slurm")),
         pytorch=_BUILDS.validate_python(_read("frameworks.yaml")["pytorch"]),
     )
 

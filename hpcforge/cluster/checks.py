@@ -23,6 +23,7 @@ from hpcforge.catalog.distribution import ELSEWHERE, Distribution
 from hpcforge.cluster.hardware_checks import hardware_findings
 from hpcforge.cluster.mig import mig_findings
 from hpcforge.cluster.shards import shard_findings
+from hpcforge.cluster.slurm_checks import slurm_findings
 from hpcforge.cluster.storage_checks import storage_kind_findings
 from hpcforge.kinds import PACKAGE_MANAGERS
 
@@ -63,6 +64,7 @@ def check_catalog(draft: Draft, catalog: Catalog) -> Findings:
     yield from _facts(draft, catalog)
     yield from _software(draft, catalog)
     yield from storage_kind_findings(draft, catalog)
+    yield from slurm_findings(draft, catalog)
 
 
 def _models(draft: Draft, catalog: Catalog) -> Findings:

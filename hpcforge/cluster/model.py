@@ -588,7 +588,7 @@ class Cluster:
         A job with all threads of the partition's least node gets all of its memory. Slurm's own default is a node's
         whole memory for any job, which keeps all others off it.
         """
-        if any(key.startswith("DefMemPer") for key, _ in self.slurm.settings):
+        if any(key.lower().startswith("defmemper") for key, _ in self.slurm.settings):
             return None
         nodes = [self.by_name[name] for name in partition.nodes]
         return max(1, min(self.job_memory_mib(node) // max(1, self.job_cpus(node)) for node in nodes))

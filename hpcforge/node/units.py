@@ -94,7 +94,7 @@ def bring_up(name: str, actions: Sequence[str], refresh: Sequence[Sequence[str]]
         did.append("enabled")
     if "refresh" in actions and unit.runs:
         for command in refresh:
-            commands.succeed(command, _REFRESH_S)
+            _refresh(name, command)
         did.append("refreshed")
     elif {"start", "restart", "refresh"} & set(actions):
         verb = "restart" if unit.active != "inactive" else "start"
@@ -106,6 +106,14 @@ def bring_up(name: str, actions: Sequence[str], refresh: Sequence[Sequence[str]]
         did.append("restarted" if unit.runs else "started")
     _wait(name)
     return ", ".join(did) or None
+
+
+def _refresh(name: str, command: Sequence[str]) -> None:
+    """NodeError with the unit's own last words, too: `scontrol reconfigure` says no more than that it failed."""
+    try:
+        commands.succeed(command, _REFRESH_S)
+    except NodeError as error:
+        raise NodeError(f"{error}\n{why(name)}") from error
 
 
 def take_down(name: str, *, stop: bool, disable: bool) -> str | None:
@@ -130,7 +138,7 @@ def why(name: str) -> str:
     status = commands.run(["systemctl", "status", "--no-pager", "--full", "--lines=0", "--", name], _QUERY_S).stdout
     facts += [line.strip() for line in status.splitlines() if "was not met" in line or "start condition failed" in line]
     commands.run(["journalctl", "--sync"], _QUERY_S)  # journald may not have written down a unit's last words yet
-    journal = commands.run(["journalctl", "-u", name, "-b", "-n", "5", "-o", "cat", "--no-pager", "-q"], _QUERY_S)
+    journal = commands.run(["journalctl", "-u", name, "-b", "-n", "8", "-o", "cat", "--no-pager", "-q"], _QUERY_S)
     return readable("\n".join(facts) + "\n" + journal.stdout, 2000)
 
 

@@ -40,7 +40,7 @@ from hpcforge.plan.role_spec import (
     UnitSpec,
 )
 from hpcforge.plan.secrets import Secret, check_mode, check_text, check_usable, usable
-from hpcforge.plan.settings import Setting, Settings, gathered, setting
+from hpcforge.plan.settings import Setting, Settings, check_slurm, gathered, setting
 
 Context = dict[str, Any]
 S = TypeVar("S", bound=ResourceSpec)
@@ -247,7 +247,9 @@ class _Compiler:
         """Yield what it has files of other roles say; nothing where it runs on no node."""
         for spec in self.role.spec.settings if self.placed[self.role.name].nodes else ():
             with self._placed_error(spec):
-                yield from ((self.role, *one) for one in self._rendered_of(spec, _setting, self._context))
+                for path, one in self._rendered_of(spec, _setting, self._context):
+                    check_slurm(path, one, self.cluster.os.slurm)
+                    yield self.role, path, one
 
     def wanted(self, node: Node) -> Wanted:
         here = tuple(role for role in self.needs if "@" not in role and node.name in self.placed[role].known)

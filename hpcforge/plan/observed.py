@@ -13,6 +13,7 @@ from hpcforge.kinds.resource import Resource
 from hpcforge.plan.clocks import Span
 from hpcforge.plan.desired import Wanted, by_kind
 
+_SHOWN = 300  # characters of why a change was taken back
 Difference = Mapping[str, Any]  # as in `hpcforge.node`: a role, and only what differs from what is wanted of it
 
 
@@ -29,7 +30,7 @@ class Observed:
     unreachable: str | None = None
     receipt: Mapping[str, Any] | None = None  # as in `hpcforge.node`; None: the node has not said
     at_work: Mapping[str, Any] | None = None  # another run that goes on there
-    reverted: tuple[Mapping[str, Any], ...] = ()  # guarded changes that nobody confirmed
+    reverted: tuple[Mapping[str, Any], ...] = ()  # guarded changes that failed, or that nobody confirmed
     armed: tuple[Mapping[str, Any], ...] = ()  # guarded changes that the node will take back unless they are confirmed
     clock: Span | None = None  # against this host's; None: the node has not said
 
@@ -49,6 +50,12 @@ class Observed:
             "unowned": receipt.get("unowned"),
         }
         return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()
+
+
+def taken_back(one: Mapping[str, Any]) -> str:
+    """One of `Observed.reverted` in words, with the first line of why."""
+    why = str(one.get("why")).partition("\n")[0][:_SHOWN]
+    return f"an earlier change of {one.get('role')} was taken back by the node: {why}"
 
 
 def absent(resources: Sequence[Resource]) -> dict[str, list[dict[str, Any]]]:

@@ -254,7 +254,9 @@ class RoleSpec(GoingSpec):
         False, description="It brings Slurm's controller: without one nothing is admitted or verified."
     )
     guard: bool = Field(
-        False, description="It could lock hpcforge out: the node takes it back unless a new connection confirms it."
+        False,
+        description="It could lock hpcforge out, or stop what all nodes need: the node puts its files back where it "
+        "fails, and where no new connection confirms it.",
     )
     shape: Shape = Field("free", description="`together`: no node goes on before all have its files.")
     jobs_feel: bool = Field(

@@ -6,11 +6,14 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
+from hpcforge.blueprint.diagnostics import did_you_mean
+from hpcforge.catalog import load_catalog
 from hpcforge.plan.render import Template
 from hpcforge.plan.role import Role
 from hpcforge.plan.role_spec import SettingSpec
 
 _KEY = re.compile(r"[A-Za-z][A-Za-z0-9_.-]*")
+_SLURM_CONF = "/etc/slurm/slurm.conf"
 
 
 @dataclass(frozen=True)
@@ -33,6 +36,14 @@ def setting(spec: SettingSpec, render: Callable[[Template], str]) -> tuple[str, 
     if not value or not value.isprintable() or "#" in value:
         raise ValueError(f"{key}: {value!r} is no value: one line, without #")
     return render(spec.file), Setting(key, value, spec.several)
+
+
+def check_slurm(path: str, one: Setting, slurm: str) -> None:
+    """Raise ValueError for a setting of slurm.conf that a release of Slurm, as `22.05`, is known not to have."""
+    release = load_catalog().slurm.get(slurm) if path == _SLURM_CONF else None
+    if release and not release.knows(one.key):
+        hint = did_you_mean(one.key, release.settings)
+        raise ValueError(f"Slurm {slurm} has no setting of this name" + (f"; {hint}" if hint else ""))
 
 
 def gathered(roles: Iterable[Role], said: Iterable[tuple[Role, str, Setting]]) -> Settings:

@@ -11,7 +11,7 @@ from hpcforge.engines.tasks import Engine
 from hpcforge.errors import UsageError
 from hpcforge.plan.changes import Scope
 from hpcforge.plan.diff import SLURM_NODES, diff
-from hpcforge.plan.observed import Observed
+from hpcforge.plan.observed import Observed, taken_back
 from hpcforge.plan.plan import Plan
 from hpcforge.plan.roster import Known, Roster, gone_keys, renamed, without
 from hpcforge.plan.smoke_runs import Verify
@@ -146,5 +146,5 @@ def remark(site: Site, found: Survey, say: Callable[[str], None]) -> Commit | No
         if seen.receipt and seen.receipt.get("trouble"):
             say(f"{name}: its record cannot be used: {seen.receipt['trouble']}; what it says is done again")
         for one in (one for one in seen.reverted if one["role"] in seen.differs):
-            say(f"{name}: an earlier change of {one['role']} was taken back by the node: nobody confirmed it")
+            say(f"{name}: {taken_back(one)}")
     return commit

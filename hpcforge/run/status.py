@@ -14,7 +14,7 @@ from hpcforge.plan.admission import Declared, declared, gpu_shortfalls
 from hpcforge.plan.desired import Desired, Wanted
 from hpcforge.plan.diff import SLURM_NODES
 from hpcforge.plan.gpus import remarks
-from hpcforge.plan.observed import Observed
+from hpcforge.plan.observed import Observed, taken_back
 from hpcforge.plan.roster import Enrolled, Roster, leaving
 from hpcforge.run.expiry import Certificate, certificate_paths, certificates
 from hpcforge.run.history import History, Past, last_changed, read_log
@@ -111,9 +111,7 @@ def _node(
     troubles = [f"its record cannot be used: {receipt['trouble']}"] if receipt.get("trouble") else []
     if seen.at_work:
         troubles.append(f"a step of run {seen.at_work.get('number')} by {seen.at_work.get('who')} is at work")
-    troubles += [
-        f"a change of {one.get('role')} was taken back by the node: nobody confirmed it" for one in seen.reverted
-    ]
+    troubles += map(taken_back, seen.reverted)
     if not seen.python and seen.unreachable is None:
         troubles.append("it has no Python yet")
     nvml = seen.facts.get("nvml") or seen.facts.get("amdgpu")

@@ -6,7 +6,9 @@ import json
 
 import pytest
 
+from hpcforge.catalog import load_catalog
 from tests.e2e.conftest import Site
+from tools.slurm_settings import names
 
 pytestmark = pytest.mark.lab
 
@@ -31,6 +33,11 @@ def test_it_is_what_the_catalog_says(site: Site) -> None:
     assert site.ssh("w03", "python3 --version").startswith("Python 3.13")
     site.becomes("head", "sinfo -h -o '%D %T %G'", "3 idle gpu:fake:2,shard:fake:4\n")
     assert "CUDA_VISIBLE_DEVICES=0\n" in site.ssh("head", "sudo -iu ada srun --gres=gpu:1 env")
+
+
+def test_the_names_of_settings_are_those_that_its_slurm_has(site: Site) -> None:
+    library = site.fetch("head", "/usr/lib/*/slurm-wlm/libslurmfull.so")
+    assert names(library) == load_catalog().slurm["24.11"].settings
 
 
 def begun(site: Site, name: str, gres: str) -> None:
@@ -86,14 +93,15 @@ def test_a_second_apply_changes_nothing(site: Site) -> None:
 
 
 def test_a_reconfigure_that_cannot_be_read_leaves_slurm_as_it_was(site: Site) -> None:
-    """24.11 keeps the running configuration; the apply says so and ends in 5, and a later one mends it."""
+    """24.11 keeps the running configuration, and hpcforge its files; the apply says why and ends in 5."""
     right = site.blueprint.read_text()
     site.blueprint.write_text(
         right.replace("  partitions:\n", '  settings: {SchedulerType: "sched/none-such"}\n  partitions:\n')
     )
     done = site.cli("apply", "BLUEPRINT", "--yes")
     assert done.returncode == 5
-    assert "slurm_controller" in done.stdout
+    assert "cannot find sched plugin for sched/none-such" in done.stdout
+    assert "sched/none-such" not in site.ssh("head", "cat /etc/slurm/slurm.conf")
     site.becomes("head", "sinfo -h -o '%D %T'", "3 idle\n")
     site.blueprint.write_text(right)
     assert site.cli("apply", "BLUEPRINT", "--yes").returncode == 0

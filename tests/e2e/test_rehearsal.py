@@ -18,6 +18,7 @@ from pathlib import Path
 
 import pytest
 
+from hpcforge.catalog import load_catalog
 from hpcforge.cli.site import open_site
 from hpcforge.cluster.model import Measure, Program, SmokeTest
 from hpcforge.run.head import EngineHead, owner
@@ -26,6 +27,7 @@ from hpcforge.run.site import open_engines
 from hpcforge.verify.verify import verify
 from tests.e2e.conftest import BECOMES_S, REPOSITORY, Site
 from tests.machine import slowness
+from tools.slurm_settings import names
 
 pytestmark = pytest.mark.lab
 
@@ -164,6 +166,49 @@ def test_a_file_edited_by_hand_is_shown_and_mended_there_alone(site: Site) -> No
     }
     changed = set(after["w02"].splitlines()) - set(before["w02"].splitlines())
     assert [line.split()[0] for line in changed] == ["chrony"]
+
+
+def test_the_names_of_settings_are_those_that_its_slurm_has(site: Site) -> None:
+    library = site.fetch("head", "/usr/lib/*/slurm-wlm/libslurmfull.so")
+    assert names(library) == load_catalog().slurm["22.05"].settings
+
+
+@pytest.mark.parametrize(
+    ("setting", "why"),
+    [
+        ("KillWait: abc", 'KillWait value "abc" is not a valid number'),  # seen before slurm.conf is replaced
+        ("SchedulerType: sched/none-such", "fatal: Failed to initialize sched plugin"),  # only slurmctld sees it
+    ],
+)
+def test_what_slurmctld_refuses_replaces_nothing_that_works(site: Site, setting: str, why: str) -> None:
+    right, files = site.blueprint.read_text(), "cd /etc/slurm && sha256sum *.conf"
+    before, job = (
+        site.ssh("head", files),
+        site.ssh("head", "sudo -iu ada sbatch --parsable -D / -o /dev/null --wrap 'sleep 600'"),
+    )
+    site.becomes("head", "squeue -h -o %T", "RUNNING\n")
+    site.blueprint.write_text(right.replace("\nslurm:\n", f"\nslurm:\n  settings: {{{setting}}}\n"))
+    done = site.cli("apply", "BLUEPRINT", "--yes", "--verify", "none")
+    assert done.returncode == 5
+    assert why in done.stdout
+    site.becomes("head", "scontrol ping", "Slurmctld(primary) at head is UP\n")
+    assert site.ssh("head", files) == before
+    assert site.ssh("w01", "scontrol show config | grep -Ec 'none-such|abc' || :") == "0\n"
+    site.becomes("head", "squeue -h -o %T", "RUNNING\n")
+    assert site.ssh("head", "sudo -iu ada srun -N1 hostname").startswith("w0")
+    site.ssh("head", f"sudo -iu ada scancel {job}")
+    site.blueprint.write_text(right)
+
+
+def test_a_right_value_is_applied_after_wrong_ones(site: Site) -> None:
+    right = site.blueprint.read_text()
+    site.blueprint.write_text(right.replace("\nslurm:\n", "\nslurm:\n  settings: {killwait: 31}\n"))
+    done = site.cli("apply", "BLUEPRINT", "--yes", "--verify", "none")
+    assert done.returncode == 0
+    assert "an earlier change of slurm_controller was taken back by the node: `systemctl restart" in done.stderr
+    site.becomes("w01", "scontrol show config | grep -o 'KillWait .*'", "KillWait                = 31 sec\n")
+    site.blueprint.write_text(right)
+    assert site.cli("apply", "BLUEPRINT", "--yes").returncode == 0
 
 
 def test_a_new_user_calls_for_no_test(site: Site) -> None:

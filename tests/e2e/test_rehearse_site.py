@@ -67,6 +67,8 @@ def test_a_mistake_that_only_a_node_notices_fails_as_it_would_there(site: Rehear
     )
     wrong.write_text(text)
     said = site.cli("apply", str(wrong), "--yes", code=5)
-    assert "slurm_controller FAILED: slurmctld.service" in said
+    assert re.search(r"slurm_controller FAILED: .*fatal: failed to initialize preempt plugin", said)
+    site.becomes("head01", "scontrol ping | grep -c 'is UP$' || :", "1\n")  # with the configuration from before
+    assert "preempt/partition" not in site.inside("head01", "cat /etc/slurm/slurm.conf")
     site.cli("apply", str(SHIPPED), "--yes", "--verify", "none")
     site.becomes("head01", "scontrol ping | grep -c 'is UP$' || :", "1\n")

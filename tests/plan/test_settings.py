@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 
 import pytest
@@ -78,3 +79,28 @@ def test_what_is_no_line_is_refused(cluster: Cluster, tmp_path: Path, value: str
 def test_it_is_the_same_for_all_nodes(cluster: Cluster, tmp_path: Path) -> None:
     with pytest.raises(RoleError, match="node"):
         compiled(cluster, tmp_path, first=FIRST.replace("{{ 2 * 30 }}", "{{ node.name }}"))
+
+
+SLURM = """
+description: Has slurm.conf.
+on: "node.name == 'head'"
+files:
+  - {path: /etc/slurm/slurm.conf, content: "# nothing"}
+"""
+OF_SLURM = """
+description: Wants something of Slurm.
+on: "true"
+settings:
+  - {file: /etc/slurm/slurm.conf, key: KillWiat, value: "31"}
+"""
+
+
+def test_a_setting_that_slurm_does_not_have_is_refused_with_its_place(cluster: Cluster, tmp_path: Path) -> None:
+    with pytest.raises(RoleError) as refused:
+        compiled(cluster, tmp_path, daemon=SLURM, wants=OF_SLURM)
+    shown = refused.value.shown()
+    assert "KillWiat: Slurm 22.05 has no setting of this name; did you mean `KillWait`?" in shown
+    assert "wants/role.yaml:5:" in shown
+    compiled(cluster, tmp_path, daemon=SLURM, wants=OF_SLURM.replace("KillWiat", "killwait"))
+    unknown = dataclasses.replace(cluster, os=dataclasses.replace(cluster.os, slurm="99.05"))
+    compiled(unknown, tmp_path, daemon=SLURM, wants=OF_SLURM)

@@ -86,15 +86,15 @@ def test_a_restart_that_is_due_is_not_forgotten_over_a_reload(compiled: Callable
     assert done_to_slurmctld(compiled, "12", shorter, restart_pending=False) == ("refresh",)
 
 
-def test_a_reload_survives_a_run_that_is_cut_off(compiled: Callable[[Cluster], Desired]) -> None:
-    """It is written down on the node before the file changes; what is found there later is made up for by a restart."""
+def test_a_run_that_is_cut_off_before_the_reload_is_taken_back(compiled: Callable[[Cluster], Desired]) -> None:
+    """The node has the guard before the file changes; a restart that is due for something else stays due."""
     [prepare] = [
         one.task.request
         for one in stages(planned(compiled, "12", shorter), "head", {}, RUN)
         if isinstance(one.task, Program) and one.task.request.get("phase") == "prepare"
     ]
     assert [file["path"] for role in prepare["work"] for file in role["files"]] == [SLURM_CONF]
-    assert prepare["restarts"] == ["slurmctld.service"]
+    assert [role["guard"] for role in prepare["work"]] == [{"id": f"{RUN.id}.slurm_controller", "revert_s": 60.0}]
     assert done_to_slurmctld(compiled, "12", str, restart_pending=True) == ("restart",)
 
 

@@ -1,0 +1,45 @@
+"""What `slurm.settings` says that the cluster's release of Slurm would not take. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from hpcforge.blueprint import schema as s
+from hpcforge.blueprint.diagnostics import did_you_mean, quote
+from hpcforge.blueprint.validate import Draft, Finding
+from hpcforge.blueprint.values import may_set
+from hpcforge.catalog import Catalog
+
+_LOC = ("slurm", "settings")
+
+
+def slurm_findings(draft: Draft, catalog: Catalog) -> Iterator[Finding]:
+    """Yield settings that Slurm does not know, and those that stand there twice: it does not heed their case."""
+    slurm: s.Slurm | None = draft.sections["slurm"]
+    if slurm is None:
+        return
+    yield from _twice(slurm)
+    software: s.Software | None = draft.sections["software"]
+    system = software and catalog.distributions.get((software.os.name, software.os.release))
+    if not slurm.settings or not system or not draft.intact("software", "os"):
+        return
+    release = catalog.slurm.get(system.slurm)
+    if release is None:
+        known = f"those of {', '.join(catalog.slurm)} are"
+        message = f"the names of these are not checked: the catalog does not know the settings of Slurm {system.slurm}"
+        yield Finding(_LOC, message, known, severity="warning", key=True)
+        return
+    choice = [name for name in release.settings if may_set(name)]
+    for name in slurm.settings:
+        if not release.knows(name):
+            message = f"Slurm {system.slurm} of {system.name} {system.release} has no setting {quote(name)}"
+            yield Finding((*_LOC, name), message, did_you_mean(name, choice), key=True)
+
+
+def _twice(slurm: s.Slurm) -> Iterator[Finding]:
+    first: dict[str, str] = {}
+    for name in slurm.settings:
+        before = first.setdefault(name.lower(), name)
+        if before != name:
+            message = f"{quote(name)} is {quote(before)} once more: Slurm's names have no case"
+            yield Finding((*_LOC, name), message, "leave one of them out", key=True)
