@@ -58,6 +58,11 @@ class Transcript:
     done: frozenset[int] = frozenset()  # tasks that gave a result
     failed_nodes: tuple[str, ...] = ()
 
+    @property
+    def spoke(self) -> bool:
+        """Whether any rank said anything of the test."""
+        return bool(self.started or self.failed or self.wrong or self.overdue or self.measurements or self.result)
+
 
 def clean(text: object, limit: int = 300) -> str:
     """Text on one line, without control characters, of bounded length."""
