@@ -22,7 +22,7 @@ step=$!
     state=$(squeue --noheader --states=all --jobs="$job" --format=%T 2>/dev/null) || continue
     case $state in ''|PENDING|CONFIGURING|RUNNING|SUSPENDED|RESIZING) continue ;; esac
     sleep {GRACE_S}
-    kill -KILL -- "-$step"
+    kill -s KILL -- "-$step"
     exit
   done
 ) </dev/null >/dev/null 2>&1 &

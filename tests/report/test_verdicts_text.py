@@ -40,7 +40,7 @@ def test_a_part_says_for_whom_it_ran_and_since_when_the_rest_stands() -> None:
     ]
     assert [line for line in text(Verified(recorded=after)) if line.startswith("verdicts")] == [
         "verdicts of 2 h 0 min ago (w[01-02] tested again since):",
-        "verdicts of 0.0 s ago (of what had changed):",
+        "verdicts of 0.0 s ago (of some of its nodes):",
     ]
 
 
