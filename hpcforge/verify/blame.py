@@ -12,7 +12,6 @@ from hpcforge.verify.transcript import Transcript, clean
 from hpcforge.verify.verdicts import Status, Verdict
 
 TIMED_OUT = 124  # of timeout(1)
-_OUT_OF_MEMORY = "Out Of Memory"  # how srun says it of a task
 
 
 @dataclass(frozen=True)
@@ -64,10 +63,10 @@ def by_slurm(seen: Transcript, end: End | None) -> Blame | None:
     if node is not None:
         said = next(line for line in seen.slurm_errors if node in line)
         return Blame("failed", f"{said}; {end.cause}" if end else said, None, node)
-    full = next((host for host, how in seen.task_ends.items() if how.startswith(_OUT_OF_MEMORY)), None)
+    full = next(iter(seen.over_memory.items()), None)
     if full is None:
         return None
-    return Blame("failed", "used more memory than the job has there (Slurm: Out Of Memory)", None, full)
+    return Blame("failed", f"used more memory than the job has there (Slurm: {full[1]})", None, full[0])
 
 
 def last_line(lines: Iterable[str]) -> str:

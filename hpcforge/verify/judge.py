@@ -181,13 +181,18 @@ def _silent(job: Launch, seen: Transcript, ran: Completed) -> Blame | None:
     return Blame(status, detail, None, nodes.pop() if len(nodes) == 1 else None)
 
 
-def _never_started(job: Launch, seen: Transcript, _ran: Completed) -> Blame | None:
-    """A node without ranks. Of several, the one whose launcher ended by itself: the others may have waited for it."""
+def _never_started(job: Launch, seen: Transcript, ran: Completed) -> Blame | None:
+    """A node without ranks. Of several, the one whose launcher ended by itself: the others may have waited for it.
+
+    Where none can be told, none is blamed.
+    """
     ran_on = set(seen.started.values())
     without = [node.name for node in job.nodes if node.name not in ran_on]
     if not without:
         return None
-    node = next((name for name in seen.task_exits if name in without), without[0])
+    node = next((name for name in seen.task_exits if name in without), without[0] if len(without) == 1 else None)
+    if node is None:
+        return Blame("failed", f"no rank started on {fold(without)}: {last_words(seen, ran)}")
     tasks = {host: task for task, host in seen.hosts.items()}
     words = last_line(seen.stderr.get(tasks[node], ())) if node in tasks else ""
     code = f"exit code {seen.task_exits[node]}" if node in seen.task_exits else ""

@@ -62,7 +62,7 @@ def _blame(job: Launch, seen: Transcript, ran: Completed, end: End | None) -> Bl
         lambda: _ended(seen, [host for host in seen.task_ends if host in seen.task_exits]),
         lambda: _past_its_limit(job, seen, ran),
         lambda: _ended(seen, list(seen.task_ends)),
-        lambda: _never_began(job, seen),
+        lambda: _never_began(job, seen, ran),
         lambda: None if ran.rc == 0 else Blame("failed", last_words(seen, ran)),
     )
     return next((blame for witness in witnesses if (blame := witness())), None)
@@ -99,13 +99,13 @@ def _past_its_limit(job: Launch, seen: Transcript, ran: Completed) -> Blame | No
     return Blame("timed_out", detail, rank, hosts.pop() if len(hosts) == 1 else None)
 
 
-def _never_began(job: Launch, seen: Transcript) -> Blame | None:
+def _never_began(job: Launch, seen: Transcript, ran: Completed) -> Blame | None:
+    """Nodes without processes; of several none can be told to be the cause."""
     began = {*seen.hosts.values()}
     without = [name for name in _names(job) if name not in began]
-    if not without:
-        return None
-    others = f"; nor on {fold(without[1:])}" if len(without) > 1 else ""
-    return Blame("failed", f"no process began: nothing was heard from it{others}", None, without[0])
+    if len(without) > 1:
+        return Blame("failed", f"no process began on {fold(without)}: {last_words(seen, ran)}")
+    return Blame("failed", "no process began: nothing was heard from it", None, without[0]) if without else None
 
 
 def _names(job: Launch) -> tuple[str, ...]:

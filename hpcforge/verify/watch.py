@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-POLL_S = 2  # how often the head asks for the job's state
-GRACE_S = 1.5  # for srun to say its last words, once the job is over
+POLL_S = 1  # how often the head asks for the job's state
+GRACE_S = 1  # for srun to say its last words, once the job is over
 
 # timeout(1), with which the command begins, makes a process group: what is in it ends as a whole. A squeue that gives
 # no answer says nothing of the job.

@@ -381,14 +381,46 @@ def test_an_owner_that_was_not_heard_of_is_the_cause_where_the_job_ended_itself(
     assert verify(build(), head, {}, quiet)[0].detail == "job 12 ended itself: hpcforge was not heard of for 40 s"
 
 
-def test_a_task_that_uses_too_much_memory_is_told_with_its_node(build: Build) -> None:
-    killed = (
-        "1: slurmstepd-w2: error: Detected 1 oom_kill event in StepId=12.0.\nsrun: error: w2: task 1: Out Of Memory\n"
-    )
-    head = ScriptedHead(srun=[Completed(1, "", killed)], scontrol=[record("in_prolog")])
+# Slurm 22.05 of a step whose task on w2 took more than the job has; the second as cgroups do it, by its own text.
+OVER_MEMORY = """\
+srun: Job step aborted: Waiting up to 32 seconds for job step to finish.
+1: slurmstepd-w2: error: StepId=26.0 exceeded memory limit (3437367296 > 3221225472), being killed
+0: slurmstepd-w1: error: *** STEP 26.0 ON w1 CANCELLED AT 2026-11-25T00:30:24 ***
+srun: error: w1: task 0: Killed
+1: slurmstepd-w2: error: StepId=26.0 exceeded memory limit (3437367296 > 3221225472), being killed
+srun: error: w2: task 1: Killed
+"""
+OOM_KILLED = """\
+1: slurmstepd: error: Detected 1 oom_kill event in StepId=26.0. Some of the step tasks have been OOM Killed.
+srun: error: w2: task 1: Out Of Memory
+"""
+AT_WORK = '1: {"event": "node", "host": "w2", "node_rank": 1}\n0: {"event": "node", "host": "w1", "node_rank": 0}\n'
+
+
+@pytest.mark.parametrize(
+    ("stderr", "words"),
+    [
+        (OVER_MEMORY, "StepId=26.0 exceeded memory limit (3437367296 > 3221225472), being killed"),
+        (OOM_KILLED, "Detected 1 oom_kill event in StepId=26.0. Some of the step tasks have been OOM Killed."),
+        (OOM_KILLED.splitlines()[1], "Out Of Memory"),
+    ],
+)
+def test_a_task_that_uses_too_much_memory_is_told_with_its_node_and_not_run_again(
+    build: Build, stderr: str, words: str
+) -> None:
+    head = ScriptedHead(srun=[Completed(137, AT_WORK, stderr)], scontrol=[record("in_prolog")])
     verdict = verify(build(), head, {}, quiet)[0]
-    said = "used more memory than the job has there (Slurm: Out Of Memory)"
+    said = f"used more memory than the job has there (Slurm: {words})"
     assert (verdict.status, verdict.node, verdict.detail) == ("failed", "w2", said)
+    assert verdict.nodes == ("w1", "w2")
+
+
+def test_a_step_that_somebody_cancelled_blames_no_node(build: Build) -> None:
+    gone = "0: slurmstepd-w1: error: *** STEP 26.0 ON w1 CANCELLED AT 2026-11-25T00:30:24 ***\n"
+    head = ScriptedHead(srun=[Completed(137, AT_WORK, gone)], scontrol=[record("in_prolog")])
+    verdict = verify(build(), head, {}, quiet)[0]
+    assert (verdict.status, verdict.node) == ("failed", None)
+    assert verdict.detail.startswith("no rank started on w[1-2]: srun ended with exit code 137: *** STEP 26.0 ON w1 ")
 
 
 def test_a_job_that_a_limit_keeps_from_ever_starting_is_not_waited_for(build: Build) -> None:
