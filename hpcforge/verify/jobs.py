@@ -155,10 +155,12 @@ def wait_for_prolog(
     An srun that is started before finds the step refused, and asks again after twice the time, up to a minute later.
     """
     deadline, pause = clock() + limit_s, 0.1
-    while (now := states(head, [job_id])[job_id]).in_prolog and clock() < deadline:
+    while True:
+        now = states(head, [job_id])[job_id]
+        if not (now.in_prolog or now.waiting) or clock() >= deadline:
+            return now
         sleep(pause)
         pause = min(1.0, pause * 1.5)
-    return now
 
 
 def unusable(head: Head, names: Iterable[str]) -> dict[str, str]:

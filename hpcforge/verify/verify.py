@@ -136,12 +136,12 @@ def _submitted(
             head.pause(seconds, hold.stay)
 
         state = jobs.wait_for_start(head, [job_id], limit_s=pending_s, progress=progress, sleep=sleep)[job_id]
-        if state.waiting:
-            return _pending(head, job, job_id, state, time.monotonic() - began), {}
         prolog = state.in_prolog
         if prolog:
             state = jobs.wait_for_prolog(head, job_id, limit_s=job.time_limit_s, sleep=sleep)
-        if state.state != "RUNNING":
+        if state.waiting:
+            return _pending(head, job, job_id, state, time.monotonic() - began), {}
+        if state.state != "RUNNING" and not state.in_prolog:
             end = end_of(head, job, job_id, hold.stay, in_prolog=prolog)
             return _never_began(job, job_id, state, end), end.nodes if end else {}
         progress(spread(job.launcher, job.ranks, job.nodelist))

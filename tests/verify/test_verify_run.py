@@ -293,6 +293,18 @@ def test_a_node_whose_prolog_fails_is_named_and_the_tests_are_run_again_without_
     assert ["--nodelist=w1" in argv for argv in head.asked if argv[0] == "sbatch"] == [False, True]
 
 
+def test_a_silent_squeue_during_the_prolog_is_not_taken_for_its_end(build: Build) -> None:
+    silent = Completed(1, "", "slurm_load_jobs error: Unable to contact slurm controller\n")
+    head = ScriptedHead(squeue=[ok(PROLOG), silent, ok("12|RUNNING|None\n")])
+    assert [one.status for one in verify(build(), head, {}, quiet)] == ["passed", "passed"]
+    assert head.programs() == ["sbatch", "squeue", "squeue", "squeue", "srun", "scancel"]
+
+
+def test_a_prolog_that_takes_longer_than_a_job_may_wait_is_waited_for(build: Build) -> None:
+    head = ScriptedHead(squeue=[*[ok(PROLOG)] * 4, ok("12|RUNNING|None\n")])
+    assert verify(build(), head, {}, quiet, pending_s=0.1)[0].status == "passed"
+
+
 def test_a_test_that_needs_the_node_fails_because_of_it_and_others_are_run_without_it(build: Build) -> None:
     cluster = build()
     assert cluster.acceptance
