@@ -17,6 +17,7 @@ _CAUSES = {
     "BOOT_FAIL": "ended because a node did not boot",
     "CANCELLED": "was cancelled",
     "COMPLETED": "ended by itself",
+    "COMPLETING": "was cancelled or preempted",
     "DEADLINE": "ended at its deadline",
     "FAILED": "ended with an error",
     "NODE_FAIL": "ended because a node failed",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from hpcforge.slurm.ended import Ended, accounted, cancelled_by, cause, parse, show
@@ -15,6 +15,7 @@ from hpcforge.verify.transcript import clean
 
 _SETTLES_S = 2.5  # how long a job is given to complete: until then its record may not say how it ended
 _POLL_S = 0.3
+_WHO_S = 3.0  # for accounting, which may be away
 
 
 @dataclass(frozen=True)
@@ -43,9 +44,7 @@ class End:
         return "; ".join(part for part in (why, self.cause) if part)
 
 
-def end_of(
-    head: Head, job: Launch, number: str, stay: Callable[[], None] = lambda: None, *, in_prolog: bool = False
-) -> End | None:
+def end_of(head: Head, job: Launch, number: str, stay: Callable[[], None], *, in_prolog: bool = False) -> End | None:
     """Why Slurm ended the job; None while it runs, or where Slurm does not say. `in_prolog`: it was last seen there."""
     ended = _record(head, number)
     waited_s = 0.0
@@ -55,7 +54,8 @@ def end_of(
         ended = _record(head, number) or ended
     if ended is None or not ended.over:
         return None
-    by = _who(head, number) if ended.state == "CANCELLED" else ""
+    by = _who(head, number) if ended.state in ("CANCELLED", "COMPLETING") else ""
+    ended = replace(ended, state="CANCELLED") if by else ended
     nodes = {} if by not in ("", "root") else _at_fault(head, job, ended)
     said = f"job {number} {clean(cause(ended))}" + (f", by {by}" if by else "")
     if in_prolog and nodes:
@@ -71,7 +71,7 @@ def _record(head: Head, number: str) -> Ended | None:
 
 def _who(head: Head, number: str) -> str:
     """Who cancelled the job, by name; "" where there is no accounting."""
-    uid = cancelled_by(head.run(accounted(number), timeout_s=QUERY_S).stdout)
+    uid = cancelled_by(head.run(accounted(number), timeout_s=_WHO_S).stdout)
     if uid is None:
         return ""
     return clean(head.run(["id", "-nu", str(uid)], timeout_s=QUERY_S).stdout, 64) or f"uid {uid}"

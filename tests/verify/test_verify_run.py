@@ -17,6 +17,7 @@ from hpcforge.verify.head import Completed
 from hpcforge.verify.owner import Owner, stamped
 from hpcforge.verify.verify import verify
 from hpcforge.verify.watch import watched
+from tests.machine import slowness
 
 Build = Callable[..., Cluster]
 Answer = Completed | Callable[[], Completed]
@@ -385,6 +386,22 @@ def test_who_cancelled_it_is_told_and_no_node_is_blamed_that_is_drained_meanwhil
     verdict = verify(build(), head, {}, quiet)[0]
     assert (verdict.status, verdict.node) == ("failed", None)
     assert verdict.detail == "job 12 was cancelled (Slurm: CANCELLED), by ada"
+
+
+@pytest.mark.parametrize(
+    ("sacct", "said"),
+    [
+        ("CANCELLED by 2001\n", "cancelled (Slurm: CANCELLED), by ada"),
+        ("", "cancelled or preempted (Slurm: COMPLETING)"),
+    ],
+)
+def test_a_job_whose_tasks_do_not_end_is_not_waited_for(build: Build, sacct: str, said: str) -> None:
+    head = ScriptedHead(
+        srun=[Completed(137, AT_WORK, "")], scontrol=[record("completing")], sacct=[ok(sacct)], id=[ok("ada\n")]
+    )
+    began = time.monotonic()
+    assert verify(build(), head, {}, quiet)[0].detail == f"job 12 was {said}"
+    assert time.monotonic() - began < 5 * slowness()
 
 
 def test_an_owner_that_was_not_heard_of_is_the_cause_where_the_job_ended_itself(build: Build) -> None:
