@@ -114,10 +114,13 @@ def exit_code(done: Applied, overtaken: bool = False) -> Exit:
 
 
 def below(tests: Verified) -> bool:
-    """Whether a test that ran is not passed; one that waits for users' jobs says nothing of the cluster."""
+    """Whether a test that ran is not passed, or was run again without a node that fell out.
+
+    One that waits for users' jobs says nothing of the cluster.
+    """
     now = [one.verdict for one in tests.reached if not one.verdict.waits_for]
     before = [one.last for one in tests.recorded.kept] if not tests.note else []
-    return any(not verdict.passed for verdict in (*now, *before))
+    return bool(tests.fell_out) or any(not verdict.passed for verdict in (*now, *before))
 
 
 def _confirm(progress: Progress, nodes: int) -> None:

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 
+from hpcforge.blueprint.hostlist import fold
 from hpcforge.cli.exit_codes import Exit, worst
 from hpcforge.cli.site import open_site, say_not_rehearsed
 from hpcforge.cli.stopping import in_good_order
 from hpcforge.cluster import Loaded, load
 from hpcforge.cluster.model import Cluster
+from hpcforge.cluster.select import select
 from hpcforge.errors import UsageError
 from hpcforge.fabric.asbuilt import compare
 from hpcforge.fabric.drawn import Drawn
@@ -40,38 +42,44 @@ def verify(
     inventory: Path | None,
     lab: str | None,
     names: list[str] | None,
+    limit: list[str] | None,
     cabling: bool,
     saved: Path | None,
     as_json: bool,
 ) -> int:
     """Do what the help of `hpcforge verify` says; the exit status."""
     if cabling:
-        if names:
-            raise UsageError("--test is for smoke tests", "leave out --test, or --cabling")
+        for option, given in (("--test", names), ("--limit", limit)):
+            if given:
+                raise UsageError(f"{option} is for smoke tests", f"leave out {option}, or --cabling")
         return _cabling(blueprint, inventory, lab, saved, as_json)
     if saved is not None:
         raise UsageError("--from is for --cabling", "add --cabling")
     site = open_site(blueprint, inventory, lab, None)
     _check_known(site.cluster, names or ())
+    chosen = _limited(site.cluster, names or (), limit) if limit else None
     with open_engines(site) as engine, Progress() as progress:
         usable = look(engine, site.cluster, progress)
         out = usable.out
         try:
             with in_good_order(progress.say, _STOPPING) as stop:
-                tests = verify_now(engine, site.cluster, usable, names, progress, stop)
+                tests = verify_now(engine, site.cluster, usable, names, chosen, progress, stop)
         except StoppedError:
             return Exit.INTERRUPTED
     verdicts = [one.verdict for one in tests.reached]
     if as_json:
         entries = [asdict(verdict) for verdict in verdicts]
-        printing.result(json.dumps({"schema_version": 1, "verdicts": entries, "left_out": out}, indent=2) + "\n")
+        told = {"schema_version": 1, "verdicts": entries, "left_out": out, "fell_out": tests.fell_out}
+        printing.result(json.dumps(told, indent=2) + "\n")
     else:
-        again = typed("verify", blueprint, inventory=inventory, lab=lab, test=names)
+        again = typed("verify", blueprint, inventory=inventory, lab=lab, test=names, limit=limit)
         printing.result(verdicts_text(replace(tests, recorded=Recorded()), again, (), time.time()), "states")
     printing.note(phases_line(progress.phases, progress.elapsed_s))
     say_not_rehearsed(site, inventory)
-    unreachable = [node for node, why in out.items() if why.startswith(UNREACHABLE)]
-    codes = [Exit.BELOW] * any(not verdict.passed and not verdict.waits_for for verdict in verdicts)
+    meant = out if chosen is None else {node: why for node, why in out.items() if node in chosen}
+    unreachable = [node for node, why in meant.items() if why.startswith(UNREACHABLE)]
+    failed = any(not verdict.passed and not verdict.waits_for for verdict in verdicts)
+    codes = [Exit.BELOW] * (failed or bool(tests.fell_out))
     codes += [Exit.PENDING] * any(verdict.waits_for for verdict in verdicts)  # users' jobs run: tested later
     return worst(codes + [Exit.UNREACHABLE] * bool(unreachable))
 
@@ -83,6 +91,16 @@ def _check_known(cluster: Cluster, names: Collection[str]) -> None:
         if name not in known:
             has = f"tests: {', '.join(known)}" if known else "name it under `acceptance.tests`: docs/blueprint.md"
             raise UsageError(f"the blueprint has no test {name!r}", has)
+
+
+def _limited(cluster: Cluster, names: Collection[str], limit: Sequence[str]) -> frozenset[str]:
+    """The nodes that --limit means. Raises SelectionError, and UsageError where no test runs on any of them."""
+    chosen = frozenset(select(cluster, limit, ()))
+    tests = [one for one in cluster.acceptance.tests if not names or one.name in names] if cluster.acceptance else []
+    if tests and all(chosen.isdisjoint(one.nodes) for one in tests):
+        runs_on = "; ".join(f"{one.name} on {fold(one.nodes)}" for one in tests)
+        raise UsageError(f"no test runs on {fold(sorted(chosen))}", f"tests run: {runs_on}")
+    return chosen
 
 
 def _cabling(blueprint: Path, inventory: Path | None, lab: str | None, saved: Path | None, as_json: bool) -> int:

@@ -13,7 +13,7 @@ from hpcforge.cluster.model import Cluster, Gpus, SmokeTest
 
 Verify = Literal["touched", "all", "none"]
 VERIFY: tuple[Verify, ...] = get_args(Verify)
-Why = Literal["asked for", "not passed yet", "other options", "changed"]
+Why = Literal["asked for", "not passed yet", "other options", "changed", "limited"]
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,12 @@ class SmokeRun:
     @property
     def whole(self) -> bool:
         """True if all of the set is tested, as far as it can be."""
-        return self.why != "changed" or not self.untested
+        return self.why not in ("changed", "limited") or not self.untested
+
+    @property
+    def partners(self) -> bool:
+        """True for nodes that changed and a partner each, where the set has more."""
+        return self.why == "changed" and not self.whole
 
     @property
     def untested(self) -> tuple[str, ...]:

@@ -11,7 +11,8 @@ Each line is an object with `schema_version` (3), `event` and `time_s` (seconds 
     returned  `node`: in service again, while others wait for their turn
     settled   `node`, `role`, `status`: done, failed, skipped, unreachable, interrupted or deferred; `detail`
     result    the last: `exit`, `result`, `admission`, `error`, `moved`; `tests`: `reached` (each a `run` and its
-              `verdict`), `waiting` (for users' jobs), `recorded` (what is known of each node set), `note`
+              `verdict`), `waiting` (for users' jobs), `fell_out` (nodes that a test was run again without, and why),
+              `recorded` (what is known of each node set), `note`
 """
 
 from __future__ import annotations

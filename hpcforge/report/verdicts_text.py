@@ -24,6 +24,8 @@ def verdicts_text(tests: Verified, again: str, away: Collection[str], now_s: flo
         following = tests.reached[number + 1 : number + 2]
         if not one.run.whole and not (following and following[0].run == one.run):
             lines.append(f"  {_of_a_part(one.run, tests.recorded, now_s)}")
+    for node, why in tests.fell_out.items():
+        lines += [f"{node} fell out while it was tested: {why}", f"  next: scontrol show node {node}"]
     for waiting in tests.waiting:
         lines += [f"{', '.join(waiting.tests)}  waiting  {waits(waiting)}", f"  next: {again}   (when that has ended)"]
     now = [one.verdict for one in tests.reached]
@@ -42,6 +44,8 @@ def _verdict(verdict: Verdict, again: str) -> Iterator[str]:
 
 def _of_a_part(run: SmokeRun, recorded: Recorded, now_s: float) -> str:
     """For whose sake a run was, and what of its node set it leaves out."""
+    if run.why == "limited":
+        return f"not tested now: {fold(run.untested)}, not among the nodes that were asked for"
     partners = [node for node in run.nodes if node not in run.changed]
     why = "what jobs need of other nodes changed: a node of each kind was tested"
     if run.changed:
@@ -63,7 +67,7 @@ def _before(kept: Sequence[Kept], away: Collection[str], now_s: float) -> Iterat
     for one in kept:
         told.setdefault((one.time_s, _since(one, away)), []).append(_line(one.verdict, away))
         if one.part is not None:
-            told.setdefault((one.part_s, "of what had changed"), []).append(_line(one.part, away))
+            told.setdefault((one.part_s, "of some of its nodes"), []).append(_line(one.part, away))
     for (time_s, about), lines in sorted(told.items()):
         yield f"verdicts of {duration(max(0.0, now_s - time_s))} ago ({about}):"
         yield from lines

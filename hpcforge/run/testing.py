@@ -36,6 +36,7 @@ class Verified:
 
     reached: tuple[Reached, ...] = ()
     waiting: tuple[Waiting, ...] = ()  # what users' jobs kept from being tested
+    fell_out: Mapping[str, str] = field(default_factory=dict)  # nodes that a test was run again without, and why
     recorded: Recorded = field(default_factory=Recorded)
     note: str = ""  # why there are no verdicts, or what became of them
 
@@ -78,44 +79,53 @@ def run_tests(
     out: Mapping[str, str],
     listener: Listener,
     names: Collection[str] | None = None,
+    limit: Collection[str] | None = None,
 ) -> Verified:
     """Run what is to be run of the blueprint's tests on workers but those left `out`, and keep the verdicts.
 
-    `names`: of these tests alone; the others keep the verdicts that they have.
+    `names`: of these tests alone; the others keep the verdicts that they have. `limit`: on these nodes alone.
     """
     if cluster.acceptance is None:
         return Verified(recorded=recorded, note="not verified: the blueprint has no acceptance section")
     controller = cluster.slurm.controller
     if out.get(controller, "").startswith(UNREACHABLE):
         return Verified(recorded=recorded, note=f"not verified: {controller} is {out[controller]}")
-    choice = _named(chosen(cluster, recorded, verify_what, out, {}), names)
+    choice = _asked(chosen(cluster, recorded, verify_what, out, {}), names, limit)
     if not choice.runs:
         return Verified(recorded=recorded)
     with listener.phase("verify"):
-        if not all(run.whole for run in choice.runs):  # partners may be nodes that this run has not looked at
+        if any(run.partners for run in choice.runs):  # they may be nodes that this run has not looked at
             workers = [node.name for node in cluster.workers]
             now_out, held = {**unusable(head, workers), **out}, busy(head, workers, cluster.acceptance.run_as)
-            choice = _named(chosen(cluster, recorded, verify_what, now_out, held), names)
+            choice = _asked(chosen(cluster, recorded, verify_what, now_out, held), names, limit)
         for one in choice.waiting:
             listener.say(f"{', '.join(one.tests)}: {waits(one)}")
-        reached = [
-            *_launched(cluster, head, [run for run in choice.runs if run.whole], out, listener),
-            *_launched(cluster, head, [run for run in choice.runs if not run.whole], out, listener, part=True),
-        ]
+        reached, fell_out = list[Reached](), dict[str, str]()
+        for part in (False, True):
+            runs = [run for run in choice.runs if run.partners == part]
+            reached += _launched(cluster, head, runs, {**out, **fell_out}, listener, part=part)
+            left_out = [one.verdict.left_out for one in reached]
+            fell_out |= {node: why for of in left_out for node, why in of.items() if node not in out}
         of_sets = [(_on(cluster, one.verdict.test, one.run.span), one.verdict, one.run.whole) for one in reached]
         recorded = recorded.reached(cluster.acceptance.tests, of_sets, time.time())
         problem = store_verdicts(engine, controller, recorded)
     note = f"the verdicts could not be kept on the head: {problem}" if problem else ""
-    return Verified(tuple(reached), choice.waiting, recorded, note)
+    return Verified(tuple(reached), choice.waiting, fell_out, recorded, note)
 
 
-def _named(choice: SmokeRuns, names: Collection[str] | None) -> SmokeRuns:
-    """Of a choice what is of these tests."""
-    if not names:
-        return choice
-    runs = [replace(run, tests=tuple(one for one in run.tests if one in names)) for run in choice.runs]
-    waits = [replace(one, tests=tuple(name for name in one.tests if name in names)) for one in choice.waiting]
-    return SmokeRuns(tuple(run for run in runs if run.tests), tuple(one for one in waits if one.tests))
+def _asked(choice: SmokeRuns, names: Collection[str] | None, limit: Collection[str] | None) -> SmokeRuns:
+    """Of a choice what is of these tests and on these nodes; None: of all, on all."""
+    runs = [_limited(run, limit) for run in choice.runs] if limit is not None else list(choice.runs)
+    waits = list(choice.waiting)
+    if names:
+        runs = [replace(run, tests=tuple(one for one in run.tests if one in names)) for run in runs]
+        waits = [replace(one, tests=tuple(name for name in one.tests if name in names)) for one in waits]
+    return SmokeRuns(tuple(run for run in runs if run.tests and run.nodes), tuple(one for one in waits if one.tests))
+
+
+def _limited(run: SmokeRun, limit: Collection[str]) -> SmokeRun:
+    nodes = tuple(node for node in run.nodes if node in limit)
+    return run if nodes == run.nodes else replace(run, nodes=nodes, why="limited")
 
 
 def _launched(

@@ -39,9 +39,13 @@ def verify_now(
     cluster: Cluster,
     usable: Usable,
     names: Collection[str] | None,
+    limit: Collection[str] | None,
     listener: Listener,
     stop: Callable[[], bool],
 ) -> Verified:
-    """Run all tests, or those called `names`, and keep the verdicts. Raises `StoppedError` once `stop()` is true."""
+    """Run all tests, or those called `names`, on all of their nodes, or those of `limit`, and keep the verdicts.
+
+    Raises `StoppedError` once `stop()` is true.
+    """
     head = EngineHead(engine, cluster.slurm.controller, owner(begin(cluster.name, __version__)), stop)
-    return run_tests(engine, head, cluster, usable.recorded, "all", usable.out, listener, names)
+    return run_tests(engine, head, cluster, usable.recorded, "all", usable.out, listener, names, limit)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
+from hpcforge.verify.ends import End
 from hpcforge.verify.head import Completed
 from hpcforge.verify.submit import Launch
 from hpcforge.verify.transcript import Transcript, clean
@@ -21,6 +22,7 @@ class Blame:
     detail: str
     rank: int | None = None
     node: str | None = None
+    next_command: str = ""  # "": by the node
 
 
 def blamed(job: Launch, verdict: Verdict, blame: Blame | None) -> Verdict:
@@ -39,6 +41,8 @@ def blamed(job: Launch, verdict: Verdict, blame: Blame | None) -> Verdict:
 
 def next_command(job: Launch, blame: Blame) -> str:
     """What to type on the head to learn more."""
+    if blame.next_command:
+        return blame.next_command
     if blame.node is None:
         return f"sinfo --Node --long --nodes={job.nodelist}"
     return f"scontrol show node {blame.node}"
@@ -51,12 +55,18 @@ def head_lost(seen: Transcript, ran: Completed) -> Blame | None:
     return Blame("failed", f"lost contact with the head: {clean(ran.stderr) or 'no answer'}")
 
 
-def node_failed(seen: Transcript) -> Blame | None:
-    """A node of which Slurm says that it failed."""
-    if not seen.failed_nodes:
+def by_slurm(seen: Transcript, end: End | None) -> Blame | None:
+    """What Slurm says: why it ended the job, which node failed, or which task used more memory than the job has."""
+    node = next(iter(seen.failed_nodes), None)
+    if end is not None and (end.nodes or node is None):
+        return Blame(end.status, end.detail, None, end.node, end.next_command)
+    if node is not None:
+        said = next(line for line in seen.slurm_errors if node in line)
+        return Blame("failed", f"{said}; {end.cause}" if end else said, None, node)
+    full = next(iter(seen.over_memory.items()), None)
+    if full is None:
         return None
-    node = seen.failed_nodes[0]
-    return Blame("failed", next(line for line in seen.slurm_errors if node in line), None, node)
+    return Blame("failed", f"used more memory than the job has there (Slurm: {full[1]})", None, full[0])
 
 
 def last_line(lines: Iterable[str]) -> str:

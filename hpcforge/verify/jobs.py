@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from hpcforge.blueprint.hostlist import fold
 from hpcforge.errors import ExpectedError
+from hpcforge.slurm.ended import never_starts
 from hpcforge.slurm.jobs import Column, read, squeue
 from hpcforge.slurm.nodes import SINFO_FORMAT, parse_sinfo, responding, usable
 from hpcforge.verify.head import Completed, Head
@@ -36,7 +37,17 @@ class JobState:
     @property
     def waiting(self) -> bool:
         """True while the job may still start."""
-        return self.state in WAITING
+        return self.state in WAITING and not self.in_prolog
+
+    @property
+    def in_prolog(self) -> bool:
+        """True while the nodes are the job's, and its prolog has yet to end there: no step begins before."""
+        return self.reason == "Prolog" and self.state in (*WAITING, "RUNNING")
+
+    @property
+    def never_starts(self) -> bool:
+        """True for a job that no other job keeps from starting: it waits for ever."""
+        return self.waiting and never_starts(self.reason)
 
 
 GONE = JobState("GONE", "squeue does not know the job any more")
@@ -113,12 +124,15 @@ def wait_for_start(
     clock: Callable[[], float] = time.monotonic,
     sleep: Callable[[float], None] = time.sleep,
 ) -> dict[str, JobState]:
-    """Wait until any of the jobs does not wait any more, at most `limit_s` seconds; gives the states of all of them."""
+    """Wait until any of the jobs does not wait any more, at most `limit_s` seconds; gives the states of all of them.
+
+    A job whose prolog runs has started: that is for `wait_for_prolog`. One that can never start is not waited for.
+    """
     ids = list(job_ids)
     deadline, pause, told = clock() + limit_s, 0.25, ""
     while True:
         now = states(head, ids)
-        if any(not state.waiting for state in now.values()) or clock() >= deadline:
+        if any(not state.waiting or state.never_starts for state in now.values()) or clock() >= deadline:
             return now
         reasons = ", ".join(sorted({state.reason for state in now.values()} - {"None"}))
         if reasons and reasons != told:
@@ -126,6 +140,27 @@ def wait_for_start(
             told = reasons
         sleep(max(0.0, min(pause, deadline - clock())))
         pause = min(5.0, pause * 1.5)
+
+
+def wait_for_prolog(
+    head: Head,
+    job_id: str,
+    *,
+    limit_s: float,
+    clock: Callable[[], float] = time.monotonic,
+    sleep: Callable[[float], None] = time.sleep,
+) -> JobState:
+    """Wait until a job's prolog has ended, at most `limit_s` seconds; gives its state then.
+
+    An srun that is started before finds the step refused, and asks again after twice the time, up to a minute later.
+    """
+    deadline, pause = clock() + limit_s, 0.1
+    while True:
+        now = states(head, [job_id])[job_id]
+        if not (now.in_prolog or now.waiting) or clock() >= deadline:
+            return now
+        sleep(pause)
+        pause = min(1.0, pause * 1.5)
 
 
 def unusable(head: Head, names: Iterable[str]) -> dict[str, str]:

@@ -4,7 +4,7 @@ When one rank fails, the others fail too, a moment later and often louder. So wi
 
 1. a rank that says its result is wrong;
 2. a rank that says it failed by itself, outside of a collective;
-3. Slurm, that a node failed;
+3. Slurm, that it ended the job, that a node failed, or that a task used too much memory;
 4. ranks that ended themselves at the test's time limit, if none had waited in vain for another;
 5. torchrun, that a rank was ended by a signal, or went without a word;
 6. nobody, of a rank that started and never said how it ended, while others waited for it;
@@ -21,10 +21,20 @@ without a result, or else of the last; those before it are judged by what they r
 from __future__ import annotations
 
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from hpcforge.blueprint.hostlist import fold
-from hpcforge.verify.blame import TIMED_OUT, Blame, blamed, head_lost, last_line, last_words, node_failed, text_of
+from hpcforge.verify.blame import (
+    TIMED_OUT,
+    Blame,
+    blamed,
+    by_slurm,
+    head_lost,
+    last_line,
+    last_words,
+    text_of,
+)
+from hpcforge.verify.ends import End
 from hpcforge.verify.head import Completed
 from hpcforge.verify.measured import headline, missed, numbers, unreported
 from hpcforge.verify.submit import Launch, Turn
@@ -37,21 +47,36 @@ _ENDED_WELL = Completed(0, "", "")
 _WAITED_IN_VAIN = ("timed out", "timeout", "time out")
 
 
-def judge(job: Launch, ran: Completed) -> tuple[Verdict, ...]:
-    """The verdicts on a step that was run: on its first test at least, in order, up to the first that is not right."""
+def judge(job: Launch, ran: Completed, end: End | None = None) -> tuple[Verdict, ...]:
+    """The verdicts on a step that was run: on its first test at least, in order, up to the first that is not right.
+
+    `end`: why Slurm ended the job, if it did.
+    """
     if job.launcher != "torchrun":
-        return (judge_tasks(job, ran),)
+        return (judge_tasks(job, ran, end),)
     verdicts = []
     for number, turn in enumerate(job.turns, start=1):
         seen = read(ran, turn.test)
         ended_here = seen.result is None or number == len(job.turns)
-        verdicts.append(_verdict(job, turn, seen, ran if ended_here else _ENDED_WELL))
+        verdicts.append(_verdict(job, turn, seen, ran if ended_here else _ENDED_WELL, end))
         if ended_here or verdicts[-1].status not in ("passed", "missed"):  # the ranks went on after one that missed
             break
     return tuple(verdicts)
 
 
-def _verdict(job: Launch, turn: Turn, seen: Transcript, ran: Completed) -> Verdict:
+def unheard(job: Launch, ran: Completed, end: End | None) -> Mapping[str, str]:
+    """The nodes because of which a launch ended before a word of any test was heard, by Slurm, and why."""
+    apart = None if job.launcher == "torchrun" else frozenset(node.name for node in job.nodes)
+    if any(read(ran, turn.test, apart).spoke for turn in job.turns):
+        return {}
+    if end is not None and end.nodes:
+        return end.nodes
+    seen = read(ran, job.turns[0].test, apart)
+    failed = [node.name for node in job.nodes if node.name in seen.failed_nodes]
+    return {name: next(line for line in seen.slurm_errors if name in line) for name in failed}
+
+
+def _verdict(job: Launch, turn: Turn, seen: Transcript, ran: Completed, end: End | None) -> Verdict:
     of = numbers(turn.program, seen.measurements)
     verdict = Verdict(
         test=turn.test,
@@ -65,7 +90,7 @@ def _verdict(job: Launch, turn: Turn, seen: Transcript, ran: Completed) -> Verdi
         device=text_of(seen, "device"),
         seconds=_seconds(seen),
     )
-    blame = _missing(job, turn, seen) if ran.rc == 0 else _blame(job, seen, ran)
+    blame = _missing(job, turn, seen) if ran.rc == 0 else _blame(job, seen, ran, end)
     if blame is None and (detail := missed(turn.program, of)):
         blame = Blame("missed", detail.text, None, detail.node)
     return blamed(job, verdict, blame)
@@ -85,12 +110,12 @@ def _missing(job: Launch, turn: Turn, seen: Transcript) -> Blame | None:
     return Blame("failed", without.text) if without else None
 
 
-def _blame(job: Launch, seen: Transcript, ran: Completed) -> Blame:
+def _blame(job: Launch, seen: Transcript, ran: Completed, end: End | None) -> Blame:
     witnesses: tuple[Callable[[Launch, Transcript, Completed], Blame | None], ...] = (
         lambda _job, seen, ran: head_lost(seen, ran),
         _wrong,
         _failed_alone,
-        lambda _job, seen, _ran: node_failed(seen),
+        lambda _job, seen, _ran: by_slurm(seen, end),
         _overdue,
         _ended_by_signal,
         _silent,
@@ -156,13 +181,18 @@ def _silent(job: Launch, seen: Transcript, ran: Completed) -> Blame | None:
     return Blame(status, detail, None, nodes.pop() if len(nodes) == 1 else None)
 
 
-def _never_started(job: Launch, seen: Transcript, _ran: Completed) -> Blame | None:
-    """A node without ranks. Of several, the one whose launcher ended by itself: the others may have waited for it."""
+def _never_started(job: Launch, seen: Transcript, ran: Completed) -> Blame | None:
+    """A node without ranks. Of several, the one whose launcher ended by itself: the others may have waited for it.
+
+    Where none can be told, none is blamed.
+    """
     ran_on = set(seen.started.values())
     without = [node.name for node in job.nodes if node.name not in ran_on]
     if not without:
         return None
-    node = next((name for name in seen.task_exits if name in without), without[0])
+    node = next((name for name in seen.task_exits if name in without), without[0] if len(without) == 1 else None)
+    if node is None:
+        return Blame("failed", f"no rank started on {fold(without)}: {last_words(seen, ran)}")
     tasks = {host: task for task, host in seen.hosts.items()}
     words = last_line(seen.stderr.get(tasks[node], ())) if node in tasks else ""
     code = f"exit code {seen.task_exits[node]}" if node in seen.task_exits else ""

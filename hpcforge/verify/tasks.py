@@ -3,7 +3,7 @@
 Where each process is, is known from what starts it, not from what it says. Witnesses are heard in this order:
 
 1. a process that says its result is wrong, or that it failed;
-2. Slurm, that a node failed;
+2. Slurm, that it ended the job, that a node failed, or that a process used too much memory;
 3. a process that ended with an exit code;
 4. at the time limit, those that have not reported yet;
 5. a process that a signal ended;
@@ -18,7 +18,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from hpcforge.blueprint.hostlist import fold
-from hpcforge.verify.blame import TIMED_OUT, Blame, blamed, head_lost, last_line, last_words, node_failed, text_of
+from hpcforge.verify.blame import TIMED_OUT, Blame, blamed, by_slurm, head_lost, last_line, last_words, text_of
+from hpcforge.verify.ends import End
 from hpcforge.verify.head import Completed
 from hpcforge.verify.measured import headline, missed, numbers, unreported
 from hpcforge.verify.submit import Launch
@@ -26,8 +27,8 @@ from hpcforge.verify.transcript import Said, Transcript, read
 from hpcforge.verify.verdicts import Verdict
 
 
-def judge_tasks(job: Launch, ran: Completed) -> Verdict:
-    """The verdict on the one test of a launch."""
+def judge_tasks(job: Launch, ran: Completed, end: End | None = None) -> Verdict:
+    """The verdict on the one test of a launch; `end`: why Slurm ended the job, if it did."""
     (turn,) = job.turns
     names = _names(job)
     seen = read(ran, turn.test, apart=frozenset(names))
@@ -44,7 +45,7 @@ def judge_tasks(job: Launch, ran: Completed) -> Verdict:
         backend=text_of(seen, "backend"),
         device=text_of(seen, "device"),
     )
-    blame = _blame(job, seen, ran)
+    blame = _blame(job, seen, ran, end)
     if blame is None and (short := unreported(turn.program, of, names if job.launcher == "plain" else ())):
         blame = Blame("failed", short.text, None, short.node)
     if blame is None and (short := missed(turn.program, of)):
@@ -52,16 +53,16 @@ def judge_tasks(job: Launch, ran: Completed) -> Verdict:
     return blamed(job, verdict, blame)
 
 
-def _blame(job: Launch, seen: Transcript, ran: Completed) -> Blame | None:
+def _blame(job: Launch, seen: Transcript, ran: Completed, end: End | None) -> Blame | None:
     witnesses: tuple[Callable[[], Blame | None], ...] = (
         lambda: head_lost(seen, ran),
         lambda: _said(job, seen.wrong, "wrong"),
         lambda: _said(job, seen.failed, "failed"),
-        lambda: node_failed(seen),
+        lambda: by_slurm(seen, end),
         lambda: _ended(seen, [host for host in seen.task_ends if host in seen.task_exits]),
         lambda: _past_its_limit(job, seen, ran),
         lambda: _ended(seen, list(seen.task_ends)),
-        lambda: _never_began(job, seen),
+        lambda: _never_began(job, seen, ran),
         lambda: None if ran.rc == 0 else Blame("failed", last_words(seen, ran)),
     )
     return next((blame for witness in witnesses if (blame := witness())), None)
@@ -98,13 +99,13 @@ def _past_its_limit(job: Launch, seen: Transcript, ran: Completed) -> Blame | No
     return Blame("timed_out", detail, rank, hosts.pop() if len(hosts) == 1 else None)
 
 
-def _never_began(job: Launch, seen: Transcript) -> Blame | None:
+def _never_began(job: Launch, seen: Transcript, ran: Completed) -> Blame | None:
+    """Nodes without processes; of several none can be told to be the cause."""
     began = {*seen.hosts.values()}
     without = [name for name in _names(job) if name not in began]
-    if not without:
-        return None
-    others = f"; nor on {fold(without[1:])}" if len(without) > 1 else ""
-    return Blame("failed", f"no process began: nothing was heard from it{others}", None, without[0])
+    if len(without) > 1:
+        return Blame("failed", f"no process began on {fold(without)}: {last_words(seen, ran)}")
+    return Blame("failed", "no process began: nothing was heard from it", None, without[0]) if without else None
 
 
 def _names(job: Launch) -> tuple[str, ...]:

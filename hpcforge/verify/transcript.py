@@ -19,6 +19,7 @@ _LABELLED = re.compile(r"^ *([0-9]{1,9}): ?(.*)$")  # srun --label pads the task
 _SLURM = re.compile(r"^(?:srun|slurmstepd|slurmd)(?:-\S+)?: (?:error|fatal): (.*)$")
 _NODE_FAILED = re.compile(r"Node failure on ([\w.-]+)|task launch for \S+ failed on node ([\w.-]+)", re.IGNORECASE)
 _TASK_END = re.compile(r"^(\S+): tasks? [\d,-]+: (\S.*)$")  # "w[1-2]: tasks 0-1: Exited with exit code 1"
+_MEMORY = re.compile(r"^slurmstepd(?:-(\S+))?: error: (.*\b(?:exceeded memory limit|oom.kill event).*)$")
 _EXIT_CODE = re.compile(r"^Exited with exit code ([0-9]{1,9})$")
 _REPORTED = re.compile(r"^\s+(rank|exitcode)\s*: (-?[0-9]{1,9})\b")
 _MAX_EVENT = 1 << 20
@@ -57,6 +58,12 @@ class Transcript:
     task_ends: Mapping[str, str] = field(default_factory=dict)  # the same in words, and those that a signal ended
     done: frozenset[int] = frozenset()  # tasks that gave a result
     failed_nodes: tuple[str, ...] = ()
+    over_memory: Mapping[str, str] = field(default_factory=dict)  # host -> Slurm's words
+
+    @property
+    def spoke(self) -> bool:
+        """Whether any rank said anything of the test."""
+        return bool(self.started or self.failed or self.wrong or self.overdue or self.measurements or self.result)
 
 
 def clean(text: object, limit: int = 300) -> str:
@@ -98,6 +105,8 @@ def read(ran: Completed, test: str, apart: frozenset[str] | None = None) -> Tran
         task_ends=task_ends,
         done=frozenset(task for task, e in events if e["event"] == "result"),
         failed_nodes=tuple(a or b for line in slurm_errors for a, b in _NODE_FAILED.findall(line)),
+        over_memory={host: end for host, end in task_ends.items() if end.startswith("Out Of Memory")}
+        | _over_memory(ran.stderr, hosts),
     )
 
 
@@ -182,6 +191,18 @@ def _split_stderr(text: str) -> tuple[dict[int, list[str]], list[str]]:
         elif labelled:
             tasks[int(labelled[1])].append(said)
     return tasks, slurm
+
+
+def _over_memory(text: str, hosts: Mapping[int, str]) -> dict[str, str]:
+    """Where a step was killed for its memory: slurmstepd names its node, or stands at the place of a task there."""
+    found: dict[str, str] = {}
+    for line in text.splitlines():
+        labelled = _LABELLED.match(line)
+        said = _MEMORY.match(labelled[2] if labelled else line)
+        host = (said[1] or (hosts.get(int(labelled[1])) if labelled else None)) if said else None
+        if said and host:
+            found.setdefault(clean(host, 64), clean(said[2]))
+    return found
 
 
 def _task_ends(slurm_errors: Iterable[str]) -> dict[str, str]:

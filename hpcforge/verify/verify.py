@@ -8,12 +8,15 @@ from dataclasses import replace
 from functools import partial
 from typing import Literal
 
+from hpcforge.blueprint.hostlist import fold
 from hpcforge.cluster.model import Cluster, SmokeTest
 from hpcforge.verify import jobs
+from hpcforge.verify.ends import End, end_of
 from hpcforge.verify.head import Head
-from hpcforge.verify.judge import judge
+from hpcforge.verify.judge import judge, unheard
 from hpcforge.verify.submit import JOB_NAME, Launch, NotLaunchableError, launch, srun
 from hpcforge.verify.verdicts import Verdict, spread
+from hpcforge.verify.watch import watched
 
 PENDING_S = 60.0  # how long a job may wait before that is the verdict
 PENDING_AGAIN_S = 5.0  # the same for launches after one that stayed pending: most likely for the same reason
@@ -35,7 +38,8 @@ def verify(
 ) -> tuple[Verdict, ...]:
     """Run tests on their nodes, but for those left out (by name: why): `tests`, or else all of the blueprint.
 
-    `part`: these nodes are some of a node set, which as a whole has passed before.
+    `part`: these nodes are some of a node set, which as a whole has passed before. A launch that Slurm ends because of
+    a node, before any rank spoke, is run again without that node, where what is left is enough for its first test.
 
     A verdict each, in their order; none if the blueprint asks for no tests. Whatever happens the jobs it submitted are
     cancelled. `extra_args` are further arguments of test programs, by test.
@@ -46,11 +50,17 @@ def verify(
     if tests is None:
         tests = cluster.acceptance.tests if cluster.acceptance else ()
     verdicts: dict[SmokeTest, Verdict] = {}
+    left_out = dict(nodes_left_out)
     for launched in dict.fromkeys(map(_launched_as, tests)):
         waiting = [test for test in dict.fromkeys(tests) if _launched_as(test) == launched]
         while waiting:  # a launch ends with the first test that is not right: those after it are launched anew
             patience_s = PENDING_AGAIN_S if any(one.status == "pending" for one in verdicts.values()) else pending_s
-            reached = _run(cluster, head, waiting, nodes_left_out, progress, patience_s, extra_args or {}, part)
+            reached, out = _run(cluster, head, waiting, left_out, progress, patience_s, extra_args or {}, part)
+            left_out |= out
+            if out and _enough(cluster, waiting, left_out):
+                progress(", ".join(one.test for one in reached), _again(reached[0], out))
+                continue
+            reached = reached[:1] if out else reached
             verdicts |= zip(waiting, reached, strict=False)
             waiting = waiting[len(reached) :]
     return tuple(verdicts[test] for test in tests)
@@ -59,6 +69,20 @@ def verify(
 def _launched_as(test: SmokeTest) -> tuple[tuple[str, ...], str]:
     """What tests of one launch have alike: their nodes, and that torchrun starts them."""
     return test.nodes, "" if test.program.launcher == "torchrun" else test.name
+
+
+def _enough(cluster: Cluster, tests: Sequence[SmokeTest], left_out: Mapping[str, str]) -> bool:
+    """Whether the first of these tests can be run on the nodes that are left."""
+    names = [name for name in tests[0].nodes if name not in left_out]
+    try:
+        return bool(names) and bool(launch(cluster, tests, names).turns)
+    except NotLaunchableError:
+        return False
+
+
+def _again(verdict: Verdict, out: Mapping[str, str]) -> str:
+    where = "" if verdict.node is None else f"{verdict.node}: "
+    return f"{where}{verdict.detail}; run again without {fold(out)}"
 
 
 def _run(
@@ -70,8 +94,12 @@ def _run(
     pending_s: float,
     arguments: Mapping[str, Sequence[str]],
     part: bool,
-) -> list[Verdict]:
-    """One launch of tests that have the same nodes; verdicts on as many as it reached, at least one."""
+) -> tuple[list[Verdict], Mapping[str, str]]:
+    """One launch of tests that have the same nodes; verdicts on as many as it reached, at least one.
+
+    Also the nodes because of which Slurm ended it before it began, with why.
+    """
+    out: Mapping[str, str] = {}
     began = time.monotonic()
     left_out = {name: nodes_left_out[name] for name in tests[0].nodes if name in nodes_left_out}
     names = [name for name in tests[0].nodes if name not in left_out]
@@ -80,14 +108,14 @@ def _run(
             raise NotLaunchableError("none of its nodes is usable")
         job = launch(cluster, tests, names, arguments, part=part)
         tests = tests[: len(job.turns)]
-        verdicts = _submitted(head, job, partial(progress, ", ".join(test.name for test in tests)), pending_s)
+        verdicts, out = _submitted(head, job, partial(progress, ", ".join(test.name for test in tests)), pending_s)
     except NotLaunchableError as error:
         verdicts = [Verdict(test.name, "not_run", tuple(names), detail=str(error)) for test in tests]
     except jobs.RefusedError as error:
         detail = f"Slurm refused the job: {error}"
         verdicts = [Verdict(test.name, "not_run", tuple(names), detail=detail) for test in tests]
     timed = zip(_timed(verdicts, time.monotonic() - began), tests, strict=False)
-    return [replace(one, left_out=left_out, options=dict(test.options)) for one, test in timed]
+    return [replace(one, left_out=left_out, options=dict(test.options)) for one, test in timed], out
 
 
 def _timed(verdicts: Sequence[Verdict], seconds: float) -> list[Verdict]:
@@ -97,24 +125,40 @@ def _timed(verdicts: Sequence[Verdict], seconds: float) -> list[Verdict]:
     return [replace(one, seconds=round(one.seconds + (rest if one is owner else 0.0), 1)) for one in verdicts]
 
 
-def _submitted(head: Head, job: Launch, progress: Callable[[str], None], pending_s: float) -> list[Verdict]:
+def _submitted(
+    head: Head, job: Launch, progress: Callable[[str], None], pending_s: float
+) -> tuple[list[Verdict], Mapping[str, str]]:
     progress(f"submitting for {job.nodelist}")
     with jobs.allocation(head, job, progress) as hold:
-        job_id = hold.number
+        job_id, began = hold.number, time.monotonic()
 
         def sleep(seconds: float) -> None:
             head.pause(seconds, hold.stay)
 
         state = jobs.wait_for_start(head, [job_id], limit_s=pending_s, progress=progress, sleep=sleep)[job_id]
+        prolog = state.in_prolog
+        if prolog:
+            state = jobs.wait_for_prolog(head, job_id, limit_s=job.time_limit_s, sleep=sleep)
         if state.waiting:
-            return _pending(head, job, job_id, state, pending_s)
-        if state.state != "RUNNING":
-            detail = f"job {job_id} ended before the test began: {state.state}, {state.reason}"
-            return _unstarted(job, "failed", detail, f"scontrol show job {job_id}")
+            return _pending(head, job, job_id, state, time.monotonic() - began), {}
+        if state.state != "RUNNING" and not state.in_prolog:
+            end = end_of(head, job, job_id, hold.stay, in_prolog=prolog)
+            return _never_began(job, job_id, state, end), end.nodes if end else {}
         progress(spread(job.launcher, job.ranks, job.nodelist))
         limit_s = job.time_limit_s + CUT_OFF_S
-        ran = head.run(srun(job, job_id), user=job.user, timeout_s=limit_s, meanwhile=hold.stay)
-    return list(judge(job, ran))
+        step = watched(job_id, srun(job, job_id))
+        ran = head.run(step, user=job.user, timeout_s=limit_s, meanwhile=hold.stay)
+        ended_well = ran.rc in (0, None)
+        end = None if ended_well else end_of(head, job, job_id, hold.stay)
+    return list(judge(job, ran, end)), {} if ended_well else unheard(job, ran, end)
+
+
+def _never_began(job: Launch, job_id: str, state: jobs.JobState, end: End | None) -> list[Verdict]:
+    """Slurm ended the job before the step could begin."""
+    if end is not None:
+        return _unstarted(job, end.status, end.detail, end.next_command, end.node)
+    detail = f"job {job_id} ended before the test began: {state.state}, {state.reason}"
+    return _unstarted(job, "failed", detail, f"scontrol show job {job_id}")
 
 
 def _pending(head: Head, job: Launch, job_id: str, state: jobs.JobState, waited_s: float) -> list[Verdict]:
@@ -123,6 +167,8 @@ def _pending(head: Head, job: Launch, job_id: str, state: jobs.JobState, waited_
     out_of_use = jobs.unusable(head, names)
     others = jobs.occupants(head, names, without=job_id)
     causes = [f"Slurm says {state.reason} after {waited_s:.0f} s"]
+    if state.never_starts:
+        causes = [f"Slurm says {state.reason}, so the job would never start"]
     if out_of_use:
         causes.append(jobs.describe(out_of_use))
     if others:
@@ -131,6 +177,8 @@ def _pending(head: Head, job: Launch, job_id: str, state: jobs.JobState, waited_
     if state.reason == "Priority" and not users:
         users = ["jobs that come first"]
     command = f"sinfo --list-reasons --nodes={job.nodelist}" if out_of_use else f"squeue --nodelist={job.nodelist}"
+    if state.never_starts:
+        command = f"sacctmgr show association user={job.user}; sacctmgr show qos"
     node = next(iter(out_of_use)) if len(out_of_use) == 1 else None
     verdicts = _unstarted(job, "pending", "; ".join(causes), command, node)
     tests = any(what.startswith(f"{job.user}'s {JOB_NAME}") for what in others.values())  # of another run
@@ -138,7 +186,7 @@ def _pending(head: Head, job: Launch, job_id: str, state: jobs.JobState, waited_
 
 
 def _unstarted(
-    job: Launch, status: Literal["pending", "failed"], detail: str, command: str, node: str | None = None
+    job: Launch, status: Literal["pending", "failed", "timed_out"], detail: str, command: str, node: str | None = None
 ) -> list[Verdict]:
     """The same verdict on every test of a launch."""
     nodes = tuple(one.name for one in job.nodes)

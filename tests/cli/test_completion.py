@@ -41,6 +41,7 @@ def tab(line: str, folder: Path = REPOSITORY) -> list[str]:
         (f"hpcforge apply {REHEARSAL} --only m", ["munge"]),
         (f"hpcforge apply {REHEARSAL} --only si", ["site_motd"]),
         (f"hpcforge verify {REHEARSAL} --test ", ["allreduce", "train_ddp"]),
+        (f"hpcforge verify {REHEARSAL} --limit w", ["w01", "w02", "w03", "worker"]),
         (f"hpcforge nodes replace {REHEARSAL} w0", ["w01", "w02", "w03"]),
         ("hpcforge plan blueprints/dgx-h100-unit.yaml --limit i0", ["i01", "i02"]),
         ("hpcforge plan nowhere.yaml --limit w", ["worker"]),

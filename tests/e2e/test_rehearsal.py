@@ -382,6 +382,91 @@ def test_a_job_whose_owner_is_gone_ends_by_itself(site: Site) -> None:
     assert 20 < time.monotonic() - killed < 200, "its tests or Slurm had ended it by then, not its owner's silence"
 
 
+FULL_S = 5  # after a job's end, until verify knows why
+FULL = "hpcforge-health: /tmp has 1 MiB free, needed 512 MiB"
+SECONDS = "date -d $(scontrol -o show job {} | grep -o '{}=[^ ]*' | cut -d= -f2) +%s"
+
+
+def kept(site: Site) -> dict[str, object]:
+    """The last verdict on allreduce."""
+    verdicts = json.loads(site.cli("status", "BLUEPRINT", "--json").stdout)["verdicts"]
+    found: dict[str, object] = next(one["verdict"] for one in verdicts if one["verdict"]["test"] == "allreduce")
+    return found
+
+
+def test_a_node_that_slurm_finds_at_fault_before_a_job_is_named_and_the_test_runs_without_it(site: Site) -> None:
+    """The prolog finds `/tmp` full. A periodic check may find it first, before there is a job: then once more."""
+    for _ in range(4):
+        site.becomes("head", "sinfo -h -o '%D %T'", "3 idle\n")
+        site.ssh("w02", "sudo mount -t tmpfs -o size=1m none /tmp")
+        done = site.cli("verify", "BLUEPRINT", "--test", "allreduce")
+        site.ssh("w02", "sudo umount /tmp && sudo /usr/bin/hpcforge-health-or-true")  # which resumes the node
+        if "run again without w02" in done.stderr:
+            break
+    assert done.returncode == 7
+    assert f"w02: drained: {FULL}; the prolog of job " in done.stderr
+    assert "allreduce  passed  4 ranks on w[01,03]  " in done.stdout
+    assert f"left out: w02 (drained: {FULL})\nw02 fell out while it was tested: drained: {FULL}\n" in done.stdout
+    assert "  next: scontrol show node w02\n" in done.stdout
+    first, second = site.ssh("head", "squeue -h -t all -o %A -u tests | sort -n | tail -2").split()
+    ended_s, again_s = (
+        int(site.ssh("head", SECONDS.format(job, of))) for job, of in ((first, "EndTime"), (second, "SubmitTime"))
+    )
+    assert again_s - ended_s <= FULL_S * slowness()
+
+
+def test_a_node_that_refuses_tasks_is_left_out_of_a_second_try(site: Site) -> None:
+    site.becomes("head", "sinfo -h -o '%D %T'", "3 idle\n")
+    site.ssh("w02", "sudo mv /usr/sbin/slurmstepd /usr/sbin/slurmstepd.away")
+    done = site.cli("verify", "BLUEPRINT", "--test", "allreduce")
+    site.ssh("w02", "sudo mv /usr/sbin/slurmstepd.away /usr/sbin/slurmstepd")
+    assert done.returncode == 7
+    assert "allreduce  passed  4 ranks on w[01,03]  " in done.stdout
+    assert re.search(r"w02 fell out while it was tested: Task launch for StepId=\S+ failed on node w02: ", done.stdout)
+
+
+@pytest.mark.parametrize(
+    ("command", "status", "nodes", "detail"),
+    [
+        ("sudo scancel --user=tests", "failed", ["w01", "w02", "w03"], "was cancelled (Slurm: CANCELLED)"),
+        ("sudo scontrol update NodeName=w02 State=DOWN Reason=broken", "passed", ["w01", "w03"], ""),
+    ],
+)
+def test_what_ends_a_job_before_its_ranks_speak_is_known_at_once(
+    site: Site, command: str, status: str, nodes: list[str], detail: str
+) -> None:
+    site.becomes("head", "sinfo -h -o '%D %T'", "3 idle\n")
+    with site.begin("verify", "BLUEPRINT", "--test", "allreduce") as run:
+        run.until(RUNNING)
+        site.ssh("head", command)
+        ended_s = time.monotonic()
+        if status == "passed":
+            run.until("run again without w02")
+            assert time.monotonic() - ended_s < FULL_S * slowness()
+        assert run.process.wait(BECOMES_S) == 7
+        assert status == "passed" or time.monotonic() - ended_s < FULL_S * slowness()
+    verdict = kept(site)
+    assert (verdict["status"], verdict["nodes"]) == (status, nodes)
+    assert detail in str(verdict["detail"])
+
+
+def test_a_test_of_some_nodes_leaves_the_verdict_on_the_others(site: Site) -> None:
+    site.becomes("head", "sinfo -h -o '%D %T'", "3 idle\n")
+    assert site.cli("verify", "BLUEPRINT", "--test", "allreduce").returncode == 0
+    done = site.cli("verify", "BLUEPRINT", "--test", "allreduce", "--limit", "w[01-02]", "--limit", "head")
+    assert done.returncode == 0
+    assert "allreduce  passed  4 ranks on w[01-02]  " in done.stdout
+    assert "  not tested now: w03, not among the nodes that were asked for\n" in done.stdout
+    assert kept(site)["nodes"] == ["w01", "w02", "w03"]
+    none = site.cli("verify", "BLUEPRINT", "--test", "allreduce", "--limit", "head")
+    assert (none.returncode, none.stderr) == (
+        3,
+        "error: no test runs on head\nhint: tests run: allreduce on w[01-03]\n",
+    )
+    odd = site.cli("verify", "BLUEPRINT", "--limit", "w09")
+    assert (odd.returncode, "w09" in odd.stderr) == (3, True)
+
+
 DISK = """\
 description: "How long a file takes to be written and synced."
 launcher: plain

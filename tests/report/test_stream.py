@@ -74,6 +74,7 @@ def test_without_json_nothing_goes_to_stdout(capsys: pytest.CaptureFixture[str])
         (applied(ended(), tests=Verified((Reached(RUN, Verdict("allreduce", "pending", ("w1",))),))), Exit.BELOW),
         (applied(ended(), tests=Verified((Reached(RUN, WAITS),), recorded=STANDS)), Exit.DONE),
         (applied(ended(), tests=Verified(recorded=STANDS)), Exit.DONE),
+        (applied(ended(), tests=Verified(recorded=STANDS, fell_out={"w2": "drained: bad fan"})), Exit.BELOW),
         (applied(ended(), tests=Verified(recorded=Recorded((Kept(WRONG, 1.0, ()),)))), Exit.BELOW),
         (applied(ended(), tests=Verified(recorded=Recorded((Kept(WRONG, 1.0, ()),)), note="not verified")), Exit.DONE),
     ],

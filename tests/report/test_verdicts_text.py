@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from hpcforge.cluster.model import SmokeTest
 from hpcforge.plan.smoke_runs import SmokeRun, Waiting
 from hpcforge.report.verdicts_text import verdicts_text
@@ -40,7 +42,18 @@ def test_a_part_says_for_whom_it_ran_and_since_when_the_rest_stands() -> None:
     ]
     assert [line for line in text(Verified(recorded=after)) if line.startswith("verdicts")] == [
         "verdicts of 2 h 0 min ago (w[01-02] tested again since):",
-        "verdicts of 0.0 s ago (of what had changed):",
+        "verdicts of 0.0 s ago (of some of its nodes):",
+    ]
+
+
+def test_a_node_that_fell_out_and_nodes_that_were_not_asked_for_are_named() -> None:
+    run = SmokeRun(("allreduce",), ("w01", "w02"), SPAN, "limited")
+    verdict = replace(passed("allreduce", "w01"), left_out={"w02": "drained: bad fan"})
+    assert text(Verified((Reached(run, verdict),), fell_out={"w02": "drained: bad fan"})) == [
+        "allreduce  passed  2 ranks on w01  (gloo, CPU; torch 2.13)  left out: w02 (drained: bad fan)",
+        "  not tested now: w03, not among the nodes that were asked for",
+        "w02 fell out while it was tested: drained: bad fan",
+        "  next: scontrol show node w02",
     ]
 
 

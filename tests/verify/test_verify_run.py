@@ -6,6 +6,7 @@ import json
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -15,10 +16,13 @@ from hpcforge.verify.busy import busy
 from hpcforge.verify.head import Completed
 from hpcforge.verify.owner import Owner, stamped
 from hpcforge.verify.verify import verify
+from hpcforge.verify.watch import watched
+from tests.machine import slowness
 
 Build = Callable[..., Cluster]
 Answer = Completed | Callable[[], Completed]
 STAMPED = stamped()
+WATCHED = watched("", [])[:-1]
 MEASURED = {
     "allreduce": {"event": "measurement", "size_bytes": 4096, "busbw_gb_per_s": 1.5},
     "train_ddp": {"event": "measurement", "samples_per_s": 9411.4, "loss_first": 0.4174, "loss_last": 0.0605},
@@ -75,6 +79,7 @@ class ScriptedHead:
         meanwhile: Callable[[], None] | None = None,
     ) -> Completed:
         argv = list(argv)[len(STAMPED) :] if list(argv)[: len(STAMPED)] == STAMPED else list(argv)
+        argv = argv[len(WATCHED) + 1 :] if argv[: len(WATCHED)] == WATCHED else argv
         assert bool(stdin) == (argv[0] == "sbatch")
         assert aside == (argv[0] == "scancel")  # it must not wait for srun
         self.asked.append(argv)
@@ -258,6 +263,205 @@ def test_the_sets_of_a_test_have_a_launch_and_a_verdict_each(build: Build) -> No
         ("allreduce", ("w1", "w2"), "passed"),
     ]
     assert head.programs().count("sbatch") == 2
+
+
+RECORDS = Path(__file__).parents[1] / "slurm" / "ended"
+FULL = "w1|idle|none\nw2|drained|hpcforge-health: /tmp has 1 MiB free, needed 512 MiB\n"
+PROLOG = "12|RUNNING|Prolog\n"
+LATE = "job 12 ran into its time limit of 00:01:00 (Slurm: TIMEOUT, TimeLimit)"
+CANCELLED = "12|CANCELLED|None\n"
+
+
+def record(name: str) -> Completed:
+    """What `scontrol show job` gave of a real job that ended so."""
+    return ok((RECORDS / f"{name}.txt").read_text())
+
+
+def test_a_node_whose_prolog_fails_is_named_and_the_tests_are_run_again_without_it(build: Build) -> None:
+    told: list[str] = []
+    head = ScriptedHead(
+        squeue=[ok(PROLOG), ok(PROLOG), ok(CANCELLED), ok("13|RUNNING|None\n")],
+        sbatch=[ok("12\n"), ok("13\n")],
+        scontrol=[record("prolog")],
+        sinfo=[ok(FULL)],
+        srun=[passed(2)],
+    )
+    verdicts = verify(build(), head, {}, lambda _test, text: told.append(text))
+    why = "drained: hpcforge-health: /tmp has 1 MiB free, needed 512 MiB"
+    assert [(one.status, one.nodes, one.left_out) for one in verdicts] == [("passed", ("w1",), {"w2": why})] * 2
+    assert f"w2: {why}; the prolog of job 12 failed; run again without w2" in told
+    assert head.programs().count("srun") == 1  # none while the prolog ran: it would find the step refused, and wait
+    assert ["--nodelist=w1" in argv for argv in head.asked if argv[0] == "sbatch"] == [False, True]
+
+
+def test_a_silent_squeue_during_the_prolog_is_not_taken_for_its_end(build: Build) -> None:
+    silent = Completed(1, "", "slurm_load_jobs error: Unable to contact slurm controller\n")
+    head = ScriptedHead(squeue=[ok(PROLOG), silent, ok("12|RUNNING|None\n")])
+    assert [one.status for one in verify(build(), head, {}, quiet)] == ["passed", "passed"]
+    assert head.programs() == ["sbatch", "squeue", "squeue", "squeue", "srun", "scancel"]
+
+
+def test_a_prolog_that_takes_longer_than_a_job_may_wait_is_waited_for(build: Build) -> None:
+    head = ScriptedHead(squeue=[*[ok(PROLOG)] * 4, ok("12|RUNNING|None\n")])
+    assert verify(build(), head, {}, quiet, pending_s=0.1)[0].status == "passed"
+
+
+def test_a_test_that_needs_the_node_fails_because_of_it_and_others_are_run_without_it(build: Build) -> None:
+    cluster = build()
+    assert cluster.acceptance
+    first, second = cluster.acceptance.tests
+    first = replace(first, program=replace(first.program, min_nodes=2))
+    cluster = replace(cluster, acceptance=replace(cluster.acceptance, tests=(first, second)))
+    head = ScriptedHead(
+        squeue=[ok(PROLOG), ok(CANCELLED), ok("12|RUNNING|None\n")],
+        scontrol=[record("prolog")],
+        sinfo=[ok(FULL)],
+        srun=[passed(2, "train_ddp")],
+    )
+    lacking, other = verify(cluster, head, {}, quiet)
+    assert (lacking.status, lacking.node, lacking.next_command) == ("failed", "w2", "scontrol show node w2")
+    assert lacking.detail.startswith("drained: hpcforge-health: /tmp has 1 MiB free, needed 512 MiB; ")
+    assert (other.status, other.nodes) == ("passed", ("w1",))
+
+
+def test_a_node_that_fails_or_refuses_tasks_before_a_rank_spoke_is_left_out(build: Build) -> None:
+    refused = "srun: error: Task launch for StepId=12.0 failed on node w2: Unspecified error\n"
+    head = ScriptedHead(srun=[Completed(1, "", refused), passed(2)])
+    verdict = verify(build(), head, {}, quiet)[0]
+    assert (verdict.status, list(verdict.left_out)) == ("passed", ["w2"])
+    head = ScriptedHead(
+        srun=[Completed(137, "", ""), passed(2)], scontrol=[record("node")], sinfo=[ok("w2|down*|Not responding\n")]
+    )
+    verdict = verify(build(), head, {}, quiet)[0]
+    assert (verdict.status, verdict.left_out) == ("passed", {"w2": "not responding: Not responding"})
+
+
+def test_a_node_that_fails_while_ranks_are_at_work_is_the_verdict(build: Build) -> None:
+    started = "".join(
+        f'0: {{"event": "started", "test": "allreduce", "rank": {rank}, "host": "w{rank // 2 + 1}"}}\n'
+        for rank in range(4)
+    )
+    lost = Completed(143, started, "srun: error: Node failure on w2\n")
+    head = ScriptedHead(srun=[lost, passed(4, "train_ddp")], scontrol=[record("node")])
+    verdict = verify(build(), head, {}, quiet)[0]
+    assert (verdict.status, verdict.node, verdict.nodes) == ("failed", "w2", ("w1", "w2"))
+    assert verdict.detail == "Node failure on w2; job 12 ended because a node failed (Slurm: NODE_FAIL, NodeDown)"
+
+
+@pytest.mark.parametrize(
+    ("name", "status", "cause"),
+    [
+        ("cancelled", "failed", "job 12 was cancelled (Slurm: CANCELLED)"),
+        ("launch", "failed", "job 12 was cancelled before it began (Slurm: CANCELLED)"),
+        ("node", "failed", "job 12 ended because a node failed (Slurm: NODE_FAIL, NodeDown)"),
+        ("time_limit", "timed_out", LATE),
+        (
+            "time_limit_completing",
+            "timed_out",
+            "job 12 ran into its time limit of 00:01:00 (Slurm: TIMEOUT, TimeLimit)",
+        ),
+    ],
+)
+@pytest.mark.parametrize("while_it_runs", [False, True])
+def test_an_end_that_is_no_nodes_fault_blames_none(
+    build: Build, name: str, status: str, cause: str, while_it_runs: bool
+) -> None:
+    cut = {"srun": [Completed(137, '0: {"event": "node", "host": "w1"}\n', "")]}
+    over = {"squeue": [ok("12|COMPLETING|None\n")]}
+    head = ScriptedHead(scontrol=[record(name)], **(cut if while_it_runs else over))
+    verdict = verify(build(), head, {}, quiet)[0]
+    assert (verdict.status, verdict.node) == (status, None)
+    assert verdict.detail == cause
+    assert verdict.next_command == "scontrol show job 12"
+
+
+def test_who_cancelled_it_is_told_and_no_node_is_blamed_that_is_drained_meanwhile(build: Build) -> None:
+    head = ScriptedHead(
+        squeue=[ok(CANCELLED)],
+        scontrol=[record("cancelled")],
+        sacct=[ok("CANCELLED by 2001\n")],
+        id=[ok("ada\n")],
+        sinfo=[ok(FULL)],
+    )
+    verdict = verify(build(), head, {}, quiet)[0]
+    assert (verdict.status, verdict.node) == ("failed", None)
+    assert verdict.detail == "job 12 was cancelled (Slurm: CANCELLED), by ada"
+
+
+@pytest.mark.parametrize(
+    ("sacct", "said"),
+    [
+        ("CANCELLED by 2001\n", "cancelled (Slurm: CANCELLED), by ada"),
+        ("", "cancelled or preempted (Slurm: COMPLETING)"),
+    ],
+)
+def test_a_job_whose_tasks_do_not_end_is_not_waited_for(build: Build, sacct: str, said: str) -> None:
+    head = ScriptedHead(
+        srun=[Completed(137, AT_WORK, "")], scontrol=[record("completing")], sacct=[ok(sacct)], id=[ok("ada\n")]
+    )
+    began = time.monotonic()
+    assert verify(build(), head, {}, quiet)[0].detail == f"job 12 was {said}"
+    assert time.monotonic() - began < 5 * slowness()
+
+
+def test_an_owner_that_was_not_heard_of_is_the_cause_where_the_job_ended_itself(build: Build) -> None:
+    itself = ok(record("node").stdout.replace("NODE_FAIL Reason=NodeDown", "COMPLETED Reason=None"))
+    head = ScriptedHead(srun=[Completed(143, "", "")], scontrol=[itself])
+    assert verify(build(), head, {}, quiet)[0].detail == "job 12 ended itself: hpcforge was not heard of for 40 s"
+
+
+# Slurm 22.05 of a step whose task on w2 took more than the job has; the second as cgroups do it, by its own text.
+OVER_MEMORY = """\
+srun: Job step aborted: Waiting up to 32 seconds for job step to finish.
+1: slurmstepd-w2: error: StepId=26.0 exceeded memory limit (3437367296 > 3221225472), being killed
+0: slurmstepd-w1: error: *** STEP 26.0 ON w1 CANCELLED AT 2026-11-25T00:30:24 ***
+srun: error: w1: task 0: Killed
+1: slurmstepd-w2: error: StepId=26.0 exceeded memory limit (3437367296 > 3221225472), being killed
+srun: error: w2: task 1: Killed
+"""
+OOM_KILLED = """\
+1: slurmstepd: error: Detected 1 oom_kill event in StepId=26.0. Some of the step tasks have been OOM Killed.
+srun: error: w2: task 1: Out Of Memory
+"""
+AT_WORK = '1: {"event": "node", "host": "w2", "node_rank": 1}\n0: {"event": "node", "host": "w1", "node_rank": 0}\n'
+
+
+@pytest.mark.parametrize(
+    ("stderr", "words"),
+    [
+        (OVER_MEMORY, "StepId=26.0 exceeded memory limit (3437367296 > 3221225472), being killed"),
+        (OOM_KILLED, "Detected 1 oom_kill event in StepId=26.0. Some of the step tasks have been OOM Killed."),
+        (OOM_KILLED.splitlines()[1], "Out Of Memory"),
+    ],
+)
+def test_a_task_that_uses_too_much_memory_is_told_with_its_node_and_not_run_again(
+    build: Build, stderr: str, words: str
+) -> None:
+    head = ScriptedHead(srun=[Completed(137, AT_WORK, stderr)], scontrol=[record("in_prolog")])
+    verdict = verify(build(), head, {}, quiet)[0]
+    said = f"used more memory than the job has there (Slurm: {words})"
+    assert (verdict.status, verdict.node, verdict.detail) == ("failed", "w2", said)
+    assert verdict.nodes == ("w1", "w2")
+
+
+def test_a_step_that_somebody_cancelled_blames_no_node(build: Build) -> None:
+    gone = "0: slurmstepd-w1: error: *** STEP 26.0 ON w1 CANCELLED AT 2026-11-25T00:30:24 ***\n"
+    head = ScriptedHead(srun=[Completed(137, AT_WORK, gone)], scontrol=[record("in_prolog")])
+    verdict = verify(build(), head, {}, quiet)[0]
+    assert (verdict.status, verdict.node) == ("failed", None)
+    assert verdict.detail.startswith("no rank started on w[1-2]: srun ended with exit code 137: *** STEP 26.0 ON w1 ")
+
+
+def test_a_job_that_a_limit_keeps_from_ever_starting_is_not_waited_for(build: Build) -> None:
+    began = time.monotonic()
+    head = ScriptedHead(squeue=[ok("12|PENDING|None\n"), ok("12|PENDING|QOSMaxNodePerJobLimit\n")])
+    verdict = verify(build(), head, {}, quiet)[0]
+    assert time.monotonic() - began < 10
+    assert (verdict.status, verdict.detail) == (
+        "pending",
+        "Slurm says QOSMaxNodePerJobLimit, so the job would never start",
+    )
+    assert verdict.next_command == "sacctmgr show association user=tests; sacctmgr show qos"
 
 
 def test_a_job_that_ends_before_the_test_begins(build: Build) -> None:

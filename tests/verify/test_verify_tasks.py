@@ -150,7 +150,12 @@ def test_a_line_of_a_test_of_torchrun_is_held_too_and_the_next_has_run(build: Bu
             "reported no write_gb_per_s: a measure that is missing is a failure",
         ),
         (Completed(0, reports(10, float("nan"), 11), ""), "failed", "w2", "reported no write_gb_per_s"),
-        (Completed(0, "", ""), "failed", "w1", "no process began: nothing was heard from it; nor on w[2-3]"),
+        (
+            Completed(0, "", ""),
+            "failed",
+            None,
+            "no process began on w[1-3]: srun ended with exit code 0: without a word",
+        ),
         (
             Completed(1, reports(10, 11, 12), "1: no space left\nsrun: error: w2: task 1: Exited with exit code 5\n"),
             "failed",

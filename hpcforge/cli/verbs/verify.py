@@ -32,6 +32,7 @@ def verify(
             autocompletion=completion.tests,
         ),
     ] = None,
+    limit: options.Limit = None,
     cabling: Annotated[
         bool, typer.Option("--cabling", help="Compare what is plugged in with the design instead of running tests.")
     ] = False,
@@ -54,6 +55,7 @@ def verify(
         inventory=inventory,
         lab=lab,
         names=test,
+        limit=limit,
         cabling=cabling,
         saved=saved,
         as_json=as_json,
