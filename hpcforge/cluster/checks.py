@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from hpcforge.blueprint import hostlist
 from hpcforge.blueprint import schema as s
 from hpcforge.blueprint.checks import node_as_jump_host, node_network, outside
-from hpcforge.blueprint.diagnostics import did_you_mean, quote
+from hpcforge.blueprint.diagnostics import closest_or_all, did_you_mean, quote
 from hpcforge.blueprint.inventory import Bmc, InventoryNode
 from hpcforge.blueprint.named_nodes import NamedNodes
 from hpcforge.blueprint.network_checks import is_bmc
@@ -72,7 +72,7 @@ def _models(draft: Draft, catalog: Catalog) -> Findings:
             yield Finding(
                 ("nodes", key, "hardware"),
                 f"unknown hardware {quote(group.hardware)}",
-                did_you_mean(group.hardware, catalog.servers),
+                closest_or_all(group.hardware, catalog.servers),
             )
         if group.gpus and group.gpus.model not in catalog.gpus and draft.intact("parts"):
             yield _unknown_gpu(("nodes", key, "gpus", "model"), group.gpus.model, catalog)
@@ -82,7 +82,7 @@ def _models(draft: Draft, catalog: Catalog) -> Findings:
 
 
 def _unknown_gpu(loc: tuple[str, ...], model: str, catalog: Catalog) -> Finding:
-    return Finding(loc, f"unknown GPU model {quote(model)}", did_you_mean(model, catalog.gpus))
+    return Finding(loc, f"unknown GPU model {quote(model)}", closest_or_all(model, catalog.gpus))
 
 
 def _facts(draft: Draft, catalog: Catalog) -> Findings:

@@ -158,7 +158,7 @@ NOT_THERE = {
     ),
     "what NVIDIA's repository has as it was asked for": (
         '{driver: "570.172.08", modules: open, cuda: ["12.8"]}', "12", "SOFTWARE-093",
-        "NVIDIA's repository has what you ask for: name it under `software.sources.nvidia` (docs/software.md); else nearest",
+        "NVIDIA's repository has what you ask for: name it under `software.sources.nvidia` (docs/software.md); else",
     ),
 }  # fmt: skip
 
