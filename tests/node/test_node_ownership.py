@@ -257,7 +257,9 @@ def test_code_that_says_nothing_of_what_it_made_is_told_once(tmp_path, kept):
     left = ownership.surplus(owned, [])
     assert left["site_ntp"]["stays"] == [{"kind": "work", "names": ["site_ntp"], "why": remains.CODE}]
     assert ownership.surplus(ownership.forget(owned, [{"role": "site_ntp"}]), []) == {}
-    says = ownership.intend(owned, [{"role": "site_ntp", "owns": {"leaves": [{"path": "/etc/passwd", "why": "theirs"}]}}])
+    says = ownership.intend(
+        owned, [{"role": "site_ntp", "owns": {"leaves": [{"path": "/etc/passwd", "why": "theirs"}]}}]
+    )
     assert ownership.surplus(says, [])["site_ntp"]["stays"] == [
         {"kind": "path", "names": ["/etc/passwd"], "why": "theirs"}
     ]
