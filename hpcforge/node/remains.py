@@ -26,8 +26,8 @@ _KEPT = {**{kind.name: kind.one for kind in TABLE}, "units": "unit", "trees": "p
 def expected(role: str, entry: Json, going: Mapping[str, Sequence[str]], whole: bool, coded: bool) -> list[Json]:
     """What stays when `going` (names by kind) is taken away of a role, of which the receipt has `entry`.
 
-    `whole`: nothing of the role is wanted any more, and `coded`: its own code ran. Packages and paths that are not there
-    do not stay: where a run failed before it installed them, the receipt may have them all the same.
+    `whole`: nothing of the role is wanted any more, and `coded`: its own code ran. Packages and paths that are not
+    there do not stay: where a run failed before it installed them, the receipt may have them all the same.
     """
     words = {one["path"]: one["why"] for one in entry["leaves"]}
     keeps = whole and entry["on_remove"] == "keep"
