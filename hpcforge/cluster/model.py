@@ -382,6 +382,7 @@ class Slurm:
     settings: tuple[tuple[str, str], ...] = ()  # further keys of slurm.conf and their values
     topology: Topology | None = None  # what it is told of the fabric between nodes
     associations: tuple[Association, ...] = ()  # in an order in which they can be made
+    people: tuple[str, ...] = ()  # who is in accounts and reservations and no user of the blueprint: of the directory
     reservations: tuple[Reservation, ...] = ()
     preempts: bool = False  # jobs of some QOS make way for those of others
     ssh: Literal["anyone", "jobs-only"] = "anyone"  # who may ssh to a node that does nothing but run jobs
