@@ -182,8 +182,11 @@ def _notes(plan: Plan) -> Iterator[str]:
         if one.todo:
             yield f"  to mend it: {one.todo}"
         yield f"  to accept it, add to overrides:  {one.override}"
+    away: dict[str, list[str]] = {}
     for node, reason in plan.unreachable.items():
-        yield f"{node} is unreachable and left out: {reason}"
+        away.setdefault(reason, []).append(node)
+    for reason, nodes in away.items():
+        yield f"{fold(nodes)} {'is' if len(nodes) == 1 else 'are'} unreachable and left out: {reason}"
     for clock in plan.clocks:
         yield from _clock(clock)
     yield from _obstacles(plan.obstacles)

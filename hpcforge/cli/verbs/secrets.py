@@ -9,8 +9,8 @@ import typer
 from hpcforge.cli import options
 
 secrets = typer.Typer(
-    help="The cluster's secrets, in an age-encrypted file beside the blueprint; those of a real site's rehearsal, with --lab, "
-    "in its folder."
+    help="The cluster's secrets, in an age-encrypted file beside the blueprint; of a real site's rehearsal, with "
+    "--lab, in its folder."
 )
 Name = Annotated[str, typer.Argument(help="The secret's name, as `secrets list` shows it.", show_default=False)]
 
