@@ -341,8 +341,8 @@ def _pytorch(blueprint: s.Blueprint, catalog: Catalog) -> m.PyTorch | None:
 
 def _slurm(slurm: s.Slurm, users: Collection[str], known: Known, fabrics: Sequence[Fabric]) -> m.Slurm:
     """`known` are the words for workers."""
-    sections = (*slurm.accounts.values(), *slurm.reservations.values())
-    named = dict.fromkeys(user for one in sections for user in one.users)
+    named = {user for account in slurm.accounts.values() for user in account.users}
+    named |= {user for one in slurm.reservations.values() for user in one.users}
     return m.Slurm(
         controller=slurm.controller,
         enforce=slurm.enforce,
@@ -360,7 +360,7 @@ def _slurm(slurm: s.Slurm, users: Collection[str], known: Known, fabrics: Sequen
         settings=tuple(slurm.settings.items()),
         topology=_topology(slurm.topology, known.everything, fabrics),
         associations=tuple(m.Association(*one) for one in associations(slurm.accounts, slurm.qos)),
-        people=tuple(sorted(name for name in named if name not in users)),
+        people=tuple(sorted(named.difference(users))),
         reservations=tuple(_reservation(name, one, known) for name, one in slurm.reservations.items()),
         preempts=any(one.preempt for one in slurm.qos.values()),
         ssh=slurm.ssh,

@@ -53,10 +53,13 @@ def test_somebody_who_is_not_in_the_directory_is_named_and_who_is_may_run_jobs(s
     assert "grace is not known: neither a user of this node nor in the directory" in first.stdout + first.stderr
     assert "ada is not known" not in first.stdout + first.stderr
 
+    shown = "sacctmgr -nP show assoc user=grace format=account,user,fairshare"
+    assert site.ssh("head", shown) == ""  # slurmctld would remember that she has no number
+
     enter(site)
     site.becomes("head", "getent passwd grace | cut -d: -f3", "5001\n")  # SSSD asks again after a while
+    assert "+ user grace account=research fairshare=10" in site.cli("plan", "BLUEPRINT").stdout
     assert site.cli("apply", "BLUEPRINT", "--yes", "--verify", "none").returncode == 0
-    shown = "sacctmgr -nP show assoc user=grace format=account,user,fairshare"
     assert site.ssh("head", shown) == "research|grace|10\n"
     assert site.ssh("head", "sudo -u grace srun -D / -w w01 id -un") == "grace\n"
     assert site.cli("plan", "BLUEPRINT").returncode == 0
