@@ -7,6 +7,7 @@ from math import ceil
 
 from hpcforge.blueprint import hostlist, node_sets
 from hpcforge.blueprint import schema as s
+from hpcforge.blueprint.accounting_checks import has_directory
 from hpcforge.blueprint.diagnostics import did_you_mean, quote
 from hpcforge.blueprint.reader import Loc
 from hpcforge.blueprint.smoke_tests import SmokeTestSpec
@@ -134,11 +135,11 @@ def _never_runs(
 def _run_as(draft: Draft, acceptance: s.Acceptance) -> Findings:
     users = draft.keys("users")
     if acceptance.run_as not in users and draft.intact("acceptance", "run_as") and draft.keys_intact("users"):
-        yield Finding(
-            ("acceptance", "run_as"),
-            f"{quote(acceptance.run_as)} is not a user of this blueprint",
-            did_you_mean(acceptance.run_as, users) or "add it under `users`",
-        )
+        hint = did_you_mean(acceptance.run_as, users) or "add it under `users`"
+        if has_directory(draft):
+            hint += "; people of a directory are not accepted here: tests run also while it is away"
+        message = f"{quote(acceptance.run_as)} is not a user of this blueprint"
+        yield Finding(("acceptance", "run_as"), message, hint)
     if acceptance.run_as in _administrators(draft) and draft.intact("acceptance", "run_as"):
         yield Finding(
             ("acceptance", "run_as"),

@@ -40,8 +40,10 @@ class Account(Limits):
     """A group of people, or a project, for which jobs run."""
 
     parent: v.SectionName | None = Field(None, description="The account that it is part of; default: root.")
-    users: dict[v.UserName, Limits] = Field(
-        {}, description="Who may use it, of `users`. Default account of a user: the first that names her."
+    users: dict[v.PersonName, Limits] = Field(
+        {},
+        description="Who may use it, of `users` or, with the service `directory`, of the directory. Default account of "
+        "a user: the first that names them.",
     )
 
 

@@ -6,13 +6,14 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from hpcforge.blueprint import schema as s
 from hpcforge.blueprint.accounting import Account, Limits
-from hpcforge.blueprint.diagnostics import did_you_mean, quote
+from hpcforge.blueprint.diagnostics import closest, did_you_mean, quote
 from hpcforge.blueprint.reader import Loc
 from hpcforge.blueprint.services import Service, Services
 from hpcforge.blueprint.validate import Draft, Finding
 
 ROOT = "root"  # the account that Slurm has anyway, of which all others are part
 USUAL_QOS = "normal"  # the QOS that it has anyway
+_FROM_ELSEWHERE = "people of a directory are accepted where `services` has one: `directory`"
 
 Findings = Iterator[Finding]
 
@@ -73,13 +74,25 @@ def _parents(accounts: Mapping[str, Account]) -> Findings:
 
 
 def _people(draft: Draft, accounts: Mapping[str, Account]) -> Findings:
-    users = draft.keys("users")
-    for name, account in accounts.items() if draft.keys_intact("users") else ():
+    for name, account in accounts.items():
         for user in account.users:
-            if user not in users:
-                hint = did_you_mean(user, users) or "add her under `users`"
-                loc = ("slurm", "accounts", name, "users", user)
-                yield Finding(loc, f"{quote(user)} is not a user of this blueprint", hint, key=True)
+            yield from unknown_user(draft, ("slurm", "accounts", name, "users", user), user, key=True)
+
+
+def unknown_user(draft: Draft, loc: Loc, user: str, *, key: bool = False) -> Findings:
+    """Yield that a name is nobody's; with a directory it may be somebody's there, which the controller is asked."""
+    users = draft.keys("users")
+    if user in users or not draft.keys_intact("users") or not draft.intact("services") or has_directory(draft):
+        return
+    close = closest(user, users)
+    hint = f"did you mean `{close}`?" if close else f"add `{user}` under `users`; {_FROM_ELSEWHERE}"
+    yield Finding(loc, f"{quote(user)} is not a user of this blueprint", hint, key=key)
+
+
+def has_directory(draft: Draft) -> bool:
+    """Whether people of a directory exist on nodes beside the blueprint's users."""
+    services: Services | None = draft.sections["services"]
+    return services is not None and "directory" in services.by_name()
 
 
 def _run_as(draft: Draft, accounts: Mapping[str, Account]) -> Findings:

@@ -28,6 +28,8 @@ _SHOWN_COLUMNS = 160  # of a source line
 _LOOK_BACK = 16_384  # characters before them in which a secret may begin that is not to be shown
 _SHOWN_TEXT = 2_000  # characters of a message, and of a hint
 _MAX_CANDIDATES = 64  # words that are compared letter by letter: 30 us each
+_MAX_COMPARED = 4  # of those: whose steps to the word are counted, 1 ms each at most
+_LISTED_CHARACTERS = 600  # of known words in a hint
 _SHOWN_CHARACTERS = 80  # of a value inside a message
 _LINE_BREAK = re.compile("\r\n|[\n\r\x85\u2028\u2029]")  # what YAML 1.1 counts as one
 _SECRET = re.compile(
@@ -161,12 +163,37 @@ def quote(text: str) -> str:
 
 
 def closest(word: str, known: Sequence[str]) -> str | None:
-    """Return the known word that is most like a word, whatever their case; None if none is."""
+    """Return the known word that a word was probably meant to be, whatever their case; None if none is close enough.
+
+    A third of the letters may differ, as in compilers; or one name has all parts of the other: `memory`, `memory_gib`.
+    """
     word, spelled = word[:64].lower(), {other.lower(): other for other in known[:4096]}
     lower = list(spelled)
     if len(lower) > _MAX_CANDIDATES:
         lower = nlargest(_MAX_CANDIDATES, lower, key=lambda other: _begins_alike(word, other))
-    return next((spelled[one] for one in difflib.get_close_matches(word, lower, n=1, cutoff=0.6)), None)
+    alike = difflib.get_close_matches(word, lower, n=_MAX_COMPARED, cutoff=0.5)
+    edits = {other: _edits(word, other) for other in alike}
+    near = [other for other in alike if edits[other] <= max(len(word), len(other)) // 3]
+    parts = [other for other in alike if _parts(word) < _parts(other) or _parts(word) > _parts(other) != {""}]
+    found = min(near, key=lambda other: edits[other], default=next(iter(parts), None))
+    return None if found is None else spelled[found]
+
+
+def _parts(name: str) -> set[str]:
+    return set(re.split("[-_.]", name))
+
+
+def _edits(one: str, two: str) -> int:
+    """Count the letters to add, drop, replace or exchange with their neighbour until both are the same."""
+    rows = [list(range(len(two) + 1))]
+    for i, letter in enumerate(one, 1):
+        row, above = [i], rows[-1]
+        for j, other in enumerate(two, 1):
+            row.append(min(above[j] + 1, row[-1] + 1, above[j - 1] + (letter != other)))
+            if i > 1 and j > 1 and one[i - 2] == other and letter == two[j - 2]:
+                row[-1] = min(row[-1], rows[-2][j - 2] + 1)
+        rows.append(row)
+    return rows[-1][-1]
 
 
 def _begins_alike(word: str, other: str) -> int:
@@ -181,6 +208,18 @@ def did_you_mean(word: str, known: Iterable[str]) -> str | None:
     if close := closest(word, candidates):
         return f"did you mean `{close}`?"
     return f"known: {', '.join(candidates)}" if 0 < len(candidates) <= 12 else None
+
+
+def closest_or_all(word: str, known: Iterable[str]) -> str | None:
+    """Return a hint that names the closest of words that hpcforge itself has, or lists them; None where it has none."""
+    candidates = list(known)
+    if hint := did_you_mean(word, candidates):
+        return hint
+    listed = ", ".join(candidates)
+    if len(listed) > _LISTED_CHARACTERS:
+        shown = listed[:_LISTED_CHARACTERS].rpartition(", ")[0]
+        listed = f"{shown} and {len(candidates) - shown.count(', ') - 1} more"
+    return f"known: {listed}" if candidates else None
 
 
 def odd_characters(text: str) -> str | None:

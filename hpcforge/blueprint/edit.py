@@ -17,6 +17,7 @@ import yaml
 from hpcforge.blueprint.reader import MAX_MACHINE_VALUES, Loc, plain, read_bytes
 from hpcforge.errors import ExpectedError
 
+_NO_TEXT = re.compile("(?i)null|true|false|0[0-9_]+")  # bare, to other tools: a serial number 0006 is 6
 _PLAIN_BLOCK = re.compile(r"[A-Za-z0-9][A-Za-z0-9 ._/+=@\[\],-]*")
 _PLAIN_FLOW = re.compile(r"[A-Za-z0-9][A-Za-z0-9 ._/+=@-]*")
 
@@ -96,7 +97,7 @@ def quoted(value: Any, *, flow: bool = True) -> str:
         return "[" + ", ".join(quoted(item) for item in value) + "]"
     text = str(value)
     bare = (_PLAIN_FLOW if flow else _PLAIN_BLOCK).fullmatch(text) and not text.endswith(" ")
-    if bare and text.lower() not in ("null", "true", "false"):
+    if bare and not _NO_TEXT.fullmatch(text):
         return text
     return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
 

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 from pydantic import BaseModel
 
-from hpcforge.blueprint.diagnostics import closest, did_you_mean, quote
+from hpcforge.blueprint.diagnostics import closest, closest_or_all, quote
 from hpcforge.blueprint.meant import whole
 from hpcforge.blueprint.reader import Loc
 from hpcforge.blueprint.section import Section
@@ -67,8 +67,8 @@ def unknown_key(model: type[BaseModel], loc: Loc, data: dict[str, Any]) -> tuple
         before = list(parent)[: list(parent).index(key)]
         if before and before[-1] in known and isinstance(parent[before[-1]], str):
             hint = _cut_by_comma(around, before[-1], parent[before[-1]], key)
-            return hint or did_you_mean(key, known), None if hint else closest(key, known)
-    return _odd_space(key) or did_you_mean(key, known), closest(key, known)
+            return hint or closest_or_all(key, known), None if hint else closest(key, known)
+    return _odd_space(key) or closest_or_all(key, known), closest(key, known)
 
 
 def _odd_space(key: str) -> str | None:

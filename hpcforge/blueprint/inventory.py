@@ -42,7 +42,7 @@ class InventoryNode(Section):
     addresses: dict[v.SectionName, v.Ipv4] = Field(
         {}, description="IPv4 addresses on other networks, by network; default: chosen by its name."
     )
-    mac: v.Mac | None = Field(None, description="MAC address of the interface that has `address`, and boots.")
+    mac: v.Mac | None = Field(None, description="MAC address of the interface that has `address`.")
     ports: dict[v.FabricName, tuple[v.Mac, ...]] = Field(
         {},
         description="MAC addresses of its ports by fabric, in the order of its links, for networks that say "

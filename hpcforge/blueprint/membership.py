@@ -35,6 +35,9 @@ class Newcomers:
     like: str | None = None  # a node of the group that grows; None: the one whose names are spelled alike
     addresses: tuple[str, ...] = ()
     host_keys: tuple[str, ...] = ()  # of one new node
+    macs: tuple[str, ...] = ()  # these three: none, or one for each new node
+    bmcs: tuple[str, ...] = ()  # an address, a MAC address, or both with a comma between
+    serials: tuple[str, ...] = ()
 
 
 def added(blueprint: Blueprint, inventory: Inventory | None, new: Newcomers) -> Edits:
@@ -57,14 +60,32 @@ def added(blueprint: Blueprint, inventory: Inventory | None, new: Newcomers) -> 
             edits.append(_written(loc, grown))
     edits.append(RenameKey(("nodes", key), spelled((*members, *new.names))))
     machines = []
-    for name, address in zip(new.names, addresses, strict=True):
+    for name, address, known in zip(new.names, addresses, _known(new), strict=True):
         entry: dict[str, object] = {} if group.addresses is not None else {"address": address}
         if new.host_keys:
             entry["host_keys"] = list(new.host_keys)
+        entry |= known
         if entry:
             machines.append(SetValue(("nodes", name), entry))
     _require_inventory(inventory, machines)
     return Edits(tuple(edits), tuple(machines))
+
+
+def _known(new: Newcomers) -> Iterator[dict[str, object]]:
+    """Yield for each new node what the inventory is to have of its machine beside address and host keys."""
+    for what, given in (("--mac", new.macs), ("--bmc", new.bmcs), ("--serial", new.serials)):
+        if given and len(given) != len(new.names):
+            count = f"{len(new.names)} name{'s' * (len(new.names) != 1)} but {len(given)} of {what}"
+            raise EditError(count, f"give {what} once for each node, in their order")
+    for place in range(len(new.names)):
+        entry: dict[str, object] = {"mac": new.macs[place]} if new.macs else {}
+        if new.bmcs:
+            parts = [part.strip() for part in new.bmcs[place].split(",")]
+            entry["bmc"] = {"mac" if ":" in part else "address": part for part in parts}
+            if len(parts) != len(entry["bmc"]):  # type: ignore[arg-type]
+                hint = "write --bmc 10.10.0.43, --bmc 02:00:0a:0a:00:2b, or both with a comma between"
+                raise EditError(f"`{new.bmcs[place]}` is more than an address and a MAC address", hint)
+        yield entry | ({"serial": new.serials[place]} if new.serials else {})
 
 
 def removed(blueprint: Blueprint, inventory: Inventory | None, names: Collection[str]) -> Edits:

@@ -29,7 +29,7 @@ def is_bmc(name: str, network: Network) -> bool:
 def primary(networks: Mapping[str, Network], fabrics: Mapping[str, Fabric]) -> str | None:
     """Return the network that the addresses of nodes are on; None where that is not clear.
 
-    The only one; else of those for nodes that are not the site's the one that machines boot from, or the only one, or
+    The only one; else of those for nodes that are not the site's the one with `boot`, or the only one, or
     the only one on Ethernet.
     """
     if len(networks) == 1:
@@ -74,7 +74,7 @@ def _purpose(loc: Loc, name: str, network: Network) -> Findings:
         )
     if network.boot and (network.external or is_bmc(name, network)):
         what = "the site's" if network.external else "for management controllers"
-        yield Finding((*loc, "boot"), f"machines cannot boot from a network that is {what}", key=True)
+        yield Finding((*loc, "boot"), f"the addresses of nodes cannot be on a network that is {what}", key=True)
 
 
 def _carried(loc: Loc, network: Network, fabric: Fabric) -> Findings:
@@ -115,8 +115,6 @@ def _together(networks: Mapping[str, Network], fabrics: Mapping[str, Fabric]) ->
             )
     if primary(networks, fabrics) is None:
         booting = [name for name, network in networks.items() if network.boot]
-        message = (
-            f"{', '.join(booting)} all say `boot`" if len(booting) > 1 else "none says that machines `boot` from it"
-        )
-        hint = "the addresses of nodes are on one network that all of them are on: boot: true"
+        message = f"{', '.join(booting)} all say `boot`" if len(booting) > 1 else "none says `boot: true`"
+        hint = "say `boot: true` of the one that all of them are on; hpcforge starts no PXE server for it"
         yield Finding(("networks",), f"which network are the addresses of nodes on? {message}", hint, key=True)

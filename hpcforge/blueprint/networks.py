@@ -27,7 +27,11 @@ class Network(Section):
     mtu: Annotated[v.Whole, Field(ge=576, le=65_520)] | None = Field(
         None, description="Largest packet, bytes; default: as interfaces come."
     )
-    boot: v.Truth = Field(False, description="Machines boot from it; so this is the network of the nodes' addresses.")
+    boot: v.Truth = Field(
+        False,
+        description="The addresses of nodes are on it, as they have them when they are installed. hpcforge has no PXE "
+        "server: this only says which network it is.",
+    )
     bmc: v.Truth | None = Field(
         None, description="It has the nodes' management controllers, not the nodes. Default: true if it is called bmc."
     )

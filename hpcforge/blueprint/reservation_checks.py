@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Iterator
 
 from hpcforge.blueprint import schema as s
+from hpcforge.blueprint.accounting_checks import unknown_user
 from hpcforge.blueprint.diagnostics import did_you_mean, quote
 from hpcforge.blueprint.reader import Loc
 from hpcforge.blueprint.validate import Draft, Finding
@@ -25,10 +26,8 @@ def reservation_findings(draft: Draft, workers: Callable[[Loc, str], Findings]) 
         if not 60 <= limit_s(one.duration) < math.inf:
             hint = "Slurm counts in minutes, and forgets a reservation once it is over"
             yield Finding((*loc, "duration"), "a reservation lasts a minute at least, and ends", hint)
-        for place, user in enumerate(one.users) if draft.keys_intact("users") else ():
-            if user not in (users := draft.keys("users")):
-                hint = did_you_mean(user, users) or "add her under `users`"
-                yield Finding((*loc, "users", place), f"{quote(user)} is not a user of this blueprint", hint)
+        for place, user in enumerate(one.users):
+            yield from unknown_user(draft, (*loc, "users", place), user)
         for place, account in enumerate(one.accounts) if draft.intact("slurm", "accounts") else ():
             if account not in slurm.accounts:
                 hint = did_you_mean(account, slurm.accounts) or "add it under `slurm.accounts`"

@@ -16,8 +16,10 @@ class Reservation(Section):
     nodes: v.NodeSet = Field(description="Workers, as a node set: all, a hostlist, a group, a rack, all!gpu03.")
     start: v.Moment = Field(description="When it begins, by the controller's clock and time zone: 2027-03-01T08:00.")
     duration: v.MaxTime = Field(description="How long it lasts, [days-]hours:minutes:seconds.")
-    users: tuple[v.UserName, ...] = Field(
-        (), description="Whose jobs may run there, of `users`; with neither these nor `accounts`: root's alone."
+    users: tuple[v.PersonName, ...] = Field(
+        (),
+        description="Whose jobs may run there, of `users` or of the directory; with neither these nor `accounts`: "
+        "root's alone.",
     )
     accounts: tuple[v.SectionName, ...] = Field(
         (), description="Accounts whose jobs may; with `users`, jobs of those users under these accounts."

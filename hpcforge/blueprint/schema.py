@@ -194,7 +194,8 @@ class Slurm(Section):
 
     controller: v.NodeName = Field(description="The head that runs slurmctld.")
     reserve: Reserve = Field(
-        Reserve.model_construct(), description="What jobs do not get of each worker; `hpcforge show` has the outcome."
+        Reserve.model_construct(),
+        description="What jobs do not get of each worker; `hpcforge show --full` has the outcome.",
     )
     enforce: tuple[Enforced, ...] = Field(("cores", "memory", "gpus"), description="What jobs are held to by cgroups.")
     ssh: Literal["anyone", "jobs-only"] = Field(

@@ -334,6 +334,15 @@ HostOrAddress = Annotated[
 ]
 LoginName = Annotated[str, Matches(_USER_NAME, _A_USER_NAME, "ada")]
 UserName = Annotated[str, Matches(_USER_NAME, _A_USER_NAME, "ada", _RESERVED_USERS)]
+PersonName = Annotated[
+    str,
+    Matches(
+        r"[a-z](?:[a-z0-9_.-]{0,30}[a-z0-9_])?",
+        f"a name of a person: {_A_USER_NAME.partition(': ')[2].replace(' _ and -', ' _, . and -')}",
+        "grace",
+        _RESERVED_USERS,
+    ),
+]
 GroupName = Annotated[str, Matches(_USER_NAME, _A_USER_NAME.replace("user", "group"), "vision", _RESERVED_GROUPS)]
 Date = Annotated[str, Checked(_date), Field(json_schema_extra={"format": "date"})]
 Moment = Annotated[str, Checked(_moment)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import typer
@@ -25,13 +26,24 @@ def add(
     names: str,
     like: str | None,
     addresses: str | None,
-    host_key: list[str] | None,
+    host_key: Sequence[str],
+    mac: Sequence[str],
+    bmc: Sequence[str],
+    serial: Sequence[str],
     inventory: Path | None,
     yes: bool,
 ) -> int:
     """Do what the help of `hpcforge nodes add` says; the exit status."""
     loaded = load(blueprint, inventory)
-    new = Newcomers(_expand(names), like, _expand(addresses) if addresses else (), tuple(host_key or ()))
+    new = Newcomers(
+        _expand(names),
+        like,
+        _expand(addresses) if addresses else (),
+        tuple(host_key),
+        macs=tuple(mac),
+        bmcs=tuple(bmc),
+        serials=tuple(serial),
+    )
     return _write(loaded, added(loaded.blueprint, loaded.inventory, new), new.names, yes, inventory)
 
 

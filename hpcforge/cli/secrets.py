@@ -13,6 +13,7 @@ from functools import cached_property
 from pathlib import Path
 
 from hpcforge.cli.exit_codes import Exit
+from hpcforge.cli.site import open_site
 from hpcforge.cluster import Loaded, load
 from hpcforge.errors import UsageError
 from hpcforge.plan.desired import Desired
@@ -33,7 +34,7 @@ from hpcforge.run.secrets import (
     rotate_secret,
     set_secret,
 )
-from hpcforge.run.site import compile_site, load_site_roles, wanted_kinds
+from hpcforge.run.site import Site, compile_site, site_roles, wanted_kinds
 
 
 @dataclass(frozen=True)
@@ -73,9 +74,9 @@ class _Kept:
         return {name: list(roles) for name, roles in found.items()}
 
 
-def init(blueprint: Path, identity: Path | None) -> int:
+def init(blueprint: Path, lab: str | None, identity: Path | None) -> int:
     """Do what the help of `hpcforge secrets init` says; the exit status."""
-    kept = _kept(blueprint, identity)
+    kept = _kept(blueprint, lab, identity)
     had_key, before = kept.key.exists(), kept.read()
     made = [name for name in ensure_secrets(kept.file, kept.key, kept.wanted) if name not in before]
     printing.note(f"{kept.file}: made {', '.join(made)}\n" if made else f"{kept.file}: nothing is missing\n")
@@ -83,9 +84,9 @@ def init(blueprint: Path, identity: Path | None) -> int:
     return Exit.DONE
 
 
-def list_(blueprint: Path, identity: Path | None, as_json: bool) -> int:
+def list_(blueprint: Path, lab: str | None, identity: Path | None, as_json: bool) -> int:
     """Do what the help of `hpcforge secrets list` says; the exit status."""
-    kept = _kept(blueprint, identity)
+    kept = _kept(blueprint, lab, identity)
     known, kinds, wanted_by = kept.read(), kept.kinds, kept.wanted_by()
     entries = [
         {
@@ -109,18 +110,19 @@ def list_(blueprint: Path, identity: Path | None, as_json: bool) -> int:
     cells = [[", ".join(cell) if isinstance(cell, list) else str(cell) for cell in one.values()] for one in entries]
     printing.result(table(("name", "bytes", "fingerprint", "from", "roles", "what for"), cells))
     if unmade:
-        again = typed("secrets", "init", blueprint, identity=identity)
+        again = typed("secrets", "init", blueprint, lab=lab, identity=identity)
         printing.note(f"not made yet: {', '.join(unmade)}\nNext: {again}\n")
     for name in unset:
-        again = typed("secrets", "set", blueprint, name, identity=identity)
+        again = typed("secrets", "set", blueprint, name, lab=lab, identity=identity)
         printing.note(f"not set yet: {name}, which {', '.join(wanted_by[name])} wants\nNext: {again}\n")
     return Exit.DONE
 
 
-def show(blueprint: Path, name: str, identity: Path | None, reveal: bool) -> int:
+def show(blueprint: Path, name: str, lab: str | None, identity: Path | None, reveal: bool) -> int:
     """Do what the help of `hpcforge secrets show` says; the exit status."""
-    file, key = load(blueprint, None, judged=False).secrets_path, identity or default_identity_path()
-    known = read_secrets(file, key)
+    site = _site(blueprint, lab, identity)
+    file = site.loaded.secrets_path
+    known = read_secrets(file, site.identity)
     if name not in known:
         raise UsageError(f"there is no secret {name!r} in {file}", f"there are: {', '.join(known) or 'none yet'}")
     if not (reveal or printing.on_terminal()):
@@ -129,9 +131,9 @@ def show(blueprint: Path, name: str, identity: Path | None, reveal: bool) -> int
     return Exit.DONE
 
 
-def set_(blueprint: Path, name: str, identity: Path | None, as_json: bool) -> int:
+def set_(blueprint: Path, name: str, lab: str | None, identity: Path | None, as_json: bool) -> int:
     """Do what the help of `hpcforge secrets set` says; the exit status."""
-    kept = _kept(blueprint, identity)
+    kept = _kept(blueprint, lab, identity)
     had_key = kept.key.exists()
     value = _given(name, binary=name in kept.kinds and kept.kinds[name].binary)
     changed = set_secret(kept.file, kept.key, kept.kinds, name, value)
@@ -143,19 +145,19 @@ def set_(blueprint: Path, name: str, identity: Path | None, as_json: bool) -> in
         printing.note(f"{kept.file}: {name} {'is set' if changed else 'is what it was'}\n")
     _note_new_key(kept, had_key)
     if changed:
-        printing.note(f"{kept.kinds[name].rotated}\nNext: {typed('plan', blueprint, identity=identity)}\n")
+        printing.note(f"{kept.kinds[name].rotated}\nNext: {typed('plan', blueprint, lab=lab, identity=identity)}\n")
     return Exit.DONE
 
 
-def rotate(blueprint: Path, name: str, identity: Path | None) -> int:
+def rotate(blueprint: Path, name: str, lab: str | None, identity: Path | None) -> int:
     """Do what the help of `hpcforge secrets rotate` says; the exit status."""
-    kept = _kept(blueprint, identity)
+    kept = _kept(blueprint, lab, identity)
     before, kinds = kept.read(), kept.kinds
     after = rotate_secret(kept.file, kept.key, kinds, name)
     old = fingerprint(kinds, before, name, before[name]) if name in before else "none"
     printing.note(f"{kept.file}: {name} {old} -> {fingerprint(kinds, before, name, after)}\n{kinds[name].rotated}\n")
     if kinds[name].on_nodes:
-        printing.note(f"Next: {typed('apply', blueprint, identity=identity)}\n")
+        printing.note(f"Next: {typed('apply', blueprint, lab=lab, identity=identity)}\n")
     return Exit.DONE
 
 
@@ -168,9 +170,17 @@ def fingerprint(kinds: Kinds, known: Mapping[str, bytes], name: str, value: byte
     return "hmac:" + keyed(known, value)[:16]  # a site's own may be short enough to be found by its digest
 
 
-def _kept(blueprint: Path, identity: Path | None) -> _Kept:
+def _site(blueprint: Path, lab: str | None, identity: Path | None) -> Site:
+    """That of the blueprint; with `lab` that rehearsal, which has secrets of its own where the site is real."""
     loaded = load(blueprint, None, judged=False)
-    return _Kept(loaded, identity or default_identity_path(), load_site_roles(loaded))
+    if lab is not None and not loaded.wants_lab:
+        return open_site(blueprint, None, lab, identity)
+    return Site(loaded, loaded.cluster, identity or default_identity_path(), None)
+
+
+def _kept(blueprint: Path, lab: str | None, identity: Path | None) -> _Kept:
+    site = _site(blueprint, lab, identity)
+    return _Kept(site.loaded, site.identity, site_roles(site))
 
 
 def _note_new_key(kept: _Kept, had_key: bool) -> None:

@@ -11,13 +11,20 @@ import yaml
 
 from hpcforge.cli.exit_codes import Exit
 from hpcforge.cluster import load
+from hpcforge.program import typed
 from hpcforge.report import printing
 from hpcforge.report.collectives_text import collectives_json, collectives_text
+from hpcforge.report.show_text import show_text
 
 
-def show(blueprint: Path, inventory: Path | None, as_json: bool) -> int:
+def show(blueprint: Path, inventory: Path | None, full: bool, as_json: bool) -> int:
     """Do what the help of `hpcforge show` says; the exit status."""
-    cluster = dataclasses.asdict(load(blueprint, inventory).cluster)
+    resolved = load(blueprint, inventory).cluster
+    if not (full or as_json):
+        again = f"{typed('show', blueprint, inventory=inventory)} --full"
+        printing.result(show_text(resolved, again, printing.columns()))
+        return Exit.DONE
+    cluster = dataclasses.asdict(resolved)
     for test in (cluster["acceptance"] or {}).get("tests", ()):
         del test["program"]["text"]  # a file, not a value
     text = json.dumps({"schema_version": 1, "cluster": cluster}, indent=2, default=str)  # paths as text

@@ -19,6 +19,7 @@ from hpcforge.cli.site import open_site
 from hpcforge.errors import UsageError
 from hpcforge.program import typed
 from hpcforge.report import printing
+from hpcforge.report.reasons import by_reason
 from hpcforge.report.text import one_line, table
 from hpcforge.run.host_certificates import fingerprint
 from hpcforge.run.site import Site
@@ -53,8 +54,8 @@ def trust_new(site: Site) -> Site:
     if site.stand_ins:
         return site  # a lab's nodes have keys that it made; nothing of it goes into the site's files
     shown = new_keys(site)
-    for name, why in shown.refused.items():
-        printing.note(f"{name}: no host key to accept: {one_line(why)}\n")
+    for nodes, _, why in by_reason(shown.refused):
+        printing.note(f"{nodes}: no host key to accept: {one_line(why)}\n")
     if not shown.keys and shown.jump_host is None:
         return site
     printing.note(_table(site, shown))

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from hpcforge.blueprint import hostlist
 from hpcforge.blueprint import schema as s
 from hpcforge.blueprint.checks import node_as_jump_host, node_network, outside
-from hpcforge.blueprint.diagnostics import did_you_mean, quote
+from hpcforge.blueprint.diagnostics import closest_or_all, did_you_mean, quote
 from hpcforge.blueprint.inventory import Bmc, InventoryNode
 from hpcforge.blueprint.named_nodes import NamedNodes
 from hpcforge.blueprint.network_checks import is_bmc
@@ -20,6 +20,7 @@ from hpcforge.blueprint.services import Services
 from hpcforge.blueprint.validate import Draft, Finding
 from hpcforge.catalog import Catalog
 from hpcforge.catalog.distribution import ELSEWHERE, Distribution
+from hpcforge.cluster.gpu_checks import example, gpu_findings, unknown_gpus
 from hpcforge.cluster.hardware_checks import hardware_findings
 from hpcforge.cluster.mig import mig_findings
 from hpcforge.cluster.shards import shard_findings
@@ -59,6 +60,7 @@ def check_catalog(draft: Draft, catalog: Catalog) -> Findings:
     """Yield what the catalog does not know, and what it knows to be impossible."""
     yield from _models(draft, catalog)
     yield from hardware_findings(draft, catalog)
+    yield from gpu_findings(draft, catalog)
     yield from mig_findings(draft, catalog)
     yield from shard_findings(draft, catalog)
     yield from _facts(draft, catalog)
@@ -74,7 +76,7 @@ def _models(draft: Draft, catalog: Catalog) -> Findings:
             yield Finding(
                 ("nodes", key, "hardware"),
                 f"unknown hardware {quote(group.hardware)}",
-                did_you_mean(group.hardware, catalog.servers),
+                closest_or_all(group.hardware, catalog.servers),
             )
         if group.gpus and group.gpus.model not in catalog.gpus and draft.intact("parts"):
             yield _unknown_gpu(("nodes", key, "gpus", "model"), group.gpus.model, catalog)
@@ -84,7 +86,7 @@ def _models(draft: Draft, catalog: Catalog) -> Findings:
 
 
 def _unknown_gpu(loc: tuple[str, ...], model: str, catalog: Catalog) -> Finding:
-    return Finding(loc, f"unknown GPU model {quote(model)}", did_you_mean(model, catalog.gpus))
+    return Finding(loc, f"unknown GPU model {quote(model)}", closest_or_all(model, catalog.gpus))
 
 
 def _facts(draft: Draft, catalog: Catalog) -> Findings:
@@ -216,7 +218,16 @@ def _pytorch(draft: Draft, catalog: Catalog, system: Distribution | None, versio
     models = sorted(set(gpu_models(draft.sections["nodes"] or {}, draft.sections["overrides"] or {}, catalog)))
     device = pytorch_device(models, catalog)
     builds = dict.fromkeys(build.version for build in catalog.pytorch_builds(device, system)) if system else {}
-    if system and version not in builds and (builds or device != "cpu"):
+    unknown = unknown_gpus(draft, catalog) if device == "cpu" else {}
+    if system and version not in builds and unknown:
+        group, names = next(iter(unknown.items()))
+        message = (
+            f"which build of PyTorch {version} depends on the GPUs, and nothing says which {hostlist.fold(names)} have"
+        )
+        yield Finding(
+            loc, message, f"nodes.{group}: gpus: {example(draft.sections['nodes'][group], catalog)}, for example"
+        )
+    elif system and version not in builds and (builds or device != "cpu"):
         real = ", ".join(model for model in models if catalog.gpus[model].vendor != "none")
         yield Finding(
             loc,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 
-from hpcforge.blueprint.diagnostics import did_you_mean, quote
+from hpcforge.blueprint.diagnostics import closest_or_all, quote
 from hpcforge.blueprint.fabric_checks import unknown_switches
 from hpcforge.blueprint.hardware import Entry, Parts, Server
 from hpcforge.blueprint.reader import Loc
@@ -58,7 +58,7 @@ def _likes(section: Loc, own: Mapping[str, Entry], known: Collection[str]) -> Fi
         loc = (*section, name, "like")
         if entry.like and entry.like not in known:
             message = f"there is no model {quote(entry.like)} to be like, in the catalog or in this blueprint"
-            yield Finding(loc, message, did_you_mean(entry.like, known))
+            yield Finding(loc, message, closest_or_all(entry.like, known))
         elif _circle(name, own):
             yield Finding(loc, f"{quote(name)} is like itself, by way of {quote(entry.like or '')}")
 
@@ -88,7 +88,7 @@ def _server(loc: Loc, server: Server, catalog: Catalog, draft: Draft) -> Finding
                 yield Finding(
                     (*loc, fact, index),
                     f"{quote(model)} is neither a model of the catalog nor {example}",
-                    did_you_mean(model, known),
+                    closest_or_all(model, known),
                 )
 
 
@@ -105,4 +105,4 @@ def _site(site: Site, catalog: Catalog) -> Findings:
 
 
 def _unknown(loc: Loc, name: str, known: Iterable[str], what: str) -> Finding:
-    return Finding(loc, f"{quote(name)} is {what} of the catalog or of this blueprint", did_you_mean(name, known))
+    return Finding(loc, f"{quote(name)} is {what} of the catalog or of this blueprint", closest_or_all(name, known))

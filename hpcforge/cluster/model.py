@@ -144,7 +144,7 @@ class Node:
     addresses: Mapping[str, str] = field(default_factory=dict, hash=False)  # on other networks, BMC's too, by network
     fabrics: tuple[str, ...] = ()  # that it is plugged into
     ports: Mapping[str, tuple[str, ...]] = field(default_factory=dict, hash=False)  # by fabric, MACs by link; if known
-    mac: str | None = None  # of the interface that has `address`, and boots
+    mac: str | None = None  # of the interface that has `address`
     bmc: Bmc | None = None  # None: nothing is known of it
     serial: str | None = None
     note: str | None = None  # what else the inventory says of the machine
@@ -196,7 +196,7 @@ class Network:
     interface: str | None = None  # what all workers call theirs; None: not said
     vlan: int | None = None  # None: untagged
     mtu: int | None = None  # bytes; None: as interfaces come
-    boot: bool = False  # machines boot from it
+    boot: bool = False  # the addresses of nodes are on it, by the blueprint; nothing is served for it
     bmc: bool = False  # it has the management controllers, not the nodes
     external: bool = False  # the site's
     gateway: str | None = None  # an address
@@ -382,6 +382,7 @@ class Slurm:
     settings: tuple[tuple[str, str], ...] = ()  # further keys of slurm.conf and their values
     topology: Topology | None = None  # what it is told of the fabric between nodes
     associations: tuple[Association, ...] = ()  # in an order in which they can be made
+    people: tuple[str, ...] = ()  # who is in accounts and reservations and no user of the blueprint: of the directory
     reservations: tuple[Reservation, ...] = ()
     preempts: bool = False  # jobs of some QOS make way for those of others
     ssh: Literal["anyone", "jobs-only"] = "anyone"  # who may ssh to a node that does nothing but run jobs

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from uuid import UUID, uuid5
 
@@ -76,7 +76,7 @@ def resolve(
     models = {node.gpus.model for node in nodes if node.gpus and not node.gpus.fake}
     racks = racks_of(blueprint.site)
     known = words(nodes, (), (), racks)
-    slurm = _slurm(blueprint.slurm, worker_words(nodes, (), racks), fabrics)
+    slurm = _slurm(blueprint.slurm, blueprint.users, worker_words(nodes, (), racks), fabrics)
     access = _access(blueprint, inventory, private_key, nodes)
     homes = next((one.mount for one in blueprint.storage.values() if one.homes), User.homes)
     return m.Cluster(
@@ -339,8 +339,10 @@ def _pytorch(blueprint: s.Blueprint, catalog: Catalog) -> m.PyTorch | None:
     return m.PyTorch(version, "wheel", tuple(m.Wheel(wheel.file, wheel.sha256) for wheel in build.wheels))
 
 
-def _slurm(slurm: s.Slurm, known: Known, fabrics: Sequence[Fabric]) -> m.Slurm:
+def _slurm(slurm: s.Slurm, users: Collection[str], known: Known, fabrics: Sequence[Fabric]) -> m.Slurm:
     """`known` are the words for workers."""
+    named = {user for account in slurm.accounts.values() for user in account.users}
+    named |= {user for one in slurm.reservations.values() for user in one.users}
     return m.Slurm(
         controller=slurm.controller,
         enforce=slurm.enforce,
@@ -358,6 +360,7 @@ def _slurm(slurm: s.Slurm, known: Known, fabrics: Sequence[Fabric]) -> m.Slurm:
         settings=tuple(slurm.settings.items()),
         topology=_topology(slurm.topology, known.everything, fabrics),
         associations=tuple(m.Association(*one) for one in associations(slurm.accounts, slurm.qos)),
+        people=tuple(sorted(named.difference(users))),
         reservations=tuple(_reservation(name, one, known) for name, one in slurm.reservations.items()),
         preempts=any(one.preempt for one in slurm.qos.values()),
         ssh=slurm.ssh,

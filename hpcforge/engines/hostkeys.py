@@ -24,14 +24,15 @@ def host_keys(target: Target) -> list[tuple[str, str]]:
     """Type and base64 of each host key that the inventory has.
 
     Raises:
-        UnreachableError: there is none, or one is not an OpenSSH public key.
+        UnreachableError: there is none, or one is not an OpenSSH public key. Its text names no node, so that what is
+            true of many is printed once.
     """
     if not target.host_keys and target.start:
-        raise UnreachableError("no-host-key", f"{target.name} is not started yet: {target.start}")
+        raise UnreachableError("no-host-key", f"not started yet: {target.start}")
     if not target.host_keys:
         raise UnreachableError(
             "no-host-key",
-            f"the inventory has no host key for {target.name}: add what `ssh-keyscan {target.address}` says, "
+            "the inventory has no host key: add what `ssh-keyscan` says of the address, "
             "compared with the node's console, as `host_keys`; or run the same command with --trust-new, which "
             "accepts and records the key that it shows now",
         )
@@ -39,7 +40,7 @@ def host_keys(target: Target) -> list[tuple[str, str]]:
     if not all(found) or not _ADDRESS.fullmatch(target.address):
         raise UnreachableError(
             "no-host-key",
-            f'the inventory\'s address or a host key of {target.name} is not one: expected "ssh-ed25519 AAAA..."',
+            "the address or a host key in the inventory is not one: a key is expected as in `ssh-ed25519 AAAA...`",
         )
     return [(match[1], match[2]) for match in found if match]
 

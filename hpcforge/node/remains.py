@@ -26,14 +26,18 @@ _KEPT = {**{kind.name: kind.one for kind in TABLE}, "units": "unit", "trees": "p
 def expected(role: str, entry: Json, going: Mapping[str, Sequence[str]], whole: bool, coded: bool) -> list[Json]:
     """What stays when `going` (names by kind) is taken away of a role, of which the receipt has `entry`.
 
-    `whole`: nothing of the role is wanted any more, and `coded`: its own code ran.
+    `whole`: nothing of the role is wanted any more, and `coded`: its own code ran. Packages and paths that are not
+    there do not stay: where a run failed before it installed them, the receipt may have them all the same.
     """
     words = {one["path"]: one["why"] for one in entry["leaves"]}
     keeps = whole and entry["on_remove"] == "keep"
     said = list(_kept(role, entry, going, words) if keeps else _by_kind(entry, going))
     if whole:
-        said += [("package", name, PACKAGES) for name in going.get("packages", ()) if entry["on_remove"] != "purge"]
-        said += [("path", path, why) for path, why in words.items() if not keeps or path not in _names(going)]
+        packages = list(going.get("packages", ())) if entry["on_remove"] != "purge" else []
+        lacking = dpkg.missing(packages)
+        said += [("package", name, PACKAGES) for name in packages if name not in lacking]
+        others = [path for path in words if not keeps or path not in _names(going)]
+        said += [("path", path, words[path]) for path in others if os.path.lexists(path)]
         said += [("work", role, CODE)] if coded and not (entry["trees"] or entry["leaves"]) else []
     return _told(said)
 

@@ -8,6 +8,7 @@ from hpcforge.blueprint.hostlist import fold
 from hpcforge.cluster.model import Cluster
 from hpcforge.plan.admission import Shortfall
 from hpcforge.plan.plan import Plan, Stays
+from hpcforge.report.reasons import same_words
 from hpcforge.report.text import duration, table
 from hpcforge.run.admit import Admission
 from hpcforge.run.result import Result
@@ -37,7 +38,7 @@ def _stories(plan: Plan, result: Result, admission: Admission | None) -> dict[st
         _skipped(result),
         {node: ("deferred", f"{why}; apply again later") for node, why in result.deferred().items()},
         {node: ("failed", "; ".join(map(": ".join, roles))) for node, roles in result.failed().items()},
-        {node: ("unreachable", why) for node, why in result.lost.items()},
+        {node: ("unreachable", why) for node, why in same_words(result.lost).items()},
         {
             node: ("left behind", f"the cluster has forgotten it ({why}), but {keys}")
             for node, why in result.abandoned.items()

@@ -54,7 +54,7 @@ _PATTERNS: dict[Kind, str] = {
     | ^[ ]{6}(?:(?P<aside>(?:---|\+\+\+|@@)[ ].*)|(?P<add_line>\+.*)|(?P<remove_line>-.*))$
     | ^(?P<title>\d+[ ]nodes?[ ]to[ ](?:change|leave).*)$
     | ^(?P<good>Nothing[ ]to[ ]do.*)$
-    | ^(?P<warn_left>\S+(?:[ ]is[ ](?:unreachable[ ]and[ ])?left[ ]out|[ ]falls[ ]short)(?=:))
+    | ^(?P<warn_left>\S+(?:[ ](?:is|are)[ ](?:unreachable[ ]and[ ])?left[ ]out|[ ]falls[ ]short)(?=:))
     | ^(?P<title_step>[a-z]\S*(?:[ ]\S+)*)[ ]{2}(?=\S)(?:[^\n]*,[ ]disrupts:[ ](?P<warn_disrupts>[a-z-]+)\)$)?
     """,
     "diagnostics": "|".join(

@@ -15,6 +15,7 @@ from hpcforge.plan.jobs import Waiting, asked_for
 from hpcforge.plan.order import Order
 from hpcforge.plan.plan import Change, Leaving, Obstacle, Plan, Removal
 from hpcforge.plan.resources import TYPES
+from hpcforge.report.reasons import by_reason
 from hpcforge.report.stays_text import stays_lines
 from hpcforge.report.text import duration, one_line, plural
 
@@ -182,8 +183,8 @@ def _notes(plan: Plan) -> Iterator[str]:
         if one.todo:
             yield f"  to mend it: {one.todo}"
         yield f"  to accept it, add to overrides:  {one.override}"
-    for node, reason in plan.unreachable.items():
-        yield f"{node} is unreachable and left out: {reason}"
+    for nodes, count, reason in by_reason(plan.unreachable):
+        yield f"{nodes} {'is' if count == 1 else 'are'} unreachable and left out: {reason}"
     for clock in plan.clocks:
         yield from _clock(clock)
     yield from _obstacles(plan.obstacles)

@@ -10,6 +10,7 @@ from typing import Any
 
 from hpcforge.blueprint.hostlist import fold
 from hpcforge.report.gpus_text import gpus_table
+from hpcforge.report.reasons import same_words
 from hpcforge.report.text import duration, one_line, plural, table
 from hpcforge.run.expiry import Certificate
 from hpcforge.run.history import History, Past
@@ -33,8 +34,9 @@ def status_text(found: Status, now_s: float) -> str:
     """Who is at work, the last run, the verdicts; then a row a set of nodes with the same story."""
     lines = [*_heading(found, now_s), ""]
     stories: dict[tuple[str, ...], list[str]] = {}
+    away = same_words({node.name: node.unreachable for node in found.nodes if node.unreachable is not None})
     for node in found.nodes:
-        stories.setdefault(_story(node, now_s), []).append(node.name)
+        stories.setdefault(_story(node, away.get(node.name), now_s), []).append(node.name)
     rows = [[fold(tuple(names)), *story] for story, names in stories.items()]
     text = table(("nodes", "", "Slurm", "last changed", ""), rows)
     text += gpus_table({node.name: node.nvml for node in found.nodes if node.nvml})
@@ -114,13 +116,14 @@ def _result(run: Past) -> str:
     return _RESULTS.get(run.exit, f"exit status {run.exit}") if run.exit is not None else "unknown"
 
 
-def _story(node: NodeStatus, now_s: float) -> tuple[str, ...]:
+def _story(node: NodeStatus, away: str | None, now_s: float) -> tuple[str, ...]:
+    """`away` is why it cannot be reached."""
     reached = "reachable" if node.unreachable is None else "unreachable"
     changed = "-"
     if node.changed:
         changed = f"{_called(node.changed)}, {duration(max(0.0, now_s - node.changed.started_s))} ago"
     ending = (_ending(one, now_s) for one in node.certificates if one.state != "valid")
-    troubles = (*node.troubles, *ending, *([node.unreachable] if node.unreachable else []))
+    troubles = (*node.troubles, *ending, *([away] if away else []))
     return reached, node.slurm or "-", changed, "; ".join(troubles)
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from hpcforge import __version__
+from hpcforge.cluster.inputs import inputs
 from hpcforge.engines import Engines
 from hpcforge.engines.tasks import Engine
 from hpcforge.errors import UsageError
@@ -136,7 +137,8 @@ def _known(site: Site) -> dict[str, Known]:
 def remark(site: Site, found: Survey, say: Callable[[str], None]) -> Commit | None:
     """Say what is odd about the blueprint's commit and the nodes' receipts; the commit."""
     inventory = None if site.lab else site.loaded.inventory_path  # a rehearsal's is nobody's to commit
-    commit = commit_of(*(path for path in (site.loaded.blueprint_path, inventory) if path is not None))
+    read = inputs(site.loaded.blueprint, site.loaded.blueprint_path)
+    commit = commit_of(*read, *((inventory,) if inventory else ()))
     last = found.roster.run
     known = descends(site.loaded.blueprint_path, last.commit) if last and last.commit else None
     warning = commit_warning(commit, last, known)

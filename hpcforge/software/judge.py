@@ -19,21 +19,25 @@ _ONE: tuple[Component, ...] = (
     "kernel", "secure_boot", "signed_by", "driver", "modules", "fabric_manager", "dcgm", "container_toolkit", "ofed",
     "gpudirect",
 )  # fmt: skip
+_SOURCES = "`software.sources.nvidia` (docs/software.md)"
 _FACTS = ("secure_boot",)  # of the firmware's setting: no proposal changes it
 
 
 def breaches(blueprint: s.Blueprint, catalog: Catalog, system: Distribution) -> tuple[Breach, ...]:
     """What the rules say of a blueprint's software; nothing where it has neither GPUs nor anything to judge."""
-    software = declared(blueprint, catalog, system)
+    named = blueprint.software.sources.nvidia is not None
+    software = declared(blueprint, catalog, system, nvidias=named)
     if {one.component for one in software} <= {"slurm"}:
         return ()
-    return tuple(judged(software, load_compatibility()))
+    other = blueprint.software.nvidia is not None and not named
+    elsewhere = declared(blueprint, catalog, system, nvidias=True) if other else None
+    return tuple(judged(software, load_compatibility(), elsewhere))
 
 
-def declared(blueprint: s.Blueprint, catalog: Catalog, system: Distribution) -> tuple[Said, ...]:
-    """Everything of a blueprint that rules are about, with its place."""
+def declared(blueprint: s.Blueprint, catalog: Catalog, system: Distribution, *, nvidias: bool) -> tuple[Said, ...]:
+    """Everything of a blueprint that rules are about, with its place; `nvidias`: as NVIDIA's repository has it."""
     gpus = tuple(_gpus(blueprint, catalog))
-    said = [*_installed(blueprint.software, system), *_present(blueprint.software), *gpus]
+    said = [*_installed(blueprint.software, system, nvidias=nvidias), *_present(blueprint.software), *gpus]
     version = blueprint.software.frameworks.pytorch
     cuda = version and any(one.component == "gpu" and not one.value.startswith("cdna") for one in gpus)
     build = catalog.pytorch_build(version, "cuda", system) if version and cuda else None
@@ -52,14 +56,16 @@ def declared(blueprint: s.Blueprint, catalog: Catalog, system: Distribution) -> 
     return tuple(said)
 
 
-def judged(software: Sequence[Said], table: Compatibility) -> Iterator[Breach]:
-    """What the rules say of a set: what is broken with the nearest set that works, and what could not be judged."""
+def judged(software: Sequence[Said], table: Compatibility, elsewhere: Sequence[Said] | None = None) -> Iterator[Breach]:
+    """What the rules say of a set: what is broken with the nearest set that works, and what could not be judged.
+
+    `elsewhere` is the same set as NVIDIA's repository has it, where the blueprint does not name that.
+    """
     found = tuple(judge(software, table.rules))
     wrong = [one for one in found if one.missing is None or one.rule.required]
-    proposal = nearest(software, table) if any(map(is_error, wrong)) else None
+    proposed, changed = _proposed(software, elsewhere, table) if any(map(is_error, wrong)) else (None, [])
     for one in wrong:
-        hint = _proposed(software, proposal, table) if is_error(one) else None
-        place = _place(one, [old for old, _ in changes(software, proposal or ())])
+        hint, place = proposed if is_error(one) else None, _place(one, changed)
         yield Breach(one.rule.code, place, _message(one), None, hint, one.rule.severity)
     unknown: dict[Component, Broken] = {}
     for one in found:
@@ -70,14 +76,14 @@ def judged(software: Sequence[Said], table: Compatibility) -> Iterator[Breach]:
         yield not_checked(one.rule.code, _place(one, ()), message, f"say it under `software.present`: {component}")
 
 
-def _installed(software: s.Software, system: Distribution) -> Iterator[Said]:
+def _installed(software: s.Software, system: Distribution, *, nvidias: bool) -> Iterator[Said]:
     """What hpcforge is to install, and from where."""
     if software.amd is not None:
         shown = f"{system.name.capitalize()} {system.release}"
         source = archive_name(system.name, system.release, nvidias=False)
         yield Said("rocm_source", source, (*_AMD, "rocm"), fixed=True, shown=shown, installed=True)
         yield Said("rocm", software.amd.rocm, (*_AMD, "rocm"), installed=True)
-    asked, nvidias = software.nvidia, software.sources.nvidia is not None
+    asked = software.nvidia
     if asked is None:
         return
     source = archive_name(system.name, system.release, nvidias=nvidias)
@@ -151,14 +157,28 @@ def _called(said: Said) -> str:
     return said.shown or f"{NAMES[said.component].removeprefix('the ')} {said.value}"
 
 
-def _proposed(software: Sequence[Said], proposal: tuple[Said, ...] | None, table: Compatibility) -> str:
-    if proposal is None:
-        return "nothing that hpcforge knows makes a set of these that works"
-    said = []
+def _proposed(
+    software: Sequence[Said], elsewhere: Sequence[Said] | None, table: Compatibility
+) -> tuple[str, list[Said | None]]:
+    """Return the hint, the nearest set that works, and what of the blueprint that set changes."""
+    proposal, others = nearest(software, table), nearest(elsewhere, table) if elsewhere else None
+    hints, changed = [], [old for old, _ in changes(software, proposal or ())]
+    if elsewhere and others == tuple(elsewhere):
+        hints.append(f"NVIDIA's repository has what you ask for: name it under {_SOURCES}")
+    if proposal is not None:
+        hints.append(f"nearest set that works: {', '.join(_changed(software, proposal, table))}")
+    elif elsewhere and others is not None and not hints:
+        changed = [old for old, _ in changes(elsewhere, others)]
+        named = ", ".join(_changed(elsewhere, others, table))
+        hints.append(f"nearest set that works, with NVIDIA's repository under {_SOURCES}: {named}")
+    return "; else ".join(hints) or "no set of versions that hpcforge knows works here", changed
+
+
+def _changed(software: Sequence[Said], proposal: Sequence[Said], table: Compatibility) -> Iterator[str]:
+    """Yield what a proposal changes, as it would be written, with where it comes from."""
     for old, new in changes(software, proposal):
         origin = table.offered[new.component][new.value]
         instead = f"instead of {old.value}" if old else None
         about = ", ".join(filter(None, (origin, instead)))
         key = ".".join(map(str, new.loc)) if new.loc[:2] not in ((), _PRESENT, _NVIDIA, _AMD) else new.component
-        said.append(f"{key}: {new.value}" + (f" ({about})" if about else ""))
-    return f"nearest set that works: {', '.join(said)}"
+        yield f"{key}: {new.value}" + (f" ({about})" if about else "")

@@ -2,11 +2,15 @@ from __future__ import annotations
 
 import time
 
+import pytest
+
 from hpcforge.blueprint.diagnostics import (
     MAX_SHOWN,
     Diagnostic,
     Mark,
     Source,
+    closest,
+    closest_or_all,
     did_you_mean,
     quote,
     render,
@@ -56,6 +60,47 @@ def test_did_you_mean() -> None:
     assert did_you_mean("haed", ["head", "login"]) == "did you mean `head`?"
     assert did_you_mean("xyz", ["head", "login"]) == "known: head, login"
     assert did_you_mean("xyz", map(str, range(100))) is None
+
+
+@pytest.mark.parametrize(
+    ("word", "known"),
+    [
+        ("acess", "access"),
+        ("lgos", "logs"),
+        ("KillWiat", "KillWait"),
+        ("memory", "memory_gib"),
+        ("dgx-h10", "dgx-h100"),
+    ],
+)
+def test_what_is_close_is_suggested(word: str, known: str) -> None:
+    assert closest(word, ["accounting", known, "partitions"]) == known
+
+
+@pytest.mark.parametrize(
+    ("word", "known"), [("monitoring", "accounting"), ("login", "logs"), ("gres", "gpus"), ("firewall", "file")]
+)
+def test_what_is_not_close_is_not_suggested(word: str, known: str) -> None:
+    """More than a third of the letters differ, and neither is a part of the other."""
+    assert closest(word, [known]) is None
+    assert did_you_mean(word, [known]) == f"known: {known}"
+
+
+def test_every_key_is_listed_where_none_is_close() -> None:
+    known = [f"key-{number:03}" for number in range(20)]
+    assert closest_or_all("monitoring", known) == f"known: {', '.join(known)}"
+    many = closest_or_all("monitoring", [f"key-{number:03}" for number in range(500)])
+    assert many is not None
+    assert many.startswith("known: key-000, ")
+    shown = many.count("key-")
+    assert many.endswith(f"key-{shown - 1:03} and {500 - shown} more")
+
+
+def test_suggestions_cost_little() -> None:
+    known = ["abcdefgi" * 8 + str(number) for number in range(100)]
+    start = time.process_time()
+    for number in range(20):
+        closest("abcdefgh" * 8 + str(number), known)
+    assert time.process_time() - start < 2
 
 
 def test_of_thousands_a_hundred_are_shown_and_the_rest_counted() -> None:

@@ -9,6 +9,7 @@ import pytest
 
 from hpcforge.blueprint import inventory, schema
 from hpcforge.blueprint.declared import read_declared
+from hpcforge.blueprint.networks import Network
 from hpcforge.blueprint.reference import reference
 from hpcforge.blueprint.smoke_tests import load_smoke_tests
 from hpcforge.cluster import model
@@ -81,3 +82,10 @@ def test_the_reference_of_smoke_tests_ends_its_page() -> None:
 
 def test_bounds_are_in_words_that_json_schema_knows() -> None:
     assert '"ge"' not in json.dumps(SCHEMA)
+
+
+def test_boot_does_not_promise_a_server_to_boot_from() -> None:
+    """It only says which network has the nodes' addresses: nothing of hpcforge answers PXE."""
+    described = Network.model_fields["boot"].description or ""
+    assert "no PXE server" in described
+    assert "oot from it" not in described

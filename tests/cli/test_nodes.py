@@ -6,11 +6,13 @@ import shutil
 from pathlib import Path
 
 import pytest
+import yaml
 
 from hpcforge.blueprint.hostlist import expand
 from hpcforge.blueprint.membership import spelled
 from hpcforge.cli import run
 from hpcforge.cluster import load
+from hpcforge.cluster.model import Bmc
 from tests.shipped import anywhere
 
 REPOSITORY = Path(__file__).parents[2]
@@ -119,6 +121,40 @@ def test_partitions_and_tests_that_name_all_of_a_group_grow_with_it(site: Path) 
     inventory = site.with_name("inventory.yaml").read_text()
     assert inventory == INVENTORY + f'  gpu05: {{address: 10.1.0.15, host_keys: ["{OTHER_KEY}"]}}\n'.replace('"', "")
     assert load(site).cluster.by_name["gpu05"].host_keys == (OTHER_KEY,)
+
+
+def test_what_is_known_of_new_machines_is_written_to_the_inventory(site: Path) -> None:
+    """Each option once for each node, in their order; other tools read the file, too."""
+    words = ["nodes", "add", str(site), "gpu[05-06]", "--addresses", "10.1.0.[15-16]", "--yes"]
+    words += ["--mac", "02:00:00:00:00:05", "--mac", "10:20:30:40:50:06", "--serial", "S5", "--serial", "0006"]
+    words += ["--bmc", "10.9.0.5,02:00:00:00:01:05", "--bmc", "02:00:00:00:01:06"]
+    assert run(words) == 0
+    nodes = load(site).cluster.by_name
+    assert (nodes["gpu05"].mac, nodes["gpu05"].serial) == ("02:00:00:00:00:05", "S5")
+    assert (nodes["gpu06"].mac, nodes["gpu06"].serial) == ("10:20:30:40:50:06", "0006")
+    assert nodes["gpu05"].bmc == Bmc("10.9.0.5", "02:00:00:00:01:05")
+    assert nodes["gpu06"].bmc == Bmc(None, "02:00:00:00:01:06")
+    written = yaml.safe_load(site.with_name("inventory.yaml").read_text())["nodes"]["gpu06"]
+    assert (written["mac"], written["serial"]) == ("10:20:30:40:50:06", "0006")
+
+
+@pytest.mark.parametrize(
+    ("words", "error"),
+    [
+        (["--mac", "02:00:00:00:00:05"], "2 names but 1 of --mac"),
+        (["--serial", "a", "--serial", "b", "--serial", "c"], "2 names but 3 of --serial"),
+        (["--bmc", "10.9.0.5", "--bmc", "10.9.0.6,10.9.0.7"], "is more than an address and a MAC address"),
+        (["--mac", "02:00:00:00:00:05", "--mac", "nonsense"], "`nonsense` is not a MAC address"),
+        (["--serial", "S5", "--serial", "S5"], "S5"),
+    ],
+)
+def test_what_cannot_be_of_new_machines_is_not_written(
+    site: Path, words: list[str], error: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    inventory = site.with_name("inventory.yaml")
+    assert run(["nodes", "add", str(site), "gpu[05-06]", "--addresses", "10.1.0.[15-16]", "--yes", *words]) == 3
+    assert error in capsys.readouterr().err
+    assert (site.read_text(), inventory.read_text()) == (SITE, INVENTORY)
 
 
 def test_what_is_said_of_a_node_alone_goes_with_it(site: Path) -> None:

@@ -52,7 +52,7 @@ def test_a_node_that_was_never_started_is_started_not_trusted() -> None:
     start = "hpcforge rehearse up site.yaml"
     with pytest.raises(UnreachableError) as refused:
         host_keys(Target("w04", "10.77.0.14", "ops", "sudo", start=start))
-    assert str(refused.value) == f"w04 is not started yet: {start}"
+    assert str(refused.value) == f"not started yet: {start}"
 
 
 def test_nodes_are_of_a_kind_that_there_is() -> None:

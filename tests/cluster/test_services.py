@@ -76,6 +76,7 @@ def test_what_a_role_offers_may_be_said_and_is_used(tmp_path: Path, roles: Path)
         ("logs: {external: [l.example.org], also: [m.example.org]}, ", "`also` is for a service of our own, with `on`"),
         ("logs: {onn: head}, ", "unknown key `onn`"),
         ("lgos: {on: head}, ", "did you mean `logs`?"),
+        ("monitoring: {on: head}, ", "hint: known: dns, time, depot, "),
     ],
 )
 def test_what_is_wrong_with_it_is_said_as_of_any_other(tmp_path: Path, roles: Path, said: str, error: str) -> None:

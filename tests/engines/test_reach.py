@@ -49,8 +49,11 @@ def test_an_address_cannot_smuggle_in_a_line() -> None:
 
 
 def test_no_key_says_what_is_missing() -> None:
-    with pytest.raises(UnreachableError, match=r"no host key for n1.*ssh-keyscan 192\.0\.2\.1"):
+    with pytest.raises(UnreachableError, match=r"no host key: add what `ssh-keyscan` says") as first:
         host_keys(replace(TARGET, host_keys=()))
+    with pytest.raises(UnreachableError) as second:
+        host_keys(replace(TARGET, name="n2", address="192.0.2.2", host_keys=()))
+    assert str(first.value) == str(second.value)  # so that it is printed once for both
 
 
 def _system(number: int) -> OSError:

@@ -105,11 +105,11 @@ def test_a_file_that_goes_over_to_another_role_keeps_its_past(tmp_path, kept, wa
 
 def test_surplus_is_what_nobody_wants_any_more(tmp_path, kept, wanted):
     a, b = str(tmp_path / "a"), str(tmp_path / "b")
-    one = {"role": "one", "files": [wanted.file(a), wanted.file(b)], "packages": ["less"]}
+    one = {"role": "one", "files": [wanted.file(a), wanted.file(b)], "packages": ["dpkg"]}
     two = {"role": "two", "files": [wanted.file(b)], "directories": [wanted.directory(tmp_path / "d")]}
-    owned = ownership.intend(EMPTY, [one, two], lacking=["less"])
+    owned = ownership.intend(EMPTY, [one, two], lacking=["dpkg"])
     assert ownership.surplus(owned, [one, two]) == {}
-    packages = {"kind": "package", "names": ["less"], "why": remains.PACKAGES}
+    packages = {"kind": "package", "names": ["dpkg"], "why": remains.PACKAGES}
     assert ownership.surplus(owned, [two]) == {"one": {"files": [a], "on_remove": "stop", "stays": [packages]}}
     assert ownership.surplus(owned, [{**one, "files": one["files"][:1]}]) == {
         "two": {"files": [b], "directories": [str(tmp_path / "d")], "on_remove": "stop"}
@@ -118,9 +118,9 @@ def test_surplus_is_what_nobody_wants_any_more(tmp_path, kept, wanted):
     assert [(role, left["files"]) for role, left in everything.items()] == [("two", [b]), ("one", [a])]  # b told once
 
     purged = ownership.intend(owned, [{"role": "one", "owns": {"on_remove": "purge"}}])
-    assert ownership.surplus(purged, [two])["one"]["packages"] == ["less"]
+    assert ownership.surplus(purged, [two])["one"]["packages"] == ["dpkg"]
     assert "stays" not in ownership.surplus(purged, [two])["one"]
-    assert "packages" not in ownership.surplus(purged, [{**two, "packages": ["less"]}])["one"]
+    assert "packages" not in ownership.surplus(purged, [{**two, "packages": ["dpkg"]}])["one"]
 
 
 def test_unowned_roles_are_those_that_are_not_in_the_receipt_in_full(tmp_path, kept, wanted):
@@ -257,9 +257,25 @@ def test_code_that_says_nothing_of_what_it_made_is_told_once(tmp_path, kept):
     left = ownership.surplus(owned, [])
     assert left["site_ntp"]["stays"] == [{"kind": "work", "names": ["site_ntp"], "why": remains.CODE}]
     assert ownership.surplus(ownership.forget(owned, [{"role": "site_ntp"}]), []) == {}
-    says = ownership.intend(owned, [{"role": "site_ntp", "owns": {"leaves": [{"path": "/etc/ntp", "why": "theirs"}]}}])
+    says = ownership.intend(
+        owned, [{"role": "site_ntp", "owns": {"leaves": [{"path": "/etc/passwd", "why": "theirs"}]}}]
+    )
     assert ownership.surplus(says, [])["site_ntp"]["stays"] == [
-        {"kind": "path", "names": ["/etc/ntp"], "why": "theirs"}
+        {"kind": "path", "names": ["/etc/passwd"], "why": "theirs"}
+    ]
+
+
+def test_what_was_never_installed_does_not_stay(tmp_path, kept, wanted):
+    """A driver whose packages could not be fetched was said to stay."""
+    made = tmp_path / "driver"
+    role = {"role": "driver", "files": [wanted.file(tmp_path / "f")], "packages": ["no-such-driver"]}
+    words = [{"path": str(made), "why": "the driver stays"}]
+    owned = ownership.intend(EMPTY, [{**role, "owns": {"leaves": words}}], lacking=["no-such-driver"])
+    assert owned.roles["driver"]["packages"] == ["no-such-driver"]
+    assert "stays" not in ownership.surplus(owned, [])["driver"]
+    made.mkdir()
+    assert ownership.surplus(owned, [])["driver"]["stays"] == [
+        {"kind": "path", "names": [str(made)], "why": "the driver stays"}
     ]
 
 
@@ -282,12 +298,12 @@ def test_a_unit_that_ran_before_us_goes_on(kept):
 
 def test_a_role_that_leaves_what_it_has_says_why_where_it_can(tmp_path, kept, wanted):
     named, other = str(tmp_path / "named"), str(tmp_path / "other")
-    owns = {"on_remove": "keep", "leaves": [{"path": named, "why": "its name"}, {"path": "/var/x", "why": "its state"}]}
+    owns = {"on_remove": "keep", "leaves": [{"path": named, "why": "its name"}, {"path": "/var", "why": "its state"}]}
     owned = ownership.intend(EMPTY, [{"role": "base", "files": [wanted.file(named), wanted.file(other)], "owns": owns}])
     assert ownership.surplus(owned, [])["base"]["stays"] == [
         {"kind": "file", "names": [named], "why": "its name"},
         {"kind": "file", "names": [other], "why": "role base leaves all that it has"},
-        {"kind": "path", "names": ["/var/x"], "why": "its state"},
+        {"kind": "path", "names": ["/var"], "why": "its state"},
     ]
 
 

@@ -143,6 +143,14 @@ def test_unreachable_is_named_and_left_out(cluster: Cluster, desired: Desired) -
     assert "no route \\x1b[2Jto host" in plan_text(plan)
 
 
+def test_nodes_that_are_unreachable_for_one_reason_are_one_line(cluster: Cluster, desired: Desired) -> None:
+    """The same words about host keys were eleven lines."""
+    away = {name: Observed(name, unreachable="no host key") for name in ("w1", "w2")}
+    text = plan_text(diff(cluster, desired, {"head": seen("head"), **away}))
+    assert "w[1-2] are unreachable and left out: no host key\n" in text
+    assert text.count("no host key") == 1
+
+
 def test_a_node_that_falls_short_is_drained_and_resumed(cluster: Cluster, desired: Desired) -> None:
     small = {**FACTS, "memory_kib": 2 << 20}
     idle = {SLURM_NODES: slurm("w1", "IDLE") + slurm("w2", "IDLE")}

@@ -23,6 +23,7 @@ OTHER_WORDS = {
         "cluster/storage_checks.py",  # an option of mount(8)
         "kinds/reservations.py",  # a word of scontrol's
         "report/disruption_table.py",
+        "report/show_text.py",  # a row of the page
         "slurm/accounting.py",
     },
     "networks": {  # the blueprint's section, and the inventory's

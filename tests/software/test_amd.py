@@ -34,8 +34,8 @@ NOT_THERE = {
     "the ROCm of the next release": ("5.7.1", "12", True, "SOFTWARE-121", "nearest set that works: rocm: 5.2.3"),
     "the ROCm of the release before": ("5.2.3", "13", True, "SOFTWARE-122", "nearest set that works: rocm: 5.7.1"),
     "one that AMD alone has": ("6.4.1", "13", True, "SOFTWARE-122", "nearest set that works: rocm: 5.7.1"),
-    "MI300X with a ROCm that is too old": ("5.2.3", "12", False, "SOFTWARE-124", "nothing that hpcforge knows"),
-    "a distribution of which nothing is known": ("5.7.1", "24.04", True, "SOFTWARE-120", "nothing that hpcforge"),
+    "MI300X with a ROCm that is too old": ("5.2.3", "12", False, "SOFTWARE-124", "no set of versions"),
+    "a distribution of which nothing is known": ("5.7.1", "24.04", True, "SOFTWARE-120", "no set of versions"),
 }
 
 

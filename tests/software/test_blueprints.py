@@ -153,7 +153,12 @@ NOT_THERE = {
         '{driver: "550.163.01", modules: open, cuda: ["13.0"]}', "13", "SOFTWARE-095", "cuda: 12.4",
     ),
     "a distribution of which nothing is known": (
-        '{driver: "550.163.01", modules: open}', "24.04", "SOFTWARE-090", "nothing that hpcforge knows",
+        '{driver: "550.163.01", modules: open}', "24.04", "SOFTWARE-090",
+        "with NVIDIA's repository under `software.sources.nvidia` (docs/software.md): driver: 580.82.07",
+    ),
+    "what NVIDIA's repository has as it was asked for": (
+        '{driver: "570.172.08", modules: open, cuda: ["12.8"]}', "12", "SOFTWARE-093",
+        "NVIDIA's repository has what you ask for: name it under `software.sources.nvidia` (docs/software.md); else",
     ),
 }  # fmt: skip
 
@@ -207,6 +212,30 @@ def test_a_machine_with_nvswitches_brings_fabric_manager_which_debian_does_not_h
     with pytest.raises(InvalidInput, match="SOFTWARE-020"):
         load(installing(tmp_path, nvidia, "12", hardware="dgx-h100"), judged=True)
     load(installing(tmp_path, nvidia, "12", "{fabric_manager: matched}", "dgx-h100"), judged=True)
+
+
+@pytest.mark.parametrize(
+    ("nvidia", "codes", "hint"),
+    [
+        ('cuda: ["12.8"]', "020 091 093", "NVIDIA's repository has what you ask for: name it under "),
+        ("dcgm: 4.5.3", "020 091 100", "NVIDIA's repository has what you ask for: name it under "),
+        ('cuda: ["11.8"], dcgm: 4.5.3', "020 091 100", "nearest set that works, with NVIDIA's repository under "),
+    ],
+)
+def test_what_nvidia_s_repository_has_is_proposed_from_there(
+    nvidia: str, codes: str, hint: str, tmp_path: Path
+) -> None:
+    """No change of versions alone gets DCGM from Debian: it was said that nothing works."""
+    with pytest.raises(InvalidInput) as refused:
+        load(
+            installing(tmp_path, f'{{driver: "570.172.08", modules: open, {nvidia}}}', "12", hardware="dgx-h100"),
+            judged=True,
+        )
+    found = [one for one in refused.value.diagnostics if one.severity == "error"]
+    assert " ".join(sorted(one.message[9:12] for one in found)) == codes
+    assert {(one.hint or "").startswith(f"{hint}`software.sources.nvidia` (docs/software.md)") for one in found} == {
+        True
+    }
 
 
 @pytest.mark.parametrize("twice", ['driver: "550.163.01"', "modules: open"])

@@ -25,6 +25,25 @@ _HostKey = Annotated[
     ),
 ]
 
+_EACH = "Once for each node, in their order; written to the inventory."
+_Mac = Annotated[
+    list[str] | None,
+    typer.Option("--mac", help=f"MAC address of the machine. {_EACH}", metavar="MAC", show_default=False),
+]
+_Bmc = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--bmc",
+        help=f"Of its management controller the address, the MAC address, or both with a comma between. {_EACH}",
+        metavar="A",
+        show_default=False,
+    ),
+]
+_Serial = Annotated[
+    list[str] | None,
+    typer.Option("--serial", help=f"The maker's serial number. {_EACH}", metavar="S", show_default=False),
+]
+
 
 def register(app: typer.Typer) -> None:
     """Add the verb and its own."""
@@ -53,6 +72,9 @@ def add(
         ),
     ] = None,
     host_key: _HostKey = None,
+    mac: _Mac = None,
+    bmc: _Bmc = None,
+    serial: _Serial = None,
     inventory: options.Inventory = None,
     yes: _Yes = False,
 ) -> int:
@@ -64,7 +86,10 @@ def add(
         names=names,
         like=like,
         addresses=addresses,
-        host_key=host_key,
+        host_key=host_key or (),
+        mac=mac or (),
+        bmc=bmc or (),
+        serial=serial or (),
         inventory=inventory,
         yes=yes,
     )

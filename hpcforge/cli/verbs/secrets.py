@@ -8,7 +8,10 @@ import typer
 
 from hpcforge.cli import options
 
-secrets = typer.Typer(help="The cluster's secrets, in an age-encrypted file beside the blueprint.")
+secrets = typer.Typer(
+    help="The cluster's secrets, in an age-encrypted file beside the blueprint; of a real site's rehearsal, with "
+    "--lab, in its folder."
+)
 Name = Annotated[str, typer.Argument(help="The secret's name, as `secrets list` shows it.", show_default=False)]
 
 
@@ -18,58 +21,62 @@ def register(app: typer.Typer) -> None:
 
 
 @secrets.command(epilog="Example: hpcforge secrets init blueprints/rehearsal.yaml")
-def init(blueprint: options.Blueprint, identity: options.Identity = None) -> int:
+def init(blueprint: options.Blueprint, lab: options.LabName = None, identity: options.Identity = None) -> int:
     """Make the secrets that are missing, and the key file that opens them if there is none. `apply` does so, too."""
     from hpcforge.cli import secrets as work
 
-    return work.init(blueprint, identity)
+    return work.init(blueprint, lab, identity)
 
 
 @secrets.command("list", epilog="Example: hpcforge secrets list blueprints/rehearsal.yaml")
 def list_(
     blueprint: options.Blueprint,
+    lab: options.LabName = None,
     identity: options.Identity = None,
     as_json: options.Json = False,
 ) -> int:
     """Show names, sizes, fingerprints, who wants them and what is missing; never a value."""
     from hpcforge.cli import secrets as work
 
-    return work.list_(blueprint, identity, as_json)
+    return work.list_(blueprint, lab, identity, as_json)
 
 
 @secrets.command(epilog="Example: hpcforge secrets show blueprints/rehearsal.yaml munge_key --reveal | base64 -d")
 def show(
     blueprint: options.Blueprint,
     name: Name,
+    lab: options.LabName = None,
     identity: options.Identity = None,
     reveal: Annotated[bool, typer.Option("--reveal", help="Also where the output is not a terminal.")] = False,
 ) -> int:
     """Print a value: text as it is, anything else as base64."""
     from hpcforge.cli import secrets as work
 
-    return work.show(blueprint, name, identity, reveal)
+    return work.show(blueprint, name, lab, identity, reveal)
 
 
 @secrets.command("set", epilog="Example: pass show site/licence | hpcforge secrets set site.yaml licence")
 def set_(
     blueprint: options.Blueprint,
     name: Name,
+    lab: options.LabName = None,
     identity: options.Identity = None,
     as_json: options.Json = False,
 ) -> int:
     """Set a secret that the site provides, from standard input or a prompt. Nodes get it with the next apply."""
     from hpcforge.cli import secrets as work
 
-    return work.set_(blueprint, name, identity, as_json)
+    return work.set_(blueprint, name, lab, identity, as_json)
 
 
 @secrets.command(epilog="Example: hpcforge secrets rotate blueprints/rehearsal.yaml munge_key")
 def rotate(
     blueprint: options.Blueprint,
     name: Name,
+    lab: options.LabName = None,
     identity: options.Identity = None,
 ) -> int:
     """Replace a secret by a new one. Nodes get it with the next apply."""
     from hpcforge.cli import secrets as work
 
-    return work.rotate(blueprint, name, identity)
+    return work.rotate(blueprint, name, lab, identity)

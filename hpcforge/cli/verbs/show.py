@@ -30,10 +30,11 @@ Nccl = Annotated[
 def show(
     blueprint: options.Blueprint,
     inventory: options.Inventory = None,
+    full: Annotated[bool, typer.Option("--full", help="Every value of every node, as YAML.")] = False,
     nccl: Nccl = False,
     as_json: options.Json = False,
 ) -> int:
-    """Print the cluster that a blueprint and its inventory come to: nodes, addresses, defaults. Looks at no node."""
+    """Print the cluster that a blueprint and its inventory make, nodes that are alike in one row. Looks at no node."""
     from hpcforge.cli import show as work
 
-    return work.show_nccl(blueprint, inventory, as_json) if nccl else work.show(blueprint, inventory, as_json)
+    return work.show_nccl(blueprint, inventory, as_json) if nccl else work.show(blueprint, inventory, full, as_json)

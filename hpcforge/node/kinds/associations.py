@@ -7,6 +7,7 @@ slurm.conf) there is nothing yet; where slurmdbd does not answer after that, it 
 
 from __future__ import annotations
 
+import pwd
 import re
 import time
 from collections.abc import Iterator, Mapping
@@ -83,8 +84,14 @@ def obstacle(wanted: Association, known: Json | None) -> str | None:  # noqa: AR
 
 
 def put(wanted: Association) -> str | None:
-    """Add it, or change what differs, by one command; what was read at first holds for all that follow."""
+    """Add it, or change what differs, by one command; what was read at first holds for all that follow.
+
+    A user whom this node does not know is not added: slurmctld looks for the number of each once, and would refuse
+    their jobs also when the directory has them later. A check of the role names them.
+    """
     there, words = _awaited().get(wanted.name), wanted.name.split()
+    if there is None and words[0] == "user" and not _is_known(words[1]):
+        return None
     if there is None:
         _sacctmgr("add", *_named(words), *wanted.settings.split())
         return "added"
@@ -138,6 +145,15 @@ def stays(name: str, known: Json) -> Stays | None:
 def room(wanted: Association) -> list[Need]:  # noqa: ARG001
     """Some lines of a database that may be elsewhere."""
     return []
+
+
+def _is_known(user: str) -> bool:
+    """Whether somebody has this name here, of the node's own or of a directory."""
+    try:
+        pwd.getpwnam(user)
+    except KeyError:
+        return False
+    return True
 
 
 def _set_up() -> bool:

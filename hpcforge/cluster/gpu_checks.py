@@ -1,0 +1,48 @@
+"""Chassis that take GPUs, of which a blueprint does not say which they have. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from hpcforge.blueprint import hostlist
+from hpcforge.blueprint import schema as s
+from hpcforge.blueprint.diagnostics import quote
+from hpcforge.blueprint.validate import Draft, Finding
+from hpcforge.catalog import Catalog
+
+
+def unknown_gpus(draft: Draft, catalog: Catalog) -> dict[str, list[str]]:
+    """Workers by group whose chassis takes GPUs, and of which neither blueprint nor catalog says which they have."""
+    groups: dict[str, s.NodeGroup] = draft.sections["nodes"] or {}
+    overrides: dict[str, s.Override] = draft.sections["overrides"] or {}
+    found = {}
+    for key, group in groups.items():
+        server = catalog.servers.get(group.hardware)
+        if server is None or "worker" not in group.functions or group.gpus or server.gpus:
+            continue
+        if server.gpus_max or (server.gpus_max is None and server.gpu_form_factors):
+            found[key] = [name for name in hostlist.expand(key) if not (one := overrides.get(name)) or not one.gpus]
+    return {key: names for key, names in found.items() if names}
+
+
+def gpu_findings(draft: Draft, catalog: Catalog) -> Iterator[Finding]:
+    """Warn of workers whose GPUs are not known: Slurm would have none of them to give."""
+    if not draft.intact("parts") or not draft.intact("overrides"):
+        return
+    for key, names in unknown_gpus(draft, catalog).items():
+        if draft.intact("nodes", key):
+            group = draft.sections["nodes"][key]
+            most = catalog.servers[group.hardware].gpus_max
+            takes = f"{quote(group.hardware)} takes {f'up to {most} ' if most else ''}GPUs"
+            message = f"{takes}, and nothing says which {hostlist.fold(names)} have: Slurm gets none"
+            hint = f"give `gpus:` to this group, for example {example(group, catalog)}"
+            yield Finding(("nodes", key, "hardware"), message, hint, severity="warning")
+
+
+def example(group: s.NodeGroup, catalog: Catalog) -> str:
+    """The GPUs that would fit into a group's chassis, as a blueprint would have them."""
+    server = catalog.servers[group.hardware]
+    forms = server.gpu_form_factors or ()
+    fitting = [name for name, gpu in catalog.gpus.items() if gpu.form_factor in forms]
+    model = next(iter(fitting), next(name for name, gpu in catalog.gpus.items() if gpu.vendor == "nvidia"))
+    return f"{{model: {model}, count: {server.gpus_max or 8}}}"

@@ -1,0 +1,125 @@
+"""The cluster as resolved, as a page: nodes that are alike in one row, and of everything else what people ask first."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from hpcforge.blueprint.hostlist import HostlistError, fold
+from hpcforge.cluster.model import Cluster, Network, Node
+from hpcforge.report.text import plural, table, within
+
+_NAMED = 12  # of users and roles: of more only so many are named
+
+
+def show_text(cluster: Cluster, full: str, columns: int | None = None) -> str:
+    """The page; `full` is the command that prints all of it. Within `columns`, long cells take several lines."""
+    os, access = cluster.os, cluster.access
+    via = f" through {access.via.name}" if access.via else ""
+    first = f"{cluster.name}: {cluster.domain}, {os.name} {os.release}, Slurm {os.slurm}, Python {os.python}"
+    parts = [f"{first}; hpcforge logs in as {access.user}{via}\n", _nodes(cluster, columns)]
+    tables: tuple[tuple[tuple[str, ...], list[list[str]]], ...] = (
+        (("network", "cidr", "fabric", "what"), [*map(_network, cluster.networks or (cluster.network,))]),
+        (("service", "where"), [*_services(cluster)]),
+        (("partition", "nodes", "limit", ""), [*_partitions(cluster)]),
+        (("storage", "kind", "from", "at"), [*_storage(cluster)]),
+        (("smoke test", "nodes"), [*_tests(cluster)]),
+        (("also", ""), [*_rest(cluster)]),
+    )
+    parts += [table(header, rows, columns=columns) for header, rows in tables if rows]
+    parts.append(within(f"all of it, a value a line: {full}\n", columns))
+    return "\n".join(parts)
+
+
+def _nodes(cluster: Cluster, columns: int | None) -> str:
+    alike: dict[tuple[str, ...], list[Node]] = {}
+    for node in cluster.nodes:
+        alike.setdefault(_shape(node), []).append(node)
+    rows = [
+        [fold([one.name for one in nodes]), *shape, folded([one.address for one in nodes]), _racks(nodes)]
+        for shape, nodes in alike.items()
+    ]
+    header = ("nodes", "functions", "hardware", "cores", "memory", "GPUs", "remarks", "addresses", "racks")
+    used = [place for place, name in enumerate(header) if name != "remarks" or any(row[place] for row in rows)]
+    return table([header[place] for place in used], [[row[place] for place in used] for row in rows], columns=columns)
+
+
+def _shape(node: Node) -> tuple[str, ...]:
+    """What a row has of a node beside its name and place; nodes with the same are one row."""
+    cores = f"{node.sockets} x {node.cores_per_socket} ({node.cpus} CPUs)" if node.cpus else "-"
+    gpus = "-"
+    if node.gpus:
+        cut = " (MIG)" if node.gpus.mig else " (shards)" if any(node.gpus.shards) else ""
+        gpus = f"{node.gpus.count} {node.gpus.model}{cut}"
+    memory = f"{node.memory_mib / 1024:g} GiB" if node.memory_mib else "-"
+    remarks = "; ".join(filter(None, [node.reason, node.note, *node.accepts]))
+    return ",".join(node.functions), node.hardware, cores, memory, gpus, remarks
+
+
+def _racks(nodes: Sequence[Node]) -> str:
+    return folded(list(dict.fromkeys(node.rack for node in nodes if node.rack))) or "-"
+
+
+def folded(names: Sequence[str]) -> str:
+    """Names as a hostlist; those that fold into none, one by one."""
+    try:
+        return fold(names)
+    except HostlistError:
+        return ",".join(names)
+
+
+def _network(network: Network) -> list[str]:
+    said: Mapping[str, object] = {
+        "interface": network.interface, "VLAN": network.vlan, "MTU": network.mtu, "gateway": network.gateway,
+        "bond": network.bond,
+    }  # fmt: skip
+    what = [f"{key} {value}" for key, value in said.items() if value is not None]
+    what += [word for word, holds in (("of BMCs", network.bmc), ("the site's", network.external)) if holds]
+    what += ["interfaces set up by hpcforge"] if network.configure else []
+    return [network.name, network.cidr, network.fabric or "-", ", ".join(what)]
+
+
+def _services(cluster: Cluster) -> Iterator[list[str]]:
+    for name, service in cluster.services.items():
+        if service.on or service.external:
+            yield [name, folded(service.on) if service.on else f"outside: {', '.join(service.external)}"]
+
+
+def _partitions(cluster: Cluster) -> Iterator[list[str]]:
+    for one in cluster.slurm.partitions:
+        more = [*(["default"] if one.default else []), *([f"QOS {one.qos}"] if one.qos else [])]
+        yield [one.name, fold(one.nodes), one.max_time, ", ".join(more)]
+
+
+def _storage(cluster: Cluster) -> Iterator[list[str]]:
+    for one in cluster.storage:
+        yield [one.name, one.kind, one.what, one.mount]
+
+
+def _tests(cluster: Cluster) -> Iterator[list[str]]:
+    nodes: dict[str, list[str]] = {}
+    for test in cluster.acceptance.tests if cluster.acceptance else ():
+        nodes.setdefault(test.name, []).append(fold(test.nodes))
+    for name, sets in nodes.items():
+        more = f" and {plural(len(sets) - 4, 'more set')}" if len(sets) > 4 else ""
+        yield [name, "; ".join(sets[:4]) + more]
+
+
+def _rest(cluster: Cluster) -> Iterator[list[str]]:
+    """Software and people, a row each."""
+    if cluster.driver:
+        installed = "installed" if cluster.nvidia else "brought by the nodes"
+        cuda = f", CUDA {', '.join(cluster.nvidia.cuda)}" if cluster.nvidia and cluster.nvidia.cuda else ""
+        yield ["NVIDIA driver", f"{cluster.driver}, {installed}{cuda}"]
+    if cluster.pytorch:
+        yield ["PyTorch", f"{cluster.pytorch.version} ({cluster.pytorch.build})"]
+    for what, names in (
+        ("users", [user.name for user in cluster.users]),
+        ("accounts", [one.name.split()[1] for one in cluster.slurm.associations if one.name.startswith("account ")]),
+        ("reservations", [one.name for one in cluster.slurm.reservations]),
+        ("fabrics", [f"{one.name} ({one.kind}, {one.links} x {one.rate_gbps:g} Gbit/s)" for one in cluster.fabrics]),
+        ("Ansible roles", [one.name for one in cluster.site_roles]),
+        ("run tests as", [cluster.acceptance.run_as] if cluster.acceptance else []),
+    ):
+        more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+        if names:
+            yield [what, ", ".join(names[:_NAMED]) + more]
