@@ -117,7 +117,7 @@ $(VENV)/.installed: pyproject.toml setup.py locks/installer.txt locks/users.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(PIP) install -q --require-hashes -r locks/installer.txt
 	$(PIP) install -q --require-hashes -r locks/users.txt
-	$(PIP) install -q --no-deps --no-build-isolation -e .
+	PYTHONWARNINGS=ignore $(PIP) install -q --no-deps --no-build-isolation -e .
 	touch $@
 
 $(VENV)/.developed: $(VENV)/.installed locks/development.txt
