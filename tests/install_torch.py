@@ -51,7 +51,7 @@ def install(wheels: Sequence[PinnedWheel]) -> None:
     """Fetch wheels by their digests, and install these files and nothing else."""
     with TemporaryDirectory() as name:
         folder = Path(name)
-        fetch([Artifact(f"wheels/{wheel.file}", "pip", wheel.sha256) for wheel in wheels], folder, print)
+        fetch([Artifact(f"wheels/{wheel.file}", "pip", wheel.sha256) for wheel in wheels], folder, lambda _: None)
         files = [(folder / wheel.sha256).rename(folder / wheel.file) for wheel in wheels]
         subprocess.run([sys.executable, "-m", "pip", "install", "-q", "--no-deps", "--no-index", *files], check=True)
 
@@ -63,6 +63,7 @@ def main() -> int:
         print(f"no build of PyTorch for CPUs is pinned for Python {python} on {arch}: what needs it is skipped")
     try:
         if to_install := missing(wheels):
+            print(f"installing {', '.join(wheel.file for wheel in to_install)}")
             install(to_install)
     except FetchError as error:
         print(f"error: {error}\nhint: {error.hint}", file=sys.stderr)
