@@ -9,12 +9,15 @@ VM_PACKAGES := qemu-system-x86 qemu-utils
 VM_TEST_PACKAGES := nbdkit
 VAGRANT_PACKAGES := vagrant vagrant-libvirt libvirt-daemon-system libvirt-clients dnsmasq-base qemu-system-x86 qemu-utils
 TEST_PACKAGES := chromium
-TORCH := torch==2.13.0+cpu
 WORKERS ?= 3
+# What is installed is fixed by locks/: a site's constraints could only make it fail.
+PIP = PIP_CONSTRAINT=/dev/null $(BIN)/python -m pip
+# What `make lock` writes the locks with.
+UV := uv==0.13.9
 # Where it is set, as in many containers, every start of hpcforge would compile its modules again: a third of the time.
 export PYTHONDONTWRITEBYTECODE =
 
-.PHONY: rehearse full-lab full-lab-13 test test-every-kill test-nvidia test-shared-storage test-vagrant test-vm fuzz check install host host-test host-vagrant host-vm host-vm-test bench
+.PHONY: rehearse full-lab full-lab-13 test test-every-kill test-newest test-nvidia test-shared-storage test-vagrant test-vm fuzz check install develop lock host host-test host-vagrant host-vm host-vm-test bench
 
 rehearse: install
 	$(BIN)/hpcforge rehearse up $(BLUEPRINT)
@@ -29,36 +32,46 @@ full-lab-13: install
 	sed 's/release: "12"/release: "13"/' blueprints/full-lab.yaml > $(FULL_LAB_13)
 	$(MAKE) rehearse BLUEPRINT=$(FULL_LAB_13)
 
-test: host-test host-vm install check $(VENV)/.torch
+test: host-test host-vm develop check $(VENV)/.torch
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder --budget
 
 # Minutes longer: hpcforge is killed after each event of an apply, not after every fourth.
-test-every-kill: host-test install
+test-every-kill: host-test develop
 	$(BIN)/python -m pytest tests/faults/test_killed.py --every-boundary
 
+# The tests without nodes, with the newest versions that pyproject.toml allows. What failed is printed with the versions
+# that differ from the lock: `make lock` would bring them.
+NEWEST := $(VENV)/newest
+test-newest: host-test
+	test -x $(NEWEST)/bin/python || $(PYTHON) -m venv $(NEWEST)
+	$(NEWEST)/bin/python -m pip install -q --upgrade pip setuptools
+	$(NEWEST)/bin/python -m pip install -q --upgrade --upgrade-strategy eager -e '.[dev]'
+	$(NEWEST)/bin/python tests/install_torch.py
+	$(NEWEST)/bin/python -m pytest -m "not lab" -n $(WORKERS) --dist loadfile
+
 # Minutes longer, most of all without KVM: machines boot and run a job. docs/virtual-machines.md has the last output.
-test-vm: host-vm-test install
+test-vm: host-vm-test develop
 	$(BIN)/python -m pytest -s tests/vm --vm
 
 # As many minutes: Vagrant starts two machines, by hand and by hpcforge. docs/virtual-machines.md has the last output.
-test-vagrant: host-vagrant install
+test-vagrant: host-vagrant develop
 	$(BIN)/python -m pytest -s tests/vagrant --vagrant
 
 # NVIDIA's repository, with stubs of its packages, on a node that restarts: minutes. docs/software.md says what was seen.
-test-nvidia: host-test install
+test-nvidia: host-test develop
 	$(BIN)/python -m pytest -s tests/e2e/test_nvidia_stubs.py tests/e2e/test_nvidia_rollout.py --nvidia
 
 # Storage that nodes really share: minutes, for GlusterFS of the site's and of ours, an object server and many applies. docs/operations.md has
 # what it last printed.
-test-shared-storage: host-test install
+test-shared-storage: host-test develop
 	$(BIN)/python -m pytest -s tests/e2e/test_shared_storage.py tests/e2e/test_served_glusterfs.py --shared-storage
 
 # 10,000 files instead of 500 for `validate`; another SEED, other files.
 SEED ?= 2
-fuzz: install
+fuzz: develop
 	$(BIN)/python -m pytest -s tests/fuzz --fuzz-inputs 10000 --fuzz-seed $(SEED)
 
-check: install
+check: develop
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
@@ -66,6 +79,9 @@ check: install
 	$(BIN)/python tests/ansible_content.py
 
 install: host $(VENV)/.installed
+
+# What tests and linters need, too.
+develop: install $(VENV)/.developed
 
 # $(call have,PACKAGES,WHAT FOR). Services of packages that are only now installed are not started: a rehearsal runs its own package proxy.
 define have
@@ -96,15 +112,32 @@ host-vm-test: host-vm
 host-vagrant: host
 	$(call have,$(VAGRANT_PACKAGES),for Vagrant)
 
-$(VENV)/.installed: pyproject.toml setup.py
+# The pip that the locks were tried with comes first: the venv may have any from 22.3 on, and its setuptools builds hpcforge.
+$(VENV)/.installed: pyproject.toml setup.py locks/installer.txt locks/users.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install -q -e '.[dev]'
+	$(PIP) install -q --require-hashes -r locks/installer.txt
+	$(PIP) install -q --require-hashes -r locks/users.txt
+	PYTHONWARNINGS=ignore $(PIP) install -q --no-deps --no-build-isolation -e .
 	touch $@
 
-# For the tests of smoke_tests/ on this machine: a CPU build, from the usual index or else from the vendor's.
-$(VENV)/.torch: $(VENV)/.installed
-	$(BIN)/pip install -q $(TORCH) || $(BIN)/pip install -q --extra-index-url https://download.pytorch.org/whl/cpu $(TORCH)
+$(VENV)/.developed: $(VENV)/.installed locks/development.txt
+	$(PIP) install -q --require-hashes -r locks/development.txt
 	touch $@
+
+# For the tests of smoke_tests/ on this machine: no lock has it, since builds for CPUs are not on PyPI.
+$(VENV)/.torch: $(VENV)/.developed tests/install_torch.py hpcforge/catalog/frameworks.yaml
+	$(BIN)/python tests/install_torch.py
+	touch $@
+
+# The newest versions that pyproject.toml allows, for all platforms and all Pythons from 3.11 on.
+COMPILE = UV_CUSTOM_COMPILE_COMMAND="make lock" $(VENV)/lock/bin/uv pip compile -q --upgrade --universal --python-version 3.11 \
+  --fork-strategy fewest --generate-hashes --no-emit-index-url --no-emit-find-links
+lock:
+	test -x $(VENV)/lock/bin/python || $(PYTHON) -m venv $(VENV)/lock
+	$(VENV)/lock/bin/python -m pip install -q $(UV)
+	printf 'pip\nsetuptools\n' | $(COMPILE) - -o locks/installer.txt
+	$(COMPILE) pyproject.toml -o locks/users.txt
+	$(COMPILE) pyproject.toml --extra dev -c locks/users.txt -o locks/development.txt
 
 # What things cost: minutes on an idle machine, as root. Compare ratios within one run.
 bench: install

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from hpcforge.lab import lab as labs
+from tests import locks
 from tests.timing import Timing
 
 Golden = Callable[[Path, str], None]
@@ -34,6 +35,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     config.pluginmanager.register(Timing(judged=config.getoption("--budget")))
+    config.pluginmanager.register(locks)
 
 
 def pytest_sessionstart(session: pytest.Session) -> None:

@@ -21,8 +21,18 @@ def test_what_is_read_at_run_time_is_in_the_wheel(tmp_path: Path) -> None:
     shutil.copytree(REPOSITORY, source, ignore=left_out)
     expected = {f"hpcforge/shipped/{name}" for folder in SHIPPED for name in files_in(source, folder)}
     expected |= {name for folder in DATA for name in files_in(source, folder)}
-    command = [sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "-w", str(tmp_path), str(source)]
+    command = [
+        sys.executable,
+        "-m",
+        "pip",
+        "wheel",
+        "-q",
+        "--no-deps",
+        "--no-build-isolation",
+    ]  # setuptools of the lock
+    command += ["-w", str(tmp_path), str(source)]
     subprocess.run(command, check=True, capture_output=True, timeout=300)
     (wheel,) = tmp_path.glob("*.whl")
     inside = set(zipfile.ZipFile(wheel).namelist())
     assert expected - inside == set()
+    assert any(name.endswith(".dist-info/licenses/LICENSE") for name in inside)

@@ -16,7 +16,7 @@ from typing import Any
 import yaml
 
 from hpcforge.blueprint.diagnostics import MAX_KEPT, Diagnostic, Mark, Source, others, quote
-from hpcforge.blueprint.syntax import explain
+from hpcforge.blueprint.syntax import explain, less_deep
 
 MAX_BYTES = 16 << 20  # an inventory of 10,000 nodes with three host keys each has about 8 MiB
 MAX_DEPTH = 16
@@ -176,6 +176,9 @@ class _Builder:
                     complete = False
                     break
         except yaml.YAMLError as error:
+            shallower = less_deep(error, text)
+            if shallower is not None:  # our own limit is passed before the parser's
+                return _Builder(self.source, self.max_values).build(shallower)
             self._error(*explain(error, self.source, text))
             complete = False
         if self.values > self.max_values:

@@ -1,7 +1,8 @@
 """Where a mistake of YAML was made, which is seldom where the parser could not go on, and what to write instead. Pure.
 
 The parser says what it expected, where, and where the thing began that it was reading. What people do wrong is found in
-the lines there and just above. What is none of these mistakes is told in the parser's words.
+the lines there and just above. What is none of these mistakes is named by the parser's problem, in our words: its own
+differ between versions.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import yaml
 from hpcforge.blueprint import flow_mistakes as flow
 from hpcforge.blueprint import line_mistakes as lines
 from hpcforge.blueprint.diagnostics import Mark, Source
-from hpcforge.blueprint.refusal import Refusal, Told
+from hpcforge.blueprint.refusal import CLOSES, Refusal, Told
 
 _LOOKS = (
     ("did not find expected ',' or", flow.within_brackets),
@@ -32,6 +33,45 @@ _LOOKS = (
     ("while scanning a block scalar", lines.first_character),
 )
 
+# What libyaml 0.2.5 and 0.2.6 call a problem, and we do; the first that fits.
+_PROBLEMS = (
+    ("could not find expected ':'", "a key without a colon after it"),
+    ("did not find expected ',' or ']'", "`,` or `]` is missing"),
+    ("did not find expected ',' or '}'", "`,` or `}` is missing"),
+    ("did not find expected '-' indicator", "a list goes on without `- `"),
+    ("did not find expected <document start>", "text after the end of the document"),
+    ("did not find expected key", "a key is missing"),
+    ("did not find expected node content", "a value is missing"),
+    ("block sequence entries are not allowed", "no item of a list can begin here"),
+    ("mapping values are not allowed", "no `:` can stand here"),
+    ("found unexpected ':'", "no `:` can stand here"),
+    ("found unexpected end of stream", "the file ends within quotes"),
+    ("found unexpected document indicator", "a line `---` or `...` within quotes"),
+    ("escape", "an unknown escape in double quotes"),
+    ("did not find expected hexdecimal number", "an unknown escape in double quotes"),
+    ("cannot start any token", "text cannot begin with this character"),
+    (" tab ", "a tab where only spaces can indent"),
+    ("while scanning a block scalar", "a wrong beginning of a text block"),
+    ("while scanning an anchor", "a wrong anchor"),
+    ("while scanning an alias", "a wrong alias"),
+    ("directive", "a line that begins with `%`"),
+    ("incompatible YAML document", "a version of YAML other than 1.1 or 1.2"),
+    (" tag", "a wrong tag"),
+)
+_TOO_DEEP = "exceeded maximum nesting depth"
+
+
+def less_deep(error: yaml.YAMLError, text: str) -> str | None:
+    """Return a text as deep as the parser reads, where that is its error; None: it is another error.
+
+    libyaml 0.2.6 refuses the 1,001st bracket before it has told of the first; 0.2.5 has no such limit. Without the
+    brackets beyond it, both tell the same. Commas, which are a token each, keep every place.
+    """
+    mark = error.problem_mark if isinstance(error, yaml.MarkedYAMLError) else None
+    if mark is None or _TOO_DEEP not in str(error) or text[mark.index : mark.index + 1] not in tuple(CLOSES):
+        return None
+    return text[: mark.index] + text[mark.index :].translate(dict.fromkeys(map(ord, CLOSES), ","))
+
 
 def explain(error: yaml.YAMLError, source: Source, text: str) -> Told:
     """Return message, place and hint for what the parser refused of a text."""
@@ -43,7 +83,7 @@ def explain(error: yaml.YAMLError, source: Source, text: str) -> Told:
     begun = marked.context_mark
     place = marked.problem_mark or begun
     if place is None:
-        return f"not valid YAML: {' '.join(str(error).split())[:200]}", None, None
+        return "not valid YAML", None, None
     message = ", ".join(part for part in (marked.context, marked.problem) if part)
     refusal = Refusal(
         source.lines,
@@ -56,4 +96,5 @@ def explain(error: yaml.YAMLError, source: Source, text: str) -> Told:
     if told:
         return told
     hint = f"it begins in line {begun.line + 1}" if begun and begun.line < place.line else None
-    return f"not valid YAML: {message}", Mark(place.line + 1, place.column + 1), hint
+    problem = next((f": {ours}" for words, ours in _PROBLEMS if words in message), "")
+    return f"not valid YAML{problem}", Mark(place.line + 1, place.column + 1), hint

@@ -1,7 +1,8 @@
 """Artifacts that are wheels, by pip.
 
 pip does the fetching, with the operator's own configuration (index, proxy, find-links), by exact version and SHA-256,
-and for the nodes' Python and platform rather than the operator's.
+and for the nodes' Python and platform rather than the operator's. Only the operator's constraints are left out:
+they cap what this host installs, and pip refuses a pin above the cap.
 """
 
 from __future__ import annotations
@@ -65,6 +66,8 @@ def _download(wheels: Sequence[Artifact], folder: Path, progress: Callable[[str]
     first = _run_pip(command, folder, progress)
     if first is None:
         return
+    if first.endswith("No module named pip"):  # an environment of uv's
+        raise FetchError(f"{sys.executable} has no pip to fetch wheels with", f"{sys.executable} -m ensurepip")
     again = "DO NOT MATCH THE HASHES" not in first  # what is wrong does not get right by asking again
     if again:
         progress(f"not all wheels are where pip looks; trying {_VENDOR_INDEX} too")
@@ -79,7 +82,8 @@ def _download(wheels: Sequence[Artifact], folder: Path, progress: Callable[[str]
 def _run_pip(command: Sequence[str], folder: Path, progress: Callable[[str], None]) -> str | None:
     """Run pip to its end; None when it succeeded, else the last lines it said."""
     # pip downloads into TMPDIR before it moves: there its progress can be seen, and the space is the caller's.
-    environment = {**os.environ, "TMPDIR": str(folder), "PIP_RETRIES": os.environ.get("PIP_RETRIES", "2")}
+    # An empty PIP_CONSTRAINT would leave the constraints of pip's own files in force; an empty file replaces them.
+    environment = {"PIP_RETRIES": "2", **os.environ, "TMPDIR": str(folder), "PIP_CONSTRAINT": os.devnull}
     log = folder / "pip.log"
     with (
         log.open("w") as output,

@@ -5,9 +5,11 @@ import time
 from pathlib import Path
 
 import pytest
+import yaml
 
-from hpcforge.blueprint.diagnostics import render
+from hpcforge.blueprint.diagnostics import Mark, Source, render
 from hpcforge.blueprint.reader import MAX_BYTES, MAX_MACHINE_VALUES, MAX_VALUES, mark_of, plain, read_bytes, read_file
+from hpcforge.blueprint.syntax import explain
 
 
 def said(content: bytes) -> str:
@@ -50,6 +52,48 @@ def test_every_value_and_key_has_its_place() -> None:
 def test_files_that_are_no_yaml(content: bytes, message: str) -> None:
     assert message.removeprefix("f:1:1: ") in said(content)
     assert "\x1b" not in said(content)
+
+
+@pytest.mark.parametrize("opening", ["[", "{a: [", "{"])
+@pytest.mark.parametrize("before", ["", "a: ", "- "])
+def test_a_file_that_is_nested_too_deep_says_so_whatever_the_parsers_own_limit(opening: str, before: str) -> None:
+    """libyaml 0.2.6 refuses 1,001 brackets before it tells of the first; 0.2.5 has no limit."""
+    shallow, deep = (said((before + opening * count).encode()) for count in (100, 100_000))
+    assert "error: nested more than 16 levels deep" in shallow
+    assert [line for line in deep.splitlines() if "error" in line] == [
+        line for line in shallow.splitlines() if "error" in line
+    ]
+
+
+def test_brackets_beyond_the_parsers_limit_move_no_other_error() -> None:
+    text = b"a: b\n" + b"[" * 1200 + b"\n"
+    assert "f:2:1026: error: not valid YAML: a key without a colon after it" in said(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("%YAML 1.3\n---\na: b\n", "1:1: error: not valid YAML: a version of YAML other than 1.1 or 1.2"),
+        ("%FOO\n", "1:5: error: not valid YAML: a line that begins with `%`"),
+        ("a: !zz!b c\n", "1:4: error: not valid YAML: a wrong tag"),
+        ("a: - b\n", "1:4: error: not valid YAML: no item of a list can begin here"),
+        ("a: 'b\n---\n", "2:1: error: not valid YAML: a line `---` or `...` within quotes"),
+        ("a:\né", "3:1: error: not valid YAML: a key without a colon after it"),
+        ("... x\n", "1:1: error: not valid YAML: a value is missing"),
+        (": \n", "1:1: error: not valid YAML: a key is missing"),
+        ('a: "b"?\n', "1:7: error: not valid YAML\n"),  # a question mark where a key cannot begin
+    ],
+)
+def test_what_is_no_common_mistake_is_named_in_our_words(text: str, message: str) -> None:
+    assert f"f:{message}" in said(text.encode()) + "\n"
+
+
+def test_words_of_a_parser_to_come_are_not_passed_on() -> None:
+    """Each version words its errors as it likes: what is printed must not depend on it."""
+    mark = yaml.Mark("f", 0, 0, 0, None, None)
+    error = yaml.MarkedYAMLError("while reading", mark, "something new", mark)
+    assert explain(error, Source.of("f", "a"), "a") == ("not valid YAML", Mark(1, 1), None)
+    assert explain(yaml.YAMLError("something new"), Source.of("f", "a"), "a") == ("not valid YAML", None, None)
 
 
 def test_a_byte_order_mark_is_not_part_of_the_first_key() -> None:

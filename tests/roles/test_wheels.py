@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import ensurepip
 import hashlib
+import os
+import sys
+import sysconfig
+import venv
 import zipfile
 from pathlib import Path
 
@@ -13,9 +18,13 @@ from hpcforge.run.artifacts import fetch
 from hpcforge.run.fetched import FetchError
 
 
-@pytest.fixture
-def shelf(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The operator's pip looks here and nowhere else."""
+@pytest.fixture(params=["this environment's pip", "the pip that Python brings"])
+def shelf(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> Path:
+    """The operator's pip looks here and nowhere else; a pip of another age answers the same."""
+    if request.param != "this environment's pip":
+        wheels = Path(sysconfig.get_config_var("WHEEL_PKG_DIR") or Path(ensurepip.__file__).parent / "_bundled")
+        [brought] = wheels.glob("pip-*.whl")
+        monkeypatch.setenv("PYTHONPATH", str(brought))
     folder = tmp_path / "shelf"
     folder.mkdir()
     config = tmp_path / "pip.conf"
@@ -52,6 +61,25 @@ def test_wheels_for_the_nodes_python_are_fetched_once_unless_damaged(shelf: Path
             path.unlink()  # what is whole is not asked for again
     fetch(wheels, artifacts, said.append)
     assert hashlib.sha256((artifacts / wheels[1].sha256).read_bytes()).hexdigest() == wheels[1].sha256
+
+
+def test_the_operators_constraints_do_not_hold_for_what_nodes_get(shelf: Path, tmp_path: Path) -> None:
+    """A site's pip.conf caps torch for this host; the pin with its digest is what the nodes' catalog says."""
+    wheel, caps = make_wheel(shelf, "torch", "9.1+cpu", "cp39-cp39-manylinux_2_28_aarch64"), tmp_path / "caps.txt"
+    caps.write_text("torch<=2.14.1\n")
+    with Path(os.environ["PIP_CONFIG_FILE"]).open("a") as config:
+        config.write(f"constraint = {caps}\n")
+    fetch((wheel,), tmp_path / "cache", lambda _: None)
+    assert [path.name for path in (tmp_path / "cache").iterdir()] == [wheel.sha256]
+
+
+def test_an_environment_without_pip_is_told_how_to_get_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    venv.create(tmp_path / "bare", with_pip=False)
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "bare" / "bin" / "python"))
+    wheel = Artifact("wheels/missing-1.0-py3-none-any.whl", "pip", "0" * 64)
+    with pytest.raises(FetchError, match="bare/bin/python has no pip") as failure:
+        fetch((wheel,), tmp_path / "cache", lambda _: None)
+    assert failure.value.hint == f"{sys.executable} -m ensurepip"
 
 
 def test_a_pip_that_lies_around_is_not_run(shelf: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
