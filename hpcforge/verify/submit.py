@@ -26,6 +26,7 @@ PATH = "/usr/local/bin:/usr/bin:/bin"
 PYTHON = "/usr/bin/python3"  # of tests that need no PyTorch
 GRACE_S = 60  # once one node's torchrun has ended, the others have this long to say what they saw
 MEMORY_MIB = {False: 2048, True: 16384}  # a rank's share, without and with real GPUs; torch alone needs about 300
+MEMORY_ALONE_MIB = 16384  # of a process that has a node to itself: memory_copy's buffers exceed the caches
 
 
 @dataclass(frozen=True)
@@ -147,7 +148,7 @@ def launch(
         ranks_per_node=ranks,
         gpus_per_node=gpus,
         cpus_per_node=cpus,
-        memory_mib=max(1, min(memory, ranks * MEMORY_MIB[real])),
+        memory_mib=max(1, min(memory, MEMORY_ALONE_MIB if first.launcher == "plain" else ranks * MEMORY_MIB[real])),
         launcher_options=_QUIRKS if packaged and old else (),
         libuv=not packaged or old,
     )

@@ -3,12 +3,12 @@
     PYTHONPATH=smoke_tests torchrun --standalone --nproc_per_node 2 smoke_tests/allreduce/allreduce.py
 
 Contribution of rank r to element i, in float32: r + 1 + w(i), where w(i) is a random integer from 0 to m - 1 out of a
-table of 1,000,003, a prime, which repeats. The sum over n ranks is n(n + 1)/2 + n w(i). Every rank contributes something
-distinct, so a lost or doubled contribution shows. Elements follow no pattern, so a chunk that is misplaced, exchanged
-with another or shifted shows, whatever its size; a single element does in 1 - 1/m of all cases. m is at most 251 and
-small enough that the sum stays within 2^24: float32 holds all integers up to there, so every partial sum is exact in
-whatever order a ring or tree adds, and equality is asserted without a tolerance. m is 251 up to 5,547 ranks, and at
-least 2 up to 5,791; more are refused.
+table of 1,000,003, a prime, which repeats. The sum over n ranks is n(n + 1)/2 + n w(i). Every rank contributes
+something distinct, so a lost or doubled contribution shows. Elements follow no pattern, so a chunk that is misplaced,
+exchanged with another or shifted shows, whatever its size; a single element does in 1 - 1/m of all cases. m is at most
+251 and small enough that the sum stays within 2^24: float32 holds all integers up to there, so every partial sum is
+exact in whatever order a ring or tree adds, and equality is asserted without a tolerance. m is 251 up to 5,547 ranks,
+and at least 2 up to 5,791; more are refused.
 
 For a message of S bytes and the time t of the slowest rank (median of the repeats)::
 

@@ -241,14 +241,18 @@ except ValueError as error:
 
 # Each fault leaves the values that it moves as they were: only where they are is wrong.
 FAULTS = {
-    "exchanged quarters": "result[:quarter], result[quarter:half] = result[quarter:half].clone(), result[:quarter].clone()",
+    "exchanged quarters": "exchange(result[:quarter], result[quarter:half])",
     "shifted by 16 KiB": "result.copy_(result.roll(4096))",
     "shifted by 251 elements": "result.copy_(result.roll(251))",
-    "two pages exchanged": "result[1024:2048], result[5120:6144] = result[5120:6144].clone(), result[1024:2048].clone()",
+    "two pages exchanged": "exchange(result[1024:2048], result[5120:6144])",
 }
 MOVED = """
 import torch, torch.distributed as dist
 real = dist.all_reduce
+def exchange(one, other):
+    kept = one.clone()
+    one.copy_(other)
+    other.copy_(kept)
 def all_reduce(result, *arguments, **options):
     done = real(result, *arguments, **options)
     if result.dtype == torch.float32:
