@@ -57,6 +57,7 @@ class Transcript:
     task_ends: Mapping[str, str] = field(default_factory=dict)  # the same in words, and those that a signal ended
     done: frozenset[int] = frozenset()  # tasks that gave a result
     failed_nodes: tuple[str, ...] = ()
+    held: Mapping[str, str] = field(default_factory=dict)  # host -> who holds the port on which ranks were to meet
 
 
 def clean(text: object, limit: int = 300) -> str:
@@ -98,7 +99,16 @@ def read(ran: Completed, test: str, apart: frozenset[str] | None = None) -> Tran
         task_ends=task_ends,
         done=frozenset(task for task, e in events if e["event"] == "result"),
         failed_nodes=tuple(a or b for line in slurm_errors for a, b in _NODE_FAILED.findall(line)),
+        held={
+            clean(e["host"], 64): clean(e.get("text", "")) for _, e in events if e["event"] == "held" and "host" in e
+        },
     )
+
+
+def port_of(stdout: str) -> int | None:
+    """The port that a node has named, None if it has not."""
+    named = (event.get("port") for _, event in _events(stdout) if event["event"] == "port")
+    return next((port for port in named if isinstance(port, int) and 0 < port < 1 << 16), None)
 
 
 def _events(stdout: str) -> Iterator[tuple[int, dict[str, Any]]]:

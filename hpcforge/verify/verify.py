@@ -10,9 +10,10 @@ from typing import Literal
 
 from hpcforge.cluster.model import Cluster, SmokeTest
 from hpcforge.verify import jobs
-from hpcforge.verify.head import Head
+from hpcforge.verify.head import Completed, Head
 from hpcforge.verify.judge import judge
-from hpcforge.verify.submit import JOB_NAME, Launch, NotLaunchableError, launch, srun
+from hpcforge.verify.submit import JOB_NAME, PORT_S, Launch, NotLaunchableError, free_port, launch, srun
+from hpcforge.verify.transcript import port_of
 from hpcforge.verify.verdicts import Verdict, spread
 
 PENDING_S = 60.0  # how long a job may wait before that is the verdict
@@ -112,9 +113,21 @@ def _submitted(head: Head, job: Launch, progress: Callable[[str], None], pending
             detail = f"job {job_id} ended before the test began: {state.state}, {state.reason}"
             return _unstarted(job, "failed", detail, f"scontrol show job {job_id}")
         progress(spread(job.launcher, job.ranks, job.nodelist))
-        limit_s = job.time_limit_s + CUT_OFF_S
-        ran = head.run(srun(job, job_id), user=job.user, timeout_s=limit_s, meanwhile=hold.stay)
+        ran = _ran(head, job, hold)
     return list(judge(job, ran))
+
+
+def _ran(head: Head, job: Launch, hold: jobs.Hold) -> Completed:
+    """The step of the tests; or, where its ranks have no port to meet at, that which was to find one."""
+    port = 0
+    if job.launcher == "torchrun":
+        asked = free_port(job, hold.number)
+        named = head.run(asked, user=job.user, timeout_s=PORT_S + CUT_OFF_S, meanwhile=hold.stay)
+        port = port_of(named.stdout) or 0
+        if not port:
+            return named
+    limit_s = job.time_limit_s + CUT_OFF_S
+    return head.run(srun(job, hold.number, port), user=job.user, timeout_s=limit_s, meanwhile=hold.stay)
 
 
 def _pending(head: Head, job: Launch, job_id: str, state: jobs.JobState, waited_s: float) -> list[Verdict]:
