@@ -194,7 +194,7 @@ def _never_started(job: Launch, seen: Transcript, ran: Completed) -> Blame | Non
     if node is None:
         return Blame("failed", f"no rank started on {fold(without)}: {last_words(seen, ran)}")
     tasks = {host: task for task, host in seen.hosts.items()}
-    words = last_line(seen.stderr.get(tasks[node], ())) if node in tasks else ""
+    words = seen.held.get(node) or (last_line(seen.stderr.get(tasks[node], ())) if node in tasks else "")
     code = f"exit code {seen.task_exits[node]}" if node in seen.task_exits else ""
     heard = "; ".join(text for text in (words, code) if text) or "nothing was heard from it"
     return Blame("failed", f"no rank started: {heard}", None, node)

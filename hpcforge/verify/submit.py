@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
+from pathlib import Path
 
 from hpcforge.blueprint.acceptance_checks import asked_min
 from hpcforge.blueprint.hostlist import fold
@@ -26,6 +27,8 @@ PATH = "/usr/local/bin:/usr/bin:/bin"
 PYTHON = "/usr/bin/python3"  # of tests that need no PyTorch
 GRACE_S = 60  # once one node's torchrun has ended, the others have this long to say what they saw
 MEMORY_MIB = {False: 2048, True: 16384}  # a rank's share, without and with real GPUs; torch alone needs about 300
+PORT_S = 60  # how long the first node may take to name a free port
+MEMORY_ALONE_MIB = 16384  # of a process that has a node to itself: memory_copy's buffers exceed the caches
 
 
 @dataclass(frozen=True)
@@ -147,7 +150,7 @@ def launch(
         ranks_per_node=ranks,
         gpus_per_node=gpus,
         cpus_per_node=cpus,
-        memory_mib=max(1, min(memory, ranks * MEMORY_MIB[real])),
+        memory_mib=max(1, min(memory, MEMORY_ALONE_MIB if first.launcher == "plain" else ranks * MEMORY_MIB[real])),
         launcher_options=_QUIRKS if packaged and old else (),
         libuv=not packaged or old,
     )
@@ -212,9 +215,21 @@ def sbatch(job: Launch, owner: Owner) -> list[str]:
     ]
 
 
-def srun(job: Launch, job_id: str) -> list[str]:
+def free_port(job: Launch, job_id: str) -> list[str]:
+    """The command that has the first node name a port on which the ranks' store can listen."""
+    return [
+        *("timeout", "--kill-after=15", str(PORT_S)),
+        *("srun", f"--jobid={job_id}", "--overlap", "--nodes=1", "--ntasks=1", f"--nodelist={job.nodes[0].name}"),
+        *(f"--mem={job.memory_mib}M", "--mpi=none", "--chdir=/", "--label", "--input=none", f"--export=PATH={PATH}"),
+        *("/bin/sh", "-c", _BY_ITSELF, "hpcforge", PYTHON, "-I", "-c", PORTS),
+    ]
+
+
+def srun(job: Launch, job_id: str, port: int = 0) -> list[str]:
     """The command that runs the tests inside the allocation and brings their output back, each line with its task.
 
+    `port` is where the ranks of torchrun meet on the first node. Tests have a folder of their own for temporary files
+    and caches, which nobody else can enter and which goes with them: in /tmp others can take the names that they use.
     It is ended on the head after the time limits of all its tests, with exit code 124. A task that ends does not end
     the others at once: they are the witnesses of which rank failed first, or know nothing of it.
     """
@@ -241,16 +256,16 @@ def srun(job: Launch, job_id: str) -> list[str]:
         "--export=" + ",".join(f"{name}={value}" for name, value in _environment(job).items()),
         "/bin/sh",
         "-c",
-        *(_ranks(job, job_id) if together else [_BY_ITSELF, "hpcforge", job.python, *program(job)]),
+        *(_ranks(job, job_id, port) if together else [_BY_ITSELF, "hpcforge", job.python, *program(job)]),
     ]
 
 
-def _ranks(job: Launch, job_id: str) -> list[str]:
+def _ranks(job: Launch, job_id: str, port: int) -> list[str]:
     nodes = [str(len(job.nodes)), *(node.name for node in job.nodes)]
-    return [_ON_NODE, "hpcforge", *nodes, *torchrun(job, job_id), *program(job)]
+    return [_ON_NODE, "hpcforge", PORTS, str(port), *nodes, *torchrun(job, job_id, port), *program(job)]
 
 
-def torchrun(job: Launch, job_id: str) -> list[str]:
+def torchrun(job: Launch, job_id: str, port: int) -> list[str]:
     """The launcher's command line, but for the node's rank, which is set on the node.
 
     Rendezvous is static: nodes and ranks are known, and the first node is named by its address, never by its name,
@@ -264,7 +279,7 @@ def torchrun(job: Launch, job_id: str) -> list[str]:
         "--rdzv_backend=static",
         f"--rdzv_id={job_id}",
         f"--master_addr={job.nodes[0].address}",
-        f"--master_port={port(job_id)}",
+        f"--master_port={port}",
         "--monitor_interval=0.5",
         *job.launcher_options,
     ]
@@ -283,11 +298,6 @@ def program(job: Launch) -> list[str]:
     return words
 
 
-def port(job_id: str) -> int:
-    """Where node rank 0 listens: below the ports that Linux hands out by itself (32768 and up), differing by job."""
-    return 20000 + int(job_id) % 10000
-
-
 # torch 1.13 under Python 3.11 (Debian 12) misreads its own default of these two, and dies: iterating over a Flag no
 # longer gives the member that is zero. A mapping for a local rank that is not there means the same: nothing redirected.
 _QUIRKS = ("--redirects=9:1", "--tee=9:1")
@@ -299,26 +309,45 @@ RUN_WITHOUT_LIBUV = (
     "static.TCPStore = functools.partial(static.TCPStore, use_libuv=False); run.main()"
 )
 
-# $1 nodes are named after it, in the order of their ranks; then comes the launcher's command line. torchrun takes any
-# option from the environment too, as PET_OPTION.
-_ON_NODE = """\
-count=$1; shift; rank=; index=0
+PORTS = Path(__file__).with_name("ports.py").read_text(encoding="utf-8")
+
+# Runs "$@" with temporary files and caches in a folder that only this account can enter, and ends as that ended: srun
+# tells an exit code from a signal. A signal of Slurm's reaches the program too; this waits for it, and clears up. What
+# sh itself would say of a program that a signal ended is not the program's word.
+_IN_PRIVATE = """\
+trap : HUP INT TERM
+private=$(mktemp -d /tmp/hpcforge-tests.XXXXXXXXXX) || exit 73
+export TMPDIR="$private" XDG_CACHE_HOME="$private" TRITON_CACHE_DIR="$private" TORCHINDUCTOR_CACHE_DIR="$private"
+exec 3>&2 2>/dev/null
+(exec "$@" 2>&3 3>&-)
+code=$?
+exec 2>&3 3>&-
+rm -rf "$private"
+"""
+_END_ALIKE = """\
+if [ "$code" -gt 128 ]; then ulimit -c 0; trap - HUP INT TERM; kill -"$((code - 128))" "$$" 2>/dev/null; fi
+exit "$code"
+"""
+
+# Arguments: the text of ports.py, the port of rank 0, a number of nodes, that many names in the order of their ranks,
+# and the launcher's command line. torchrun takes any option from the environment too, as PET_OPTION.
+_ON_NODE = f"""\
+ports=$1 port=$2 count=$3; shift 3; rank=; index=0
 while [ "$index" -lt "$count" ]; do
   if [ "$1" = "$SLURMD_NODENAME" ]; then rank=$index; fi
   index=$((index + 1)); shift
 done
-echo "{\\"event\\": \\"node\\", \\"host\\": \\"$SLURMD_NODENAME\\", \\"node_rank\\": ${rank:-null}}"
+echo "{{\\"event\\": \\"node\\", \\"host\\": \\"$SLURMD_NODENAME\\", \\"node_rank\\": ${{rank:-null}}}}"
 [ -n "$rank" ] || exit 64
 export PET_NODE_RANK="$rank"
-exec "$@"
-"""
-
+{_IN_PRIVATE}\
+if [ "$rank" = 0 ] && [ "$code" -ne 0 ]; then {PYTHON} -I -c "$ports" "$port"; fi
+{_END_ALIKE}"""
 
 # Says where it is before the program has a word.
-_BY_ITSELF = """\
-echo "{\\"event\\": \\"node\\", \\"host\\": \\"$SLURMD_NODENAME\\"}"
-exec "$@"
-"""
+_BY_ITSELF = f"""\
+echo "{{\\"event\\": \\"node\\", \\"host\\": \\"$SLURMD_NODENAME\\"}}"
+{_IN_PRIVATE}{_END_ALIKE}"""
 
 
 def _shares(job: Launch) -> list[str]:

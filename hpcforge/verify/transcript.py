@@ -59,6 +59,7 @@ class Transcript:
     done: frozenset[int] = frozenset()  # tasks that gave a result
     failed_nodes: tuple[str, ...] = ()
     over_memory: Mapping[str, str] = field(default_factory=dict)  # host -> Slurm's words
+    held: Mapping[str, str] = field(default_factory=dict)  # host -> who holds the port on which ranks were to meet
 
     @property
     def spoke(self) -> bool:
@@ -107,7 +108,16 @@ def read(ran: Completed, test: str, apart: frozenset[str] | None = None) -> Tran
         failed_nodes=tuple(a or b for line in slurm_errors for a, b in _NODE_FAILED.findall(line)),
         over_memory={host: end for host, end in task_ends.items() if end.startswith("Out Of Memory")}
         | _over_memory(ran.stderr, hosts),
+        held={
+            clean(e["host"], 64): clean(e.get("text", "")) for _, e in events if e["event"] == "held" and "host" in e
+        },
     )
+
+
+def port_of(stdout: str) -> int | None:
+    """The port that a node has named, None if it has not."""
+    named = (event.get("port") for _, event in _events(stdout) if event["event"] == "port")
+    return next((port for port in named if isinstance(port, int) and 0 < port < 1 << 16), None)
 
 
 def _events(stdout: str) -> Iterator[tuple[int, dict[str, Any]]]:

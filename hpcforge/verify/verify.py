@@ -12,9 +12,10 @@ from hpcforge.blueprint.hostlist import fold
 from hpcforge.cluster.model import Cluster, SmokeTest
 from hpcforge.verify import jobs
 from hpcforge.verify.ends import End, end_of
-from hpcforge.verify.head import Head
+from hpcforge.verify.head import Completed, Head
 from hpcforge.verify.judge import judge, unheard
-from hpcforge.verify.submit import JOB_NAME, Launch, NotLaunchableError, launch, srun
+from hpcforge.verify.submit import JOB_NAME, PORT_S, Launch, NotLaunchableError, free_port, launch, srun
+from hpcforge.verify.transcript import port_of
 from hpcforge.verify.verdicts import Verdict, spread
 from hpcforge.verify.watch import watched
 
@@ -145,9 +146,7 @@ def _submitted(
             end = end_of(head, job, job_id, hold.stay, in_prolog=prolog)
             return _never_began(job, job_id, state, end), end.nodes if end else {}
         progress(spread(job.launcher, job.ranks, job.nodelist))
-        limit_s = job.time_limit_s + CUT_OFF_S
-        step = watched(job_id, srun(job, job_id))
-        ran = head.run(step, user=job.user, timeout_s=limit_s, meanwhile=hold.stay)
+        ran = _ran(head, job, hold)
         ended_well = ran.rc in (0, None)
         end = None if ended_well else end_of(head, job, job_id, hold.stay)
     return list(judge(job, ran, end)), {} if ended_well else unheard(job, ran, end)
@@ -159,6 +158,20 @@ def _never_began(job: Launch, job_id: str, state: jobs.JobState, end: End | None
         return _unstarted(job, end.status, end.detail, end.next_command, end.node)
     detail = f"job {job_id} ended before the test began: {state.state}, {state.reason}"
     return _unstarted(job, "failed", detail, f"scontrol show job {job_id}")
+
+
+def _ran(head: Head, job: Launch, hold: jobs.Hold) -> Completed:
+    """The step of the tests; or, where its ranks have no port to meet at, that which was to find one."""
+    port = 0
+    if job.launcher == "torchrun":
+        asked = free_port(job, hold.number)
+        named = head.run(watched(hold.number, asked), user=job.user, timeout_s=PORT_S + CUT_OFF_S, meanwhile=hold.stay)
+        port = port_of(named.stdout) or 0
+        if not port:
+            return named
+    limit_s = job.time_limit_s + CUT_OFF_S
+    step = watched(hold.number, srun(job, hold.number, port))
+    return head.run(step, user=job.user, timeout_s=limit_s, meanwhile=hold.stay)
 
 
 def _pending(head: Head, job: Launch, job_id: str, state: jobs.JobState, waited_s: float) -> list[Verdict]:

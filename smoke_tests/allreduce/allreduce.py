@@ -2,11 +2,13 @@
 
     PYTHONPATH=smoke_tests torchrun --standalone --nproc_per_node 2 smoke_tests/allreduce/allreduce.py
 
-Contribution of rank r to element i, in float32: (r + 1) * (1 + i mod m). The sum over n ranks is
-n(n + 1)/2 * (1 + i mod m). Every rank contributes something distinct, and elements differ, so a lost, doubled or
-misplaced contribution shows. m is at most 8 and small enough that the sum stays below 2^24: float32 holds all integers
-up to there, so every partial sum is exact in whatever order a ring or tree adds, and equality is asserted without a
-tolerance.
+Contribution of rank r to element i, in float32: r + 1 + w(i), where w(i) is a random integer from 0 to m - 1 out of a
+table of 1,000,003, a prime, which repeats. The sum over n ranks is n(n + 1)/2 + n w(i). Every rank contributes
+something distinct, so a lost or doubled contribution shows. Elements follow no pattern, so a chunk that is misplaced,
+exchanged with another or shifted shows, whatever its size; a single element does in 1 - 1/m of all cases. m is at most
+251 and small enough that the sum stays within 2^24: float32 holds all integers up to there, so every partial sum is
+exact in whatever order a ring or tree adds, and equality is asserted without a tolerance. m is 251 up to 5,547 ranks,
+and at least 2 up to 5,791; more are refused.
 
 For a message of S bytes and the time t of the slowest rank (median of the repeats)::
 
@@ -31,21 +33,31 @@ MIB = 1024 * KIB
 CPU_SIZES = (4 * KIB, 64 * KIB, MIB, 16 * MIB)
 GPU_SIZES = (*CPU_SIZES, 64 * MIB, 256 * MIB, 1024 * MIB)
 _EXACT = 2**24  # float32 holds every integer up to here
+_TABLE = 1_000_003  # elements; a prime, so that no chunk of a power of two of them, or a part of one, is a multiple
+_SEED = 251
 
 
-def period(world_size: int) -> int:
-    """Number of distinct element values such that their sums are exact in float32."""
-    found = min(8, _EXACT // (world_size * (world_size + 1) // 2))
-    if found < 1:
-        raise ValueError(f"sums over {world_size} ranks are not exact in float32: use fewer than 5793 ranks")
+def distinct(world_size: int) -> int:
+    """Number of distinct element values for which sums over so many ranks are exact in float32.
+
+    Raises ValueError if there are not even two.
+    """
+    ranks_alone = world_size * (world_size + 1) // 2
+    found = min(251, 1 + (_EXACT - ranks_alone) // world_size)
+    if found < 2:
+        raise ValueError(f"sums over {world_size} ranks are not exact in float32: use fewer than 5792 ranks")
     return found
 
 
-def pattern(factor: int, elements: int, world_size: int, device: torch.device) -> torch.Tensor:
-    """A float32 tensor whose element i is factor * (1 + i mod m)."""
-    m = period(world_size)
-    cycle = torch.arange(1, m + 1, dtype=torch.float32, device=device) * factor
-    return cycle.repeat(-(-elements // m))[:elements].contiguous()
+def table(world_size: int, device: torch.device) -> torch.Tensor:
+    """The random integers w, the same on every rank; made on the CPU, so that they are the same for every device."""
+    generator = torch.Generator().manual_seed(_SEED)
+    return torch.randint(distinct(world_size), (_TABLE,), generator=generator).to(torch.float32).to(device)
+
+
+def elements_of(values: torch.Tensor, elements: int) -> torch.Tensor:
+    """A tensor of its own that holds the first so many elements: the table, as often as it takes."""
+    return values.repeat(-(-elements // _TABLE))[:elements]
 
 
 def check(job: Job, size: int, got: torch.Tensor, expected: torch.Tensor) -> None:
@@ -57,12 +69,13 @@ def check(job: Job, size: int, got: torch.Tensor, expected: torch.Tensor) -> Non
     job.agree(right)
 
 
-def measure(job: Job, size: int, warmup: int, repeats: int) -> float:
+def measure(job: Job, values: torch.Tensor, size: int, warmup: int, repeats: int) -> float:
     """Seconds of one all-reduce of `size` bytes: median of the repeats, each as long as its slowest rank."""
-    elements, n = size // 4, job.world_size
-    contribution = pattern(job.rank + 1, elements, n, job.device)
-    expected = pattern(n * (n + 1) // 2, elements, n, job.device)
-    buffer = contribution.clone()
+    n = job.world_size
+    expected = elements_of(values, size // 4)
+    contribution = expected + (job.rank + 1)
+    expected.mul_(n).add_(n * (n + 1) // 2)
+    buffer = torch.empty_like(contribution)
     seconds = []
     for repeat in range(warmup + repeats):
         buffer.copy_(contribution)
@@ -93,13 +106,14 @@ def run(job: Job, options: argparse.Namespace) -> None:
     sizes = [kib * KIB for kib in options.sizes_kib] or (GPU_SIZES if gpu else CPU_SIZES)
     repeats = options.repeats or (20 if gpu else 5)
     header, began = job.header(), time.perf_counter()
+    values = table(job.world_size, job.device)
     lead = job.rank == 0
     if lead:
         where = f"{header['world_size']} ranks on {len(header['hosts'])} hosts, {job.backend} on {header['device']}"
         job.say(f"all-reduce over {where}, torch {header['torch']}\n{'size':>10} {'ms':>10} {'algbw':>8} {'busbw':>8}")
     for size in sizes:
         job.fault.strike(job.rank)
-        seconds = measure(job, size, options.warmup, repeats)
+        seconds = measure(job, values, size, options.warmup, repeats)
         algbw = size / seconds / 1e9
         busbw = algbw * 2 * (job.world_size - 1) / job.world_size
         if lead:

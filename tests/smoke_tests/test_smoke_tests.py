@@ -215,17 +215,64 @@ def test_outside_of_torchrun_it_says_how_to_start_it() -> None:
 
 @needs_torch
 def test_sums_are_exact_for_any_number_of_ranks() -> None:
+    """The bound for every number; and, for some, float32 adds the largest values in three orders and as a tree."""
     code = """
-import allreduce
-for n in (1, 2, 3, 1000, 2047, 2048, 5792):
-    m = allreduce.period(n)
-    assert m >= 1 and n * (n + 1) // 2 * m <= 2**24, n
+import allreduce, torch
+for n in range(1, 5792):
+    m = allreduce.distinct(n)
+    assert 2 <= m <= 251 and n * (n + 1) // 2 + n * (m - 1) <= 2**24, n
+    assert (m == 251) == (n <= 5547), n
+for n in (2, 7, 1000, 5547, 5791):
+    each = torch.arange(1, n + 1, dtype=torch.float32) + (allreduce.distinct(n) - 1)
+    expected = n * (n + 1) // 2 + n * (allreduce.distinct(n) - 1)
+    for order in (each, each.flip(0), each[torch.randperm(n)]):
+        total = torch.zeros(())
+        for one in order:
+            total = total + one
+        assert float(total) == expected, n
+        assert float(order.sum()) == expected, n
 try:
-    allreduce.period(5793)
+    allreduce.distinct(5792)
 except ValueError as error:
     print(error)
 """
-    assert "5793" in python(code)
+    assert "fewer than 5792 ranks" in python(code)
+
+
+# Each fault leaves the values that it moves as they were: only where they are is wrong.
+FAULTS = {
+    "exchanged quarters": "exchange(result[:quarter], result[quarter:half])",
+    "shifted by 16 KiB": "result.copy_(result.roll(4096))",
+    "shifted by 251 elements": "result.copy_(result.roll(251))",
+    "two pages exchanged": "exchange(result[1024:2048], result[5120:6144])",
+}
+MOVED = """
+import torch, torch.distributed as dist
+real = dist.all_reduce
+def exchange(one, other):
+    kept = one.clone()
+    one.copy_(other)
+    other.copy_(kept)
+def all_reduce(result, *arguments, **options):
+    done = real(result, *arguments, **options)
+    if result.dtype == torch.float32:
+        half = result.numel() // 2
+        quarter = half // 2
+        {fault}
+    return done
+dist.all_reduce = all_reduce
+"""
+
+
+@needs_torch
+@pytest.mark.parametrize("fault", FAULTS)
+def test_what_a_sum_has_in_the_wrong_place_is_wrong(fault: str, tmp_path: Path) -> None:
+    (tmp_path / "sitecustomize.py").write_text(ENDS_BY_ITSELF + MOVED.replace("{fault}", FAULTS[fault]))
+    ran = torchrun("allreduce", "--json", "--sizes-kib", "4096", "--repeats", "1", before=tmp_path)
+    said = events(ran)
+    assert {one["rank"] for one in said["wrong"]} == {0, 1}
+    assert "result" not in said
+    assert ran.returncode != 0
 
 
 @needs_torch

@@ -226,3 +226,20 @@ def test_what_nodes_say_is_harmless_on_a_terminal(job: submit.Launch) -> None:
 
 def test_clean() -> None:
     assert clean("a\n b\x1b[31m\tc") == "a b [31m c"
+
+
+def test_who_holds_the_port_of_the_ranks_is_named(job: submit.Launch) -> None:
+    """torch says EADDRINUSE in a sentence of its own, and not whose it is."""
+    said = [
+        {"event": "node", "host": "w1", "node_rank": 0},
+        {"event": "held", "host": "w1", "text": "port 20417 is held by ada"},
+    ]
+    stdout = "".join(f"0: {json.dumps(event)}\n" for event in said) + '1: {"event": "node", "host": "w2"}\n'
+    stderr = (
+        "0: torch.distributed.DistNetworkError: The server socket has failed to listen on any local network address. "
+        "port: 20417, useIpv6: false, code: -98, name: EADDRINUSE, message: address already in use\n"
+        "srun: error: w1: task 0: Exited with exit code 1\nsrun: error: w2: task 1: Terminated\n"
+    )
+    verdict = only(job, Completed(1, stdout, stderr))
+    assert (verdict.status, verdict.node) == ("failed", "w1")
+    assert verdict.detail == "no rank started: port 20417 is held by ada; exit code 1"

@@ -15,6 +15,7 @@ from hpcforge.verify import jobs
 from hpcforge.verify.busy import busy
 from hpcforge.verify.head import Completed
 from hpcforge.verify.owner import Owner, stamped
+from hpcforge.verify.submit import PORTS
 from hpcforge.verify.verify import verify
 from hpcforge.verify.watch import watched
 from tests.machine import slowness
@@ -56,6 +57,8 @@ class ScriptedHead:
         self.told: list[list[str]] = []
         self.answers = {"sbatch": [ok("12\n")], "squeue": [ok("12|RUNNING|None\n")], "srun": [passed(4)]} | answers
         self.asked: list[list[str]] = []
+        self.asked_port: list[list[str]] = []
+        self.port = ok('0: {"event": "port", "port": 20417}\n')
         self.users: list[str | None] = []
 
     def stop(self) -> bool:
@@ -82,6 +85,9 @@ class ScriptedHead:
         argv = argv[len(WATCHED) + 1 :] if argv[: len(WATCHED)] == WATCHED else argv
         assert bool(stdin) == (argv[0] == "sbatch")
         assert aside == (argv[0] == "scancel")  # it must not wait for srun
+        if argv[-1] == PORTS:
+            self.asked_port.append(argv)
+            return self.port
         self.asked.append(argv)
         self.users.append(user)
         assert timeout_s > 0
@@ -111,6 +117,30 @@ def test_tests_of_the_same_nodes_are_submitted_run_and_cancelled_together(build:
     assert head.programs() == ["sbatch", "squeue", "srun", "scancel"]
     assert head.users == ["tests", None, "tests", "tests"]
     assert ("allreduce, train_ddp", "4 ranks on w[1-2]") in told
+
+
+def test_ranks_meet_at_a_port_that_the_first_node_has_named(build: Build) -> None:
+    head = ScriptedHead()
+    assert [one.status for one in verify(build(), head, {}, quiet)] == ["passed", "passed"]
+    (asked,) = head.asked_port
+    assert {"--jobid=12", "--nodelist=w1", "--nodes=1"} <= set(asked)
+    (step,) = (argv for argv in head.asked if "srun" in argv)
+    assert "--master_port=20417" in step
+
+
+@pytest.mark.parametrize(
+    "stdout", ["", '0: {"event": "port", "port": "22; reboot"}\n', '0: {"event": "port", "port": 0}\n']
+)
+def test_without_a_port_no_rank_is_started(stdout: str, build: Build) -> None:
+    head = ScriptedHead()
+    where = '0: {"event": "node", "host": "w1"}\n'
+    text = "no port is free; sockets by user: ada 28231, root 12"
+    held = json.dumps({"event": "held", "host": "w1", "text": text})
+    head.port = Completed(1, f"{where}{stdout}0: {held}\n", "srun: error: w1: task 0: Exited with exit code 1\n")
+    first, *_ = verify(build(), head, {}, quiet)
+    assert (first.status, first.node) == ("failed", "w1")
+    assert first.detail == f"no rank started: {text}; exit code 1"
+    assert not any("srun" in argv for argv in head.asked)
 
 
 def test_tests_of_other_nodes_have_a_launch_of_their_own(build: Build) -> None:

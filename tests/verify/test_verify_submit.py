@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 import importlib.util
+import json
 import os
 import shlex
+import signal
+import socket
 import subprocess
 import sys
 import sysconfig
@@ -39,7 +42,8 @@ def packaged(cluster: Cluster, version: str) -> Cluster:
 def text(job: submit.Launch) -> str:
     owner = Owner("cafe", "ada@desk", {"where": "0" * 16, "pid": 1, "started": 2})
     lines = [shlex.join(submit.sbatch(job, owner)), "", submit.SCRIPT]
-    return "\n".join([*lines, *(shlex.quote(word) for word in submit.srun(job, "1234")), ""])
+    words = [*submit.free_port(job, "1234"), "", *submit.srun(job, "1234", 20417), ""]
+    return "\n".join([*lines, *("ports.py" if word == submit.PORTS else word and shlex.quote(word) for word in words)])
 
 
 @pytest.mark.parametrize("name", ["rehearsal", "h100", "no_gpus", "distribution", "debian_13", "faulty", "one_node"])
@@ -60,7 +64,9 @@ def test_a_part_has_a_rank_for_each_real_gpu_and_else_one_a_node(build: Build) -
     def ranks(cluster: Cluster) -> tuple[int, int, list[str]]:
         assert cluster.acceptance
         job = submit.launch(cluster, cluster.acceptance.tests, ("w1", "w2"), part=True)
-        threads = [word for word in ",".join(submit.srun(job, "1234")).split(",") if word.startswith("OMP_NUM_THREADS")]
+        threads = [
+            word for word in ",".join(submit.srun(job, "1234", 20417)).split(",") if word.startswith("OMP_NUM_THREADS")
+        ]
         return job.ranks_per_node, job.gpus_per_node, threads
 
     assert ranks(build(2)) == (1, 2, ["OMP_NUM_THREADS=1"])  # the nodes of a rehearsal share their cores
@@ -99,11 +105,109 @@ def test_a_node_that_is_not_of_the_job_runs_nothing(build: Build) -> None:
     assert (ran.returncode, ran.stdout) == (64, '{"event": "node", "host": "w9", "node_rank": null}\n')
 
 
-def _on_node(job: submit.Launch, node: str) -> subprocess.CompletedProcess[str]:
-    command = submit.srun(job, "7")
-    command = command[command.index("/bin/sh") : command.index(job.python)]
-    environment = {"SLURMD_NODENAME": node, "PATH": "/usr/bin:/bin"}
-    return subprocess.run([*command, "env"], env=environment, capture_output=True, text=True, check=False)
+def _on_node(
+    job: submit.Launch, node: str, *program: str, prefix: tuple[str, ...] = (), **environment: str
+) -> subprocess.CompletedProcess[str]:
+    command = submit.srun(job, "7", 20417)
+    command = [*prefix, *command[command.index("/bin/sh") : command.index(job.python)], *(program or ("env",))]
+    environment = {"SLURMD_NODENAME": node, "PATH": "/usr/bin:/bin", **environment}
+    return subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=120)
+
+
+def alone(job: submit.Launch) -> submit.Launch:
+    """The same of a test whose processes know nothing of each other."""
+    (turn, *_) = job.turns
+    program = dataclasses.replace(turn.program, launcher="plain")
+    return dataclasses.replace(job, turns=(dataclasses.replace(turn, program=program),), python=submit.PYTHON)
+
+
+FOLDERS = ("TMPDIR", "XDG_CACHE_HOME", "TRITON_CACHE_DIR", "TORCHINDUCTOR_CACHE_DIR")
+LOOK = f"""
+import os, signal, stat, sys
+folders = {{os.environ[name] for name in {FOLDERS}}}
+about = os.stat(*folders)
+print(*folders, stat.S_IMODE(about.st_mode) == 0o700 and about.st_uid == os.geteuid())
+open(os.path.join(*folders, "left"), "w").close()
+sys.stdout.flush()
+"""
+
+
+@pytest.mark.parametrize("kind", ["torchrun", "plain"])
+@pytest.mark.parametrize(
+    ("end", "code"), [("sys.exit(0)", 0), ("sys.exit(3)", 3), ("os.kill(os.getpid(), signal.SIGKILL)", -9)]
+)
+def test_tests_have_a_folder_that_is_theirs_alone_and_goes_with_them(
+    kind: str, end: str, code: int, build: Build
+) -> None:
+    job = launch(build(2)) if kind == "torchrun" else alone(launch(build(2)))
+    ran = _on_node(job, "w2", "python3", "-c", LOOK + end)
+    _, seen = ran.stdout.splitlines()
+    folder, private = seen.split()
+    assert (ran.returncode, private, ran.stderr) == (code, "True", "")
+    assert folder.startswith("/tmp/hpcforge-tests.")
+    assert not Path(folder).exists()
+
+
+def test_what_is_not_there_is_said(build: Build) -> None:
+    ran = _on_node(launch(build(2)), "w2", "/no/such/python", "-m", "torch")
+    assert ran.returncode == 127
+    assert ran.stderr.rstrip().endswith("/no/such/python: not found")
+
+
+def test_a_step_that_slurm_ends_clears_up(build: Build) -> None:
+    """Slurm sends a signal to all of a task's processes."""
+    command = submit.srun(alone(launch(build(2))), "7")
+    command = [*command[command.index("/bin/sh") : command.index(submit.PYTHON)], "python3", "-c"]
+    wait = LOOK + "import time\ntime.sleep(60)"
+    environment = {"SLURMD_NODENAME": "w1", "PATH": "/usr/bin:/bin"}
+    pipe = subprocess.PIPE
+    with subprocess.Popen([*command, wait], env=environment, stdout=pipe, text=True, process_group=0) as task:
+        assert task.stdout
+        task.stdout.readline()
+        folder = task.stdout.readline().split()[0]
+        assert Path(folder).exists()
+        os.killpg(task.pid, signal.SIGTERM)
+        assert task.wait(30) == -signal.SIGTERM
+    assert not Path(folder).exists()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root, for a /tmp of its own")
+@pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="torch is not installed here")
+def test_names_that_others_took_in_tmp_stop_no_training(build: Build) -> None:
+    """torch has a cache in /tmp by the user's name, unless it is told another place."""
+    take = 'mount -t tmpfs none /tmp && touch /tmp/torchinductor_$(id -un) && exec "$@"'
+    code = "import torch; torch.optim.SGD([torch.zeros(1)], lr=1); print('trains')"
+    elsewhere = ("unshare", "--mount", "sh", "-c", take, "sh")
+    program = (sys.executable, "-W", "ignore", "-c", code)
+    where = {"HOME": "/nonexistent", "USER": "root"}
+    taken = subprocess.run(
+        [*elsewhere, *program], env={"PATH": os.environ["PATH"], **where}, capture_output=True, text=True, check=False
+    )
+    assert "/tmp/torchinductor_root" in taken.stderr
+    ran = _on_node(launch(build(2)), "w2", *program, prefix=elsewhere, **where)
+    assert ran.stdout.endswith("trains\n"), ran.stderr
+
+
+def test_the_first_node_says_who_holds_the_port_if_its_launcher_ended_badly(build: Build) -> None:
+    with socket.create_server(("", 0)) as server:
+        port = server.getsockname()[1]
+        job = launch(build(2))
+        command = submit.srun(job, "7", port)
+        command = command[command.index("/bin/sh") : command.index(job.python)]
+
+        def said(node: str, code: int) -> list[dict[str, object]]:
+            environment = {"SLURMD_NODENAME": node, "PATH": "/usr/bin:/bin"}
+            words = [*command, "sh", "-c", f"exit {code}"]
+            ran = subprocess.run(words, env=environment, capture_output=True, text=True, check=False)
+            assert ran.returncode == code
+            return [json.loads(line) for line in ran.stdout.splitlines()[1:]]
+
+        (held,) = said("w1", 1)
+        assert (held["event"], held["host"]) == ("held", "w1")
+        assert str(held["text"]).startswith(f"port {port} is held by ")
+        assert f"process {os.getpid()}, " in str(held["text"])
+        assert said("w1", 0) == []
+        assert said("w2", 1) == []
 
 
 # What other users leave where Python looks for modules: in a home that anybody may make, and where one stands.
@@ -125,7 +229,7 @@ def planted(tmp_path: Path) -> tuple[dict[str, str], Path]:
 
 
 def _exported(job: submit.Launch) -> dict[str, str]:
-    (word,) = (word for word in submit.srun(job, "7") if word.startswith("--export="))
+    (word,) = (word for word in submit.srun(job, "7", 20417) if word.startswith("--export="))
     return dict(pair.split("=", 1) for pair in word.removeprefix("--export=").split(","))
 
 
