@@ -53,7 +53,8 @@ class Mirror:
         self.rehearsal = Rehearsal(folder, f"test-newcomer-{os.getpid()}")
         self.blueprint = folder / BLUEPRINT.name
         text, fingerprint = key(folder / "gpg", "mirror")
-        publish(folder / "served", stubs(), folder / "gpg", "mirror")
+        (folder / "served").mkdir()
+        publish(folder / "served" / "nvidia", stubs(), folder / "gpg", "mirror")
         files = certificate(folder)
         self.origin = f"https://localhost:{server.enter_context(serving(folder / 'served', files))}"
         (folder / "mirror.asc").write_text(text)
@@ -62,7 +63,7 @@ class Mirror:
         (role / "role.yaml").write_text(TRUSTS)
         (role / "files" / "etc" / "ssl" / "mirror.pem").write_bytes(files[0].read_bytes())
         said = BLUEPRINT.read_text()
-        for old, new in ((URL, f"{self.origin}/"), (FINGERPRINT, fingerprint)):
+        for old, new in ((URL, f"{self.origin}/nvidia/"), (FINGERPRINT, fingerprint)):
             assert old in said
             said = said.replace(old, new)
         self.blueprint.write_text(f"{said}\nrole_folders: [roles]\n")
@@ -97,7 +98,7 @@ def test_its_driver_comes_over_tls(mirror: Mirror) -> None:
     for node in ("g01", "g02"):
         policy = mirror.rehearsal.inside(node, "apt-cache policy nvidia-driver-cuda")
         assert f"Installed: {NEW_570}-1\n" in policy
-        assert f" {mirror.origin} " in policy
+        assert f" {mirror.origin}/nvidia " in policy
     said = mirror.cli("rehearse", "compare")
     assert f"\npackage sources: {mirror.origin}: nodes fetch from there through this machine's proxy" in said
     assert "nvidia_driver: " not in said
