@@ -62,6 +62,11 @@ class FileSystem(Section):
         description="Where they are on `server`, and what its `arbiter` keeps: as in /tmp all may make files, and "
         "nobody removes another's; of `homes` only who has one, in hers.",
     )
+    network: v.SectionName | None = Field(
+        None,
+        description="The network over which `server` serves it; all who mount it are on that, too. Default: the "
+        "network of the nodes' addresses.",
+    )
     external: Address | None = Field(
         None, description="What the site has, as mount(8) names it for this kind: 10.20.2.9@tcp:/proj."
     )

@@ -6,8 +6,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from hpcforge.blueprint import hostlist
 from hpcforge.blueprint import schema as s
-from hpcforge.blueprint.diagnostics import quote
+from hpcforge.blueprint.diagnostics import did_you_mean, quote
+from hpcforge.blueprint.fabrics import Fabric
 from hpcforge.blueprint.named_nodes import NamedNodes
+from hpcforge.blueprint.network_checks import is_bmc, primary
+from hpcforge.blueprint.networks import Network
 from hpcforge.blueprint.reader import Loc
 from hpcforge.blueprint.storage import FileSystem
 from hpcforge.blueprint.validate import Draft, Finding
@@ -40,6 +43,7 @@ def storage_findings(draft: Draft, declared: NamedNodes, reference: Reference) -
         yield from _source(draft, name, one, reference)
         nodes, wrong = _nodes(draft, declared, name, one)
         yield from wrong
+        yield from _network(draft, declared, name, one, nodes)
         yield from _hides((*loc, "mount"), one.mount, "mounted", draft)
         yield from _beside((*loc, "mount"), name, one.mount, nodes, mounts)
         mounts.append((name, one.mount, nodes))
@@ -85,6 +89,45 @@ def _of_drives(loc: Loc, one: FileSystem) -> Findings:
         yield Finding((*loc, key), f"`{key}` is of `drives`, and there are none here", "leave it out", key=True)
     if one.drives is not None and counted(one.drives)[0] == 1 and one.raid is not None:
         yield Finding((*loc, "raid"), "`raid` is of several drives, and this is one", "leave it out")
+
+
+def _network(draft: Draft, declared: NamedNodes, name: str, one: FileSystem, nodes: frozenset[str] | None) -> Findings:
+    """A network over which nobody can serve it, or which not all are on."""
+    networks: dict[str, Network] = draft.sections["networks"] or {}
+    if one.network is None or one.network == primary(networks, draft.sections["fabrics"] or {}):
+        return
+    loc, lab = ("storage", name, "network"), draft.sections["inventory"]
+    network = networks.get(one.network)
+    if one.server is None:
+        yield Finding(loc, "`network` is of `server`", "leave it out", key=True)
+    elif one.network not in draft.keys("networks"):
+        hint = did_you_mean(one.network, draft.keys("networks")) or "name it under `networks`"
+        yield Finding(loc, f"{quote(one.network)} is not a network of this blueprint", hint)
+    elif isinstance(lab, s.Lab) and lab.lab == "nspawn":
+        hint = "rehearse on virtual machines: inventory: {lab: vm}"
+        yield Finding(loc, "containers are on the network of their addresses alone", hint)
+    elif network and (network.external or is_bmc(one.network, network)):
+        whose = "is the site's" if network.external else "has management controllers"
+        yield Finding(loc, f"`{one.network}` {whose}: nodes serve nothing there", "take a network of the nodes' own")
+    elif network:
+        yield from _not_on(draft, declared, loc, one.network, {*one.keepers, *(nodes or ())})
+
+
+def _not_on(draft: Draft, declared: NamedNodes, loc: Loc, network: str, nodes: set[str]) -> Findings:
+    """Those of the nodes that serve or mount it that are not on its network: that has who it says, else its fabric."""
+    one: Network = draft.sections["networks"][network]
+    fabric: Fabric | None = (draft.sections["fabrics"] or {}).get(one.fabric or "")
+    if one.nodes is None and one.fabric and fabric is None:
+        return
+    where, said = f"networks.{network}", one.nodes or "all"
+    if one.nodes is None and fabric is not None:
+        where, said = f"fabrics.{one.fabric}", fabric.nodes
+    on = declared.named(draft, loc, said)[0]
+    missing = [] if on is None else [each for each in declared.group_of if each in nodes and each not in on]
+    if missing:
+        verb = "is" if len(missing) == 1 else "are"
+        hint = f"add {hostlist.fold(missing)} to `nodes` of `{where}`, or say in `on` who mounts it"
+        yield Finding(loc, f"{hostlist.fold(missing)} {verb} not on `{network}`", hint)
 
 
 def _homes_said(systems: Mapping[str, FileSystem]) -> Findings:

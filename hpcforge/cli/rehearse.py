@@ -12,7 +12,7 @@ from hpcforge.blueprint.lab_kinds import LabKind
 from hpcforge.cli.exit_codes import Exit
 from hpcforge.cli.image import bootable, image_request
 from hpcforge.cli.rehearsals import named, named_one, one_of_all, parted, take
-from hpcforge.cli.site import lab_kind, real_networks, say_not_rehearsed, stood_in
+from hpcforge.cli.site import lab_kind, open_site, package_origins, real_networks, say_not_rehearsed, stood_in
 from hpcforge.cluster import Loaded, load
 from hpcforge.errors import ExpectedError, UsageError
 from hpcforge.image import store
@@ -27,6 +27,7 @@ from hpcforge.lab.listing import Listed, listed
 from hpcforge.lab.names import default_lab_name
 from hpcforge.program import from_here, typed
 from hpcforge.rehearsal.choice import chosen
+from hpcforge.rehearsal.package_sources import every
 from hpcforge.rehearsal.parts import cards, drives
 from hpcforge.rehearsal.rules import login_user
 from hpcforge.report import printing
@@ -47,6 +48,8 @@ def up(blueprint: Path, lab: str | None, nodes: str | None, on: str | None, *, i
     name = lab or default_lab_name(blueprint)
     kind = _kind(loaded, name, on)
     KINDS[kind].check_distribution(cluster.os.name)
+    planned = stood_in(loaded, None, name, default_identity_path(), nodes).cluster if real else cluster
+    sources = every(package_origins(loaded, planned))
     found = _image(loaded, boots=KINDS[kind].BOOTS) if image and store.names() else None
     with Progress() as progress, progress.phase("nodes at ssh"):
         if found:
@@ -65,11 +68,14 @@ def up(blueprint: Path, lab: str | None, nodes: str | None, on: str | None, *, i
             kind=kind,
             image=(disk_of if KINDS[kind].BOOTS else tree_of)(found, progress.say) if found else None,
             start=start,
+            sources=sources,
         )
     printing.note(phases_line(progress.phases, progress.elapsed_s))
     printing.result(_table(labs.status(made.name)), "states")
     if real:
         say_not_rehearsed(stood_in(loaded, made, made.name, default_identity_path()))
+    elif sources and start:
+        say_not_rehearsed(open_site(blueprint, None, made.name, None))
     if start:
         printing.note(f"Next: {typed('apply', blueprint, lab=made.name if real else lab)}\n")
     return Exit.DONE

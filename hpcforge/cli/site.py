@@ -6,6 +6,7 @@ for it: then nothing of the real machines is left in the site but their names.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from ipaddress import IPv4Network
 from pathlib import Path
@@ -26,13 +27,14 @@ from hpcforge.lab.places import lab_directory
 from hpcforge.program import typed
 from hpcforge.rehearsal.choice import carriers, chosen
 from hpcforge.rehearsal.lab_facts import LabFacts
+from hpcforge.rehearsal.package_sources import Origins, origins, out_of_reach, passed
 from hpcforge.rehearsal.roles import left_out
 from hpcforge.rehearsal.rules import RULES, login_user
 from hpcforge.rehearsal.stand_ins import rehearsed
 from hpcforge.report import printing
 from hpcforge.report.rehearsal_text import not_rehearsed
 from hpcforge.run.secrets import default_identity_path
-from hpcforge.run.site import Site, load_site_roles
+from hpcforge.run.site import Site, compile_site, load_site_roles
 
 
 def open_site(
@@ -49,6 +51,7 @@ def open_site(
     `judged`: one whose racks, power or fabrics break a rule is refused, as by whatever changes nodes.
     """
     loaded, start, boots = load(blueprint, inventory, judged=judged), None, False
+    away: Mapping[str, str] = {}
     identity = identity or default_identity_path()
     if lab is not None and not loaded.wants_lab:
         running = labs.load(lab)
@@ -63,14 +66,17 @@ def open_site(
             raise not_up(blueprint, lab)
         loaded, lab = load(blueprint, running.inventory, judged=judged), running.name
         boots = kind_of(running).BOOTS
+        away = out_of_reach(package_origins(loaded, loaded.cluster), running.sources)
     if lab is not None:
         start = named(loaded.blueprint_path, lab).up()
-    return Site(loaded, loaded.cluster, identity, lab, start, boots=boots)
+    return Site(loaded, loaded.cluster, identity, lab, start, boots=boots, away=away)
 
 
 def say_not_rehearsed(site: Site, inventory: Path | None = None) -> None:
-    """End with what this rehearsal of a real site does not show; silent for a site, and for a blueprint of a lab."""
-    if site.lab is not None:
+    """End with what this rehearsal does not show; of a blueprint of a lab that is roles without their packages."""
+    if site.lab is not None and not site.stand_ins:
+        printing.note("".join(f"not rehearsed: role {role}: {why}\n" for role, why in site.away.items()))
+    elif site.lab is not None:
         lab = named(site.loaded.blueprint_path, site.lab).lab
         again = typed("rehearse", "compare", site.loaded.blueprint_path, inventory=inventory, lab=lab)
         printing.note(not_rehearsed(site.stand_ins, again))
@@ -86,7 +92,9 @@ def stood_in(loaded: Loaded, lab: labs.Lab | None, name: str, identity: Path, no
     """The rehearsal of a real site: on the lab that is there, else on one that would be made of `nodes`."""
     facts = lab_facts(loaded, lab, nodes)
     cluster, stand_ins = rehearsed(loaded.cluster, facts, RULES)
-    roles = left_out(cluster, load_site_roles(loaded), boots=facts.boots)
+    found = package_origins(loaded, cluster)
+    away = out_of_reach(found, facts.sources)
+    roles = left_out(cluster, load_site_roles(loaded), boots=facts.boots, away=away)
     machines = {
         name: InventoryNode.model_construct(address=one.address, host_keys=one.host_keys)
         for name, one in facts.machines.items()
@@ -100,8 +108,13 @@ def stood_in(loaded: Loaded, lab: labs.Lab | None, name: str, identity: Path, no
         secrets_path=folder / "secrets.age",
     )
     start = named(loaded.blueprint_path, name).up()
-    stand_ins = (*stand_ins, *([roles] if roles else []))
-    return Site(of_lab, cluster, identity, name, start, stand_ins=stand_ins, boots=facts.boots)
+    stand_ins = (*stand_ins, *filter(None, (passed(found, facts.sources), roles)))
+    return Site(of_lab, cluster, identity, name, start, stand_ins=stand_ins, boots=facts.boots, away=away)
+
+
+def package_origins(loaded: Loaded, cluster: Cluster) -> Origins:
+    """Where packages of its roles come from, beside the distribution's own archive, by role. Raises `RoleError`."""
+    return origins(load_site_roles(loaded), cluster, lambda roles, there: compile_site(roles, {}, there))
 
 
 def real_networks(cluster: Cluster) -> tuple[IPv4Network, ...]:

@@ -537,6 +537,11 @@ class Cluster:
         """Those that a node mounts, as it mounts them."""
         return tuple(one.at(node.name) for one in self.storage if node.name in one.on)
 
+    def address(self, node: str, system: FileSystem) -> str:
+        """The address of a node on the network over which a file system is served."""
+        one = self.by_name[node]
+        return one.addresses.get(system.network or "", one.address)
+
     def clients(self, system: FileSystem) -> tuple[str, ...]:
         """The addresses of those that mount a file system over the network, put together to subnets where all are."""
         others = map(ipaddress.IPv4Network, self.client_addresses(system))
@@ -545,7 +550,7 @@ class Cluster:
     def client_addresses(self, system: FileSystem) -> tuple[str, ...]:
         """The address of each that mounts a file system over the network."""
         itself = None if system.spread else system.server  # which binds its own folder
-        return tuple(self.by_name[name].address for name in system.on if name != itself)
+        return tuple(self.address(name, system) for name in system.on if name != itself)
 
     def bricks(self, node: Node) -> tuple[Brick, ...]:
         """What a node has of file systems that several serve together."""

@@ -123,7 +123,7 @@ def _file_system(
     cluster: str, name: str, one: Shared, catalog: Catalog, nodes: Sequence[m.Node], known: Known
 ) -> FileSystem:
     kind = catalog.file_systems[one.kind]
-    at = {node.name: node.address for node in nodes}
+    at = {node.name: node.addresses.get(one.network or "", node.address) for node in nodes}
     addresses = [at[name] for name in one.keepers]
     chosen = {option.partition("=")[0] for option in one.options}
     of_several = [option.format(others=":".join(addresses[1:])) for option in kind.options_of_several]
@@ -142,6 +142,7 @@ def _file_system(
         on=sure(one.on, known) if one.on else users,
         servers=one.servers,
         path=one.path,
+        network=one.network,
         replicas=one.replicas or 1,
         arbiter=one.arbiter,
         spread=kind.spread,

@@ -33,9 +33,10 @@ def storage_breaches(room: Room, systems: tuple[Served, ...]) -> Iterator[Breach
 
 def _served(one: FileSystem, server: str, cluster: Cluster, room: Room, built: Mapping[str, Fabric]) -> Served:
     kind = room.kind_of[server]
-    fabric = built.get(cluster.network.fabric or "")
+    network = next(each for each in cluster.networks if each.name == (one.network or cluster.network.name))
+    fabric = built.get(network.fabric or "")
     clients = [name for name in one.on if name != server]
-    links = [_link(name, cluster.network, fabric) for name in clients]
+    links = [_link(name, network, fabric) for name in clients]
     known = [each for each in links if each is not None]
     return Served(
         name=one.name,
@@ -44,8 +45,8 @@ def _served(one: FileSystem, server: str, cluster: Cluster, room: Room, built: M
         hardware=kind.model,
         drives=_drives(kind.server, room.catalog),
         raid=kind.server.raid,
-        network=cluster.network.name,
-        link=_link(server, cluster.network, fabric),
+        network=network.name,
+        link=_link(server, network, fabric),
         clients=len(clients),
         client_link=min(known, key=lambda each: each.gb_per_s) if known and len(known) == len(links) else None,
         needs=_needs(room.blueprint.storage[one.name].needs, len(one.servers), one.replicas),

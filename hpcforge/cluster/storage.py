@@ -34,6 +34,7 @@ class FileSystem:
     on: tuple[str, ...]  # the nodes that do
     servers: tuple[str, ...] = ()  # the nodes that have the files; none: the site has them
     path: str | None = None  # where they are on them
+    network: str | None = None  # over which they serve it; None: that of nodes' addresses, or the site serves it
     replicas: int = 1  # servers that have each file
     arbiter: str | None = None  # the node that keeps names of files, and says which copies count; None: none does
     spread: bool = False  # of a kind that several nodes serve together, as clients of it like any

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from ipaddress import IPv4Network
 from pathlib import Path
 
@@ -29,7 +30,8 @@ def facts_of(lab: Lab) -> LabFacts:
     keys = ((one, kind_of(lab).host_key(lab, one)) for one in nodes)
     machines = {one.name: LabMachine(one.address, (key,)) for one, key in keys if key is not None}
     kind = kind_of(lab)
-    return _facts(machines, lab.cidr, lab.login_user, lab.key, kind.memory_mib(lab), boots=kind.BOOTS)
+    facts = _facts(machines, lab.cidr, lab.login_user, lab.key, kind.memory_mib(lab), boots=kind.BOOTS)
+    return replace(facts, sources=lab.sources)
 
 
 def planned_facts(nodes: Sequence[str], user: str, cidr: str) -> LabFacts:

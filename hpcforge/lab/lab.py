@@ -97,6 +97,7 @@ def up(
     kind: LabKind = DEFAULT,
     image: AbstractContextManager[Path] | None = None,
     start: bool = True,
+    sources: Sequence[str] = (),
 ) -> Lab:
     """Have a lab with these nodes running and answering on SSH.
 
@@ -104,8 +105,8 @@ def up(
     used if it is free on this host, else another subnet of its size in which every node keeps its host part.
     `network_name` is the blueprint's name for that network, `login_uid` the number of the login user (None: any),
     `avoid` are networks that the lab must have nothing of, `kind` is what its nodes are, `image` gives the
-    tree that new nodes lie on instead of a base system, and keeps it while it is open. `progress` gets a line for each
-    thing done.
+    tree that new nodes lie on instead of a base system, and keeps it while it is open. `sources` are the origins of
+    packages that the nodes may fetch over TLS, and no others. `progress` gets a line for each thing done.
     """
     request = settle.Request(
         check_lab_name(name),
@@ -124,7 +125,7 @@ def up(
     host.require_programs(KINDS[kind])
     with lab_lock(name, progress):
         with image or nullcontext() as tree:
-            lab = _settle(request, tree, progress)
+            lab = _reach(_settle(request, tree, progress), sources, progress)
         cut_off = lab.under_way.start if lab.under_way else ()
         _run(lab, [*lab.in_blueprint, *cut_off] if start else (), progress)
         lab = saves.ended(lab)
@@ -251,6 +252,18 @@ def _go_on(lab: Lab, progress: Progress) -> Lab:
     _run(lab, lab.under_way.start if lab.under_way else (), progress)
     lab = saves.ended(lab)
     state.save(lab)
+    return lab
+
+
+def _reach(lab: Lab, sources: Sequence[str], progress: Progress) -> Lab:
+    """Have the proxy pass these sources, and write down which of them this host reaches through it."""
+    lab = replace(lab, sources=dict.fromkeys(sources, False))
+    network.ensure_bridges(lab)
+    packages.ensure_proxy(lab)
+    lab = replace(lab, sources=packages.reached(lab))
+    state.save(lab)
+    for source, there in lab.sources.items():
+        progress(f"package source {source} {'is reached' if there else 'is out of reach of this machine'}")
     return lab
 
 

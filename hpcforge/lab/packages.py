@@ -2,6 +2,8 @@
 
 Each running lab has a proxy and a cache directory of its own, since one directory does not bear two: the first lab on a
 host gets cache 0, a second at the same time cache 1. So the usual single lab always finds the warm one.
+
+Connections over TLS pass through it unread, to the hosts and ports of the lab's package sources and to no others.
 """
 
 from __future__ import annotations
@@ -11,7 +13,8 @@ import re
 import shutil
 import signal
 import socket
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 
@@ -25,6 +28,9 @@ from hpcforge.lab.state import Lab
 _USER = "apt-cacher-ng"  # comes with the package; the proxy has no business as root
 _FILE = "acng.conf"
 _PORTS = range(3177, 3200)  # not apt-cacher-ng's usual 3142, which a host may serve on all its addresses
+_HTTP, _HTTPS = "80", "443"
+_REACH_S = 20  # how long the proxy may take to say whether a package source is there
+_AT_ONCE = 8  # sources that are asked for at the same time
 
 
 def choose_cache(taken: Collection[str]) -> str:
@@ -53,10 +59,14 @@ def choose_port() -> int:
 
 
 def ensure_proxy(lab: Lab) -> bool:
-    """Have the lab's proxy running; true if it was started now."""
+    """Have the lab's proxy running with its package sources; true if it was started now."""
+    text = _text(lab)
     if _running(lab.name):
-        return False
-    configuration = _configure(lab)
+        there = _configuration(lab.name) / _FILE
+        if there.is_file() and there.read_text() == text:
+            return False
+        stop_proxy(lab.name)
+    configuration = _configure(lab, text)
     log = lab.directory / "packages.log"
     argv = ["setpriv", f"--reuid={_USER}", f"--regid={_USER}", "--clear-groups", "--no-new-privs"]
     daemon([*argv, "apt-cacher-ng", "-c", str(configuration), "ForeGround=1"], log)
@@ -66,6 +76,49 @@ def ensure_proxy(lab: Lab) -> bool:
             f"the package proxy does not answer on {lab.gateway}:{lab.packages_port}", "\n".join(said) or f"see {log}"
         )
     return True
+
+
+def reached(lab: Lab) -> dict[str, bool]:
+    """Which package sources of the lab answer through its proxy, as its nodes would ask."""
+    with ThreadPoolExecutor(max_workers=_AT_ONCE) as pool:
+        return dict(zip(lab.sources, pool.map(partial(_reaches, lab), lab.sources), strict=True))
+
+
+def _reaches(lab: Lab, source: str) -> bool:
+    asks = f"CONNECT {_host_and_port(source)}" if _secure(source) else f"HEAD {source}/InRelease"
+    request = f"{asks} HTTP/1.1\r\nHost: {_host_and_port(source)}\r\nConnection: close\r\n\r\n"
+    try:
+        with socket.create_connection((lab.gateway, lab.packages_port), timeout=_REACH_S) as proxy:
+            proxy.sendall(request.encode())
+            with proxy.makefile("rb") as answer:
+                said = answer.readline(200)
+    except OSError:
+        return False
+    status = re.match(rb"HTTP/1\.[01] ([1-5][0-9]{2})\b", said)
+    if status is None:
+        return False
+    return status[1] == b"200" if _secure(source) else status[1] < b"500"
+
+
+def _secure(source: str) -> bool:
+    return source.startswith("https:")
+
+
+def _host_and_port(source: str) -> str:
+    scheme, _, host = source.partition("://")
+    usual = _HTTPS if scheme == "https" else _HTTP
+    return host if re.search(r":[0-9]+$", host) else f"{host}:{usual}"
+
+
+def allowed(sources: Collection[str]) -> Iterator[str]:
+    """Yield lines of configuration: the whole of HOST:PORT where nodes may go over TLS, and ports of plain http."""
+    places = {source: _host_and_port(source) for source in sources}
+    secure = sorted({re.sub(r"[][.]", r"\\\g<0>", place) for source, place in places.items() if _secure(source)})
+    if secure:
+        yield f"PassThroughPattern: ^({'|'.join(secure)})$"
+    ports = sorted({place.rpartition(":")[2] for source, place in places.items() if not _secure(source)} - {_HTTP})
+    if ports:
+        yield f"AllowUserPorts: {' '.join([_HTTP, *ports])}"
 
 
 def stop_proxy(name: str) -> None:
@@ -92,14 +145,8 @@ def _configuration(name: str) -> Path:
     return RUN / f"packages-{name}"
 
 
-def _configure(lab: Lab) -> Path:
-    store = Path(lab.packages_cache)
-    for directory in (store, store / "log"):
-        directory.mkdir(parents=True, exist_ok=True)
-        shutil.chown(directory, _USER, _USER)
-    for directory in (store.parent, cache()):
-        directory.chmod(0o755)
-    upstream = _upstream_proxy()
+def _text(lab: Lab) -> str:
+    store, upstream = Path(lab.packages_cache), _upstream_proxy()
     lines = [
         f"CacheDir: {store}",
         f"LogDir: {store / 'log'}",
@@ -109,9 +156,20 @@ def _configure(lab: Lab) -> Path:
         f"Port: {lab.packages_port}",
         "ExThreshold: 30",
         *([f"Proxy: {upstream}"] if upstream else []),
+        *allowed(lab.sources),
     ]
+    return "\n".join(lines) + "\n"
+
+
+def _configure(lab: Lab, text: str) -> Path:
+    store = Path(lab.packages_cache)
+    for directory in (store, store / "log"):
+        directory.mkdir(parents=True, exist_ok=True)
+        shutil.chown(directory, _USER, _USER)
+    for directory in (store.parent, cache()):
+        directory.chmod(0o755)
     configuration = _configuration(lab.name)
-    write_atomically(configuration / _FILE, "\n".join(lines) + "\n", mode=0o644)
+    write_atomically(configuration / _FILE, text, mode=0o644)
     configuration.chmod(0o755)
     return configuration
 

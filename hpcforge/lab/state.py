@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
 from ipaddress import IPv4Network
 from pathlib import Path
 from typing import Any, Literal, get_args
@@ -95,6 +96,8 @@ class Lab:
     saves: tuple[Save, ...] = ()
     under_way: UnderWay | None = None
     login_uid: int | None = None  # None: whichever is free
+    # Where roles get packages, https://HOST or https://HOST:PORT, and whether this host reached it at the last `up`.
+    sources: Mapping[str, bool] = field(default_factory=dict)
 
     @property
     def directory(self) -> Path:

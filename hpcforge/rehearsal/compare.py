@@ -18,6 +18,7 @@ from hpcforge.kinds.files import File
 from hpcforge.plan.desired import Desired, Wanted
 from hpcforge.plan.role import Role
 from hpcforge.rehearsal.lab_facts import LabFacts, as_elsewhere, elsewhere
+from hpcforge.rehearsal.package_sources import origins, out_of_reach, passed
 from hpcforge.rehearsal.roles import left_out, rehearsed_roles
 from hpcforge.rehearsal.stand_ins import Rule, StandIn, rehearsed, steps
 
@@ -63,15 +64,20 @@ def compare(
         after = texts(compiled(roles, step.cluster), nodes)
         explained.append(Explained(step.stand_in, tuple(differences(before, after))))
         before, cluster = after, step.cluster
-    out = left_out(cluster, roles, boots=lab.boots)
+    found = origins(roles, cluster, compiled)
+    away = out_of_reach(found, lab.sources)
+    through = passed(found, lab.sources)
+    explained += [Explained(through, ())] if through else []
+    out = left_out(cluster, roles, boots=lab.boots, away=away)
+    there_roles = rehearsed_roles(roles, boots=lab.boots, away=away)
     if out is not None:
-        after = texts(compiled(rehearsed_roles(roles, boots=lab.boots), cluster), nodes)
+        after = texts(compiled(there_roles, cluster), nodes)
         explained.append(Explained(out, tuple(differences(before, after))))
         before = after
     there = texts(own, nodes)
     unexplained = [
         *differences(before, there),
-        *_looks_at_the_lab(real, lab, rules, roles, there, compiled),
+        *_looks_at_the_lab(real, lab, rules, there_roles, there, compiled),
     ]
     return Compared(nodes, tuple(explained), tuple(unexplained))
 
@@ -81,7 +87,7 @@ def _looks_at_the_lab(
 ) -> Iterator[Difference]:
     """Texts that differ between this lab and one that is alike but somewhere else."""
     other, _ = rehearsed(real, elsewhere(lab), rules)
-    moved = texts(compiled(rehearsed_roles(roles, boots=lab.boots), other), lab.machines)
+    moved = texts(compiled(roles, other), lab.machines)
     here, moved = ({key: as_elsewhere(lab, text) for key, text in of.items()} for of in (there, moved))
     yield from differences(moved, here)
 

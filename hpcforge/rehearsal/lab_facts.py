@@ -44,6 +44,7 @@ class LabFacts:
     threads_per_core: int
     memory_mib: int
     boots: bool  # a kernel of its own
+    sources: Mapping[str, bool] | None = None  # whether this machine reaches package sources; None: not looked yet
 
     @property
     def cpus(self) -> int:

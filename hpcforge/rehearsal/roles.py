@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from types import MappingProxyType
 
 from hpcforge.cluster.model import Cluster
 from hpcforge.cluster.variables import runs
@@ -15,27 +16,31 @@ NAME = "roles left out"
 _NOWHERE = Expression("false")
 
 
-def rehearsed_roles(roles: Sequence[Role], *, boots: bool) -> tuple[Role, ...]:
+def rehearsed_roles(
+    roles: Sequence[Role], *, boots: bool, away: Mapping[str, str] = MappingProxyType({})
+) -> tuple[Role, ...]:
     """The roles as a rehearsal has them: those that it leaves out run nowhere.
 
-    `boots`: its nodes have kernels of their own.
+    `boots`: its nodes have kernels of their own; `away`: roles whose packages are out of reach, and why.
     """
     return tuple(
-        replace(role, spec=role.spec.model_copy(update={"on": _NOWHERE})) if _why_not(role, boots) else role
+        replace(role, spec=role.spec.model_copy(update={"on": _NOWHERE})) if _why_not(role, boots, away) else role
         for role in roles
     )
 
 
-def left_out(cluster: Cluster, roles: Sequence[Role], *, boots: bool) -> StandIn | None:
+def left_out(
+    cluster: Cluster, roles: Sequence[Role], *, boots: bool, away: Mapping[str, str] = MappingProxyType({})
+) -> StandIn | None:
     """What to say of those that would run; None where there are none."""
-    out = [role for role in roles if _why_not(role, boots) and runs(role.name, role.spec.on, cluster)]
+    out = [role for role in roles if _why_not(role, boots, away) and runs(role.name, role.spec.on, cluster)]
     if not out:
         return None
     names = ", ".join(role.name for role in out)
-    why = "; ".join(f"{role.name}: {_why_not(role, boots)}" for role in out)
+    why = "; ".join(f"{role.name}: {_why_not(role, boots, away)}" for role in out)
     return StandIn(NAME, f"roles {names}", f"these roles are left out: {why}")
 
 
-def _why_not(role: Role, boots: bool) -> str:
+def _why_not(role: Role, boots: bool, away: Mapping[str, str]) -> str:
     """Why a rehearsal leaves it out; "" where it does not."""
-    return role.spec.not_rehearsed or ("" if boots else role.spec.not_in_containers)
+    return role.spec.not_rehearsed or ("" if boots else role.spec.not_in_containers) or away.get(role.name, "")

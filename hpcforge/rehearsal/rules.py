@@ -246,6 +246,7 @@ def _storage(cluster: Cluster, lab: LabFacts) -> Cluster:  # noqa: ARG001
         options = ",".join(mounted.options)
         here = replace(one, what=mounted.what, type=mounted.type, options=options, packages=(), mounted_by="")
         ours = replace(here, servers=(), path=None, replicas=1, arbiter=None, spread=False, try_s=0, fuse=False)
+        ours = replace(ours, network=None)
         return replace(ours, drives=None, homes=False, volume=None, quota_gib=None)
 
     users = tuple(replace(user, homes=User.homes) for user in cluster.users)  # what is in memory is no place for them

@@ -80,5 +80,7 @@ def _server(systems: Sequence[FileSystemDesign]) -> Iterator[str]:
         at_most = "" if one.group else "at most "
         read, written = rate(one.read.drives_gb_per_s), rate(one.write.drives_gb_per_s)
         yield f"    give       {at_most}{read} read, {written} written\n"
-    carried = f"{clean(one.link)} = {rate(one.read.links_gb_per_s)}" if one.link else UNKNOWN
-    yield f"    links      {carried}\n"
+    links = {each.link: each.read.links_gb_per_s for each in systems}
+    for link, gb_per_s in links.items():
+        carried = f"{clean(link)} = {rate(gb_per_s)}" if link else UNKNOWN
+        yield f"    links      {carried}\n"

@@ -39,6 +39,7 @@ class Site:
     step: int = field(default_factory=current_step)  # of host certificates: one for all of a run
     stand_ins: tuple[StandIn, ...] = ()  # what a rehearsal of a real site does not have
     boots: bool = False  # the nodes of the rehearsal have kernels of their own
+    away: Mapping[str, str] = field(default_factory=dict)  # roles whose packages the rehearsal cannot get, and why
 
     @property
     def kept_as(self) -> str:
@@ -62,7 +63,7 @@ def load_site_roles(loaded: Loaded) -> tuple[Role, ...]:
 def site_roles(site: Site) -> tuple[Role, ...]:
     """The same, as a rehearsal has them where it is one. Raises `RoleError`."""
     roles = load_site_roles(site.loaded)
-    return roles if site.lab is None else rehearsed_roles(roles, boots=site.boots)
+    return roles if site.lab is None else rehearsed_roles(roles, boots=site.boots, away=site.away)
 
 
 def compile_site(roles: Sequence[Role], secrets: Mapping[str, bytes], cluster: Cluster) -> Desired:

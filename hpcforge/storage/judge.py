@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from math import isclose
+from dataclasses import replace
+from math import inf, isclose
 
 from hpcforge.blueprint.reader import Loc
 from hpcforge.facility.rules import Breach
@@ -21,7 +22,7 @@ _RATES: dict[Direction, str] = {"read": "STORAGE-002", "write": "STORAGE-003"}
 def judge(served: Sequence[Served], loc_of_hardware: Callable[[str], Loc]) -> Breaches:
     """Yield what rules say of servers and of what is needed of them.
 
-    The file systems of one server share its drives and links.
+    The file systems of one server share its drives, and those that it serves over one network its links there.
     `loc_of_hardware` has the place in the blueprint that says what a server is.
     """
     by_server: dict[str, list[Served]] = {}
@@ -34,7 +35,7 @@ def judge(served: Sequence[Served], loc_of_hardware: Callable[[str], Loc]) -> Br
         if any(each.groups for each in systems[0].drives) or not systems[0].drives:
             yield from _capacity(systems)
             for direction in _RATES:
-                yield from _rate(direction, systems)
+                yield from _rates_by_links(direction, systems)
 
 
 def not_served(name: str, needs: Sequence[str]) -> Breaches:
@@ -84,6 +85,18 @@ def _capacity(systems: Sequence[Served]) -> Breaches:
         yield breach("STORAGE-001", loc, message, sums, "more or larger drives")
     elif most is None or one.raid is None:
         yield _unknown("STORAGE-001", loc, one, "capacity_gb")
+
+
+def _rates_by_links(direction: Direction, systems: Sequence[Served]) -> Breaches:
+    """What is needed of each of a server's links, and where it has several, of its drives by all together."""
+    by_links: dict[str, list[Served]] = {}
+    for each in systems:
+        by_links.setdefault(each.link.fabric if each.link else each.network, []).append(each)
+    breaches = [breach for some in by_links.values() for breach in _rate(direction, some)]
+    yield from breaches
+    if len(by_links) > 1 and not breaches:  # drives alone are left: links that carry any rate bound nothing
+        unbound = [replace(each, link=replace(each.link, rate_gbps=inf)) for each in systems if each.link]
+        yield from _rate(direction, unbound)
 
 
 def _rate(direction: Direction, systems: Sequence[Served]) -> Breaches:

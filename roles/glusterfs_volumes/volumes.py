@@ -38,6 +38,7 @@ class Wanted(NamedTuple):
     """A volume of the blueprint."""
 
     name: str
+    address: str  # of this server, by which the others know it
     bricks: "list[list[str]]"  # address of a server, folder there
     replicas: int
     arbiter: bool
@@ -69,18 +70,18 @@ def main(what: str) -> "list[str]":
         wanted.options["auth.allow"] = allowed(wanted.clients)
         try:
             if what == "make":
-                make(wanted, said["address"])
+                make(wanted)
             wrong += different(wanted, found(wanted.name))
         except GlusterError as error:
             wrong.append(f"{wanted.name}: {error}")
     return wrong
 
 
-def make(wanted: Wanted, own: str) -> None:
+def make(wanted: Wanted) -> None:
     """Make and start a volume, where it is missing, and set its options. Raises GlusterError."""
     there = answering(wanted.name)
     if there is None:
-        join([address for address, _ in wanted.bricks if address != own])
+        join([address for address, _ in wanted.bricks if address != wanted.address])
         copies = ["replica", str(wanted.replicas + wanted.arbiter)] if wanted.replicas > 1 else []
         copies += ["arbiter", "1"] if wanted.arbiter else []
         force = ["force"] if wanted.system_disk else []

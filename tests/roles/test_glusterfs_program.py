@@ -90,7 +90,7 @@ class Server:
         bricks = [brick.split(":") for brick in BRICKS]
         options = {key: value for key, value in OPTIONS.items() if key != "auth.allow"}
         volume = {**wanted, "bricks": bricks, "clients": ["10.1.0.12", "10.1.0.13"], "options": options}
-        said = {"address": "10.1.0.1", "volumes": [volume]}
+        said = {"volumes": [volume | {"address": "10.1.0.1"}]}
         (folder / "said.json").write_text(json.dumps(said))
         (folder / "gluster.py").write_text(GLUSTER)
         self.has()

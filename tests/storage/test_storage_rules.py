@@ -192,3 +192,42 @@ def test_the_document_lists_every_rule_and_shows_what_is_said() -> None:
 def hpcforge(*arguments: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "hpcforge", *arguments]
     return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+
+
+MGMT = "mgmt: {fabric: ether, cidr: 10.60.0.0/24, mtu: 9000}"
+SLOW = "slow: {kind: ethernet, rate_gbps: 25, topology: leaf-pair, switch: sn4600, nodes: all}"
+FILES = "files: {fabric: ether, cidr: 10.61.0.0/24, mtu: 9000}"
+TWO_NETWORKS = (
+    ("  ether: {kind: ethernet, ", f"  {SLOW}\n  ether: {{kind: ethernet, "),
+    (MGMT, f"mgmt: {{fabric: slow, cidr: 10.60.0.0/24, boot: true}}, {FILES}"),
+)
+OVER_FILES = ("path: /srv/projects", "network: files\n    path: /srv/projects")
+
+
+def test_numbers_are_of_the_network_over_which_it_is_served(tmp_path: Path) -> None:
+    """2 x 200 Gb/s in a bond, of which `apps` has nothing: it goes over one link of 25 Gb/s."""
+    projects, apps = loaded(tmp_path, *TWO_NETWORKS, OVER_FILES).served
+    assert (projects.network, apps.network) == ("files", "mgmt")
+    assert projects.of_link == pytest.approx(50 * 8_948 / 9_038)
+    assert apps.of_link == pytest.approx(25 / 8 * 1_448 / 1_538)
+    assert projects.client_link is not None and projects.client_link.fabric == "ether"
+
+
+def rates(folder: Path, *changes: tuple[str, str]) -> list[str]:
+    said = loaded(folder, *TWO_NETWORKS, OVER_FILES, *changes).diagnostics
+    return [one.message for one in said if "STORAGE-002" in one.message]
+
+
+def test_each_network_of_a_server_is_judged_by_itself_and_its_drives_once(tmp_path: Path) -> None:
+    apps = "needs: {capacity_tib: 5}"
+    much = ("read_gb_per_s: 40", "read_gb_per_s: 48")  # with that of the other more than the links of either carry
+    assert rates(tmp_path, much, (apps, "needs: {read_gb_per_s: 2.9}")) == []
+    (slow,) = rates(tmp_path, (apps, "needs: {read_gb_per_s: 3}"))
+    assert "stor01 is read slower than `apps` needs: 3.0 GB/s > 2.9 GB/s = 1 x 25 Gb/s of slow" in slow
+    few = ((DRIVES, "nvme: 6 x samsung-pm9a3-3840"), (RAID, "raid: {data: 4, parity: 2}"), ("capacity_tib: 60, ", ""))
+    (drives,) = rates(tmp_path, *few, ("read_gb_per_s: 40", "read_gb_per_s: 37"), (apps, "needs: {read_gb_per_s: 2.9}"))
+    assert "stor01 is read slower than `projects` and `apps` need: 39.9 GB/s > 39.0 GB/s = 1 x 6 drives" in drives
+    text = design_text.summary(designed(loaded(tmp_path, *TWO_NETWORKS, OVER_FILES), SITE.name))
+    assert (
+        "links      2 x 200 Gb/s of ether x 0.990 payload / 8 = 49.5 GB/s\n    links      1 x 25 Gb/s of slow" in text
+    )

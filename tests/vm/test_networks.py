@@ -35,6 +35,7 @@ slurm:
   enforce: []
   partitions:
     main: {nodes: w01, default: true}
+storage: {projects: {kind: nfs, server: head, network: storage, path: /srv/projects, mount: /projects}}
 role_folders: [roles]
 users:
   ada: {uid: 2001}
@@ -90,6 +91,19 @@ def test_addresses_are_on_bonds_and_in_a_vlan(up: Rehearsal) -> None:
         modes = "cat /sys/class/net/bond[01]/bonding/mode /sys/class/net/bond[01]/bonding/slaves"
         assert up.on(node, modes).splitlines()[:2] == ["active-backup 1"] * 2
         assert sorted(up.on(node, modes).split()[4:]) == ["data1", "data2", "lan1", "lan2"]
+
+
+def test_files_are_served_over_the_network_of_the_blueprint_and_no_other(up: Rehearsal) -> None:
+    mounted = up.on("w01", "findmnt -n -o SOURCE,OPTIONS /projects")
+    assert mounted.startswith("10.78.0.10:/srv/projects ")
+    assert "clientaddr=10.78.0.11," in mounted
+    assert up.on("head", "sudo exportfs -s").split("(")[0].split() == ["/srv/projects", "10.78.0.11"]
+    up.on("w01", "sudo -u ada sh -c 'echo said > /projects/of_ada'")
+    assert up.on("head", "cat /srv/projects/of_ada") == "said\n"
+    peers = up.on("head", "ss -Htn state established '( sport = :2049 )'").splitlines()
+    assert peers and all("10.78.0.10:2049" in line and "10.78.0.11:" in line for line in peers)
+    refused = up.on("w01", f"sudo mount -t nfs {the_lab().node('head').address}:/srv/projects /mnt 2>&1 || :")
+    assert "access denied" in refused or "No such file" in refused
 
 
 def test_what_a_network_s_packets_may_have_passes_and_a_byte_more_does_not(up: Rehearsal) -> None:

@@ -1,0 +1,71 @@
+"""Package sources of roles in a rehearsal: what the lab's proxy passes, and roles whose sources are out of reach."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+
+from hpcforge.cluster.model import Cluster
+from hpcforge.cluster.variables import runs
+from hpcforge.kinds.sources import Source
+from hpcforge.plan.desired import Desired
+from hpcforge.plan.role import Role
+from hpcforge.rehearsal.stand_ins import StandIn
+
+Origins = Mapping[str, tuple[str, ...]]  # by role, where its packages come from: `https://HOST` or `https://HOST:PORT`
+Reached = Mapping[str, bool]  # by origin, whether the machine of the rehearsal reaches it
+
+_ORIGIN = re.compile(
+    r"(https?://)(?:[^/@]*@)?((?:[A-Za-z0-9._-]{1,253}|\[[0-9A-Fa-f:.]{2,45}\])(?::[0-9]{1,5})?)(?:/|$)"
+)
+
+
+def origins(
+    roles: Sequence[Role], cluster: Cluster, compiled: Callable[[Sequence[Role], Cluster], Desired]
+) -> dict[str, tuple[str, ...]]:
+    """Return the origins of each role that has package sources on some node; files on nodes have none."""
+    if not any(role.spec.of(Source.kind) and runs(role.name, role.spec.on, cluster) for role in roles):
+        return {}
+    found: dict[str, dict[str, None]] = {}
+    for several in compiled(roles, cluster).nodes.values():
+        for one in several:
+            uris = (uri for source in one.of(Source) for uri in source.uris)
+            known = [f"{match[1]}{match[2]}" for match in map(_ORIGIN.match, uris) if match]
+            if known:
+                found.setdefault(one.role, {}).update(dict.fromkeys(known))
+    return {role: tuple(several) for role, several in found.items()}
+
+
+def every(found: Origins) -> tuple[str, ...]:
+    """Return all origins, each once."""
+    return tuple(dict.fromkeys(origin for several in found.values() for origin in several))
+
+
+def out_of_reach(found: Origins, reached: Reached | None) -> dict[str, str]:
+    """Return the roles whose packages a rehearsal cannot get, and why. `reached` None: it is not up, and all is taken
+    to be in reach.
+
+    Plain http needs no leave of the lab's proxy, so one that was never looked at is in reach.
+    """
+    if reached is None:
+        return {}
+    why = {}
+    for role, several in found.items():
+        away = [one for one in several if reached.get(one) is False]
+        unknown = [one for one in several if one not in reached and one.startswith("https:")]
+        if away:
+            why[role] = f"its packages come from {', '.join(away)}, which this machine does not reach"
+        elif unknown:
+            why[role] = f"its packages come from {', '.join(unknown)}, which `rehearse up` has yet to look for"
+    return why
+
+
+def passed(found: Origins, reached: Reached | None) -> StandIn | None:
+    """Say what nodes fetch over TLS through the lab's proxy; None: nothing."""
+    away = out_of_reach(found, reached)
+    through = every({role: several for role, several in found.items() if role not in away})
+    secure = [one for one in through if one.startswith("https:")]
+    if not secure:
+        return None
+    sentence = f"{', '.join(secure)}: nodes fetch from there through this machine's proxy, which passes TLS as it is"
+    return StandIn("package sources", "", sentence)

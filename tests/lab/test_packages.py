@@ -1,0 +1,105 @@
+"""The package proxy of a lab, as it runs: where its nodes may go over TLS, and where not."""
+
+from __future__ import annotations
+
+import os
+import socket
+import ssl
+from collections.abc import Iterator
+from dataclasses import replace
+from http.client import HTTPSConnection
+from ipaddress import IPv4Network
+from pathlib import Path
+
+import pytest
+
+from hpcforge.lab import packages
+from hpcforge.lab.state import Lab
+from tests.lab.test_settle import REQUEST, TREES, settle
+from tests.tls_server import certificate, serving
+
+
+@pytest.fixture
+def lab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Lab]:
+    """Of a proxy alone, on this machine's loopback."""
+    monkeypatch.setenv("HPCFORGE_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.setattr("hpcforge.lab.state.lab_directory", lambda name: tmp_path / name)
+    (tmp_path / f"proxy-{os.getpid()}").mkdir()
+    tmp_path.chmod(0o755)
+    tmp_path.parent.chmod(0o755)
+    tmp_path.parent.parent.chmod(0o755)  # who serves is no root
+    made = settle.new_lab(
+        replace(REQUEST, name=f"proxy-{os.getpid()}"),
+        TREES,
+        subnet=IPv4Network("10.77.3.0/24"),
+        tag="hf0001",
+        port=packages.choose_port(),
+        packages_cache=packages.choose_cache([]),
+    )
+    made = replace(made, gateway="127.0.0.1")
+    try:
+        yield made
+    finally:
+        packages.stop_proxy(made.name)
+
+
+def fetched(lab: Lab, port: int, trusts: Path, host: str = "localhost") -> bytes:
+    """A file of the server, through the lab's proxy, as apt asks. Raises OSError where the proxy refuses."""
+    context = ssl.create_default_context(cafile=str(trusts))
+    connection = HTTPSConnection(lab.gateway, lab.packages_port, timeout=20, context=context)
+    connection.set_tunnel(host, port)
+    connection.request("GET", "/InRelease")
+    return connection.getresponse().read()
+
+
+@pytest.mark.lab
+def test_tls_passes_to_package_sources_and_nowhere_else(lab: Lab, tmp_path: Path) -> None:
+    files, folder = certificate(tmp_path), tmp_path / "repository"
+    folder.mkdir()
+    (folder / "InRelease").write_text("signed\n")
+    with serving(folder, files) as port, serving(folder, files) as other:
+        lab = replace(lab, sources={f"https://localhost:{port}": False})
+        assert packages.ensure_proxy(lab)
+        assert fetched(lab, port, files[0]) == b"signed\n"
+        for where, there in (("localhost", other), ("127.0.0.1", port), ("xlocalhost", port), ("localhost", port * 10)):
+            with pytest.raises(OSError, match="Tunnel connection failed: 403"):
+                fetched(lab, there, files[0], where)
+        assert not packages.ensure_proxy(lab)
+        lab = replace(lab, sources={f"https://localhost:{port}": False, f"https://localhost:{other}": False})
+        assert packages.ensure_proxy(lab)  # begun again with the further one
+        assert fetched(lab, other, files[0]) == b"signed\n"
+
+
+@pytest.mark.lab
+def test_a_source_is_reached_where_it_answers_through_the_proxy(lab: Lab, tmp_path: Path) -> None:
+    files = certificate(tmp_path)
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        closed = probe.getsockname()[1]
+    with serving(tmp_path, files) as port:
+        sources = {
+            f"https://localhost:{port}": True,
+            f"https://localhost:{closed}": False,
+            "https://no-such-host.invalid": False,
+            f"http://localhost:{closed}": False,
+            "http://no-such-host.invalid": False,
+        }
+        lab = replace(lab, sources=dict.fromkeys(sources, False))
+        packages.ensure_proxy(lab)
+        assert packages.reached(lab) == sources
+    assert packages.reached(lab) == dict.fromkeys(sources, False)
+
+
+def test_what_the_proxy_allows_is_written_whole() -> None:
+    said = {
+        "https://developer.download.nvidia.com": True,
+        "https://mirror.example.org:8443": True,
+        "https://[2001:db8::1]:8443": True,
+        "http://mirror.example.org": True,
+        "http://mirror.example.org:8080": True,
+    }
+    assert list(packages.allowed(said)) == [
+        r"PassThroughPattern: "
+        r"^(\[2001:db8::1\]:8443|developer\.download\.nvidia\.com:443|mirror\.example\.org:8443)$",
+        "AllowUserPorts: 80 8080",
+    ]
+    assert list(packages.allowed({})) == []
