@@ -70,8 +70,10 @@ class FileSystem(Section):
         description="So many of each node's own NVMe drives, as its hardware's `nvme` says them: 8 x 3.84TB. They are "
         "formatted where nothing at all is found on them, and never else.",
     )
-    raid: Annotated[Literal[0, 1], BeforeValidator(v.whole)] | None = Field(
-        None, description="Of several `drives`, 0: with one all is lost; 1: each has all. Default: 0."
+    raid: Annotated[Literal[0, 1, 6], BeforeValidator(v.whole)] | None = Field(
+        None,
+        description="Of several `drives`, 0: with one all is lost; 1: each has all; 6: two of four or more may be lost. "
+        "Default: 0.",
     )
     quota_gib: v.Whole | None = Field(
         None,

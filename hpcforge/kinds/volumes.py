@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
 from hpcforge.kinds.resource import Named, Resource, Said, Told
 from hpcforge.wire import Count, Word
+
+
+FEWEST: Mapping[int, int] = {0: 2, 1: 2, 6: 4}  # drives of an array, by each level that is made (mdadm(8), md(4))
+
+
+def spare(raid: int, drives: int) -> int:
+    """Return how many drives of an array may fail before a file is lost: level 0 none, 1 all but one, 6 two."""
+    return {0: 0, 1: drives - 1, 6: 2}[raid] if drives > 1 else 0
 
 
 @dataclass(frozen=True)
@@ -22,7 +31,7 @@ class Volume(Resource):
     mount: Annotated[str, "Where it is mounted, by `mounts`: who looks after its quota has to find it.", Named.PATH]
     drives: Annotated[int, "How many drives."]
     drive_mb: Annotated[int, "Size of each, decimal megabytes, to 2 %; 0: of any."] = 0
-    raid: Annotated[int, "Level of md, 0 or 1, of several drives; one is taken as it is."] = 0
+    raid: Annotated[int, "Level of md, 0, 1 or 6, of several drives; one is taken as it is."] = 0
     quota_gib: Annotated[int, "What a user may have on it, GiB; 0: all."] = 0
 
     def line(self, found: Said) -> str:
