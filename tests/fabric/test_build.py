@@ -79,6 +79,15 @@ def test_a_switch_with_ports_for_uplinks_uses_them(tmp_path: Path) -> None:
     assert plugged(fabric, "w00048") == ["oob-leaf-002 1"]
 
 
+@pytest.mark.parametrize(("switch", "uplinks"), [("sn2410", 8), ("sn3420", 12), ("arista-7050sx3-48yc8", 8)])
+def test_nodes_of_25_gbe_are_on_switches_of_the_catalog(tmp_path: Path, switch: str, uplinks: int) -> None:
+    """48 x 25 Gb/s are 12 uplinks of 100 Gb/s; of a switch with 8 it takes 32 ports for as much to go up as down."""
+    text = f"  ether: {{kind: ethernet, rate_gbps: 25, topology: fat-tree, switch: {switch}, spine_switch: sn4600}}"
+    [fabric] = loaded(blueprint(tmp_path, text, 99)).fabrics
+    assert (fabric.end_ports, fabric.rate_gbps, fabric.uplink_rate_gbps) == (4 * uplinks, 25, 100)
+    assert up(fabric, "ether-leaf-001") == [str(49 + link) for link in range(uplinks)]
+
+
 def test_other_ends_take_what_nodes_leave_then_leaves_of_their_own() -> None:
     """Three places are left on each of two leaves; the seventh link has a third leaf, under the same spines."""
     ends = tuple(End(f"storage-{number}", 1) for number in range(7))
