@@ -39,10 +39,11 @@ def _served(one: FileSystem, server: str, cluster: Cluster, room: Room, built: M
     links = [_link(name, cluster.network, fabric) for name in clients]
     known = [each for each in links if each is not None]
     below = room.blueprint.storage[one.volume] if one.volume else None
-    if below and below.drives:
-        drives, raid = _of_volume(below.drives, below.raid or 0, room.catalog)
-    else:
-        drives, raid = _drives(kind.server, room.catalog), kind.server.raid
+    drives, raid = (
+        _of_volume(below.drives, below.raid or 0, room.catalog)
+        if below and below.drives
+        else (_drives(kind.server, room.catalog), kind.server.raid)
+    )
     return Served(
         name=one.name,
         kind=one.kind,

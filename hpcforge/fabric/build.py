@@ -108,7 +108,7 @@ def _rails(ask: Ask) -> Fabric:
     turn, then leaves of their own.
     """
     if _one_takes_all(ask):
-        return _single(ask, (f"{_one_switch(ask)}{_until(ask, _nodes_of_one(ask))}",))
+        return _single(ask, (f"{_one_switch(ask)}{_until(_nodes_of_one(ask))}",))
     share, rails = leaf(ask), ask.rails
     each = _rails_of_a_leaf(ask, share)
     widths = [min(each, rails - first) for first in range(0, rails, each)]  # rails of each leaf of a unit
@@ -134,7 +134,7 @@ def _rails(ask: Ask) -> Fabric:
         ends=(port(node, rail) for node, rail in product(range(ask.room), range(rails))),
         others=_others(ask, share, (units - 1) * leaves, taken),
     )
-    notes = () if each == 1 else (f"rails share leaves, up to {each} each{_until(ask, share.ends // each)}",)
+    notes = () if each == 1 else (f"rails share leaves, up to {each} each{_until(share.ends // each)}",)
     return tree(ask, share, places, _slots(ask), notes)
 
 
@@ -147,13 +147,16 @@ def _nodes_of_one(ask: Ask) -> int:
     return (ask.leaf.end_ports * ask.breakout - ask.other_links) // ask.rails
 
 
-def _until(ask: Ask, most: int) -> str:
+def _until(most: int) -> str:
     """Up to how many nodes the wiring stays what it is."""
     return f"; up to {most} nodes no cable of a node moves, and if more are to come, say `designed_for`"
 
 
 def _others(ask: Ask, share: Leaf, first: int, taken: Sequence[int]) -> Iterator[Port]:
-    """Leaf ports for other ends: what nodes leave on the last unit's leaves, from `first` on, then leaves of their own."""
+    """Leaf ports for other ends: what nodes leave on the last unit's leaves, from `first` on, then leaves of their own.
+
+    `taken` are the places that nodes take on each of those leaves.
+    """
     after = first + len(taken)
     left = (
         (first + number, slot)

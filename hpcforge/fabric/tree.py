@@ -87,9 +87,7 @@ def uplinks(
         yield leaf_, up_port(ask, share.down, link), first_spine + spine, port
 
 
-def _three_tiers(
-    ask: Ask, share: Leaf, places: Places, group: Spines, above: Cores, notes: tuple[str, ...]
-) -> Fabric:
+def _three_tiers(ask: Ask, share: Leaf, places: Places, group: Spines, above: Cores, notes: tuple[str, ...]) -> Fabric:
     group_of = {index: number for number, leaves in enumerate(places.groups) for index in leaves}
     in_rails = any(rail is not None for rail in places.rails)
     units = places.units if in_rails else [group_of[index] for index in range(len(places.units))]

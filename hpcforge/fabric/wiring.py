@@ -52,9 +52,7 @@ class Wiring:
         """Plug the ends that are no nodes."""
         start, first, ports = len(self.ask.nodes), self.first_leaf, self._taken(leaf_ports)
         links = [(start + index, link + 1) for index, end in enumerate(self.ask.endpoints) for link in range(end.links)]
-        self.add(
-            "other_leaf", ((a, link, first + b, port) for (a, link), (b, port) in zip(links, ports, strict=True))
-        )
+        self.add("other_leaf", ((a, link, first + b, port) for (a, link), (b, port) in zip(links, ports, strict=True)))
 
     def _taken(self, leaf_ports: Iterable[Port]) -> list[Port]:
         """Count places for ends, leaf by leaf."""

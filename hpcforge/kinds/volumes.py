@@ -9,7 +9,6 @@ from typing import Annotated, ClassVar
 from hpcforge.kinds.resource import Named, Resource, Said, Told
 from hpcforge.wire import Count, Word
 
-
 FEWEST: Mapping[int, int] = {0: 2, 1: 2, 6: 4}  # drives of an array, by each level that is made (mdadm(8), md(4))
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from math import isclose
 
@@ -81,7 +80,7 @@ def _volume(systems: Sequence[Served], loc: Loc) -> Breaches:
         which = f"first of {count} drives" if count > 1 else "drive"
         message = f"{one.server}: the {which} that fails takes all files of {alone} with it"
         sums = f"`{one.volume}` is RAID 0 of {count} drives" if count > 1 else f"`{one.volume}` is one drive"
-        hint = f"{better} in `storage.{one.volume}`" if count > 1 else f"two drives and raid: 1 in `storage.{one.volume}`"
+        hint = f"{better if count > 1 else 'two drives and raid: 1'} in `storage.{one.volume}`"
         yield breach("STORAGE-004", ("storage", one.volume, "drives"), message, sums, hint)
 
 
@@ -93,8 +92,8 @@ def _groups(systems: Sequence[Served], loc: Loc) -> Breaches:
     array = f"{groups} group{'s' * (groups != 1)} of {one.raid.data} + {one.raid.parity} drives"
     message = f"{one.server}: apply builds no array under {one.path}, and `raid` of {one.hardware} promises one"
     hint = (
-        f"a volume in `storage` for {one.server}, as `flash: {{kind: xfs, drives: 12 x MODEL, raid: 6, mount: /flash}}` "
-        f"with path: /flash/{one.name}; or mount your own array at {one.path} before the first apply"
+        f"a volume in `storage` for {one.server}, as `flash: {{kind: xfs, drives: 12 x MODEL, raid: 6, mount: /flash}}`"
+        f" with path: /flash/{one.name}; or mount your own array at {one.path} before the first apply"
     )
     yield breach("STORAGE-009", ("storage", one.name, "path"), message, array, hint)
     wanted, there = one.raid.groups or 1, sum(each.groups for each in one.drives)
@@ -154,7 +153,7 @@ def _shared_links(served: Sequence[Served]) -> Breaches:
         link = systems[0].of_link
         for direction in _RATES if link is not None else ():
             needing = {one.name: need for one in systems if (need := one.needs.rate(direction)) is not None}
-            parts: Counter[str | None] = Counter()
+            parts: dict[str | None, float] = dict.fromkeys((one.volume for one in systems), 0.0)
             for one in systems:
                 parts[one.volume] += needing.get(one.name, 0.0)
             if link is not None and _over(sum(needing.values()), link) and not _over(max(parts.values()), link):

@@ -36,8 +36,8 @@ _ALL = (
         "STORAGE-004",
         "warning",
         "a drive may fail",
-        "Drives of parity against one, of the volume that has the files (`storage.X.raid`), or of what the site has put "
-        "together (`raid` of the hardware): without it the first drive that fails takes files with it.",
+        "Drives of parity against one, of the volume that has the files (`storage.X.raid`), or of what the site has "
+        "put together (`raid` of the hardware): without it the first drive that fails takes files with it.",
         "raid: 6 or 1 of the volume; of the site's own raid: {data: 8, parity: 2}, or data: 1, parity: 1 (mirrors).",
     ),
     Rule(
@@ -69,7 +69,8 @@ _ALL = (
         "error",
         "apply builds the array that is promised",
         "`raid` of a server's hardware against the volume that has the files: `storage.X.raid` of so many drives is "
-        "N + 0 at level 0, 1 + (N - 1) at level 1, (N - 2) + 2 at level 6. apply builds the volume, and design counts it.",
+        "N + 0 at level 0, 1 + (N - 1) at level 1, (N - 2) + 2 at level 6. apply builds the volume, and design counts "
+        "it.",
         "The level that is meant in `storage.X.raid`, and no `raid` in the hardware.",
     ),
     Rule(
