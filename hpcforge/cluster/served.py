@@ -14,7 +14,7 @@ from hpcforge.cluster.storage import FileSystem, size_mb
 from hpcforge.fabric.graph import Fabric
 from hpcforge.facility.room import Room
 from hpcforge.facility.rules import Breach
-from hpcforge.kinds.volumes import spare
+from hpcforge.kinds import spare
 from hpcforge.storage.judge import judge, not_served
 from hpcforge.storage.served import Drives, Link, Needs, Served, grouped
 

@@ -2,19 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
 from hpcforge.kinds.resource import Named, Resource, Said, Told
 from hpcforge.wire import Count, Word
-
-FEWEST: Mapping[int, int] = {0: 2, 1: 2, 6: 4}  # drives of an array, by each level that is made (mdadm(8), md(4))
-
-
-def spare(raid: int, drives: int) -> int:
-    """Return how many drives of an array may fail before a file is lost: level 0 none, 1 all but one, 6 two."""
-    return {0: 0, 1: drives - 1, 6: 2}[raid] if drives > 1 else 0
 
 
 @dataclass(frozen=True)

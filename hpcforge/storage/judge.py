@@ -8,7 +8,7 @@ from math import isclose
 from hpcforge.blueprint.reader import Loc
 from hpcforge.facility.rules import Breach
 from hpcforge.facility.units import apart
-from hpcforge.kinds.volumes import FEWEST, spare
+from hpcforge.kinds import ARRAYS, spare
 from hpcforge.storage.rules import breach
 from hpcforge.storage.served import Direction, Served
 from hpcforge.storage.sizes import write_rate, write_tib
@@ -68,11 +68,11 @@ def _volume(systems: Sequence[Served], loc: Loc) -> Breaches:
     if one.raid is None or one.volume is None:
         return
     count, built = one.size, f"{one.raid.data} + {one.raid.parity}"
-    better, said = f"raid: {6 if count >= FEWEST[6] else 1}", one.declared
+    better, said = f"raid: {6 if count >= ARRAYS[6] else 1}", one.declared
     if said and (said.data, said.parity) != (one.raid.data, one.raid.parity) and said.parity + one.raid.parity:
         message = f"{one.server}: apply builds another array for `{one.volume}` than `raid` of {one.hardware} promises"
         sums = f"RAID {one.level or 0} of {count} drives: {built}, not {said.data} + {said.parity}"
-        same = [level for level in FEWEST if (spare(level, count), count - said.parity) == (said.parity, said.data)]
+        same = [level for level in ARRAYS if (spare(level, count), count - said.parity) == (said.parity, said.data)]
         hint = f"raid: {same[0]} in `storage.{one.volume}`" if same else f"leave `raid` out of {one.hardware}"
         yield breach("STORAGE-008", loc, message, sums, hint)
     elif one.raid.parity == 0 and any(each.replicas == 1 for each in systems):

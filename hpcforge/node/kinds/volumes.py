@@ -18,7 +18,7 @@ import uuid
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from hpcforge.kinds.volumes import FEWEST, spare
+from hpcforge.kinds import ARRAYS, spare
 from hpcforge.node import commands, files, paths, receipt
 from hpcforge.node.events import Json, NodeError, Report
 from hpcforge.node.kinds import BLOCK, Known, Need, Stays
@@ -70,8 +70,8 @@ def obstacle(wanted: Volume, known: Known) -> str | None:  # noqa: ARG001
     """A drive that is lost, or too few on which nothing is found: with each of the others, and what to type."""
     if not _NAME.fullmatch(wanted.name) or wanted.drives < 1:
         return f"volume {wanted.name!r}: letters, digits, _ and - are its name, and it has drives"
-    if wanted.raid not in FEWEST or 1 < wanted.drives < FEWEST[wanted.raid]:
-        levels = ", ".join(f"{level} of {fewest} drives or more" for level, fewest in FEWEST.items())
+    if wanted.raid not in ARRAYS or 1 < wanted.drives < ARRAYS[wanted.raid]:
+        levels = ", ".join(f"{level} of {fewest} drives or more" for level, fewest in ARRAYS.items())
         return f"volume {wanted.name}: RAID {wanted.raid} of {wanted.drives} drives is not made; levels are {levels}"
     device = _device(wanted)
     lost = _lost(wanted, device)

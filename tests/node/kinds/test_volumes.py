@@ -17,7 +17,8 @@ from pathlib import Path
 import pytest
 
 from hpcforge.blueprint.storage import FileSystem
-from hpcforge.kinds.volumes import FEWEST, Volume, spare
+from hpcforge.kinds import ARRAYS, spare
+from hpcforge.kinds.volumes import Volume
 from hpcforge.node.kinds import volumes
 
 WANTED = Volume("scratch", "4a7ad7c7-8732-5d3c-8393-7a858d570d86", "/scratch", drives=2, drive_mb=100, quota_gib=5)
@@ -232,8 +233,8 @@ def test_names_that_are_none_are_refused(machine: Machine) -> None:
 
 def test_levels_are_those_of_the_blueprint() -> None:
     said = FileSystem.model_json_schema()["properties"]["raid"]["anyOf"][0]["enum"]
-    assert said == list(FEWEST)
-    assert [spare(level, 12) for level in FEWEST] == [0, 11, 2]
+    assert said == list(ARRAYS)
+    assert [spare(level, 12) for level in ARRAYS] == [0, 11, 2]
     assert spare(0, 1) == 0
 
 
