@@ -42,8 +42,10 @@ class Fabric(Section):
     kind: Kind = Field(description="What the switches speak; roce is Ethernet that loses nothing.")
     rate_gbps: _Rate = Field(description="Rate of one link of a node, Gb/s.")
     topology: Topology = Field(description="How switches are connected; the tiers of a fat-tree follow from its size.")
-    switch: v.ModelName = Field(description="Switch model in the catalog.")
-    spine_switch: v.ModelName | None = Field(None, description="Model of spine and core switches; default: the same.")
+    switch: Annotated[v.ModelName, v.OfCatalog("switches")] = Field(description="Switch model in the catalog.")
+    spine_switch: Annotated[v.ModelName, v.OfCatalog("switches")] | None = Field(
+        None, description="Model of spine and core switches; default: the same."
+    )
     nodes: v.NodeSet = Field(
         "all", description="Nodes on it, as a node set: all, a function such as worker, a hostlist, all!head."
     )

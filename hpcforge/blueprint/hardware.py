@@ -11,9 +11,10 @@ Where NetBox's devicetype-library has a field, the fact is that field: `u_height
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, ClassVar, Literal, TypeVar
 
-from pydantic import BeforeValidator, Field
+from pydantic import BeforeValidator, Field, GetJsonSchemaHandler
+from pydantic_core import core_schema
 
 from hpcforge.blueprint import values as v
 from hpcforge.blueprint.mig import MigProfile, MigShape
@@ -42,11 +43,24 @@ class Entry(Section):
     like: v.ModelName | None = Field(None, description="The model to start from; what is said here replaces its facts.")
     sources: dict[v.Fact, v.Sentence] = Field({}, description="Where each fact is published, by its name; *: the rest.")
 
+    table: ClassVar[str]  # of the catalog, which has models of this kind
+
+    @classmethod
+    def __get_pydantic_json_schema__(
+        cls, schema: core_schema.CoreSchema, handler: GetJsonSchemaHandler
+    ) -> dict[str, Any]:
+        """Say whose names `like` may have."""
+        made = handler(schema)
+        handler.resolve_ref_schema(made)["properties"]["like"] |= v.of_catalog(cls.table)
+        return made
+
 
 class Gpus(Section):
     """The GPUs of one node."""
 
-    model: v.ModelName = Field(description="GPU model in the catalog; fake: character devices that compute nothing.")
+    model: Annotated[v.ModelName, v.OfCatalog("gpus")] = Field(
+        description="GPU model in the catalog; fake: character devices that compute nothing."
+    )
     count: v.Whole = Field(ge=1, le=16, description="GPUs in one node.")
 
 
@@ -92,6 +106,8 @@ class Raid(Section):
 class Server(Entry):
     """A server model."""
 
+    table: ClassVar[str] = "servers"
+
     machine: Literal["metal", "virtual", "rehearsal"] = Field(
         "metal", description="What it is; virtual machines and rehearsals have no rack, power or cooling."
     )
@@ -106,7 +122,7 @@ class Server(Entry):
     nvswitch: v.Truth | None = Field(
         None, description="Switches connect the NVLinks of its GPUs, so that it needs NVIDIA's Fabric Manager."
     )
-    cpu: v.ModelName | None = Field(None, description="Processor model in the catalog.")
+    cpu: Annotated[v.ModelName, v.OfCatalog("cpus")] | None = Field(None, description="Processor model in the catalog.")
     rack_units: v.Whole | None = Field(None, ge=0, le=60, description="Height in rack units; 0: on the floor.")
     depth_mm: _Millimetres | None = Field(None, description="Depth of the chassis without cables, mm.")
     weight_kg: _Kilograms | None = Field(None, description="Weight as fitted, without packaging, kg.")
@@ -135,6 +151,8 @@ class Server(Entry):
 
 class Gpu(Entry):
     """A GPU model; vendor none: a rehearsal's stand-in."""
+
+    table: ClassVar[str] = "gpus"
 
     vendor: Literal["none", "nvidia", "amd"] | None = Field(None, description="Who makes it.")
     architecture: Literal["volta", "turing", "ampere", "ada", "hopper", "blackwell", "cdna2", "cdna3"] | None = Field(
@@ -171,6 +189,8 @@ class Gpu(Entry):
 class Cpu(Entry):
     """A processor model."""
 
+    table: ClassVar[str] = "cpus"
+
     cores: v.Whole | None = Field(None, ge=1, le=512, description="Cores.")
     threads_per_core: v.Whole | None = Field(None, ge=1, le=8, description="Hardware threads in one core.")
     tdp_w: _Watts | None = Field(None, description="Most it takes, W.")
@@ -182,6 +202,8 @@ class Cpu(Entry):
 class Nic(Entry):
     """A network adapter model."""
 
+    table: ClassVar[str] = "nics"
+
     ports: tuple[Ports, ...] | None = Field(None, description="Network ports.")
     max_w: _Watts | None = Field(None, description="Most it takes, transceivers included where the source does, W.")
     pcie_lanes: _Lanes | None = Field(None, description="PCIe lanes.")
@@ -190,6 +212,8 @@ class Nic(Entry):
 
 class Drive(Entry):
     """A drive model."""
+
+    table: ClassVar[str] = "drives"
 
     kind: Literal["nvme", "sata", "sas"] | None = Field(None, description="How it is attached.")
     capacity_gb: v.Number | None = Field(None, ge=1, le=1_000_000, description="Capacity, decimal gigabytes.")
@@ -201,6 +225,8 @@ class Drive(Entry):
 
 class Pdu(Entry):
     """A rack power distribution unit. Breaker derating is a value of the site, never part of this."""
+
+    table: ClassVar[str] = "pdus"
 
     volts: _Volts | None = Field(None, description="Input voltage: line to line of three phases, else of the one, V.")
     amps: v.Number | None = Field(None, ge=1, le=1_000, description="Rating of its input per line, before derating, A.")
@@ -226,6 +252,8 @@ class RunTime(Section):
 class Ups(Entry):
     """An uninterruptible power supply."""
 
+    table: ClassVar[str] = "ups"
+
     capacity_va: v.Number | None = Field(None, ge=1, le=10_000_000, description="Apparent power that it carries, VA.")
     capacity_w: v.Number | None = Field(None, ge=1, le=10_000_000, description="Power that it carries, W.")
     battery_wh: v.Number | None = Field(None, ge=1, le=100_000_000, description="Usable energy of its battery, Wh.")
@@ -239,6 +267,8 @@ class Ups(Entry):
 class RackModel(Entry):
     """A rack model."""
 
+    table: ClassVar[str] = "racks"
+
     rack_units: v.Whole | None = Field(None, ge=1, le=60, description="Rack units to mount in.")
     depth_mm: _Millimetres | None = Field(None, description="Outer depth, mm.")
     width_mm: _Millimetres | None = Field(None, description="Outer width, mm.")
@@ -250,6 +280,8 @@ class RackModel(Entry):
 
 class CableModel(Entry):
     """A kind of cable at one rate."""
+
+    table: ClassVar[str] = "cables"
 
     kind: CableKind | None = Field(None, description="What it is; optics: fibre, with a transceiver at each end.")
     rate_gbps: v.Number | None = Field(None, ge=0.1, le=3_200, description="Rate of the link that it carries, Gb/s.")
@@ -280,6 +312,8 @@ class SwitchPorts(Section):
 
 class Switch(Entry):
     """A switch model."""
+
+    table: ClassVar[str] = "switches"
 
     speaks: tuple[Literal["infiniband", "ethernet", "omni-path"], ...] | None = Field(
         None, description="What it speaks; roce is Ethernet."

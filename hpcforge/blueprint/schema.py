@@ -6,7 +6,7 @@ hardware) is checked in `checks`, and what they amount to is a `hpcforge.cluster
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BeforeValidator, Discriminator, Field, Tag, create_model
@@ -74,7 +74,7 @@ class Access(Section):
 class OverrideGpus(Section):
     """The GPUs that one node really has."""
 
-    model: v.ModelName = Field(description="GPU model in the catalog.")
+    model: Annotated[v.ModelName, v.OfCatalog("gpus")] = Field(description="GPU model in the catalog.")
     count: v.Whole = Field(ge=0, le=16, description="GPUs in this node; 0: none.")
 
 
@@ -82,7 +82,7 @@ class NodeGroup(Section):
     """Machines that are alike."""
 
     functions: tuple[Function, ...] = Field(min_length=1, description="What the nodes are for; one may have several.")
-    hardware: v.ModelName = Field(description="Server model in the catalog.")
+    hardware: Annotated[v.ModelName, v.OfCatalog("servers")] = Field(description="Server model in the catalog.")
     gpus: Gpus | None = Field(None, description="GPUs of each node; default: those the server model comes with.")
     mig: Annotated[dict[GpuSet, Annotated[dict[MigProfile, Instances], Field(min_length=1)]], Later()] = Field(
         {},
@@ -110,14 +110,20 @@ class NodeGroup(Section):
 class OperatingSystem(Section):
     """The distribution that is installed on the nodes."""
 
-    name: v.ModelName = Field(description="Distribution, as in ID of /etc/os-release.")
-    release: v.Version = Field(description="Release, as in VERSION_ID of /etc/os-release.")
+    name: Annotated[v.ModelName, v.OfCatalog("systems")] = Field(
+        description="Distribution, as in ID of /etc/os-release."
+    )
+    release: Annotated[v.Version, v.OfCatalog("releases")] = Field(
+        description="Release, as in VERSION_ID of /etc/os-release."
+    )
 
 
 class Frameworks(Section):
     """What jobs import."""
 
-    pytorch: v.Version | None = Field(None, description="PyTorch version in the catalog.")
+    pytorch: Annotated[v.Version, v.OfCatalog("pytorch")] | None = Field(
+        None, description="PyTorch version in the catalog."
+    )
 
 
 class SiteRole(Section):
@@ -426,9 +432,14 @@ def _smoke_test_model(name: str, spec: SmokeTestSpec) -> type[SmokeTest]:
     return create_model(title, __base__=SmokeTest, __doc__=SmokeTest.__doc__, options=options)
 
 
-def json_schema(declared: Declared, smoke_tests: Mapping[str, SmokeTestFolder]) -> dict[str, Any]:
-    """Return the JSON Schema (2020-12) of a blueprint, for editors; every field has a description."""
-    return schema_of(blueprint_model(declared, smoke_tests), "hpcforge blueprint")
+def json_schema(
+    declared: Declared, smoke_tests: Mapping[str, SmokeTestFolder], names: Mapping[str, Iterable[str]] | None = None
+) -> dict[str, Any]:
+    """Return the JSON Schema (2020-12) of a blueprint, for editors; every field has a description.
+
+    `names` are those that each table of the catalog has, which editors offer; other names are accepted, too.
+    """
+    return schema_of(blueprint_model(declared, smoke_tests), "hpcforge blueprint", names)
 
 
 def smoke_test_schema() -> dict[str, Any]:
@@ -436,9 +447,9 @@ def smoke_test_schema() -> dict[str, Any]:
     return schema_of(SmokeTestSpec, "hpcforge smoke test")
 
 
-def schema_of(section: type[Section], title: str) -> dict[str, Any]:
-    """Return the JSON Schema (2020-12) of a whole file, as editors know it."""
-    schema: dict[str, Any] = _bounds(section.model_json_schema(by_alias=True))
+def schema_of(section: type[Section], title: str, names: Mapping[str, Iterable[str]] | None = None) -> dict[str, Any]:
+    """Return the JSON Schema (2020-12) of a whole file, as editors know it; `names` as of `json_schema`."""
+    schema: dict[str, Any] = v.offered(_bounds(section.model_json_schema(by_alias=True)), names or {})
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": title,

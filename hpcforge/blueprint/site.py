@@ -22,7 +22,7 @@ Units = Annotated[tuple[_Unit, ...], v.Short()]
 class FeedUps(Section):
     """The UPS of a feed."""
 
-    model: v.ModelName | None = Field(None, description="UPS model in the catalog.")
+    model: Annotated[v.ModelName, v.OfCatalog("ups")] | None = Field(None, description="UPS model in the catalog.")
     count: v.Whole = Field(1, ge=1, le=64, description="How many share the load.")
     run_time: v.Duration | None = Field(None, description="How long it must carry the feed's load: 15min.")
 
@@ -107,9 +107,11 @@ class Equipment(Section):
 class SiteRacks(Section):
     """Racks that are alike."""
 
-    model: v.ModelName = Field(description="Rack model in the catalog.")
+    model: Annotated[v.ModelName, v.OfCatalog("racks")] = Field(description="Rack model in the catalog.")
     room: v.RoomName | None = Field(None, description="The room they stand in; default: the site's.")
-    pdu: v.ModelName | None = Field(None, description="PDU model in the catalog: one PDU for each entry of feeds.")
+    pdu: Annotated[v.ModelName, v.OfCatalog("pdus")] | None = Field(
+        None, description="PDU model in the catalog: one PDU for each entry of feeds."
+    )
     feeds: Annotated[tuple[v.FeedName, ...], Field(max_length=16)] = Field(
         (), description="Feeds of its PDUs, one PDU each; a feed named twice has two PDUs."
     )

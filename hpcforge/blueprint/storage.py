@@ -45,7 +45,9 @@ class FileSystem(Section):
     has for itself (`drives`).
     """
 
-    kind: v.SectionName = Field(description="How nodes reach it, as in nfs or lustre; the catalog has the kinds.")
+    kind: Annotated[v.SectionName, v.OfCatalog("file_systems")] = Field(
+        description="How nodes reach it, as in nfs or lustre; the catalog has the kinds."
+    )
     server: v.NodeHostlist | None = Field(
         None, description="The node that has the files; of a kind that several can serve together, those: stor[01-02]."
     )
@@ -75,8 +77,10 @@ class FileSystem(Section):
         description="So many of each node's own NVMe drives, as its hardware's `nvme` says them: 8 x 3.84TB. They are "
         "formatted where nothing at all is found on them, and never else.",
     )
-    raid: Annotated[Literal[0, 1], BeforeValidator(v.whole)] | None = Field(
-        None, description="Of several `drives`, 0: with one all is lost; 1: each has all. Default: 0."
+    raid: Annotated[Literal[0, 1, 6], BeforeValidator(v.whole)] | None = Field(
+        None,
+        description="Of several `drives`, 0: with one all is lost; 1: each has all; 6: two of four or more may be "
+        "lost. Default: 0.",
     )
     quota_gib: v.Whole | None = Field(
         None,

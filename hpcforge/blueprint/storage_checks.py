@@ -22,6 +22,7 @@ Reference = Callable[[Loc, Iterable[str]], Findings]
 _SYSTEM = frozenset(
     ("bin", "boot", "dev", "etc", "lib", "lib32", "lib64", "proc", "root", "run", "sbin", "sys", "tmp", "usr", "var")
 )
+_FEWEST_OF_SIX = 4  # mdadm(8)
 _FREE_WITHIN = ("/usr/local",)  # of those: what packages leave to a site
 _HELD = {  # not to be hidden, though what is beside it there may be
     "/home": "who hpcforge logs in as has hers there, and would be kept out while a server is away",
@@ -87,8 +88,11 @@ def _of_drives(loc: Loc, one: FileSystem) -> Findings:
     said = {"raid": one.raid is not None, "quota_gib": one.quota_gib is not None, "keep": one.keep}
     for key in (key for key, there in said.items() if there and one.drives is None):
         yield Finding((*loc, key), f"`{key}` is of `drives`, and there are none here", "leave it out", key=True)
-    if one.drives is not None and counted(one.drives)[0] == 1 and one.raid is not None:
+    count = counted(one.drives)[0] if one.drives is not None else 0
+    if count == 1 and one.raid is not None:
         yield Finding((*loc, "raid"), "`raid` is of several drives, and this is one", "leave it out")
+    elif count and one.raid == 6 and count < _FEWEST_OF_SIX:
+        yield Finding((*loc, "raid"), f"RAID 6 takes {_FEWEST_OF_SIX} drives or more, and these are {count}", "raid: 1")
 
 
 def _network(draft: Draft, declared: NamedNodes, name: str, one: FileSystem, nodes: frozenset[str] | None) -> Findings:

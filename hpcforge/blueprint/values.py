@@ -10,7 +10,7 @@ import calendar
 import ipaddress
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any
 
@@ -24,6 +24,7 @@ _LABEL = r"[a-z](?:[a-z0-9-]{0,61}[a-z0-9])?"  # RFC 1035, lower-case
 _DOMAIN_LABEL = r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?"
 _DOMAIN = rf"{_DOMAIN_LABEL}(?:\.{_DOMAIN_LABEL})*\.[a-z](?:[a-z0-9-]{{0,61}}[a-z0-9])?"
 _IPV4 = r"[0-9]{1,3}(?:\.[0-9]{1,3}){3}"
+_CATALOG = "x-catalog"  # in a JSON Schema while it is made
 _GUESSED = 200  # characters of a text that is guessed at
 
 _USER_NAME = r"[a-z](?:[a-z0-9_-]{0,30}[a-z0-9_])?"
@@ -85,6 +86,41 @@ class Matches:
         guess = self.guess(text) if text.isascii() and len(text) <= _GUESSED else None
         probable = guess is not None and re.fullmatch(self.pattern, guess)
         return f"did you mean {quote(guess or '')}?" if probable else f"for example {self.example}"
+
+
+@dataclass(frozen=True)
+class OfCatalog:
+    """A name of the catalog's `table` (a field of `hpcforge.catalog.Catalog`), or of what a blueprint adds to it."""
+
+    table: str
+
+    def __get_pydantic_json_schema__(
+        self, schema: core_schema.CoreSchema, handler: GetJsonSchemaHandler
+    ) -> dict[str, Any]:
+        """Mark the place, for `offered`."""
+        return {**handler(schema), **of_catalog(self.table)}
+
+
+def of_catalog(table: str) -> dict[str, str]:
+    """Return what marks a place in a JSON Schema as one for names of a table of the catalog."""
+    return {_CATALOG: table}
+
+
+def offered(schema: Any, names: Mapping[str, Iterable[str]]) -> Any:
+    """Return a JSON Schema in which places of `OfCatalog` have the names of their table, which editors then offer.
+
+    Other names are accepted as before: a blueprint may have models of its own, and `validate` knows them.
+    """
+    if isinstance(schema, list):
+        return [offered(item, names) for item in schema]
+    if not isinstance(schema, dict):
+        return schema
+    rest = {key: offered(value, names) for key, value in schema.items() if key != _CATALOG}
+    known = list(dict.fromkeys(names.get(schema.get(_CATALOG, ""), ())))
+    if not known:
+        return rest
+    about = {key: rest.pop(key) for key in ("title", "description", "default") if key in rest}
+    return {**about, "anyOf": [{"enum": known}, rest]}
 
 
 def whole(value: Any) -> Any:

@@ -118,6 +118,16 @@ class Catalog:
             switches=_with(self.switches, parts.switches),
         )
 
+    def names(self) -> dict[str, tuple[str, ...]]:
+        """The names that a blueprint may speak of, by the table that they are of."""
+        tables = ("servers", "gpus", "cpus", "nics", "drives", "pdus", "ups", "racks", "cables", "switches")
+        return {
+            **{table: tuple(getattr(self, table)) for table in (*tables, "file_systems")},
+            "systems": tuple(name for name, _ in self.distributions),
+            "releases": tuple(release for _, release in self.distributions),
+            "pytorch": tuple(build.version for build in self.pytorch),
+        }
+
     def pytorch_build(self, version: str, device: str, system: Distribution) -> PyTorchBuild | None:
         """The pinned wheels that run on a distribution, None if there are none."""
         return next((one for one in self.pytorch_builds(device, system) if one.version == version), None)

@@ -14,9 +14,10 @@ from hpcforge.blueprint import schema as blueprint
 from hpcforge.blueprint.declared import read_declared
 from hpcforge.blueprint.reference import reference
 from hpcforge.blueprint.smoke_tests import load_smoke_tests
+from hpcforge.catalog import load_catalog
 from hpcforge.cli.exit_codes import Exit
 from hpcforge.cluster import design, load
-from hpcforge.cluster.load import folders_of
+from hpcforge.cluster.load import folders_of, own_models
 from hpcforge.errors import UsageError
 from hpcforge.plan.role import load_roles
 from hpcforge.plan.role_spec import json_schema as role_schema
@@ -25,10 +26,16 @@ from hpcforge.report.disruption_table import disruption_table
 from hpcforge.report.role_reference import role_reference
 
 
-def _blueprint(path: Path | None) -> dict[str, Any]:
-    """By the shipped roles and smoke tests, and by those of the folders that this blueprint names."""
+def _blueprint(path: Path | None, *, for_people: bool) -> dict[str, Any]:
+    """By the shipped catalog, roles and smoke tests, and by what this blueprint adds to them.
+
+    Editors offer names of the catalog; a table for people says only what a name is of.
+    """
     roles, tests = folders_of(path) if path else ([shipped.roles()], [shipped.smoke_tests()])
-    return blueprint.json_schema(read_declared(*roles), load_smoke_tests(*tests))
+    own = own_models(path) if path else {}
+    catalog = {} if for_people else load_catalog().names()
+    names = {table: (*known, *own.get(table, ())) for table, known in catalog.items()}
+    return blueprint.json_schema(read_declared(*roles), load_smoke_tests(*tests), names)
 
 
 def schema(
@@ -47,7 +54,7 @@ def schema(
         printing.result(role_reference(rehearsal, rehearsal.workers[0]))
         return Exit.DONE
     made: dict[str, Callable[[], dict[str, Any]]] = {
-        "blueprint": partial(_blueprint, path),
+        "blueprint": partial(_blueprint, path, for_people=markdown),
         "inventory": inventory.json_schema,
         "design": design.json_schema,
         "smoke-test": blueprint.smoke_test_schema,

@@ -16,6 +16,7 @@ from hpcforge.blueprint.diagnostics import closest_or_all, did_you_mean, quote
 from hpcforge.blueprint.inventory import Bmc, InventoryNode
 from hpcforge.blueprint.named_nodes import NamedNodes
 from hpcforge.blueprint.network_checks import is_bmc
+from hpcforge.blueprint.overridden import alike, gpus_of
 from hpcforge.blueprint.services import Services
 from hpcforge.blueprint.validate import Draft, Finding
 from hpcforge.catalog import Catalog
@@ -23,6 +24,7 @@ from hpcforge.catalog.distribution import ELSEWHERE, Distribution
 from hpcforge.cluster.gpu_checks import example, gpu_findings, unknown_gpus
 from hpcforge.cluster.hardware_checks import hardware_findings
 from hpcforge.cluster.mig import mig_findings
+from hpcforge.cluster.override_checks import override_findings
 from hpcforge.cluster.shards import shard_findings
 from hpcforge.cluster.slurm_checks import slurm_findings
 from hpcforge.cluster.storage_checks import storage_kind_findings
@@ -51,9 +53,8 @@ def shape(group: s.NodeGroup, override: s.Override | None, catalog: Catalog) -> 
     """Return what is declared of a node whose hardware model is in the catalog."""
     server = catalog.servers[group.hardware]
     facts = {fact: getattr(override, fact, None) or getattr(server, fact) or 0 for fact in _FACTS}
-    gpus = (override and override.gpus) or group.gpus or server.gpus
-    count = gpus.count if gpus else 0
-    return Shape(**facts, gpu_model=gpus.model if gpus and count else None, gpu_count=count)
+    gpus = gpus_of(group, override, server)
+    return Shape(**facts, gpu_model=gpus.model if gpus else None, gpu_count=gpus.count if gpus else 0)
 
 
 def check_catalog(draft: Draft, catalog: Catalog) -> Findings:
@@ -63,6 +64,7 @@ def check_catalog(draft: Draft, catalog: Catalog) -> Findings:
     yield from gpu_findings(draft, catalog)
     yield from mig_findings(draft, catalog)
     yield from shard_findings(draft, catalog)
+    yield from override_findings(draft, catalog)
     yield from _facts(draft, catalog)
     yield from _software(draft, catalog)
     yield from storage_kind_findings(draft, catalog)
@@ -256,8 +258,7 @@ def gpu_models(
     """Yield the GPU models of the catalog that nodes have, some several times."""
     for key, group in nodes.items():
         if group.hardware in catalog.servers:
-            kinds = {None, *(overrides.get(name) for name in hostlist.expand(key))} if overrides else {None}
-            models = (shape(group, kind, catalog).gpu_model for kind in kinds)
+            models = (shape(group, override, catalog).gpu_model for _, override in alike(key, overrides))
             yield from (model for model in models if model and model in catalog.gpus)
 
 

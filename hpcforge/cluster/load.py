@@ -200,6 +200,14 @@ def folders_of(blueprint_path: Path) -> tuple[tuple[Path, ...], tuple[Path, ...]
     return roles.folders, tests.folders
 
 
+def own_models(blueprint_path: Path) -> dict[str, tuple[str, ...]]:
+    """The names of the models that a blueprint has of its own, by the table of the catalog that they add to."""
+    root = reader.read_file(blueprint_path, reader.MAX_VALUES).root
+    places = {"servers": ("hardware",), **{table: ("parts", table) for table in Parts.model_fields}}
+    found = {table: reader.find(root, place) for table, place in places.items()}
+    return {table: tuple(one.entries) for table, one in found.items() if isinstance(one, reader.Mapping)}
+
+
 def _own_folders(document: reader.Document, blueprint_path: Path) -> tuple[OwnFolders, OwnFolders]:
     """Of roles, then of smoke tests; the document of the latter is to be read."""
     folder = blueprint_path.absolute().parent

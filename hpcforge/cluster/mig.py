@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from hpcforge.blueprint.diagnostics import quote
 from hpcforge.blueprint.mig import MigShape, gpus_named
+from hpcforge.blueprint.overridden import gpus_of
 from hpcforge.blueprint.validate import Draft, Finding
 
 if TYPE_CHECKING:
@@ -102,7 +103,7 @@ def layout(group: s.NodeGroup, model: str | None, count: int, catalog: Catalog) 
 
 
 def _model(group: s.NodeGroup, catalog: Catalog) -> str | None:
-    gpus = group.gpus or catalog.servers[group.hardware].gpus
+    gpus = gpus_of(group, None, catalog.servers[group.hardware])
     return gpus.model if gpus else None
 
 
@@ -122,7 +123,7 @@ def mig_findings(draft: Draft, catalog: Catalog) -> Iterator[Finding]:
 
 
 def _group(loc: Loc, group: s.NodeGroup, catalog: Catalog) -> Iterator[Finding]:
-    gpus = group.gpus or catalog.servers[group.hardware].gpus
+    gpus = gpus_of(group, None, catalog.servers[group.hardware])
     if gpus is None:
         yield Finding(
             loc, "there are no GPUs to cut into instances", "give `gpus:` to this group, or leave out `mig`", key=True

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from itertools import chain
 
-from hpcforge.blueprint.hardware import Server
+from hpcforge.blueprint.hardware import Raid, Server
 from hpcforge.blueprint.storage import Needs as Said
 from hpcforge.blueprint.values import counted
 from hpcforge.catalog import Catalog
@@ -14,6 +14,7 @@ from hpcforge.cluster.storage import FileSystem, size_mb
 from hpcforge.fabric.graph import Fabric
 from hpcforge.facility.room import Room
 from hpcforge.facility.rules import Breach
+from hpcforge.kinds import spare
 from hpcforge.storage.judge import judge, not_served
 from hpcforge.storage.served import Drives, Link, Needs, Served, grouped
 
@@ -38,13 +39,19 @@ def _served(one: FileSystem, server: str, cluster: Cluster, room: Room, built: M
     clients = [name for name in one.on if name != server]
     links = [_link(name, network, fabric) for name in clients]
     known = [each for each in links if each is not None]
+    below = room.blueprint.storage[one.volume] if one.volume else None
+    drives, raid = (
+        _of_volume(below.drives, below.raid or 0, room.catalog)
+        if below and below.drives
+        else (_drives(kind.server, room.catalog), kind.server.raid)
+    )
     return Served(
         name=one.name,
         kind=one.kind,
         server=server,
         hardware=kind.model,
-        drives=_drives(kind.server, room.catalog),
-        raid=kind.server.raid,
+        drives=drives,
+        raid=raid,
         network=network.name,
         link=_link(server, network, fabric),
         clients=len(clients),
@@ -53,6 +60,10 @@ def _served(one: FileSystem, server: str, cluster: Cluster, room: Room, built: M
         servers=one.servers,
         replicas=one.replicas,
         arbiter=one.arbiter is not None,
+        path=one.path,
+        volume=one.volume,
+        level=(below.raid or 0) if below and sum(each.count for each in drives) > 1 else None,
+        declared=kind.server.raid if below else None,
     )
 
 
@@ -71,6 +82,13 @@ def _drives(server: Server, catalog: Catalog) -> tuple[Drives, ...]:
     lots = [counted(text) for text in server.nvme]
     groups = grouped([count for count, _ in lots], server.raid)
     return tuple(_alike(model, count, some, catalog) for (count, model), some in zip(lots, groups, strict=True))
+
+
+def _of_volume(said: str, level: int, catalog: Catalog) -> tuple[tuple[Drives, ...], Raid]:
+    """The drives that apply makes a volume of, all in one group, and what of it is for files."""
+    count, model = counted(said)
+    parity = spare(level, count)
+    return (_alike(model, count, 1, catalog),), Raid.model_construct(data=count - parity, parity=parity, groups=1)
 
 
 def _alike(model: str, count: int, groups: int, catalog: Catalog) -> Drives:

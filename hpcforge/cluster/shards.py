@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from hpcforge.blueprint import schema as s
 from hpcforge.blueprint.accounting import Tres
 from hpcforge.blueprint.mig import gpus_named
+from hpcforge.blueprint.overridden import gpus_of
 from hpcforge.blueprint.reader import Loc
 from hpcforge.blueprint.section import Section
 from hpcforge.blueprint.validate import Draft, Finding
@@ -46,7 +47,7 @@ def shard_findings(draft: Draft, catalog: Catalog) -> Iterator[Finding]:
 
 
 def _group(loc: Loc, group: s.NodeGroup, catalog: Catalog) -> Iterator[Finding]:
-    gpus = group.gpus or catalog.servers[group.hardware].gpus
+    gpus = gpus_of(group, None, catalog.servers[group.hardware])
     if gpus is None:
         hint = "give `gpus:` to this group, or leave out `shards`"
         yield Finding(loc, "there are no GPUs to share", hint, key=True)

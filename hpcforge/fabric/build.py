@@ -6,7 +6,7 @@ moves no cable. Other ends take what the nodes, all there is to be room for, lea
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import chain, product
 
 from hpcforge.fabric import dragonfly
@@ -36,9 +36,17 @@ def _single(ask: Ask, notes: tuple[str, ...] = ()) -> Fabric:
         arithmetic = f"{_slots(ask)} > {most} of {ask.leaf.name}"
         raise CannotBuildError("FABRIC-001", "one switch does not take all ends", arithmetic, "topology: fat-tree")
     wiring = Wiring(ask, switches(ask, "leaf", [(None, None)], ask.leaf))
-    wiring.plug_ends((0, end_port(ask.leaf, slot)) for slot in range(len(ask.nodes) * ask.rails))
+    wiring.plug_ends((0, end_port(ask.leaf, slot)) for slot in range(ask.room * ask.rails))
     wiring.plug_endpoints((0, end_port(ask.leaf, slot)) for slot in range(ask.room * ask.rails, ask.slots))
     return wiring.fabric(1, ask.leaf.end_ports, notes)
+
+
+def _one_takes_all(ask: Ask) -> bool:
+    return ask.slots <= ask.leaf.end_ports * ask.breakout
+
+
+def _one_switch(ask: Ask) -> str:
+    return f"one {ask.leaf.name} takes all {ask.slots} links: a single switch, no spines"
 
 
 def _slots(ask: Ask) -> str:
@@ -61,9 +69,8 @@ def _pair(ask: Ask) -> Fabric:
         hint = "topology: fat-tree, or a larger switch"
         raise CannotBuildError("FABRIC-001", "two switches do not take all ends", arithmetic, hint)
     wiring = Wiring(ask, switches(ask, "leaf", [(0, None), (0, None)], model))
-    links = range(len(ask.nodes) * ask.rails)
-    wiring.plug_ends((link % 2, end_port(model, link // 2)) for link in links)
     first = ask.room * ask.rails
+    wiring.plug_ends((link % 2, end_port(model, link // 2)) for link in range(first))
     wiring.plug_endpoints((link % 2, end_port(model, link // 2)) for link in range(first, first + ask.other_links))
     one, two = wiring.first_leaf, wiring.first_leaf + 1
     ports = [up_port(ask, down, link) for link in range(peers)]
@@ -73,8 +80,8 @@ def _pair(ask: Ask) -> Fabric:
 
 def _fat_tree(ask: Ask) -> Fabric:
     """Ends fill leaf after leaf; one leaf alone is a single switch."""
-    if ask.slots <= ask.leaf.end_ports * ask.breakout:
-        return _single(ask, (f"one {ask.leaf.name} takes all {ask.slots} links: a single switch, no spines",))
+    if _one_takes_all(ask):
+        return _single(ask, (_one_switch(ask),))
     share = leaf(ask)
     count = -(-ask.slots // share.ends)
     size = chunks(count, max(1, spine_down(ask)))
@@ -87,45 +94,75 @@ def _fat_tree(ask: Ask) -> Fabric:
         units=(None,) * count,
         rails=(None,) * count,
         groups=groups,
-        ends=map(port, range(len(ask.nodes) * ask.rails)),
+        ends=map(port, range(ask.room * ask.rails)),
         others=map(port, range(ask.room * ask.rails, ask.slots)),
     )
     return tree(ask, share, places, _slots(ask))
 
 
 def _rails(ask: Ask) -> Fabric:
-    """Units of as many nodes as a leaf takes; rail r of all nodes of a unit goes to the unit's leaf r.
+    """Units of as many nodes as a leaf takes; rail r of all nodes of a unit goes to one leaf of that unit.
 
-    Other ends take the ports that the last unit leaves, one a leaf in turn, then leaves of their own.
+    A unit has a leaf for each rail. So few nodes that a leaf has room for several rails share leaves, and one switch
+    that takes all links is alone, as in a fat-tree. Other ends take the ports that the last unit leaves, one a leaf in
+    turn, then leaves of their own.
     """
+    if _one_takes_all(ask):
+        return _single(ask, (f"{_one_switch(ask)}{_until(_nodes_of_one(ask))}",))
     share, rails = leaf(ask), ask.rails
-    units = -(-ask.room // share.ends)
-    in_last = ask.room - (units - 1) * share.ends
-    own = -(-max(0, ask.other_links - (share.ends - in_last) * rails) // share.ends)
+    each = _rails_of_a_leaf(ask, share)
+    widths = [min(each, rails - first) for first in range(0, rails, each)]  # rails of each leaf of a unit
+    leaves, units = len(widths), -(-ask.room // share.ends)
+    taken = [(ask.room - (units - 1) * share.ends) * width for width in widths]  # by nodes, on leaves of the last unit
+    own = -(-max(0, ask.other_links - sum(share.ends - slots for slots in taken)) // share.ends)
     size = chunks(units, max(1, spine_down(ask)))
     groups = [
-        [unit * rails + rail for unit in range(first, min(first + size, units))]
-        for first, rail in product(range(0, units, size), range(rails))
+        [unit * leaves + number for unit in range(first, min(first + size, units))]
+        for first, number in product(range(0, units, size), range(leaves))
     ]
-    _add_own(groups, range(units * rails, units * rails + own), spine_down(ask))
-    nodes = range(len(ask.nodes))
+    _add_own(groups, range(units * leaves, units * leaves + own), spine_down(ask))
+
+    def port(node: int, rail: int) -> Port:
+        unit, place = divmod(node, share.ends)
+        number, among = divmod(rail, each)
+        return unit * leaves + number, end_port(ask.leaf, place * widths[number] + among)
+
     places = Places(
-        units=(*(unit for unit in range(units) for _ in range(rails)), *(None,) * own),
-        rails=(*(rail for _ in range(units) for rail in range(rails)), *(None,) * own),
+        units=(*(unit for unit in range(units) for _ in range(leaves)), *(None,) * own),
+        rails=(*(number if each == 1 else None for _ in range(units) for number in range(leaves)), *(None,) * own),
         groups=groups,
-        ends=(
-            (node // share.ends * rails + rail, end_port(ask.leaf, node % share.ends))
-            for node, rail in product(nodes, range(rails))
-        ),
-        others=_others(ask, share, units, in_last),
+        ends=(port(node, rail) for node, rail in product(range(ask.room), range(rails))),
+        others=_others(ask, share, (units - 1) * leaves, taken),
     )
-    return tree(ask, share, places, _slots(ask))
+    notes = () if each == 1 else (f"rails share leaves, up to {each} each{_until(share.ends // each)}",)
+    return tree(ask, share, places, _slots(ask), notes)
 
 
-def _others(ask: Ask, share: Leaf, units: int, in_last: int) -> Iterator[Port]:
-    """Leaf ports for other ends: what the last unit leaves, then leaves of their own."""
-    last, after = (units - 1) * ask.rails, units * ask.rails
-    left = ((last + rail, slot) for slot, rail in product(range(in_last, share.ends), range(ask.rails)))
+def _rails_of_a_leaf(ask: Ask, share: Leaf) -> int:
+    """How many rails share a leaf, as even as can be; one each where the blueprint counts a leaf's uplinks itself."""
+    return 1 if ask.uplinks else chunks(ask.rails, min(ask.rails, max(1, share.ends // ask.room)))
+
+
+def _nodes_of_one(ask: Ask) -> int:
+    return (ask.leaf.end_ports * ask.breakout - ask.other_links) // ask.rails
+
+
+def _until(most: int) -> str:
+    """Up to how many nodes the wiring stays what it is."""
+    return f"; up to {most} nodes no cable of a node moves, and if more are to come, say `designed_for`"
+
+
+def _others(ask: Ask, share: Leaf, first: int, taken: Sequence[int]) -> Iterator[Port]:
+    """Leaf ports for other ends: what nodes leave on the last unit's leaves, from `first` on, then leaves of their own.
+
+    `taken` are the places that nodes take on each of those leaves.
+    """
+    after = first + len(taken)
+    left = (
+        (first + number, slot)
+        for slot, number in product(range(share.ends), range(len(taken)))
+        if slot >= taken[number]
+    )
     own = (divmod(link, share.ends) for link in range(ask.other_links))
     ports = chain(left, ((after + number, slot) for number, slot in own))
     return ((leaf_, end_port(ask.leaf, slot)) for (leaf_, slot), _ in zip(ports, range(ask.other_links), strict=False))

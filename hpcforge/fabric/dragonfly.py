@@ -110,7 +110,7 @@ def _plug(wiring: Wiring, ends: int) -> None:
     """Fill leaf after leaf; what is no node comes after all nodes that there is to be room for."""
     ask = wiring.ask
     first = ask.room * ask.rails
-    wiring.plug_ends((slot // ends, end_port(ask.leaf, slot % ends)) for slot in range(len(ask.nodes) * ask.rails))
+    wiring.plug_ends((slot // ends, end_port(ask.leaf, slot % ends)) for slot in range(first))
     wiring.plug_endpoints((slot // ends, end_port(ask.leaf, slot % ends)) for slot in range(first, ask.slots))
 
 

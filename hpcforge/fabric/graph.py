@@ -88,6 +88,7 @@ class Fabric:
     tiers: int  # 1 to 3
     first_end_port: int  # of a leaf, physical: 1 but for a model with two kinds of ports
     end_ports: int  # of a leaf, physical, from that on: those that may hold ends
+    leaf_links: int  # of ends, on the leaf that has most, with every place for a node taken
     devices: tuple[Device, ...]  # nodes, endpoints, leaves, spines, cores, in this order
     cables: Cables
     notes: tuple[str, ...] = ()  # what was decided that the blueprint does not say, in words

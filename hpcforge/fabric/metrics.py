@@ -64,12 +64,12 @@ def bisection_gbps(fabric: Fabric) -> float:
 def oversubscription(fabric: Fabric) -> dict[str, float]:
     """What goes down from a switch divided by what goes up, by tier, with every place for a node taken.
 
-    leaf: ports for ends x their rate / (uplinks x their rate); of a dragonfly to its local links. spine, where there
-    are cores: links to leaves / links to cores, of a spine that has most leaves. global, of a dragonfly: ports for ends
-    of a group x their rate / (its global links x their rate). A single switch, and a leaf pair, in which every node is
-    on both switches, have 1.
+    leaf: links of ends x their rate / (uplinks x their rate), of the leaf that has most ends; of a dragonfly to its
+    local links. Ports that nothing is to be plugged into do not count. spine, where there are cores: links to leaves /
+    links to cores, of a spine that has most leaves. global, of a dragonfly: links of ends of a group x their rate /
+    (its global links x their rate). A single switch, and a leaf pair, in which every node is on both switches, have 1.
     """
-    down_gbps = fabric.end_ports * fabric.port_rate_gbps
+    down_gbps = fabric.leaf_links * fabric.rate_gbps
     ups = Counter(chain(columns(fabric, "leaf_spine")[0], *columns(fabric, "local")))
     ratios = {"leaf": down_gbps / (max(ups.values()) * fabric.uplink_rate_gbps) if ups else 1.0}
     above = Counter(columns(fabric, "spine_core")[0])

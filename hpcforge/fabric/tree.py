@@ -20,15 +20,15 @@ class Places:
     units: Sequence[int | None]  # of each leaf
     rails: Sequence[int | None]
     groups: Sequence[Sequence[int]]  # leaves whose spines are the same, where there are three tiers
-    ends: Iterable[Port]  # leaf (from 0) and port of every link of the nodes there are
+    ends: Iterable[Port]  # leaf (from 0) and port of every link of the nodes that there is room for
     others: Iterable[Port]  # of every link of other ends
 
 
-def tree(ask: Ask, share: Leaf, places: Places, slots: str) -> Fabric:
+def tree(ask: Ask, share: Leaf, places: Places, slots: str, notes: tuple[str, ...] = ()) -> Fabric:
     """Return the fabric: two tiers if a spine can reach all leaves, else three. Raises CannotBuildError."""
     two = spines(len(places.units), share.uplinks, ask.spine)
     if two is not None:
-        return _two_tiers(ask, share, places, two)
+        return _two_tiers(ask, share, places, two, notes)
     most = max(map(len, places.groups))
     if most > spine_down(ask):
         raise _too_many(ask, share, slots)
@@ -36,7 +36,7 @@ def tree(ask: Ask, share: Leaf, places: Places, slots: str) -> Fabric:
     above = cores(len(places.groups), group, ask.spine)
     if above is None:
         raise _too_many(ask, share, slots)
-    return _three_tiers(ask, share, places, group, above)
+    return _three_tiers(ask, share, places, group, above, notes)
 
 
 def _too_many(ask: Ask, share: Leaf, slots: str) -> CannotBuildError:
@@ -57,7 +57,7 @@ def _too_many(ask: Ask, share: Leaf, slots: str) -> CannotBuildError:
     return CannotBuildError("FABRIC-001", message, arithmetic, hint)
 
 
-def _two_tiers(ask: Ask, share: Leaf, places: Places, one: Spines) -> Fabric:
+def _two_tiers(ask: Ask, share: Leaf, places: Places, one: Spines, notes: tuple[str, ...]) -> Fabric:
     leaves = switches(ask, "leaf", list(zip(places.units, places.rails, strict=True)), ask.leaf)
     wiring = Wiring(ask, leaves, switches(ask, "spine", [(0, None)] * one.count, ask.spine))
     wiring.plug_ends(places.ends)
@@ -70,7 +70,7 @@ def _two_tiers(ask: Ask, share: Leaf, places: Places, one: Spines) -> Fabric:
             for cable in uplinks(wiring, share, one, index, index, wiring.first_spine)
         ),
     )
-    return wiring.fabric(2, share.down)
+    return wiring.fabric(2, share.down, notes)
 
 
 def uplinks(
@@ -87,7 +87,7 @@ def uplinks(
         yield leaf_, up_port(ask, share.down, link), first_spine + spine, port
 
 
-def _three_tiers(ask: Ask, share: Leaf, places: Places, group: Spines, above: Cores) -> Fabric:
+def _three_tiers(ask: Ask, share: Leaf, places: Places, group: Spines, above: Cores, notes: tuple[str, ...]) -> Fabric:
     group_of = {index: number for number, leaves in enumerate(places.groups) for index in leaves}
     in_rails = any(rail is not None for rail in places.rails)
     units = places.units if in_rails else [group_of[index] for index in range(len(places.units))]
@@ -114,7 +114,7 @@ def _three_tiers(ask: Ask, share: Leaf, places: Places, group: Spines, above: Co
         ),
     )
     wiring.add("spine_core", _to_cores(wiring, group, above, len(places.groups)))
-    return wiring.fabric(3, share.down)
+    return wiring.fabric(3, share.down, notes)
 
 
 def _to_cores(wiring: Wiring, group: Spines, above: Cores, groups: int) -> Iterable[Cabled]:

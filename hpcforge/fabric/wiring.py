@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from array import array
+from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from hpcforge.fabric.ask import Ask, Model
@@ -24,6 +25,7 @@ class Wiring:
         self.first_core = self.first_spine + len(spines)
         self._columns = tuple(array("l") for _ in range(4))
         self._kinds = array("b")
+        self._places: Counter[int] = Counter()  # of each leaf, for links of ends
 
     def add(self, kind: CableKind, cables: Iterable[tuple[int, int, int, int]]) -> None:
         """Add cables of a kind: device and port of either end, the end nearer to the nodes first."""
@@ -37,19 +39,26 @@ class Wiring:
         self._kinds.extend(array("b", [number]) * (len(a) - before))
 
     def plug_ends(self, leaf_ports: Iterable[Port]) -> None:
-        """Plug all ends, nodes before endpoints, link by link, into leaf ports (leaves counted from 0)."""
-        ports = iter(leaf_ports)
+        """Plug all nodes, link by link, into leaf ports (leaves counted from 0).
+
+        Ports after those of the nodes there are stay free: they are for nodes that there is to be room for.
+        """
+        ports = self._taken(leaf_ports)
         links = [(index, link + 1) for index in range(len(self.ask.nodes)) for link in range(self.ask.rails)]
         first = self.first_leaf
         self.add("node_leaf", ((a, link, first + b, port) for (a, link), (b, port) in zip(links, ports, strict=False)))
 
     def plug_endpoints(self, leaf_ports: Iterable[Port]) -> None:
         """Plug the ends that are no nodes."""
-        start, first = len(self.ask.nodes), self.first_leaf
+        start, first, ports = len(self.ask.nodes), self.first_leaf, self._taken(leaf_ports)
         links = [(start + index, link + 1) for index, end in enumerate(self.ask.endpoints) for link in range(end.links)]
-        self.add(
-            "other_leaf", ((a, link, first + b, port) for (a, link), (b, port) in zip(links, leaf_ports, strict=True))
-        )
+        self.add("other_leaf", ((a, link, first + b, port) for (a, link), (b, port) in zip(links, ports, strict=True)))
+
+    def _taken(self, leaf_ports: Iterable[Port]) -> list[Port]:
+        """Count places for ends, leaf by leaf."""
+        ports = list(leaf_ports)
+        self._places.update(leaf for leaf, _ in ports)
+        return ports
 
     def fabric(self, tiers: int, down: int, notes: Iterable[str] = ()) -> Fabric:
         """The fabric; `down` is the physical ports of a leaf that may hold ends."""
@@ -67,6 +76,7 @@ class Wiring:
             tiers=tiers,
             first_end_port=ask.leaf.first_end,
             end_ports=down,
+            leaf_links=max(self._places.values()),
             devices=self.devices,
             cables=Cables(a, a_port, b, b_port, self._kinds),
             notes=tuple(notes),

@@ -9,6 +9,7 @@ from functools import cached_property
 from hpcforge.blueprint import hostlist
 from hpcforge.blueprint import schema as s
 from hpcforge.blueprint.hardware import Gpus, Pdu, RackModel, Server, Supplies
+from hpcforge.blueprint.overridden import alike, gpus_of
 from hpcforge.blueprint.reader import Loc
 from hpcforge.blueprint.site import Equipment, Feed, Site, SiteRacks
 from hpcforge.catalog import Catalog
@@ -163,14 +164,7 @@ def room(blueprint: s.Blueprint, catalog: Catalog, pins: Mapping[str, Pin], moun
 
 def _kinds(key: str, group: s.NodeGroup, blueprint: s.Blueprint, catalog: Catalog) -> list[Kind]:
     """The group's nodes without an override together, then each with one."""
-    names = hostlist.expand(key)
-    alike = tuple(name for name in names if name not in blueprint.overrides)
-    kinds = [_kind(key, group, None, alike, catalog)] if alike else []
-    for name in names:
-        override = blueprint.overrides.get(name)
-        if override:
-            kinds.append(_kind(key, group, override, (name,), catalog))
-    return kinds
+    return [_kind(key, group, override, names, catalog) for names, override in alike(key, blueprint.overrides)]
 
 
 _OVERRIDDEN = ("sockets", "cores_per_socket", "threads_per_core", "memory_gib")
@@ -179,10 +173,7 @@ _OVERRIDDEN = ("sockets", "cores_per_socket", "threads_per_core", "memory_gib")
 def _kind(key: str, group: s.NodeGroup, override: s.Override | None, names: tuple[str, ...], catalog: Catalog) -> Kind:
     server = catalog.servers[group.hardware]
     facts = {fact: getattr(override, fact) for fact in _OVERRIDDEN if getattr(override, fact, None)}
-    gpus = group.gpus or server.gpus
-    if override and override.gpus:
-        found = override.gpus
-        gpus = Gpus(model=found.model, count=found.count) if found.count else None
+    gpus = gpus_of(group, override, server)
     if gpus and gpus.model in catalog.gpus and catalog.gpus[gpus.model].vendor == "none":
         gpus = None  # a rehearsal's stand-in
     return Kind(

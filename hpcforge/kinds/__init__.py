@@ -49,8 +49,14 @@ TABLE = (
     Kind("associations", "association", "name", late=True),
     Kind("reservations", "reservation", "name", late=True),
 )
+ARRAYS: Mapping[int, int] = {0: 2, 1: 2, 6: 4}  # the fewest drives of each level of volumes that is made (mdadm(8))
 PACKAGE_MANAGERS = ("apt",)  # that the node program has, see `hpcforge.node.packages`
 KINDS: Mapping[str, Kind] = {kind.name: kind for kind in TABLE}
+
+
+def spare(level: int, drives: int) -> int:
+    """Return how many drives of an array may fail before a file is lost: level 0 none, 1 all but one, 6 two (md(4))."""
+    return {0: 0, 1: drives - 1, 6: 2}[level] if drives > 1 else 0
 
 
 def sent(kind: str) -> Any:

@@ -22,7 +22,7 @@ class Volume(Resource):
     mount: Annotated[str, "Where it is mounted, by `mounts`: who looks after its quota has to find it.", Named.PATH]
     drives: Annotated[int, "How many drives."]
     drive_mb: Annotated[int, "Size of each, decimal megabytes, to 2 %; 0: of any."] = 0
-    raid: Annotated[int, "Level of md, 0 or 1, of several drives; one is taken as it is."] = 0
+    raid: Annotated[int, "Level of md, 0, 1 or 6, of several drives; one is taken as it is."] = 0
     quota_gib: Annotated[int, "What a user may have on it, GiB; 0: all."] = 0
 
     def line(self, found: Said) -> str:

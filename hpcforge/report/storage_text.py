@@ -28,9 +28,9 @@ def storage(designs: Sequence[FileSystemDesign], columns: int | None = None) -> 
         ]
         for one in designs
     ]
-    by_server: dict[str, list[FileSystemDesign]] = {}
+    by_server: dict[tuple[str, str | None], list[FileSystemDesign]] = {}
     for one in designs:
-        by_server.setdefault(one.server, []).append(one)
+        by_server.setdefault((one.server, one.volume), []).append(one)
     return table(header, rows, "  ", columns) + "".join(line for some in by_server.values() for line in _server(some))
 
 
@@ -74,7 +74,7 @@ def made_of(one: FileSystemDesign) -> str:
 def _server(systems: Sequence[FileSystemDesign]) -> Iterator[str]:
     """Drives and links that its file systems share."""
     one = systems[0]
-    yield f"\n  {clean(one.server)}\n"
+    yield f"\n  {clean(one.server)}{f', volume {clean(one.volume)}' if one.volume else ''}\n"
     yield f"    drives     {clean(made_of(one))}\n"
     if one.read.drives_gb_per_s is not None or one.write.drives_gb_per_s is not None:
         at_most = "" if one.group else "at most "

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from hpcforge.blueprint import schema as s
+from hpcforge.blueprint.overridden import alike, gpus_of
 from hpcforge.blueprint.reader import Loc
 from hpcforge.catalog import Catalog
 from hpcforge.catalog.compatibility import Compatibility, Component, load_compatibility
@@ -130,13 +131,16 @@ def _gpus(blueprint: s.Blueprint, catalog: Catalog) -> Iterator[Said]:
 
     for key, group in blueprint.nodes.items():
         server, where = catalog.servers[group.hardware], ("nodes", key, "hardware")
-        gpus = group.gpus or server.gpus
-        if gpus and add_gpu(gpus.model, where) and server.nvswitch:
-            add("nvswitch", "true", where, f"{group.hardware} with NVSwitches")
-    for name, override in blueprint.overrides.items():
-        if override.gpus and override.gpus.count:
-            add_gpu(override.gpus.model, ("overrides", name, "gpus", "model"))
+        for names, override in sorted(alike(key, blueprint.overrides), key=_has_own):  # the group's line first
+            gpus, own = gpus_of(group, override, server), _has_own((names, override))
+            loc = ("overrides", names[0], "gpus", "model") if own else where
+            if gpus and add_gpu(gpus.model, loc) and server.nvswitch:
+                add("nvswitch", "true", where, f"{group.hardware} with NVSwitches")
     yield from first.values()
+
+
+def _has_own(kind: tuple[tuple[str, ...], s.Override | None]) -> bool:
+    return bool(kind[1] and kind[1].gpus)
 
 
 def _place(broken: Broken, changed: Sequence[Said | None]) -> Loc:

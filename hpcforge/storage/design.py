@@ -54,6 +54,9 @@ class FileSystemDesign:
     replicas: Annotated[int, about("How many of those have each file.")]
     hardware: Annotated[str, about("The server's model.")]
     drives: Annotated[tuple[DriveLot, ...], about("The server's drives; none: not said.")]
+    volume: Annotated[
+        str | None, about("The volume of `storage` that has its files, built by apply; null: what the site has there.")
+    ]
     group: Annotated[str | None, about("Data and parity drives of a group, 10 + 2; null: nothing is said of groups.")]
     left_over: Annotated[int, about("Drives that are in no group.")]
     capacity_tib: Annotated[float | None, about("What the groups hold, TiB; null: not known.")]
@@ -76,6 +79,7 @@ def file_system_design(one: Served) -> FileSystemDesign:
         replicas=one.replicas,
         hardware=one.hardware,
         drives=tuple(DriveLot(each.model, each.count, each.groups, each.capacity_gb) for each in one.drives),
+        volume=one.volume,
         group=f"{raid.data} + {raid.parity}" if raid else None,
         left_over=one.left_over,
         capacity_tib=one.capacity_tib if raid else None,

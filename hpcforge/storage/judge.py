@@ -9,6 +9,7 @@ from math import inf, isclose
 from hpcforge.blueprint.reader import Loc
 from hpcforge.facility.rules import Breach
 from hpcforge.facility.units import apart
+from hpcforge.kinds import ARRAYS, spare
 from hpcforge.storage.rules import breach
 from hpcforge.storage.served import Direction, Served
 from hpcforge.storage.sizes import write_rate, write_tib
@@ -22,20 +23,23 @@ _RATES: dict[Direction, str] = {"read": "STORAGE-002", "write": "STORAGE-003"}
 def judge(served: Sequence[Served], loc_of_hardware: Callable[[str], Loc]) -> Breaches:
     """Yield what rules say of servers and of what is needed of them.
 
-    The file systems of one server share its drives, and those that it serves over one network its links there.
+    The file systems of one volume, or of none, share its drives, and those that a server serves over one network its
+    links there.
     `loc_of_hardware` has the place in the blueprint that says what a server is.
     """
-    by_server: dict[str, list[Served]] = {}
+    places: dict[tuple[str, str | None], list[Served]] = {}
     for one in served:
         if one.server == one.servers[0]:
             yield from _copies(one)
-        by_server.setdefault(one.server, []).append(one)
-    for server, systems in by_server.items():
-        yield from _groups(systems[0], loc_of_hardware(server))
+        places.setdefault((one.server, one.volume), []).append(one)
+    for (server, volume), systems in places.items():
+        loc = loc_of_hardware(server)
+        yield from _groups(systems, loc) if volume is None else _volume(systems, loc)
         if any(each.groups for each in systems[0].drives) or not systems[0].drives:
             yield from _capacity(systems)
             for direction in _RATES:
                 yield from _rates_by_links(direction, systems)
+    yield from _shared_links(served)
 
 
 def not_served(name: str, needs: Sequence[str]) -> Breaches:
@@ -60,9 +64,40 @@ def _copies(one: Served) -> Breaches:
         yield breach("STORAGE-007", loc, message, sums, "arbiter: a third node, as the head; or replicas: 3")
 
 
-def _groups(one: Served, loc: Loc) -> Breaches:
+def _volume(systems: Sequence[Served], loc: Loc) -> Breaches:
+    """What apply builds of drives, against what the hardware says of them and against the loss of one."""
+    one = systems[0]
+    if one.raid is None or one.volume is None:
+        return
+    count, built = one.size, f"{one.raid.data} + {one.raid.parity}"
+    better, said = f"raid: {6 if count >= ARRAYS[6] else 1}", one.declared
+    if said and (said.data, said.parity) != (one.raid.data, one.raid.parity) and said.parity + one.raid.parity:
+        message = f"{one.server}: apply builds another array for `{one.volume}` than `raid` of {one.hardware} promises"
+        sums = f"RAID {one.level or 0} of {count} drives: {built}, not {said.data} + {said.parity}"
+        same = [level for level in ARRAYS if (spare(level, count), count - said.parity) == (said.parity, said.data)]
+        hint = f"raid: {same[0]} in `storage.{one.volume}`" if same else f"leave `raid` out of {one.hardware}"
+        yield breach("STORAGE-008", loc, message, sums, hint)
+    elif one.raid.parity == 0 and any(each.replicas == 1 for each in systems):
+        alone = " and ".join(f"`{each.name}`" for each in systems if each.replicas == 1)
+        which = f"first of {count} drives" if count > 1 else "drive"
+        message = f"{one.server}: the {which} that fails takes all files of {alone} with it"
+        sums = f"`{one.volume}` is RAID 0 of {count} drives" if count > 1 else f"`{one.volume}` is one drive"
+        hint = f"{better if count > 1 else 'two drives and raid: 1'} in `storage.{one.volume}`"
+        yield breach("STORAGE-004", ("storage", one.volume, "drives"), message, sums, hint)
+
+
+def _groups(systems: Sequence[Served], loc: Loc) -> Breaches:
+    one = systems[0]
     if one.raid is None or not one.drives:
         return
+    groups = sum(each.groups for each in one.drives)
+    array = f"{groups} group{'s' * (groups != 1)} of {one.raid.data} + {one.raid.parity} drives"
+    message = f"{one.server}: apply builds no array under {one.path}, and `raid` of {one.hardware} promises one"
+    hint = (
+        f"a volume in `storage` for {one.server}, as `flash: {{kind: xfs, drives: 12 x MODEL, raid: 6, mount: /flash}}`"
+        f" with path: /flash/{one.name}; or mount your own array at {one.path} before the first apply"
+    )
+    yield breach("STORAGE-009", ("storage", one.name, "path"), message, array, hint)
     wanted, there = one.raid.groups or 1, sum(each.groups for each in one.drives)
     if there < wanted:
         drives = ", ".join(f"{each.count} x {each.model}" for each in one.drives)
@@ -91,7 +126,7 @@ def _rates_by_links(direction: Direction, systems: Sequence[Served]) -> Breaches
     """What is needed of each of a server's links, and where it has several, of its drives by all together."""
     by_links: dict[str, list[Served]] = {}
     for each in systems:
-        by_links.setdefault(each.link.fabric if each.link else each.network, []).append(each)
+        by_links.setdefault(_over_which(each), []).append(each)
     breaches = [breach for some in by_links.values() for breach in _rate(direction, some)]
     yield from breaches
     if len(by_links) > 1 and not breaches:  # drives alone are left: links that carry any rate bound nothing
@@ -104,16 +139,44 @@ def _rate(direction: Direction, systems: Sequence[Served]) -> Breaches:
     needing = {name: rate for name, rate in found.items() if rate is not None}
     if not needing:
         return
-    one, loc, need, code = systems[0], _loc(needing, f"{direction}_gb_per_s"), sum(needing.values()), _RATES[direction]
-    most = one.most(direction)
-    if most is not None and _over(need, most):
-        terms = one.link.terms if one.link and one.bound(direction) == "links" else _rates(one, direction)
-        sums = f"{_compared(write_rate, need, most)} = {terms}: {_excess(write_rate, need, most)}"
-        message = f"{one.server} is {_DONE[direction]} slower than {_names(systems, needing)} {_verb(needing)}"
-        hint = "faster links, or more of them in a bond" if one.bound(direction) == "links" else "more or faster drives"
-        yield breach(code, loc, message, sums, hint)
+    one, most = systems[0], systems[0].most(direction)
+    if most is not None and _over(sum(needing.values()), most):
+        yield _slow(direction, systems, needing, most, one.bound(direction))
     elif one.gives(direction) is None:
-        yield _unknown(code, loc, one, f"{direction}_gb_per_s")
+        yield _unknown(_RATES[direction], _loc(needing, f"{direction}_gb_per_s"), one, f"{direction}_gb_per_s")
+
+
+def _slow(
+    direction: Direction, systems: Sequence[Served], needing: dict[str, float], most: float, bound: str | None
+) -> Breach:
+    """That less comes through than is needed."""
+    one, need = systems[0], sum(needing.values())
+    terms = one.link.terms if one.link and bound == "links" else _rates(one, direction)
+    sums = f"{_compared(write_rate, need, most)} = {terms}: {_excess(write_rate, need, most)}"
+    message = f"{one.server} is {_DONE[direction]} slower than {_names(systems, needing)} {_verb(needing)}"
+    hint = "faster links, or more of them in a bond" if bound == "links" else "more or faster drives"
+    return breach(_RATES[direction], _loc(needing, f"{direction}_gb_per_s"), message, sums, hint)
+
+
+def _shared_links(served: Sequence[Served]) -> Breaches:
+    """Servers that have files on several volumes, whose needs one by one are met: together they share the links."""
+    by_links: dict[tuple[str, str], list[Served]] = {}
+    for one in served:
+        by_links.setdefault((one.server, _over_which(one)), []).append(one)
+    for systems in by_links.values():
+        link = systems[0].of_link
+        for direction in _RATES if link is not None else ():
+            needing = {one.name: need for one in systems if (need := one.needs.rate(direction)) is not None}
+            parts: dict[str | None, float] = dict.fromkeys((one.volume for one in systems), 0.0)
+            for one in systems:
+                parts[one.volume] += needing.get(one.name, 0.0)
+            if link is not None and _over(sum(needing.values()), link) and not _over(max(parts.values()), link):
+                yield _slow(direction, systems, needing, link, "links")
+
+
+def _over_which(one: Served) -> str:
+    """What its links belong to: a fabric, or the network where no fabric is known."""
+    return one.link.fabric if one.link else one.network
 
 
 def _unknown(code: str, loc: Loc, one: Served, fact: str) -> Breach:

@@ -36,8 +36,9 @@ _ALL = (
         "STORAGE-004",
         "warning",
         "a drive may fail",
-        "`raid.parity` of a server of files against one: without it the first drive that fails takes files with it.",
-        "raid: {data: 8, parity: 2}; or data: 1, parity: 1, which are mirrors.",
+        "Drives of parity against one, of the volume that has the files (`storage.X.raid`), or of what the site has "
+        "put together (`raid` of the hardware): without it the first drive that fails takes files with it.",
+        "raid: 6 or 1 of the volume; of the site's own raid: {data: 8, parity: 2}, or data: 1, parity: 1 (mirrors).",
     ),
     Rule(
         "STORAGE-005",
@@ -62,6 +63,23 @@ _ALL = (
         "`replicas: 2` without an `arbiter`: two servers that do not see each other could each take other writes for "
         "the same file (split-brain). So that they do not, nobody writes where the first of the two is away.",
         "arbiter: a third node, which needs room for names alone; or replicas: 3.",
+    ),
+    Rule(
+        "STORAGE-008",
+        "error",
+        "apply builds the array that is promised",
+        "`raid` of a server's hardware against the volume that has the files: `storage.X.raid` of so many drives is "
+        "N + 0 at level 0, 1 + (N - 1) at level 1, (N - 2) + 2 at level 6. apply builds the volume, and design counts "
+        "it.",
+        "The level that is meant in `storage.X.raid`, and no `raid` in the hardware.",
+    ),
+    Rule(
+        "STORAGE-009",
+        "warning",
+        "somebody builds the array that is promised",
+        "`raid` of a server's hardware, where the files are in no volume: apply puts no drives together for them, and "
+        "what is not mounted at their `path` is the system disk.",
+        "A volume in `storage` (`drives`, `raid: 6`) with `path` in it; or mount your own array there.",
     ),
 )
 RULES: dict[str, Rule] = {rule.code: rule for rule in _ALL}

@@ -81,7 +81,7 @@ class Served:
     server: str
     hardware: str  # the server's model
     drives: tuple[Drives, ...]  # in groups already; empty: nobody has said what it has
-    raid: Raid | None  # None: not said
+    raid: Raid | None  # how those are put together; None: not said
     network: str  # by which others reach the server
     link: Link | None  # None: no fabric that can be built is said to carry that network to it
     clients: int  # that mount it over the network
@@ -90,6 +90,10 @@ class Served:
     servers: tuple[str, ...] = ()  # all that have it
     replicas: int = 1  # of those that have each file
     arbiter: bool = False  # somebody else decides which of two copies count
+    path: str | None = None  # of the files on the server
+    volume: str | None = None  # what of `storage` has them there, built by apply; None: what the site has at `path`
+    level: int | None = None  # RAID of that volume; None: one drive
+    declared: Raid | None = None  # what the hardware says of all drives, where a volume has the files
 
     @property
     def data(self) -> int:

@@ -153,6 +153,8 @@ def test_switch_models_have_the_ports_that_makers_say() -> None:
     assert ports["sn2201"] == [(48, 1), (4, 100)]
     assert ports["sn4600"] == [(64, 200)]
     assert ports["sn5600"] == [(64, 800)]
+    assert ports["sn2410"] == ports["arista-7050sx3-48yc8"] == [(48, 25), (8, 100)]
+    assert ports["sn3420"] == [(48, 25), (12, 100)]
     assert ports["omni-path-100-48"] == [(48, 100)]
 
 

@@ -12,6 +12,7 @@ from hpcforge.fabric.ask import CannotBuildError, End, Model
 from hpcforge.fabric.build import build
 from hpcforge.fabric.graph import Fabric
 from hpcforge.fabric.growth import moves
+from hpcforge.fabric.metrics import bisection_gbps, oversubscription
 
 from .asks import asked, blueprint, built, loaded, names, switches
 
@@ -78,6 +79,15 @@ def test_a_switch_with_ports_for_uplinks_uses_them(tmp_path: Path) -> None:
     assert plugged(fabric, "w00048") == ["oob-leaf-002 1"]
 
 
+@pytest.mark.parametrize(("switch", "uplinks"), [("sn2410", 8), ("sn3420", 12), ("arista-7050sx3-48yc8", 8)])
+def test_nodes_of_25_gbe_are_on_switches_of_the_catalog(tmp_path: Path, switch: str, uplinks: int) -> None:
+    """48 x 25 Gb/s are 12 uplinks of 100 Gb/s; of a switch with 8 it takes 32 ports for as much to go up as down."""
+    text = f"  ether: {{kind: ethernet, rate_gbps: 25, topology: fat-tree, switch: {switch}, spine_switch: sn4600}}"
+    [fabric] = loaded(blueprint(tmp_path, text, 99)).fabrics
+    assert (fabric.end_ports, fabric.rate_gbps, fabric.uplink_rate_gbps) == (4 * uplinks, 25, 100)
+    assert up(fabric, "ether-leaf-001") == [str(49 + link) for link in range(uplinks)]
+
+
 def test_other_ends_take_what_nodes_leave_then_leaves_of_their_own() -> None:
     """Three places are left on each of two leaves; the seventh link has a third leaf, under the same spines."""
     ends = tuple(End(f"storage-{number}", 1) for number in range(7))
@@ -141,6 +151,66 @@ def test_growth_within_the_spines_moves_nothing_and_to_twice_the_spines_half() -
     assert {move.kind for move in moved} == {"leaf_spine"}
     assert len(moved) == one.cable_counts["leaf_spine"] // 2
     assert all(move.to and move.to[:2] == move.taken[:2] for move in moved), "the ends at the leaves stay"
+
+
+@pytest.mark.parametrize(
+    ("nodes", "counts", "cables"),
+    [
+        (8, (1, 0, 0), 64),  # 64 links on 64 ports
+        (9, (3, 2, 0), 72 + 96),  # 32 places for ends on a leaf: 3 rails of 9 nodes, 3, then 2
+        (16, (4, 2, 0), 128 + 128),  # 2 rails of 16
+        (17, (8, 4, 0), 136 + 256),  # a leaf has no room for 2 rails of 17
+        (32, (8, 4, 0), 256 + 256),
+    ],
+)
+def test_few_nodes_share_leaves_among_rails(nodes: int, counts: tuple[int, int, int], cables: int) -> None:
+    fabric = built(nodes, rails=8)
+    assert switches(fabric) == counts
+    assert len(fabric.cables) == cables
+    assert oversubscription(fabric)["leaf"] <= 1.0
+    assert bisection_gbps(fabric) == nodes * 8 * 100 / 2
+
+
+def test_rails_that_share_leaves_are_wired_by_node_then_rail() -> None:
+    fabric = built(9, rails=8)
+    assert plugged(fabric, "n00002") == [
+        *(f"f-leaf-001 {port}" for port in (4, 5, 6)),
+        *(f"f-leaf-002 {port}" for port in (4, 5, 6)),
+        *(f"f-leaf-003 {port}" for port in (3, 4)),
+    ]
+    assert fabric.notes == (
+        "rails share leaves, up to 3 each; up to 10 nodes no cable of a node moves, and if more are to come, "
+        "say `designed_for`",
+    )
+    assert moves(fabric, built(10, rails=8)) == ()
+    assert len(moves(fabric, built(11, rails=8))) > 0
+    assert moves(built(9, rails=8, designed_for=32), built(32, rails=8)) == ()
+
+
+def test_with_room_for_a_whole_unit_every_rail_has_its_leaf() -> None:
+    """So who pulled cables for a unit that is filled later keeps each of them."""
+    fabric = built(8, rails=8, designed_for=32)
+    assert switches(fabric) == (8, 4, 0)
+    assert plugged(fabric, "n00008") == [f"f-leaf-{rail:03} 8" for rail in range(1, 9)]
+
+
+def test_uplinks_that_are_said_are_those_of_a_leaf_for_each_rail() -> None:
+    """Of 16 links down and 16 up nothing is oversubscribed, however many ports are free."""
+    fabric = built(16, rails=8, uplinks=16)
+    assert switches(fabric) == (8, 2, 0)
+    assert oversubscription(fabric) == {"leaf": 1.0}
+    assert oversubscription(built(16, rails=8, uplinks=8)) == {"leaf": 2.0}
+    assert oversubscription(built(16, rails=8, uplinks=8, designed_for=24)) == {"leaf": 3.0}, "places are kept"
+    assert switches(built(8, rails=8, uplinks=8)) == (1, 0, 0)
+
+
+def test_other_ends_of_leaves_that_rails_share_take_what_these_leave() -> None:
+    """4 nodes of 3 rails and 20 others on leaves of 16 ports, 8 for ends: rails 1 and 2 fill one."""
+    fabric = build(replace(asked(4, 16, rails=3), endpoints=(End("storage", 20),)))
+    assert plugged(fabric, "n00004") == ["f-leaf-001 7", "f-leaf-001 8", "f-leaf-002 4"]
+    where = plugged(fabric, "storage")
+    assert where[:5] == [*(f"f-leaf-002 {port}" for port in range(5, 9)), "f-leaf-003 1"]
+    assert switches(fabric) == (4, 2, 0)
 
 
 def test_beyond_designed_for_the_moves_are_told(tmp_path: Path) -> None:

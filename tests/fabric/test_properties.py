@@ -14,9 +14,11 @@ from hpcforge.fabric.ask import Ask, CannotBuildError, End, Model
 from hpcforge.fabric.build import build
 from hpcforge.fabric.graph import CABLE_KINDS, Cable, Fabric
 from hpcforge.fabric.growth import moves
+from hpcforge.fabric.metrics import oversubscription
 
 from .asks import asked, names
 
+TREES = ("fat-tree", "rail-optimised")
 TOPOLOGIES = ("single-switch", "leaf-pair", "fat-tree", "rail-optimised", "dragonfly", "dragonfly+")
 PROPERTIES = settings(max_examples=100, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 
@@ -141,17 +143,36 @@ def test_leaves_carry_what_oversubscription_allows(ask: Ask) -> None:
 
 
 @PROPERTIES
-@given(asks(("rail-optimised",)))
-def test_rails_stay_apart_below_the_spines(ask: Ask) -> None:
+@given(asks(TREES))
+def test_oversubscription_counts_links_and_no_free_ports(ask: Ask) -> None:
+    """Counted once more on the same fabric with every place for a node taken."""
     fabric = buildable(ask)
+    full = build(replace(ask, nodes=names(ask.room)))
+    up = Counter(cable.a for cable in full.cables if cable.kind == "leaf_spine")
+    ends = Counter(cable.b for cable in full.cables if cable.kind in ("node_leaf", "other_leaf"))
+    ratios = [ends[leaf] * ask.rate_gbps / (links * ask.uplink_rate_gbps) for leaf, links in up.items()]
+    assert oversubscription(fabric)["leaf"] == max(ratios, default=1.0)
+
+
+@PROPERTIES
+@given(asks(("rail-optimised",)))
+def test_a_rail_of_a_unit_is_on_one_leaf_which_few_nodes_share_among_rails(ask: Ask) -> None:
+    fabric = buildable(ask)
+    leaf_of: dict[tuple[int | None, int], set[int]] = defaultdict(set)
     for cable in fabric.cables:
         if cable.kind == "node_leaf":
             leaf = fabric.devices[cable.b]
-            assert leaf.rail == cable.a_port - 1
-            assert leaf.unit == cable.a // (fabric.end_ports * fabric.breakout)
+            leaf_of[leaf.unit, cable.a_port].add(cable.b)
+            if leaf.rail is not None:
+                assert leaf.rail == cable.a_port - 1
+                assert leaf.unit == cable.a // (fabric.end_ports * fabric.breakout)
+            elif fabric.count("leaf") > 1:
+                assert ask.uplinks is None
+                assert 2 * ask.room <= fabric.end_ports * fabric.breakout, "a leaf had room for one rail only"
         if cable.kind == "leaf_spine" and fabric.tiers == 3:
             leaf_rail = fabric.devices[cable.a].rail  # None: a leaf that other ends have to themselves
             assert leaf_rail in (None, fabric.devices[cable.b].rail)
+    assert all(len(leaves) == 1 for leaves in leaf_of.values())
 
 
 @PROPERTIES

@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -296,3 +297,22 @@ def test_bootstrap_is_idempotent_and_plain_sh():
     )
     assert (end.returncode, end.stderr) == (0, "")
     assert json.loads(end.stdout)["changed"] == 0
+
+
+def test_all_that_a_travelling_module_imports_travels_too() -> None:
+    """What is imported for types only stays at home; all else would be missing on the node."""
+    for name, text in bundle.sources().items():
+        for found in _imports_at_run_time(ast.parse(text)):
+            assert found in bundle.MODULES or found.rpartition(".")[0] in bundle.MODULES, f"{name}: {found}"
+            assert found in bundle.MODULES or not (FOLDER.parents[1] / f"{found.replace('.', '/')}.py").exists()
+
+
+def _imports_at_run_time(tree: ast.AST) -> Iterator[str]:
+    """The modules and names of ours that are imported when the module is."""
+    for one in ast.iter_child_nodes(tree):
+        if isinstance(one, ast.If) and "TYPE_CHECKING" in ast.dump(one.test):
+            continue
+        if isinstance(one, ast.ImportFrom) and (one.module or "").startswith("hpcforge."):
+            yield from (f"{one.module}.{alias.name}" for alias in one.names)
+        elif not isinstance(one, (ast.FunctionDef, ast.ClassDef)):
+            yield from _imports_at_run_time(one)

@@ -175,7 +175,7 @@ def hostile() -> Design:
     feeds = tuple(replace(one, limit_w=3_000.0, name=f"{one.name}{SCRIPT}") for one in design.feeds)
     through = Throughput(1e6, None, None, "drives", None, 2e6)
     lots = (DriveLot(SCRIPT, 24, 2, None), DriveLot(long, 1, 0, 1e6))
-    files = FileSystemDesign(SCRIPT, SCRIPT, SCRIPT, 2, 1, long, lots, None, 1, None, None, 1e7, SCRIPT, 10_000,
+    files = FileSystemDesign(SCRIPT, SCRIPT, SCRIPT, 2, 1, long, lots, SCRIPT, None, 1, None, None, 1e7, SCRIPT, 10_000,
                              through, through)  # fmt: skip
     return replace(design, name=SCRIPT, storage=(files, replace(files, server=long, drives=())),
                    blueprint=SCRIPT, diagnostics=(broken, *design.diagnostics), feeds=feeds,
@@ -205,7 +205,7 @@ def hostile_fabric() -> Cabled:
     fabric = Fabric(
         name=SCRIPT, kind="roce", topology="rail-optimised", rate_gbps=100.0, port_rate_gbps=100.0,
         uplink_rate_gbps=100.0, breakout=1, rails=1, designed_for=1, tiers=2, first_end_port=1, end_ports=2,
-        devices=devices, cables=cables, notes=(SCRIPT,),
+        leaf_links=1, devices=devices, cables=cables, notes=(SCRIPT,),
         moves=(Move((SCRIPT, 1, "gone", 2), None, "node_leaf"),),
     )  # fmt: skip
     place = Spot(Standing(SCRIPT, 0, 0.3, 2.0), SCRIPT, 3, 0.1)

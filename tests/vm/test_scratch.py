@@ -16,9 +16,9 @@ BLUEPRINT = blueprint(
     "drives",
     """\
 nodes:
-  head: {functions: [head, worker], hardware: three-drives, addresses: 10.77.0.10}
+  head: {functions: [head, worker], hardware: seven-drives, addresses: 10.77.0.10}
 hardware:
-  three-drives: {like: rehearsal-node, nvme: 3 x 4.3GB}
+  seven-drives: {like: rehearsal-node, nvme: 7 x 4.3GB}
 slurm:
   private_tmp: /scratch/jobs
   partitions:
@@ -30,6 +30,10 @@ users:
 rollout: {confirm_wait: 5min}
 """,
 )
+SAFE = ("nvme3n1", "nvme4n1", "nvme5n1", "nvme6n1")
+WITH_SAFE = BLUEPRINT.replace("quota_gib: 1", "quota_gib: 2").replace(
+    "users:\n", "  safe: {kind: xfs, drives: 4 x 4.3GB, raid: 6, mount: /safe, keep: true}\nusers:\n"
+)
 # Nearly a GiB without writing it, which takes an emulated machine minutes, and what is written goes over it.
 _WRITES = "fallocate -l 1020M big && dd if=/dev/zero of=much bs=1M count=20 status=none; rm -f big much"
 FILL = f"cd /scratch && sudo -u ada sh -c '{_WRITES}' 2>&1"
@@ -38,10 +42,10 @@ HEAD = "sudo head -c 16M /dev/{} | sha256sum"
 
 @pytest.fixture(scope="module")
 def up(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rehearsal]:
-    """A machine that has three drives, and somebody else's swap space on two of them."""
+    """A machine that has seven drives, and somebody else's swap space on six of them."""
     with with_image(NAME, tmp_path_factory.mktemp("site"), BLUEPRINT) as rehearsal:
         rehearsal.run("rehearse", "up", rehearsal.blueprint)
-        for drive in ("nvme1n1", "nvme2n1"):
+        for drive in ("nvme1n1", "nvme2n1", *SAFE):
             rehearsal.on("head", f"sudo /sbin/mkswap -q -L theirs /dev/{drive}")
         yield rehearsal
 
@@ -94,11 +98,24 @@ def test_a_job_s_tmp_is_there_and_goes_with_it(up: Rehearsal) -> None:
     up.becomes("head", "sudo find /scratch/jobs -name of_job", "")
 
 
+def test_raid_6_is_made_of_four_others(up: Rehearsal) -> None:
+    up.on("head", f"for drive in {' '.join(SAFE)}; do sudo wipefs --quiet --all /dev/$drive; done")
+    up.blueprint.write_text(WITH_SAFE)
+    line = f"+ volume safe  FORMATS {', '.join(SAFE)}, where nothing was found: XFS on RAID 6"
+    assert line in up.run("plan", up.blueprint, expect=2)
+    up.run("apply", up.blueprint, "--yes")
+    assert "raid6" in up.on("head", "grep ^md /proc/mdstat")
+    size = int(up.on("head", "df --output=size /safe | tail -n 1"))  # KiB: of two
+    assert 7 << 20 < size < 9 << 20
+    up.on("head", "sudo -u ada sh -c 'echo safe >/safe/kept'")
+    up.run("plan", up.blueprint)  # while the array is still written for the first time
+
+
 def test_it_is_there_again_after_a_power_cut(up: Rehearsal) -> None:
     up.on("head", "sync")
     up.cut_power("head")
     up.run("rehearse", "up", up.blueprint)
-    up.becomes("head", "cat /scratch/kept", "hers")
+    up.becomes("head", "cat /scratch/kept /safe/kept", "hers\nsafe")
     up.run("plan", up.blueprint)
 
 
@@ -107,3 +124,11 @@ def test_a_lost_drive_is_named(up: Rehearsal) -> None:
     said = up.run("plan", up.blueprint, expect=5)
     assert "nvme1n1 (serial drive1) is lost, and all files with it" in said
     assert "wipefs --all /dev/nvme0n1" in said
+
+
+def test_raid_6_without_two_drives_has_its_files(up: Rehearsal) -> None:
+    for drive in SAFE[:2]:
+        up.on("head", f"echo 1 | sudo tee /sys/block/{drive}/device/device/remove")
+    said = up.run("plan", up.blueprint, expect=5)
+    assert "nvme3n1 (serial drive3), nvme4n1 (serial drive4) is lost; the files are there still: put in another" in said
+    assert up.on("head", "cat /safe/kept; sudo -u ada sh -c 'echo more >/safe/more'; cat /safe/more") == "safe\nmore\n"

@@ -27,7 +27,7 @@ def schema(
     blueprint: Annotated[
         Path | None,
         typer.Argument(
-            help="For `blueprint`: one that names folders of roles, which may then be spoken of, too.",
+            help="For `blueprint`: one whose own models, and roles of whose folders, may then be spoken of, too.",
             show_default=False,
             autocompletion=completion.blueprints,
         ),

@@ -18,6 +18,7 @@ import uuid
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from hpcforge.kinds import ARRAYS, spare
 from hpcforge.node import commands, files, paths, receipt
 from hpcforge.node.events import Json, NodeError, Report
 from hpcforge.node.kinds import BLOCK, Known, Need, Stays
@@ -67,8 +68,11 @@ def compare(wanted: Volume) -> Json | None:
 
 def obstacle(wanted: Volume, known: Known) -> str | None:  # noqa: ARG001
     """A drive that is lost, or too few on which nothing is found: with each of the others, and what to type."""
-    if not _NAME.fullmatch(wanted.name) or wanted.drives < 1 or wanted.raid not in (0, 1):
-        return f"volume {wanted.name!r}: letters, digits, _ and - are its name; it has drives, and RAID 0 or 1"
+    if not _NAME.fullmatch(wanted.name) or wanted.drives < 1:
+        return f"volume {wanted.name!r}: letters, digits, _ and - are its name, and it has drives"
+    if wanted.raid not in ARRAYS or 1 < wanted.drives < ARRAYS[wanted.raid]:
+        levels = ", ".join(f"{level} of {fewest} drives or more" for level, fewest in ARRAYS.items())
+        return f"volume {wanted.name}: RAID {wanted.raid} of {wanted.drives} drives is not made; levels are {levels}"
     device = _device(wanted)
     lost = _lost(wanted, device)
     if lost:
@@ -253,24 +257,31 @@ def _lost(wanted: Volume, device: str | None) -> str | None:
     if wanted.drives == 1:
         return None
     own = _members(wanted) if device is None else _made_of(device)
-    broken = device and (_said(device, "md/array_state") == "broken" or _said(device, "md/degraded") not in ("", "0"))
+    broken = _is_broken(device) or (device and _said(device, "md/degraded") not in ("", "0"))
     if not own or (len(own) == wanted.drives and not broken):
         return None
     serials = {one.serial for one in _drives()}
     gone = [one.words for one in _recorded(wanted) if one.serial not in serials]
     what = ", ".join(gone) or f"{wanted.drives - len(own) or 'some'} of its {wanted.drives} drives"
-    if wanted.raid and device:
+    arrays = sorted({holder for one in own for holder in _holders(one.name)})
+    if wanted.drives - len(own) <= spare(wanted.raid, wanted.drives) and not _is_broken(device):
+        array = device or next(iter(arrays), "md/ARRAY")
+        start = "" if device else f"start the array without it (mdadm --run /dev/{array}), "
         return (
-            f"{what} is lost; the files are there still: put in another drive, and give it to the array "
-            f"(mdadm --manage /dev/{device} --add /dev/DRIVE)"
+            f"{what} is lost; the files are there still: {start}put in another drive, and give it to the array "
+            f"(mdadm --manage /dev/{array} --add /dev/DRIVE)"
         )
     left = " ".join(str(DEVICES / one.name) for one in own)
-    arrays = sorted({holder for one in own for holder in _holders(one.name)})
     stop = "".join(f"mdadm --stop /dev/{one}; " for one in arrays)
     return (
         f"{what} is lost, and all files with it; to begin anew with those that are left and another: "
         f"umount {wanted.mount}; {stop}wipefs --all {left}"
     )
+
+
+def _is_broken(device: str | None) -> bool:
+    """Whether too many drives of an array are away for it to have all files."""
+    return device is not None and _said(device, "md/array_state") == "broken"
 
 
 # Making it

@@ -16,6 +16,8 @@ from pathlib import Path
 
 import pytest
 
+from hpcforge.blueprint.storage import FileSystem
+from hpcforge.kinds import ARRAYS, spare
 from hpcforge.kinds.volumes import Volume
 from hpcforge.node.kinds import volumes
 
@@ -158,7 +160,8 @@ def test_one_that_is_there_is_left_as_it_is(machine: Machine) -> None:
             "",
             "all files with it; to begin anew .*: umount /scratch; mdadm --stop /dev/md127; wipefs --all ",
         ),
-        (1, "clean", "1", "files are there still: .*mdadm --manage /dev/md127 --add /dev/DRIVE"),
+        (1, "clean", "1", "files are there still: put in .*mdadm --manage /dev/md127 --add /dev/DRIVE"),
+        (1, "broken", "", "all files with it"),
     ],
 )
 def test_a_lost_drive_is_named(machine: Machine, raid: int, state: str, degraded: str, why: str) -> None:
@@ -170,6 +173,37 @@ def test_a_lost_drive_is_named(machine: Machine, raid: int, state: str, degraded
     said = obstacle(wanted)
     assert said.startswith("nvme1n1 (serial S-nvme1n1) is lost")
     assert re.search(why, said)
+
+
+@pytest.mark.parametrize(
+    ("there", "said"),
+    [
+        (3, "nvme3n1 (serial S-nvme3n1) is lost; the files are there still: put in another drive"),
+        (2, "nvme2n1 (serial S-nvme2n1), nvme3n1 (serial S-nvme3n1) is lost; the files are there still"),
+        (1, "nvme3n1 (serial S-nvme3n1) is lost, and all files with it"),
+    ],
+)
+def test_raid_6_lives_without_two_drives(machine: Machine, there: int, said: str) -> None:
+    drives = [f"nvme{number}n1" for number in range(4)]
+    for drive in drives[:there]:
+        machine.drive(drive)
+    machine.array(*drives[:there], degraded=f"{4 - there}")
+    machine.made_of(*drives)
+    assert said in obstacle(dataclasses.replace(WANTED, drives=4, raid=6))
+
+
+def test_an_array_that_did_not_start_without_a_drive_is_told_how_to(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After a start the array is not active, and no file system is seen."""
+    for number in range(3):
+        machine.drive(f"nvme{number}n1")
+        (machine.root / "sys" / f"nvme{number}n1" / "holders" / "md127").mkdir()
+    machine.made_of(*(f"nvme{number}n1" for number in range(4)))
+    monkeypatch.setattr(volumes, "_is_member", lambda drive, array: True)
+    said = obstacle(dataclasses.replace(WANTED, drives=4, raid=6))
+    assert "start the array without it (mdadm --run /dev/md127), put in another drive" in said
+    assert "all files with it; " in obstacle(dataclasses.replace(WANTED, drives=4, raid=0))
 
 
 def test_an_array_that_was_finished_once_is_never_formatted(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -192,7 +226,16 @@ def test_an_array_that_was_finished_once_is_never_formatted(machine: Machine, mo
 def test_names_that_are_none_are_refused(machine: Machine) -> None:
     machine.drive("nvme0n1")
     assert "letters, digits" in obstacle(dataclasses.replace(WANTED, name="../x"))
-    assert "RAID 0 or 1" in obstacle(dataclasses.replace(WANTED, raid=5))
+    levels = "levels are 0 of 2 drives or more, 1 of 2 drives or more, 6 of 4 drives or more"
+    assert obstacle(dataclasses.replace(WANTED, raid=5)) == f"volume scratch: RAID 5 of 2 drives is not made; {levels}"
+    assert "RAID 6 of 3 drives is not made" in obstacle(dataclasses.replace(WANTED, raid=6, drives=3))
+
+
+def test_levels_are_those_of_the_blueprint() -> None:
+    said = FileSystem.model_json_schema()["properties"]["raid"]["anyOf"][0]["enum"]
+    assert said == list(ARRAYS)
+    assert [spare(level, 12) for level in ARRAYS] == [0, 11, 2]
+    assert spare(0, 1) == 0
 
 
 def test_limits_are_read_as_xfs_quota_prints_them(monkeypatch: pytest.MonkeyPatch) -> None:
