@@ -6,7 +6,9 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 
+from hpcforge.blueprint.declared import ROLES
 from hpcforge.blueprint.diagnostics import Diagnostic, InvalidInput, Source, render_all, to_json, within_limits
+from hpcforge.blueprint.inside import MAX_YAML, having, read_inside
 from hpcforge.cli.exit_codes import Exit
 from hpcforge.cluster import Loaded, load
 from hpcforge.program import typed
@@ -44,9 +46,9 @@ def _secrets(loaded: Loaded) -> tuple[Diagnostic, ...]:
     speaks of.
     """
     shipped, *own = loaded.role_folders
-    chosen = [shipped / name / "role.yaml" for name in sorted(loaded.blueprint.roles.said())]
-    files = [*chosen, *(path for folder in own for path in folder.glob("*/role.yaml"))]
-    texts = [path.read_text("utf-8") for path in files]
+    chosen = [shipped / name for name in sorted(loaded.blueprint.roles.said()) if (shipped / name).is_dir()]
+    folders = [*chosen, *(one for folder in own for one in having(folder, ROLES.file))]
+    texts = [read_inside(one, ROLES.file, MAX_YAML).decode() for one in folders]
     outside = [f"services.{name}.external" for name, one in loaded.cluster.services.items() if one.external]
     speaking = (path.read_text("utf-8") for path in shipped.glob("*/role.yaml") if outside)
     texts += (text for text in speaking if any(one in text for one in outside))
