@@ -34,10 +34,9 @@ def runs(role: str, on: str, cluster: Cluster) -> bool:
     """Whether a role runs on any node; True where that cannot be told: it may need what is missing for it."""
     from jinja2 import TemplateError  # noqa: PLC0415 - few blueprints have something missing
 
-    from hpcforge.plan import sandbox  # noqa: PLC0415
-    from hpcforge.plan.render import evaluate  # noqa: PLC0415
+    from hpcforge.plan.render import begin, evaluate  # noqa: PLC0415
 
-    sandbox.METER.allow(len(cluster.nodes))
+    begin(len(cluster.nodes))
     try:
         return any(evaluate(on, {**role_context(cluster, role), "node": node}) for node in cluster.nodes)
     except (TemplateError, TypeError, ValueError):

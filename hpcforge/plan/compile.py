@@ -25,7 +25,17 @@ from hpcforge.plan.artifacts import Served, artifact, download, served
 from hpcforge.plan.called import as_called
 from hpcforge.plan.desired import Artifact, Check, Desired, Leaves, Need, Opaque, Reread, Restart, Tree, Unit, Wanted
 from hpcforge.plan.ports import Port, port
-from hpcforge.plan.render import Template, evaluate, hint_of, line_of, render, render_filled, speaks_of_node, spoken_of
+from hpcforge.plan.render import (
+    Template,
+    begin,
+    evaluate,
+    hint_of,
+    line_of,
+    render,
+    render_filled,
+    speaks_of_node,
+    spoken_of,
+)
 from hpcforge.plan.resources import TYPES, rendered
 from hpcforge.plan.role import Code, Role, declared_secrets
 from hpcforge.plan.role_order import all_needs, in_order, the_depot, the_scheduler
@@ -80,7 +90,7 @@ def compile_desired(
     `secret_digests` are HMACs by secret name, None for one that is not there yet; `site_code` is the code of
     each of the cluster's `site_roles` by name. Raises `RoleError` where a role cannot be rendered for this cluster.
     """
-    sandbox.METER.allow(len(cluster.nodes))
+    begin(len(cluster.nodes))
     texts = _Texts()
     needs, secrets = all_needs(roles), declared_secrets(roles)
     ordered = in_order(roles, needs)

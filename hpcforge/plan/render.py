@@ -260,6 +260,11 @@ def _expression(source: str) -> TemplateExpression:
         return TemplateExpression(_ENVIRONMENT.from_string(nodes.Template(body, lineno=1)), undefined_to_none=False)
 
 
+def begin(nodes: int) -> None:
+    """Count the steps of all that is rendered from here on, for a cluster of so many nodes."""
+    sandbox.METER.allow(nodes)
+
+
 def render(source: str, context: dict[str, Any]) -> str:
     """Render a template. Raises `jinja2.TemplateError` for a name it does not know, and what is out of bounds."""
     return _rendered(_template(source), context) if "{" in source else source
@@ -274,11 +279,13 @@ def _rendered(template: jinja2.Template, context: dict[str, Any]) -> str:
 
 
 def evaluate(source: str, context: dict[str, Any]) -> Any:
-    """Evaluate an expression. Raises as `render`; an unknown name may give what raises as soon as it is used."""
+    """Evaluate an expression. Raises as `render`."""
     if source == "true":
         return True
     with _bounds():
         found = _expression(source)(**context)
+        if isinstance(found, StrictUndefined):
+            str(found)  # raises what is wrong with it
         return list(found) if isinstance(found, Iterator) else found
 
 

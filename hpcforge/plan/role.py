@@ -185,7 +185,7 @@ def _text(folder: Path, source: str) -> str:
 
 def _at(folder: Path, source: str) -> tuple[Path, str]:
     """The folder that a text has to lie in, and its path there: for the shipped roles that is all that is shipped."""
-    shipped_one = folder.parent == shipped.roles()
+    shipped_one = folder.absolute().parent == shipped.roles()
     return (shipped.root() if shipped_one and not is_inside(folder, source) else folder), source
 
 

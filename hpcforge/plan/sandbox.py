@@ -316,6 +316,8 @@ class Sandbox(SandboxedEnvironment):
                     return value
                 if isinstance(obj, str) and attribute in _OF_TEXT:
                     return functools.partial(_OF_TEXT[attribute], obj)
+        elif isinstance(obj, Undefined):
+            str(obj)  # raises what is wrong with it
         return super().getattr(obj, attribute)
 
     def getitem(self, obj: Any, argument: Any) -> Any:

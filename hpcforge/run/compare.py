@@ -19,7 +19,7 @@ from hpcforge.program import typed
 from hpcforge.run import leftover
 from hpcforge.run.commit import Commit, commit_of, descends
 from hpcforge.run.history import Copy
-from hpcforge.run.site import Goal, Site, add_leaving, open_engines, revoking
+from hpcforge.run.site import Goal, Site, add_leaving, open_engines, read_paths, revoking
 from hpcforge.run.succession import commit_warning, refuse_older
 from hpcforge.run.survey import Survey, survey
 from hpcforge.run.testing import planned
@@ -135,8 +135,7 @@ def _known(site: Site) -> dict[str, Known]:
 
 def remark(site: Site, found: Survey, say: Callable[[str], None]) -> Commit | None:
     """Say what is odd about the blueprint's commit and the nodes' receipts; the commit."""
-    inventory = None if site.lab else site.loaded.inventory_path  # a rehearsal's is nobody's to commit
-    commit = commit_of(*(path for path in (site.loaded.blueprint_path, inventory) if path is not None))
+    commit = commit_of(*read_paths(site))
     last = found.roster.run
     known = descends(site.loaded.blueprint_path, last.commit) if last and last.commit else None
     warning = commit_warning(commit, last, known)

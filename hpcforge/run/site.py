@@ -8,7 +8,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from hpcforge import shipped
+from hpcforge.blueprint.declared import ROLES
 from hpcforge.blueprint.diagnostics import Diagnostic, InvalidInput, Source
+from hpcforge.blueprint.inside import having
+from hpcforge.blueprint.public_keys import is_path
 from hpcforge.cluster import Loaded
 from hpcforge.cluster.model import Cluster, Node
 from hpcforge.engines import Engines
@@ -52,6 +56,27 @@ class Goal:
 
     secrets: Mapping[str, bytes] = field(repr=False)  # those that are kept, and what is derived from them for nodes
     desired: Desired
+
+
+def read_paths(site: Site) -> tuple[Path, ...]:
+    """What a site is read from: its blueprint first, then its other files, and the folders of its own roles and tests.
+
+    Not what is made here: secrets, and the inventory of a rehearsal.
+    """
+    loaded, blueprint = site.loaded, site.loaded.blueprint
+    folder = loaded.blueprint_path.absolute().parent
+    keys = [folder / key for user in blueprint.users.values() for key in user.keys if is_path(key)]
+    repository = blueprint.software.sources.nvidia
+    tests = blueprint.acceptance.tests.folders.values() if blueprint.acceptance else ()
+    return (
+        loaded.blueprint_path,
+        *([loaded.inventory_path] if loaded.inventory_path and not site.lab else []),
+        *keys,
+        *([folder / repository.key] if repository else []),
+        *(one for place in loaded.role_folders[1:] for one in having(place, ROLES.file)),
+        *(test.path for test in tests if test.path.parent != shipped.smoke_tests()),
+        *(role.path for role in site.cluster.site_roles),
+    )
 
 
 def load_site_roles(loaded: Loaded) -> tuple[Role, ...]:
