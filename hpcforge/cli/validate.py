@@ -42,8 +42,8 @@ def validate(blueprint: Path, inventory: Path | None, as_json: bool) -> int:
 def _of_roles(loaded: Loaded) -> tuple[Diagnostic, ...]:
     """What is wrong in a site's own roles; and what roles want that the site has to provide and has not.
 
-    Roles are rendered only where the site has its own, or one may want a secret. A shipped role wants one only where the
-    blueprint chooses something of that role, or has an outside service that it speaks of.
+    Roles are rendered only where the site has its own, or one may want a secret. A shipped role wants one only where
+    the blueprint chooses something of that role, or has an outside service that it speaks of.
     """
     shipped, *own = loaded.role_folders
     chosen = [shipped / name for name in sorted(loaded.blueprint.roles.said()) if (shipped / name).is_dir()]

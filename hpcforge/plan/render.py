@@ -29,6 +29,7 @@ from jinja2 import (
     nodes,
 )
 from jinja2.environment import TemplateExpression
+from jinja2.exceptions import SecurityError
 from jinja2.parser import Parser
 from jinja2.utils import missing
 from pydantic import GetCoreSchemaHandler
@@ -79,6 +80,11 @@ class _Undefined(StrictUndefined):
 def hint_of(error: Exception) -> str | None:
     """What to do about an error of `render` or `evaluate`, where that is known."""
     return getattr(error, "hint", None)
+
+
+def forbidden(error: Exception) -> bool:
+    """Whether an error of `render` or `evaluate` is about what no role may do, whatever the cluster."""
+    return isinstance(error, SecurityError | TemplateSyntaxError | sandbox.TooMuchError)
 
 
 def line_of(error: Exception) -> int | None:

@@ -222,13 +222,18 @@ def site_role_code(folder: Path) -> Code:
 
 
 def _load_code(folder: Path) -> Code | None:
+    name = next((name for name in ("deploy.py", "tasks/main.yml") if is_inside(folder, name)), None)
+    if name is None:
+        return None
     try:
-        if is_inside(folder, "deploy.py"):
-            digest = hashlib.sha256(read_inside(folder, "deploy.py")).hexdigest()
-            return Code("pyinfra", folder / "deploy.py", digest)
-    except (OSError, OutsideError) as error:
-        raise RoleError.of_file(folder / "deploy.py", f"cannot be read: {error}") from error
-    return Code("ansible", folder, _digest_folder(folder)) if is_inside(folder, "tasks/main.yml") else None
+        content = read_inside(folder, name)
+    except OutsideError as error:
+        raise RoleError.of_file(folder / name, f"cannot be read: {error}") from error
+    except OSError as error:
+        raise RoleError.of_file(folder / name, f"cannot be read: {error.strerror}") from error
+    if name == "deploy.py":
+        return Code("pyinfra", folder / name, hashlib.sha256(content).hexdigest())
+    return Code("ansible", folder, _digest_folder(folder))
 
 
 def _read_spec(folder: Path, kind: type[G]) -> tuple[Document, G]:
