@@ -138,7 +138,8 @@ def test_filters_of_a_repository_are_not_run(git: Git, tmp_path: Path, program: 
 _PROGRAMS = """
 core.fsmonitor core.hooksPath core.sshCommand core.gitProxy core.pager core.editor core.askPass
 core.alternateRefsCommand diff.external sequence.editor credential.helper gpg.program alias.rev-parse alias.ls-tree
-alias.merge-base remote.origin.uploadpack remote.origin.vcs uploadpack.packObjectsHook pager.ls-tree interactive.diffFilter
+alias.merge-base remote.origin.uploadpack remote.origin.vcs
+uploadpack.packObjectsHook pager.ls-tree interactive.diffFilter
 """
 
 
