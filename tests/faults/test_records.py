@@ -48,11 +48,12 @@ def test_a_receipt_of_a_newer_hpcforge_is_left_alone(site: Site) -> None:
     before = site.inside("n02", f"cat {RECEIPT}")
     site.inside("n02", f"""sed -i 's/"schema": *2/"schema": 99/' {RECEIPT}; grep -q '"schema": *99' {RECEIPT}""")
     newer = site.inside("n02", f"cat {RECEIPT}")
-    site.revise("ground", "ground.conf.j2")
+    line = site.revise("ground", "ground.conf.j2")
     done = site.run("apply", "--yes")
     assert done.returncode in (1, 5)
     assert "newer" in done.stderr + done.stdout
     assert site.inside("n02", f"cat {RECEIPT}") == newer
+    assert line not in site.inside("n02", "cat /etc/faults/ground.conf")
     site.inside("n02", f"cat > {RECEIPT} <<'END'\n{before}\nEND")
     site.apply()
 
