@@ -25,6 +25,14 @@ def test_every_test_of_what_is_asked_for_exists() -> None:
     _every_test_exists("operations.md", at_least=15)
 
 
+def test_every_test_of_an_exception_from_hardening_exists() -> None:
+    text = (ROOT / "docs" / "security.md").read_text()
+    named = re.findall(r"`(test_\w+)`", text.partition("(`tests/roles/test_hardening.py`)")[2])
+    tests = (ROOT / "tests" / "roles" / "test_hardening.py").read_text()
+    assert len(named) >= 5
+    assert [one for one in named if f"def {one}(" not in tests] == []
+
+
 def test_every_row_of_what_can_go_wrong_names_a_test() -> None:
     for line, row in _rows("reliability.md"):
         assert list(_named(row)), f"line {line}: {row}"
