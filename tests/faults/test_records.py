@@ -97,6 +97,7 @@ def test_the_second_of_two_applies_is_told_who_is_at_work(site: Site) -> None:
         site.release_dpkg("n02")
         assert first.end() == 0, first.said()
         assert patient.end() == 0, patient.said()
+        assert "Nothing to do on 2 nodes" in patient.said()
     assert site.inside("n02", "grep -c ' install tree:' /var/log/dpkg.log") == "1\n"
 
 
