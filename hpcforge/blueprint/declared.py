@@ -8,10 +8,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import yaml
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+from hpcforge.blueprint.diagnostics import render_all
+from hpcforge.blueprint.inside import MAX_YAML, having, read_inside
 from hpcforge.blueprint.own_folders import Addition
+from hpcforge.blueprint.reader import plain, read_bytes
 from hpcforge.blueprint.section import Section
 from hpcforge.blueprint.services import Offer, ServiceName
 from hpcforge.blueprint.variables import Variable, VariableName
@@ -55,33 +57,43 @@ class Declared:
 def read_declared(*folders: Path) -> Declared:
     """What the roles of these folders declare. Raises `DeclarationError`."""
     offers: dict[str, Offer] = {}
-    said = {path: _said(path) for folder in folders for path in sorted(folder.glob("*/role.yaml"))}
-    for path, one in said.items():
+    said = {path: _said(path) for folder in folders for path in having(folder, ROLES.file)}
+    for folder, one in said.items():
+        path = folder / ROLES.file
         for name, offer in one.services.items():
             if name in offers:
                 raise DeclarationError(f"{path}: services.{name}: another role offers it, too")
             if hasattr(Section, name):
                 raise DeclarationError(f"{path}: services.{name}: this name cannot be a service's")
             offers[name] = offer
-    chosen = {path.parent.name: one for path, one in said.items() if one.vars}
+    chosen = {path.name: one for path, one in said.items() if one.vars}
     return Declared(
         offers,
         {role: one.vars for role, one in chosen.items()},
         {role: one.on for role, one in chosen.items()},
-        tuple(path.parent.name for path in said),
+        tuple(path.name for path in said),
     )
 
 
-def _said(path: Path) -> _Said:
+def _said(folder: Path) -> _Said:
+    path = folder / ROLES.file
     try:
-        text = path.read_text("utf-8")
+        text = read_inside(folder, ROLES.file, MAX_YAML).decode("utf-8")
         if "\nservices:" not in text and "\nvars:" not in text:  # most roles: reading YAML takes longer
             return _Said()
-        # every scalar stays text until pydantic types it: else YAML reads the key `on` as true
-        document: Any = yaml.load(text, Loader=yaml.CBaseLoader)  # noqa: S506
-        return _Said.model_validate(document)
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        raise DeclarationError(f"{path}: {error}") from error
+        return _Said.model_validate(_yaml(text, path))
+    except OSError as error:
+        raise DeclarationError(f"{path}: the file cannot be read: {error.strerror}") from error
     except ValidationError as error:
         wrong = (f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in error.errors())
         raise DeclarationError(f"{path}: {'; '.join(wrong)}") from error
+    except ValueError as error:  # it lies elsewhere, or is not UTF-8
+        raise DeclarationError(f"{path}: the file cannot be read: {error}") from error
+
+
+def _yaml(text: str, path: Path) -> Any:
+    """What a role.yaml says, every scalar as text until pydantic types it: else YAML reads the key `on` as true."""
+    document = read_bytes(text.encode(), str(path))
+    if document.diagnostics:
+        raise DeclarationError(render_all(document.diagnostics).strip())
+    return plain(document.root)

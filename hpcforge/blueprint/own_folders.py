@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from hpcforge.blueprint.diagnostics import quote
+from hpcforge.blueprint.inside import having
 from hpcforge.blueprint.reader import Document, Loc, Mapping, Scalar, find
 from hpcforge.blueprint.reader import Sequence as Items
 from hpcforge.blueprint.validate import Finding
@@ -58,10 +59,7 @@ def own_folders(document: Document, addition: Addition, blueprint_folder: Path, 
 
 def _in(folder: Path, addition: Addition) -> tuple[str, ...]:
     """The names of what is in a folder; none if it cannot be read."""
-    try:
-        return tuple(path.parent.name for path in sorted(folder.glob(f"*/{addition.file}")))
-    except OSError:
-        return ()
+    return tuple(path.name for path in having(folder, addition.file))
 
 
 def _unread(document: Document, addition: Addition) -> Document:

@@ -16,6 +16,7 @@ from typing import Any
 import yaml
 
 from hpcforge.blueprint.diagnostics import MAX_KEPT, Diagnostic, Mark, Source, others, quote
+from hpcforge.blueprint.inside import MAX_YAML, OutsideError, read_inside
 from hpcforge.blueprint.syntax import explain, less_deep
 
 MAX_BYTES = 16 << 20  # an inventory of 10,000 nodes with three host keys each has about 8 MiB
@@ -81,6 +82,17 @@ def read_file(path: Path, max_values: int = MAX_VALUES) -> Document:
     except OSError as error:
         return _failed(source, f"the file cannot be read: {error.strerror}")
     return read_bytes(content, str(path), max_values)
+
+
+def read_inside_of(folder: Path, name: str) -> Document:
+    """Read a YAML file of a role's or a smoke test's folder, as `hpcforge.blueprint.inside` does."""
+    path = str(folder / name)
+    try:
+        return read_bytes(read_inside(folder, name, MAX_YAML), path)
+    except OSError as error:
+        return _failed(Source(path), f"the file cannot be read: {error.strerror}")
+    except OutsideError as error:
+        return _failed(Source(path), f"the file cannot be read: {error}")
 
 
 def read_bytes(content: bytes, name: str, max_values: int = MAX_VALUES) -> Document:

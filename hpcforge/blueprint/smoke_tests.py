@@ -6,6 +6,7 @@ folders that it names under `acceptance.folders`.
 
 from __future__ import annotations
 
+import os
 import re
 import sys
 from collections.abc import Iterator, Mapping
@@ -17,8 +18,9 @@ from pydantic import BeforeValidator, Field
 
 from hpcforge.blueprint import values as v
 from hpcforge.blueprint.diagnostics import Diagnostic, InvalidInput, Source, did_you_mean, quote
+from hpcforge.blueprint.inside import having
 from hpcforge.blueprint.own_folders import Addition
-from hpcforge.blueprint.reader import read_file
+from hpcforge.blueprint.reader import read_inside_of
 from hpcforge.blueprint.section import Section
 from hpcforge.blueprint.validate import Draft, Finding, validate
 from hpcforge.blueprint.variables import Variable
@@ -166,24 +168,24 @@ SMOKE_TESTS = Addition(
 def load_smoke_tests(*folders: Path) -> dict[str, SmokeTestFolder]:
     """The smoke tests of folders, by name: what has a `test.yaml`. Raises InvalidInput with all that is wrong."""
     found, wrong = {}, list[Diagnostic]()
-    for path in (path for folder in folders for path in sorted(folder.glob(f"*/{SMOKE_TESTS.file}"))):
-        draft, said = validate(SmokeTestSpec, read_file(path))
+    for path in (path for folder in folders for path in having(folder, SMOKE_TESTS.file)):
+        draft, said = validate(SmokeTestSpec, read_inside_of(path, SMOKE_TESTS.file))
         said += [*draft.place(_findings(draft)), *_of_folder(path)]
         wrong += said
         if isinstance(draft.model, SmokeTestSpec) and not said:
-            found[path.parent.name] = SmokeTestFolder(path.parent, draft.model)
+            found[path.name] = SmokeTestFolder(path, draft.model)
     if wrong:
         raise InvalidInput(wrong)
     return found
 
 
-def _of_folder(path: Path) -> Iterator[Diagnostic]:
+def _of_folder(folder: Path) -> Iterator[Diagnostic]:
     """What is wrong beside what the file says."""
-    name, source = path.parent.name, Source(str(path))
+    name, source = folder.name, Source(str(folder / SMOKE_TESTS.file))
     if not _is_name(name):
         why = f"{quote(name)} cannot be a test's name"
         yield Diagnostic("error", why, source, None, f"rename the folder: {SMOKE_TESTS.a_name}")
-    elif not (path.parent / f"{name}.py").is_file():
+    elif not os.path.lexists(folder / f"{name}.py"):
         yield Diagnostic(
             "error", f"there is no `{name}.py` beside it", source, None, "the program has the folder's name"
         )

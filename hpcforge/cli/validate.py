@@ -6,7 +6,9 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 
+from hpcforge.blueprint.declared import ROLES
 from hpcforge.blueprint.diagnostics import Diagnostic, InvalidInput, Source, render_all, to_json, within_limits
+from hpcforge.blueprint.inside import MAX_YAML, having, read_inside
 from hpcforge.cli.exit_codes import Exit
 from hpcforge.cluster import Loaded, load
 from hpcforge.program import typed
@@ -24,7 +26,7 @@ def validate(blueprint: Path, inventory: Path | None, as_json: bool) -> int:
         return Exit.INVALID
     found = (*loaded.diagnostics, *loaded.not_checked)
     if not any(entry.severity == "error" for entry in found):
-        found = (*found, *_secrets(loaded))
+        found = (*found, *_of_roles(loaded))
     code = Exit.INVALID if any(entry.severity == "error" for entry in found) else Exit.DONE
     if as_json:
         printing.result(_json(found))
@@ -37,26 +39,33 @@ def validate(blueprint: Path, inventory: Path | None, as_json: bool) -> int:
     return Exit.DONE
 
 
-def _secrets(loaded: Loaded) -> tuple[Diagnostic, ...]:
-    """What roles want that the site has to provide and has not; their files are rendered only where one may want any.
+def _of_roles(loaded: Loaded) -> tuple[Diagnostic, ...]:
+    """What is wrong in a site's own roles; and what roles want that the site has to provide and has not.
 
-    A shipped role wants it only where the blueprint chooses something of that role, or has an outside service that it
-    speaks of.
+    Roles are rendered only where the site has its own, or one may want a secret. A shipped role wants one only where
+    the blueprint chooses something of that role, or has an outside service that it speaks of.
     """
     shipped, *own = loaded.role_folders
-    chosen = [shipped / name / "role.yaml" for name in sorted(loaded.blueprint.roles.said())]
-    files = [*chosen, *(path for folder in own for path in folder.glob("*/role.yaml"))]
-    texts = [path.read_text("utf-8") for path in files]
+    chosen = [shipped / name for name in sorted(loaded.blueprint.roles.said()) if (shipped / name).is_dir()]
+    folders = [*chosen, *(one for folder in own for one in having(folder, ROLES.file))]
+    texts = [read_inside(one, ROLES.file, MAX_YAML).decode() for one in folders]
     outside = [f"services.{name}.external" for name, one in loaded.cluster.services.items() if one.external]
     speaking = (path.read_text("utf-8") for path in shipped.glob("*/role.yaml") if outside)
     texts += (text for text in speaking if any(one in text for one in outside))
-    if not any("provided:" in text for text in texts):
+    provided = any("provided:" in text for text in texts)
+    if not own and not provided:
         return ()
+    from hpcforge.plan.role import RoleError  # noqa: PLC0415
     from hpcforge.run.secrets import SecretsError, default_identity_path, read_secrets  # noqa: PLC0415 - takes a while
     from hpcforge.run.site import compile_site, lacking_secrets, load_site_roles  # noqa: PLC0415
 
-    roles = load_site_roles(loaded)
-    desired = compile_site(roles, {}, loaded.cluster)
+    try:
+        roles = load_site_roles(loaded)
+        desired = compile_site(roles, {}, loaded.cluster)
+    except RoleError as error:
+        return error.diagnostics
+    if not provided:
+        return ()
     try:
         secrets = read_secrets(loaded.secrets_path, default_identity_path())
     except SecretsError as error:

@@ -1,26 +1,34 @@
-"""Which files and folders a blueprint is read with: what a commit has to have for a run to be known by it. Pure."""
+"""Which files and folders a site is read from: what a commit has to have for a run to be known by it."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 from hpcforge import shipped
+from hpcforge.blueprint.declared import ROLES
+from hpcforge.blueprint.inside import having
 from hpcforge.blueprint.public_keys import is_path
-from hpcforge.blueprint.schema import Blueprint
+from hpcforge.cluster.load import Loaded
 
 
-def inputs(blueprint: Blueprint, path: Path) -> tuple[Path, ...]:
-    """The blueprint first, then its folders of roles and smoke tests, and files of keys; no secrets, no inventory.
+def inputs(loaded: Loaded) -> tuple[Path, ...]:
+    """The blueprint first, then files of keys and the folders of roles and smoke tests; no secrets, no inventory.
 
-    The shipped folders are among them where the blueprint lies in a checkout of hpcforge, in whose commit they are.
+    The shipped roles and tests are among them where the blueprint lies in a checkout of hpcforge: its commit has them.
     """
-    sources = blueprint.software.sources.nvidia
-    keys = [key for user in blueprint.users.values() for key in user.keys if is_path(key)]
-    keys += [sources.key] if sources else []
-    tests = blueprint.acceptance.folders if blueprint.acceptance else ()
-    own = [*blueprint.role_folders, *(role.path for role in blueprint.software.site_roles), *tests, *keys]
-    ours = [shipped.roles(), shipped.smoke_tests()] if _in_checkout(path.resolve()) else []
-    return path, *(path.parent / one for one in own), *ours
+    blueprint, folder = loaded.blueprint, loaded.blueprint_path.absolute().parent
+    keys = [folder / key for user in blueprint.users.values() for key in user.keys if is_path(key)]
+    repository = blueprint.software.sources.nvidia
+    tests = blueprint.acceptance.tests.folders.values() if blueprint.acceptance else ()
+    return (
+        loaded.blueprint_path,
+        *keys,
+        *([folder / repository.key] if repository else []),
+        *(one for place in loaded.role_folders[1:] for one in having(place, ROLES.file)),
+        *(test.path for test in tests if test.path.parent != shipped.smoke_tests()),
+        *(role.path for role in loaded.cluster.site_roles),
+        *([shipped.roles(), shipped.smoke_tests()] if _in_checkout(loaded.blueprint_path.resolve()) else []),
+    )
 
 
 def _in_checkout(path: Path) -> bool:

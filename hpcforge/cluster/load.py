@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache, cached_property
-from itertools import chain, islice
+from itertools import chain
 from pathlib import Path
 from types import MappingProxyType
 from typing import cast
@@ -16,6 +16,7 @@ from hpcforge.blueprint import checks, reader
 from hpcforge.blueprint.declared import ROLES, Declared, read_declared
 from hpcforge.blueprint.diagnostics import Diagnostic, InvalidInput, did_you_mean, in_order, quote
 from hpcforge.blueprint.hardware import Parts
+from hpcforge.blueprint.inside import OutsideError, files_inside
 from hpcforge.blueprint.inventory import Inventory, InventoryAccess
 from hpcforge.blueprint.own_folders import OwnFolders, own_folders
 from hpcforge.blueprint.public_keys import is_path
@@ -48,7 +49,6 @@ from hpcforge.facility.rules import Breach
 from hpcforge.software.judge import breaches as software_breaches
 from hpcforge.storage.served import Served
 
-_MAX_ROLE_FILES = 10_000
 _RELATIVE = "a path is relative to the"
 _NOTHING: Mapping[Path, str] = MappingProxyType({})
 
@@ -406,7 +406,9 @@ def _role_problems(path: Path) -> Iterator[tuple[str, str | None]]:
     elif not re.fullmatch("[A-Za-z0-9][A-Za-z0-9_-]{0,63}", path.name):
         yield f"{quote(path.name)} is not a role name", "letters, digits, _ and -"
     else:
-        links = [entry for entry in islice(path.rglob("*"), _MAX_ROLE_FILES) if entry.is_symlink()]
-        if path.is_symlink() or links:
-            what = links[0].relative_to(path) if links else "the folder"
-            yield f"{what} is a symbolic link", "a role is planned by its content: copy what the link points to"
+        try:
+            files_inside(path)
+        except OutsideError as error:
+            yield str(error), "a role is planned by its content: copy what a link points to"
+        except OSError as error:
+            yield f"{quote(path.name)} cannot be read: {error.strerror}", None

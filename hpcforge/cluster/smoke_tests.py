@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from hpcforge.blueprint import hostlist
 from hpcforge.blueprint.acceptance_checks import findings_of
 from hpcforge.blueprint.diagnostics import Diagnostic, InvalidInput, Source
+from hpcforge.blueprint.inside import MAX_YAML, read_inside
 from hpcforge.blueprint.schema import Blueprint
 from hpcforge.blueprint.smoke_tests import SmokeTestSpec, bounds, option_text
 from hpcforge.blueprint.validate import Finding
@@ -22,9 +23,10 @@ def programs(blueprint: Blueprint) -> dict[str, Program]:
     for name in blueprint.acceptance.tests.by_name():
         folder = blueprint.acceptance.tests.folders[name]
         try:
-            found[name] = program(name, folder.spec, folder.program.read_text(encoding="utf-8"))
-        except (OSError, UnicodeDecodeError) as error:
-            why = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
+            text = read_inside(folder.path, folder.program.name, MAX_YAML).decode("utf-8")
+            found[name] = program(name, folder.spec, text)
+        except (OSError, ValueError) as error:
+            why = "it is not UTF-8" if isinstance(error, UnicodeDecodeError) else getattr(error, "strerror", error)
             wrong.append(Diagnostic("error", f"the program cannot be read: {why}", Source(str(folder.program))))
     if wrong:
         raise InvalidInput(wrong)

@@ -21,22 +21,34 @@ def missing_variables(blueprint: Blueprint, declared: Declared, cluster: Cluster
     """Yield those that have neither value nor default, of roles that run on a node of this cluster."""
     said = "roles" in blueprint.model_fields_set  # else what brings the role is the place to show
     for role, name, variable in blueprint.roles.missing():
-        if runs(role, declared.on[role], cluster):
-            yield Finding(
-                ("roles", role, name) if said else ("role_folders",),
-                f"the role `{role}` runs here, and its variable `{name}` is missing",
-                f"write `roles: {{{role}: {{{name}: ...}}}}`. {variable.description}",
-                key=not said,
-            )
+        where, key = (("roles", role, name), False) if said else (("role_folders",), True)
+        try:
+            if not runs(role, declared.on[role], cluster):
+                continue
+        except ValueError as error:
+            yield Finding(("role_folders",), f"the role `{role}`: on: {error}", "its role.yaml says that", key=True)
+            continue
+        yield Finding(
+            where,
+            f"the role `{role}` runs here, and its variable `{name}` is missing",
+            f"write `roles: {{{role}: {{{name}: ...}}}}`. {variable.description}",
+            key=key,
+        )
 
 
 def runs(role: str, on: str, cluster: Cluster) -> bool:
-    """Whether a role runs on any node; True where that cannot be told: it may need what is missing for it."""
+    """Whether a role runs on any node; True where that cannot be told: it may need what is missing for it.
+
+    Raises ValueError for an expression that no role may have.
+    """
     from jinja2 import TemplateError  # noqa: PLC0415 - few blueprints have something missing
 
-    from hpcforge.plan.render import evaluate  # noqa: PLC0415
+    from hpcforge.plan.render import begin, evaluate, forbidden  # noqa: PLC0415
 
+    begin(len(cluster.nodes))
     try:
         return any(evaluate(on, {**role_context(cluster, role), "node": node}) for node in cluster.nodes)
-    except (TemplateError, TypeError, ValueError):
+    except (TemplateError, TypeError, ValueError) as error:
+        if forbidden(error):
+            raise ValueError(str(error)) from error
         return True

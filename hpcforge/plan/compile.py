@@ -20,11 +20,22 @@ from hpcforge.cluster.variables import role_context
 from hpcforge.kinds.downloads import Download
 from hpcforge.kinds.files import File
 from hpcforge.kinds.resource import Resource
+from hpcforge.plan import sandbox
 from hpcforge.plan.artifacts import Served, artifact, download, served
 from hpcforge.plan.called import as_called
 from hpcforge.plan.desired import Artifact, Check, Desired, Leaves, Need, Opaque, Reread, Restart, Tree, Unit, Wanted
 from hpcforge.plan.ports import Port, port
-from hpcforge.plan.render import Template, evaluate, hint_of, line_of, render, render_filled, speaks_of_node, spoken_of
+from hpcforge.plan.render import (
+    Template,
+    begin,
+    evaluate,
+    hint_of,
+    line_of,
+    render,
+    render_filled,
+    speaks_of_node,
+    spoken_of,
+)
 from hpcforge.plan.resources import TYPES, rendered
 from hpcforge.plan.role import Code, Role, declared_secrets
 from hpcforge.plan.role_order import all_needs, in_order, the_depot, the_scheduler
@@ -79,6 +90,7 @@ def compile_desired(
     `secret_digests` are HMACs by secret name, None for one that is not there yet; `site_code` is the code of
     each of the cluster's `site_roles` by name. Raises `RoleError` where a role cannot be rendered for this cluster.
     """
+    begin(len(cluster.nodes))
     texts = _Texts()
     needs, secrets = all_needs(roles), declared_secrets(roles)
     ordered = in_order(roles, needs)
@@ -456,8 +468,9 @@ def _leaves(spec: LeavesSpec, context: Context) -> Leaves:
 
 def _plain(value: Any) -> Any:
     """Dataclasses and tuples as the dictionaries and lists of JSON."""
+    sandbox.METER.spend(1)  # a list may hold another one many times
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return _plain(dataclasses.asdict(value))
+        return {one.name: _plain(getattr(value, one.name)) for one in dataclasses.fields(value)}
     if isinstance(value, Mapping):
         return {str(key): _plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):

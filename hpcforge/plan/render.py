@@ -1,7 +1,8 @@
 """Jinja with the few things templates need beyond it, strict about names it does not know.
 
-Expressions and templates come from `roles/`; a blueprint's values are only ever what they are evaluated *over*, so a
-value that looks like a template stays text.
+Expressions and templates come from roles, the shipped ones or a site's own; `hpcforge.plan.sandbox` holds them to plain
+data and to bounds. A blueprint's values are only ever what they are evaluated *over*, so a value that looks like a
+template stays text.
 
 A template may name a secret, `{{ secret('NAME') }}`. What comes of it is the text without its value, and the place
 where that belongs. While it is rendered a mark stands there, of a character that the rendered text does not have
@@ -12,13 +13,23 @@ filter has looked at them.
 from __future__ import annotations
 
 import traceback
-from collections.abc import Callable, Iterable, Mapping, MutableMapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from functools import lru_cache, partial
 from typing import Any, NoReturn
 
 import jinja2
-from jinja2 import Environment, StrictUndefined, TemplateRuntimeError, TemplateSyntaxError, UndefinedError, meta, nodes
+from jinja2 import (
+    StrictUndefined,
+    TemplateError,
+    TemplateRuntimeError,
+    TemplateSyntaxError,
+    UndefinedError,
+    meta,
+    nodes,
+)
 from jinja2.environment import TemplateExpression
+from jinja2.exceptions import SecurityError
 from jinja2.parser import Parser
 from jinja2.utils import missing
 from pydantic import GetCoreSchemaHandler
@@ -27,16 +38,12 @@ from pydantic_core import core_schema
 from hpcforge.blueprint.diagnostics import did_you_mean
 from hpcforge.blueprint.hostlist import fold
 from hpcforge.blueprint.values import refusal
+from hpcforge.plan import sandbox
 from hpcforge.plan.address_runs import address_runs
 
 
 def _fold_names(names: Iterable[str]) -> str:
     return fold(tuple(names))
-
-
-class _Environment(Environment):
-    def make_globals(self, d: MutableMapping[str, Any] | None) -> MutableMapping[str, Any]:
-        return {**self.globals, **(d or {})}  # jinja's own is a ChainMap, copied at every rendering: half of its time
 
 
 class _UnknownNameError(UndefinedError):
@@ -75,26 +82,19 @@ def hint_of(error: Exception) -> str | None:
     return getattr(error, "hint", None)
 
 
+def forbidden(error: Exception) -> bool:
+    """Whether an error of `render` or `evaluate` is about what no role may do, whatever the cluster."""
+    return isinstance(error, SecurityError | TemplateSyntaxError | sandbox.TooMuchError)
+
+
 def line_of(error: Exception) -> int | None:
     """The line of a template in which an error of `render` came up."""
     frames = traceback.extract_tb(error.__traceback__)
     return next((frame.lineno for frame in reversed(frames) if frame.filename == "<template>"), None)
 
 
-def _environment() -> Environment:
-    environment = _Environment(  # renders configuration files, not HTML
-        undefined=_Undefined,
-        keep_trailing_newline=True,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        optimized=False,  # to look for constants at every level of every expression takes longer than it saves
-    )
-    environment.filters["fold"] = _fold_names
-    environment.filters["address_runs"] = address_runs
-    return environment
-
-
-_ENVIRONMENT = _environment()
+_FILTERS = {"fold": _fold_names, "address_runs": address_runs}
+_ENVIRONMENT = sandbox.environment(_FILTERS, undefined=_Undefined)
 _MARKS = "\ue000\ue001\ue002\ue003\ue004\ue005\ue006\ue007"  # for private use: one that the text does not have is taken
 _AS_IT_IS = "a secret can only be put as it is: {{ secret('NAME') }}, without filters, joins or comparisons"
 
@@ -159,20 +159,32 @@ class Template(_Jinja):
 
 @lru_cache(maxsize=4096)
 def _tree_of_expression(source: str) -> nodes.Template:
-    parser = Parser(_ENVIRONMENT, source, state="variable")  # as Environment.compile_expression begins
-    expression = parser.parse_expression()
-    if not parser.stream.eos:
-        raise TemplateSyntaxError("chunk after expression", parser.stream.current.lineno)
-    tree = nodes.Template([nodes.Output([expression])], lineno=1)
-    return tree.set_environment(_ENVIRONMENT)  # type: ignore[return-value]
+    with _syntax(source):
+        parser = Parser(_ENVIRONMENT, source, state="variable")  # as Environment.compile_expression begins
+        expression = parser.parse_expression()
+        if not parser.stream.eos:
+            raise TemplateSyntaxError("chunk after expression", parser.stream.current.lineno)
+        tree = sandbox.metered(nodes.Template([nodes.Output([expression])], lineno=1))
+        return tree.set_environment(_ENVIRONMENT)  # type: ignore[return-value]
 
 
 @lru_cache(maxsize=4096)
 def _tree_of_template(source: str) -> nodes.Template:
-    tree = _ENVIRONMENT.parse(source)
-    for found in tree.find_all((nodes.Include, nodes.Import, nodes.FromImport, nodes.Extends)):
-        raise TemplateSyntaxError("a role's text is one file: nothing is included or imported", found.lineno)
-    return tree
+    with _syntax(source):
+        return sandbox.metered(_ENVIRONMENT.parse(source))
+
+
+@contextmanager
+def _syntax(source: str) -> Iterator[None]:
+    """Refuse text that is too long, or too deep for Jinja or Python to read, as what is no Jinja at all."""
+    if len(source) > sandbox.MAX_SOURCE:
+        raise TemplateSyntaxError(f"more than {sandbox.MAX_SOURCE >> 10} KiB are no template", 1)
+    try:
+        yield
+    except TemplateError:
+        raise
+    except (SyntaxError, ValueError, ArithmeticError, RecursionError, MemoryError, AssertionError) as error:
+        raise TemplateSyntaxError(f"too deep, or too large: {type(error).__name__}", 1) from error
 
 
 # Attributes that many nodes have alike; the others are each node's own, or cannot be a key.
@@ -239,7 +251,9 @@ def _constant(part: nodes.Node) -> str:
 
 @lru_cache(maxsize=4096)
 def _template(source: str) -> jinja2.Template:
-    return _ENVIRONMENT.from_string(_tree_of_template(str(source)))  # kept by plain text
+    tree = _tree_of_template(str(source))  # kept by plain text
+    with _syntax(source):
+        return _ENVIRONMENT.from_string(tree)
 
 
 @lru_cache(maxsize=4096)
@@ -248,17 +262,50 @@ def _expression(source: str) -> TemplateExpression:
     output = _tree_of_expression(str(source)).body[0]
     assert isinstance(output, nodes.Output)
     body = [nodes.Assign(nodes.Name("result", "store"), output.nodes[0], lineno=1)]
-    return TemplateExpression(_ENVIRONMENT.from_string(nodes.Template(body, lineno=1)), undefined_to_none=False)
+    with _syntax(source):
+        return TemplateExpression(_ENVIRONMENT.from_string(nodes.Template(body, lineno=1)), undefined_to_none=False)
+
+
+def begin(nodes: int) -> None:
+    """Count the steps of all that is rendered from here on, for a cluster of so many nodes."""
+    sandbox.METER.allow(nodes)
 
 
 def render(source: str, context: dict[str, Any]) -> str:
-    """Render a template. Raises `jinja2.TemplateError` for a name it does not know."""
-    return _template(source).render(context) if "{" in source else source
+    """Render a template. Raises `jinja2.TemplateError` for a name it does not know, and what is out of bounds."""
+    return _rendered(_template(source), context) if "{" in source else source
+
+
+def _rendered(template: jinja2.Template, context: dict[str, Any]) -> str:
+    with _bounds():
+        try:
+            return sandbox.joined(template.root_render_func(template.new_context(context)), sandbox.MAX_TEXT)
+        except Exception:  # as Template.render ends
+            template.environment.handle_exception()
 
 
 def evaluate(source: str, context: dict[str, Any]) -> Any:
-    """Evaluate an expression. An unknown name gives `StrictUndefined`, which raises as soon as it is used."""
-    return True if source == "true" else _expression(source)(**context)
+    """Evaluate an expression. Raises as `render`."""
+    if source == "true":
+        return True
+    with _bounds():
+        found = _expression(source)(**context)
+        if isinstance(found, StrictUndefined):
+            str(found)  # raises what is wrong with it
+        return list(found) if isinstance(found, Iterator) else found
+
+
+@contextmanager
+def _bounds() -> Iterator[None]:
+    """Count what a rendering takes, and have whatever ends it be an error of the role."""
+    sandbox.METER.begin()
+    try:
+        yield
+    except (ArithmeticError, AttributeError, LookupError, RecursionError, MemoryError) as error:
+        raised = TemplateRuntimeError(f"{type(error).__name__}: {error}")
+        raise raised.with_traceback(error.__traceback__) from error
+    finally:
+        sandbox.METER.end()
 
 
 class _Mark:
@@ -275,15 +322,16 @@ class _Mark:
 
 
 def _put(value: Any) -> Any:
-    return value._text if isinstance(value, _Mark) else value
+    return value._text if isinstance(value, _Mark) else sandbox.shown(value)
 
 
-_WITH_SECRETS = _ENVIRONMENT.overlay(finalize=_put)
+_WITH_SECRETS = sandbox.environment(_FILTERS, undefined=_Undefined, finalize=_put)
 
 
 @lru_cache(maxsize=256)
 def _template_with_secrets(source: str) -> jinja2.Template:
-    return _WITH_SECRETS.from_string(str(source))
+    with _syntax(source):
+        return _WITH_SECRETS.from_string(sandbox.metered(_WITH_SECRETS.parse(str(source))))
 
 
 def render_filled(
@@ -301,7 +349,7 @@ def render_filled(
             check(name)
             return _Mark(f"{character}{name}{character}" if character else "")
 
-        return _template_with_secrets(source).render({**context, "secret": secret})
+        return _rendered(_template_with_secrets(source), {**context, "secret": secret})
 
     without = with_marks("")
     mark = next((one for one in _MARKS if one not in without), None)

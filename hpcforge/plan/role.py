@@ -10,8 +10,11 @@ from typing import Literal, TypeVar
 
 from jinja2 import TemplateSyntaxError
 
+from hpcforge import shipped
+from hpcforge.blueprint.declared import ROLES
 from hpcforge.blueprint.diagnostics import Diagnostic, Mark, Source, in_order, render_all
-from hpcforge.blueprint.reader import Document, Loc, mark_of, read_file
+from hpcforge.blueprint.inside import OutsideError, files_inside, having, is_inside, read_inside
+from hpcforge.blueprint.reader import Document, Loc, mark_of, read_inside_of
 from hpcforge.blueprint.validate import validate
 from hpcforge.errors import ExpectedError
 from hpcforge.plan.render import Template, speaks_of_node
@@ -19,6 +22,7 @@ from hpcforge.plan.role_spec import ROLE_SPEC, FileSpec, GoingSpec, LeavesSpec, 
 from hpcforge.plan.secrets import OURS, Secret
 
 G = TypeVar("G", bound=GoingSpec)
+_MAX_FOLDER = 1 << 30  # bytes of all files of an Ansible role
 _RENDERED = ".j2"  # a file whose name ends so is a template
 
 
@@ -77,12 +81,12 @@ class Role:
 
     def wrong_text(self, source: str, message: str, line: int | None, hint: str | None = None) -> RoleError:
         """The error about a line of one of its texts."""
-        return RoleError([_in_text(self.folder / source, self.texts[source], message, line, hint)])
+        return RoleError([_in_text(Path(*_at(self.folder, source)), self.texts[source], message, line, hint)])
 
 
 def load_roles(*folders: Path) -> tuple[Role, ...]:
     """Read every role in these folders, by name in each. Raises `RoleError` where one is wrong."""
-    return tuple(load_role(path.parent) for folder in folders for path in sorted(folder.glob("*/role.yaml")))
+    return tuple(load_role(one) for folder in folders for one in having(folder, ROLES.file))
 
 
 def declared_secrets(roles: Iterable[Role]) -> dict[str, Secret]:
@@ -103,7 +107,7 @@ def declared_secrets(roles: Iterable[Role]) -> dict[str, Secret]:
 
 def load_role(folder: Path) -> Role:
     """Read one role's folder. Raises `RoleError` with all that is wrong in role.yaml, or else in its texts."""
-    document, spec = _read_spec(folder / "role.yaml", ROLE_SPEC)
+    document, spec = _read_spec(folder, ROLE_SPEC)
     found = list(_files(folder, spec.files, document))
     if wrong := [one for one in found if isinstance(one, Diagnostic)]:
         raise RoleError(wrong)
@@ -145,7 +149,10 @@ def _with_source(folder: Path, file: FileSpec) -> FileSpec:
             f"{file.path}: where its text lies does not follow from its path",
             "say it by `source: files/...`; or give `content` or `secret`",
         )
-    names = [name for name in (f"files{file.path}{_RENDERED}", f"files{file.path}") if _at(folder, name).is_file()]
+    try:
+        names = [name for name in (f"files{file.path}{_RENDERED}", f"files{file.path}") if is_inside(folder, name)]
+    except OutsideError as error:
+        raise _WrongFileError(f"{file.path}: its text cannot be read: {error}") from error
     if len(names) != 1:
         lies = "lies in both" if names else "lies in neither of"
         raise _WrongFileError(
@@ -156,13 +163,16 @@ def _with_source(folder: Path, file: FileSpec) -> FileSpec:
 
 
 def _text(folder: Path, source: str) -> str:
-    path = _at(folder, source)
+    path = folder / source
     try:
-        text = path.read_text("utf-8")
+        path = Path(*_at(folder, source))
+        text = read_inside(*_at(folder, source)).decode("utf-8")
     except OSError as error:
         raise _WrongFileError(f"cannot read {path}: {error.strerror}") from error
     except UnicodeDecodeError as error:
         raise _WrongFileError(f"cannot read {path}: it is not UTF-8") from error
+    except OutsideError as error:
+        raise _WrongFileError(f"{path} cannot be read: {error}", "a role has its own copy of what it needs") from error
     if not source.endswith(_RENDERED):
         return text
     template = Template(text)
@@ -173,10 +183,10 @@ def _text(folder: Path, source: str) -> str:
     return template
 
 
-def _at(folder: Path, source: str) -> Path:
-    own = folder / source
-    # smoke_tests/ lies beside roles/: the programs run alone from there, and are installed by a role
-    return own if own.exists() else folder.parent.parent / source
+def _at(folder: Path, source: str) -> tuple[Path, str]:
+    """The folder that a text has to lie in, and its path there: for the shipped roles that is all that is shipped."""
+    shipped_one = folder.absolute().parent == shipped.roles()
+    return (shipped.root() if shipped_one and not is_inside(folder, source) else folder), source
 
 
 def _checked_scope(file: FileSpec, text: str | None) -> FileSpec:
@@ -206,20 +216,28 @@ def site_role_code(folder: Path) -> Code:
     """The code of a site's own Ansible role, which may have a `role.yaml` beside. Raises `RoleError` if it is none."""
     if not (folder / "tasks" / "main.yml").is_file():
         raise RoleError.of_file(folder, "not an Ansible role: it has no tasks/main.yml")
-    path = folder / "role.yaml"
-    going = _read_spec(path, GoingSpec)[1] if path.is_file() else GoingSpec.model_validate({})
+    there = is_inside(folder, ROLES.file)
+    going = _read_spec(folder, GoingSpec)[1] if there else GoingSpec.model_validate({})
     return Code("ansible", folder, _digest_folder(folder), going.removes, going.leaves)
 
 
 def _load_code(folder: Path) -> Code | None:
-    deploy = folder / "deploy.py"
-    if deploy.is_file():
-        return Code("pyinfra", deploy, hashlib.sha256(deploy.read_bytes()).hexdigest())
-    return Code("ansible", folder, _digest_folder(folder)) if (folder / "tasks" / "main.yml").is_file() else None
+    name = next((name for name in ("deploy.py", "tasks/main.yml") if is_inside(folder, name)), None)
+    if name is None:
+        return None
+    try:
+        content = read_inside(folder, name)
+    except OutsideError as error:
+        raise RoleError.of_file(folder / name, f"cannot be read: {error}") from error
+    except OSError as error:
+        raise RoleError.of_file(folder / name, f"cannot be read: {error.strerror}") from error
+    if name == "deploy.py":
+        return Code("pyinfra", folder / name, hashlib.sha256(content).hexdigest())
+    return Code("ansible", folder, _digest_folder(folder))
 
 
-def _read_spec(path: Path, kind: type[G]) -> tuple[Document, G]:
-    document = read_file(path)
+def _read_spec(folder: Path, kind: type[G]) -> tuple[Document, G]:
+    document = read_inside_of(folder, ROLES.file)
     draft, diagnostics = validate(kind, document)
     if not isinstance(draft.model, kind) or diagnostics:
         raise RoleError(in_order(document.source, diagnostics))
@@ -227,9 +245,15 @@ def _read_spec(path: Path, kind: type[G]) -> tuple[Document, G]:
 
 
 def _digest_folder(folder: Path) -> str:
-    digest = hashlib.sha256()
-    for file in sorted(path for path in folder.rglob("*") if path.is_file() and "__pycache__" not in path.parts):
-        content = file.read_bytes()
-        digest.update(f"{file.relative_to(folder)}\0{len(content)}\0".encode())
-        digest.update(content)
+    digest, left = hashlib.sha256(), _MAX_FOLDER
+    try:
+        for name in files_inside(folder):
+            content = read_inside(folder, name, left)
+            left -= len(content)
+            digest.update(f"{name}\0{len(content)}\0".encode(errors="surrogateescape"))
+            digest.update(content)
+    except OutsideError as error:
+        raise RoleError.of_file(folder, f"cannot be read: {error}", "copy what a link points to") from error
+    except OSError as error:
+        raise RoleError.of_file(folder, f"cannot be read: {error.strerror}") from error
     return digest.hexdigest()

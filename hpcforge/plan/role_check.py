@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -11,8 +12,9 @@ from typing import Any
 
 import yaml
 
-from hpcforge.blueprint.declared import A_ROLE_NAME, ROLE_NAME
+from hpcforge.blueprint.declared import A_ROLE_NAME, ROLE_NAME, ROLES
 from hpcforge.blueprint.diagnostics import Diagnostic, Severity, Source
+from hpcforge.blueprint.inside import MAX_YAML, OutsideError, files_inside, is_inside, read_inside
 from hpcforge.blueprint.reader import Loc, mark_of
 from hpcforge.cluster.model import Cluster, Service
 from hpcforge.kinds.files import File
@@ -41,6 +43,7 @@ class Judged:
 
 def role_folders(folder: Path) -> list[Path]:
     """The folder itself, if it is a role, or else those in it that are."""
+    folder = folder.resolve() if folder.is_symlink() else folder  # the operator's word: it may be followed
     return [folder] if _is_role(folder) else sorted(one for one in folder.iterdir() if one.is_dir() and _is_role(one))
 
 
@@ -61,7 +64,7 @@ def usual_variables(role: Role) -> dict[str, Any]:
 
 
 def _is_role(folder: Path) -> bool:
-    return (folder / "role.yaml").is_file() or (folder / "tasks" / "main.yml").is_file()
+    return os.path.lexists(folder / ROLES.file) or os.path.lexists(folder / "tasks" / "main.yml")
 
 
 def _read(folder: Path) -> Role | Judged:
@@ -75,6 +78,8 @@ def _read(folder: Path) -> Role | Judged:
         return load_role(folder)
     except RoleError as error:
         return Judged(folder, error.diagnostics)
+    except (OSError, OutsideError) as error:
+        return Judged(folder, RoleError.of_file(folder, f"cannot be read: {error}").diagnostics)
 
 
 _NOT_SAID = "its own code makes what nobody takes away when the role goes"
@@ -83,10 +88,10 @@ _SAY_WHAT_GOES = "say in role.yaml what `removes: [PATH]` goes, and what `leaves
 
 def _is_for_site_roles(folder: Path) -> bool:
     """An Ansible role for the blueprint's `software.site_roles`: nothing in it says where it runs."""
-    spec = folder / "role.yaml"
-    return (folder / "tasks" / "main.yml").is_file() and not (
-        spec.is_file() and re.search("^on[ \t]*:", spec.read_text("utf-8", "replace"), re.MULTILINE)
-    )
+    if not is_inside(folder, "tasks/main.yml"):
+        return False
+    text = read_inside(folder, ROLES.file, MAX_YAML).decode(errors="replace") if is_inside(folder, ROLES.file) else ""
+    return not re.search("^on[ \t]*:", text, re.MULTILINE)
 
 
 def _judge(role: Role, known: Mapping[str, Role], cluster: Cluster) -> Judged:
@@ -165,23 +170,36 @@ def _code(role: Role) -> Iterator[Diagnostic]:
         yield _said(role, "its own code, and no `checks` that tell whether it worked", (), hint)
     if not role.spec.removes and not role.spec.leaves:
         yield _said(role, _NOT_SAID, (), _SAY_WHAT_GOES, "warning")
-    path = role.code.source if role.code.engine == "pyinfra" else role.code.source / "tasks" / "main.yml"
-    source = Source.of(str(path), path.read_text("utf-8", "replace"))
+    name = "deploy.py" if role.code.engine == "pyinfra" else "tasks/main.yml"
+    source = Source(str(role.folder / name))
     try:
+        content = read_inside(role.folder, name, MAX_YAML)
+        source = Source.of(source.name, content.decode(errors="replace"))
         if role.code.engine == "pyinfra":
-            ast.parse(path.read_bytes())
-        elif not isinstance(yaml.safe_load(path.read_text("utf-8")), list):
+            ast.parse(content)
+        elif not _is_list(content):
             yield Diagnostic("error", "not a list of tasks", source)
-    except (SyntaxError, ValueError, yaml.YAMLError) as error:
+    except (SyntaxError, ValueError, OSError, RecursionError, MemoryError, yaml.YAMLError) as error:
         yield Diagnostic("error", " ".join(str(error).split()), source)
+
+
+def _is_list(content: bytes) -> bool:
+    """Whether it is YAML, of a list. Raises YAMLError. Nothing is built of it: a list may hold another many times."""
+    events = list(yaml.parse(content, Loader=yaml.CSafeLoader))
+    return len(events) > 2 and isinstance(events[2], yaml.SequenceStartEvent)
 
 
 def _unused(role: Role) -> Iterator[Diagnostic]:
     if role.code is not None and role.code.engine == "ansible":
         return  # its tasks have a folder files/ as well
-    for path in sorted((role.folder / "files").rglob("*")):
-        name = str(path.relative_to(role.folder))
-        if path.is_file() and name not in role.texts:
+    try:
+        names = files_inside(role.folder)
+    except (OSError, OutsideError) as error:
+        yield _said(role, f"its folder cannot be read: {error}", (), "copy what a link points to")
+        return
+    for name in names:
+        path = role.folder / name
+        if name.startswith("files/") and name not in role.texts:
             hint = f"write `files: [/{name.removeprefix('files/').removesuffix('.j2')}]`, or remove it"
             yield Diagnostic("error", "nothing in role.yaml speaks of this file", Source(str(path)), hint=hint)
 

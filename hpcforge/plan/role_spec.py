@@ -53,8 +53,8 @@ class FileSpec(ResourceSpec):
     path: Template = Field(description="Where it will be on the node.")
     source: str | None = Field(
         None,
-        description="What is in it lies here, a path from the role's folder; rendered, if it ends in `.j2`. For a path "
-        "that varies, and for what two roles share.",
+        description="What is in it lies here, a path in the role's folder; rendered, if it ends in `.j2`. For a path "
+        "that varies.",
     )
     content: Template | None = Field(None, description="What is in it.")
     secret: Template | None = Field(None, description="The name of the secret that is in it.")

@@ -1,13 +1,36 @@
-"""Which commit a blueprint is of, as git says. Without git, or outside a repository, there is none to speak of."""
+"""Which commit a blueprint is of, as git says. Without git, or outside a repository, there is none to speak of.
+
+The folder may be anybody's, cloned or unpacked, and a repository's settings can name programs. So git is asked nothing
+that would run one: no command that applies filters, asks a monitor what changed, shows differences, or fetches what is
+missing. Files are compared by digests that are computed here. A bare repository among ordinary files counts as none.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import os
+import re
 import subprocess
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
+from hpcforge.blueprint.inside import OutsideError, files_inside
+
 _TIMEOUT_S = 15.0
+_OLDEST = (2, 38)  # the first git that can be told to take no bare repository for one by itself
+_SETTINGS = ("safe.bareRepository=explicit", "protocol.allow=never", "core.fsmonitor=false", "core.hooksPath=/dev/null")
+_ENVIRONMENT = {
+    "LC_ALL": "C",
+    "GIT_CONFIG_NOSYSTEM": "1",  # the operator's own settings stay: they say which folders of others are trusted
+    "GIT_ALLOW_PROTOCOL": "none",  # a repository's settings can allow one transport in spite of protocol.allow
+    "GIT_NO_LAZY_FETCH": "1",
+    "GIT_OPTIONAL_LOCKS": "0",
+    "GIT_TERMINAL_PROMPT": "0",
+}
+_LARGEST = 1 << 30  # bytes of a file that is compared
+_DIGESTS = {40: "sha1", 64: "sha256"}  # by the length of an id
 
 
 @dataclass(frozen=True)
@@ -18,37 +41,84 @@ class Commit:
     dirty: bool
 
 
-def commit_of(*files: Path) -> Commit | None:
-    """The commit that is checked out where the first file lies; None where that cannot be said."""
-    folder = files[0].resolve().parent
-    head = _git(folder, "rev-parse", "--verify", "HEAD^{commit}")
-    if head is None or head.returncode != 0:
+def commit_of(*paths: Path) -> Commit | None:
+    """The commit that is checked out where the first file lies; None where that cannot be said.
+
+    `paths` are files, and folders for all that is in them. What git itself changes when it writes files, as line ends
+    or by a filter, is not as in the commit.
+    """
+    folder = paths[0].resolve().parent
+    head = _git(folder, "rev-parse", "--show-toplevel", "HEAD^{commit}")
+    top, _, commit = head.stdout.strip().rpartition("\n") if head is not None and head.returncode == 0 else ("", "", "")
+    if not top:
         return None
-    names = [str(file.resolve()) for file in files]
-    kept = _git(folder, "ls-files", "--error-unmatch", "--", *names)
-    changed = _git(folder, "status", "--porcelain", "--", *names)
-    clean = kept is not None and kept.returncode == 0 and changed is not None and changed.stdout == ""
-    return Commit(head.stdout.strip(), not clean)
+    try:
+        names = [str(path.resolve().relative_to(Path(top).resolve())) for path in paths]
+    except ValueError:  # elsewhere, where this commit says nothing
+        return Commit(commit, dirty=True)
+    listed = _git(folder, "ls-tree", "-r", "-z", "--full-tree", commit, "--", *([] if "." in names else names))
+    kept = _blobs(listed.stdout) if listed is not None and listed.returncode == 0 else {}
+    return Commit(commit, dirty=not _same(Path(top), kept, paths))
 
 
 def descends(blueprint: Path, ancestor: str) -> bool | None:
     """Whether what is checked out contains that commit; None if git does not know it, or there is no git."""
+    if not re.fullmatch("[0-9a-f]{40,64}", ancestor):
+        return None
     end = _git(blueprint.resolve().parent, "merge-base", "--is-ancestor", ancestor, "HEAD")
     return {0: True, 1: False}.get(end.returncode) if end is not None else None
 
 
+def _blobs(listed: str) -> dict[str, str]:
+    """Ids of files by path, of what `git ls-tree -z` says; links and submodules have none."""
+    entries = (entry.partition("\t") for entry in listed.split("\0") if entry)
+    return {path: said.split()[2] if said.startswith("100") else "" for said, _, path in entries}
+
+
+def _same(top: Path, kept: Mapping[str, str], paths: Iterable[Path]) -> bool:
+    """Whether the files on disk are those that are kept: all of them, and no others."""
+    try:
+        there = [file for path in paths for file in _files(path.resolve())]
+        found = {os.path.relpath(file, top.resolve()): file for file in there}
+        return found.keys() == kept.keys() and all(kept[name] == _id(found[name], kept[name]) for name in found)
+    except (OSError, OutsideError):
+        return False
+
+
+def _files(path: Path) -> list[Path]:
+    return [path / name for name in files_inside(path)] if path.is_dir() else [path]
+
+
+def _id(file: Path, like: str) -> str | None:
+    """A file's id as git reckons it, without filters; of the same digest as another."""
+    if len(like) not in _DIGESTS or not file.is_file() or file.stat().st_size > _LARGEST:
+        return None
+    content = file.read_bytes()
+    return hashlib.new(_DIGESTS[len(like)], b"blob %d\0" % len(content) + content, usedforsecurity=False).hexdigest()
+
+
 def _git(folder: Path, *words: str) -> subprocess.CompletedProcess[str] | None:
-    """A repository's own settings can name programs to run: none of them is needed here, so none may."""
-    quiet = ["-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null"]
-    environment = {"PATH": os.environ.get("PATH", os.defpath), "HOME": os.environ.get("HOME", "/"), "LC_ALL": "C"}
-    environment |= {"GIT_OPTIONAL_LOCKS": "0", "GIT_TERMINAL_PROMPT": "0"}
+    """What git says in a folder; None where there is no git, or one too old to be held to the settings above."""
+    path = os.environ.get("PATH", os.defpath)
+    return _run(path, "-C", str(folder), *words) if _version(path) >= _OLDEST else None
+
+
+@cache
+def _version(path: str) -> tuple[int, ...]:
+    said = _run(path, "--version")
+    found = re.match(r"git version ([0-9]{1,4})\.([0-9]{1,4})", said.stdout) if said is not None else None
+    return tuple(map(int, found.groups())) if found else ()
+
+
+def _run(path: str, *words: str) -> subprocess.CompletedProcess[str] | None:
+    settings = [word for setting in _SETTINGS for word in ("-c", setting)]
     try:
         return subprocess.run(
-            ["git", *quiet, "-C", str(folder), *words],
+            ["git", "--no-replace-objects", *settings, *words],
             capture_output=True,
             text=True,
-            errors="replace",
-            env=environment,
+            errors="surrogateescape",
+            env={"PATH": path, "HOME": os.environ.get("HOME", "/"), **_ENVIRONMENT},
             stdin=subprocess.DEVNULL,
             timeout=_TIMEOUT_S,
             check=False,

@@ -137,8 +137,7 @@ def _known(site: Site) -> dict[str, Known]:
 def remark(site: Site, found: Survey, say: Callable[[str], None]) -> Commit | None:
     """Say what is odd about the blueprint's commit and the nodes' receipts; the commit."""
     inventory = None if site.lab else site.loaded.inventory_path  # a rehearsal's is nobody's to commit
-    read = inputs(site.loaded.blueprint, site.loaded.blueprint_path)
-    commit = commit_of(*read, *((inventory,) if inventory else ()))
+    commit = commit_of(*inputs(site.loaded), *((inventory,) if inventory else ()))
     last = found.roster.run
     known = descends(site.loaded.blueprint_path, last.commit) if last and last.commit else None
     warning = commit_warning(commit, last, known)

@@ -31,7 +31,7 @@ SLURM_S = 15.0
 PROCESSES_S = 10.0
 CLEAN_S = 40.0
 DEEPEST = 64  # folders in folders: each is an open file meanwhile
-USERS_WRITE = ("/tmp", "/var/tmp", "/home")  # where the user is looked for who has filled a file system
+USERS_WRITE = ("/tmp", "/var/tmp", "/home")  # noqa: S108 - where a file system is searched for who has filled it
 OWNERS_S = 3.0
 FIRST_UID, NOBODY = 1000, 65534
 RUNS = "RUNNING,SUSPENDED,STOPPED,CONFIGURING,RESIZING,SIGNALING"
@@ -88,7 +88,7 @@ def space_faults(path: str, seen: os.statvfs_result, min_free_mib: int) -> Itera
 
 
 def largest_owner(path: str, root: str = "", until_s: float = OWNERS_S) -> str:
-    """Which user has most of a file system, and how much was found in `until_s`; "" where no user has anything there."""
+    """Which user has most of a file system, as far as it is searched in `until_s`; "" where no user has any of it."""
     until, device = time.monotonic() + until_s, os.stat(path).st_dev
     used: dict[int, int] = {}
     for folder in USERS_WRITE:

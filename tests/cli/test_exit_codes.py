@@ -17,6 +17,8 @@ README = Path(__file__).parents[2] / "README.md"
 ELSEWHERE = {
     "MisfitError",  # an answer of a node: caught where it comes in
     "StoppedError",  # the run is told to end: caught by the verb, which says so
+    "OutsideError",  # a file that is not read: becomes a diagnostic where it is named
+    "TooMuchError",  # of Jinja's: caught where a role is rendered
     "_SlurmError",
     "_UnknownNameError",  # of Jinja's: caught where a role is rendered
     "_WrongFileError",  # caught where a role is read

@@ -62,7 +62,7 @@ def site(tmp_path: Path) -> Path:
 
 def dirty(site: Path) -> bool:
     loaded = load(site / "site.yaml")
-    commit = commit_of(*inputs(loaded.blueprint, loaded.blueprint_path))
+    commit = commit_of(*inputs(loaded))
     assert commit is not None
     return commit.dirty
 
@@ -85,7 +85,7 @@ def test_whatever_is_read_and_changed_is_seen(site: Path, path: str) -> None:
 
 def test_the_shipped_roles_count_where_the_blueprint_lies_beside_them() -> None:
     blueprint = shipped.root() / "blueprints" / "rehearsal.yaml"
-    read = inputs(load(blueprint).blueprint, blueprint)
+    read = inputs(load(blueprint))
     assert (shipped.roles() in read) == (shipped.root() / ".git").exists()
     assert read[0] == blueprint
 

@@ -48,11 +48,12 @@ def test_a_receipt_of_a_newer_hpcforge_is_left_alone(site: Site) -> None:
     before = site.inside("n02", f"cat {RECEIPT}")
     site.inside("n02", f"""sed -i 's/"schema": *2/"schema": 99/' {RECEIPT}; grep -q '"schema": *99' {RECEIPT}""")
     newer = site.inside("n02", f"cat {RECEIPT}")
-    site.revise("ground", "ground.conf.j2")
+    line = site.revise("ground", "ground.conf.j2")
     done = site.run("apply", "--yes")
     assert done.returncode in (1, 5)
     assert "newer" in done.stderr + done.stdout
     assert site.inside("n02", f"cat {RECEIPT}") == newer
+    assert line not in site.inside("n02", "cat /etc/faults/ground.conf")
     site.inside("n02", f"cat > {RECEIPT} <<'END'\n{before}\nEND")
     site.apply()
 
@@ -96,6 +97,7 @@ def test_the_second_of_two_applies_is_told_who_is_at_work(site: Site) -> None:
         site.release_dpkg("n02")
         assert first.end() == 0, first.said()
         assert patient.end() == 0, patient.said()
+        assert "Nothing to do on 2 nodes" in patient.said()
     assert site.inside("n02", "grep -c ' install tree:' /var/log/dpkg.log") == "1\n"
 
 

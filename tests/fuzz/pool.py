@@ -7,11 +7,12 @@ import lzma
 import os
 import queue
 import select
+import shutil
 import subprocess
 import sys
 import threading
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from tests.machine import slowness
@@ -19,17 +20,20 @@ from tests.machine import slowness
 MAX_CPU_S = 2.0  # on the machine that limits are for
 MAX_MIB = 256
 _PATIENCE_S = 60  # of a clock on the wall: a busy machine is slow, an endless loop is for ever
+_A_WORKER = 100  # inputs
+_FOLDERS = ("roles", "tests")
 _LONGEST_OUTPUT = 200_000  # characters: a hundred errors of each severity, each with a long line
 
 
 @dataclass(frozen=True)
 class Input:
-    """A blueprint, and the inventory that it may name as `machines.yaml`."""
+    """A blueprint, the inventory that it may name as `machines.yaml`, and files of the folders that it names."""
 
     name: str
     blueprint: bytes
     inventory: bytes | None = None
     as_json: bool = False
+    files: Mapping[str, bytes] = field(default_factory=dict)  # by path
 
     def write(self, folder: Path) -> Path:
         folder.mkdir(parents=True, exist_ok=True)
@@ -38,6 +42,11 @@ class Input:
         machines.unlink(missing_ok=True)
         if self.inventory is not None:
             machines.write_bytes(self.inventory)
+        for name in _FOLDERS:
+            shutil.rmtree(folder / name, ignore_errors=True)
+        for name, content in self.files.items():
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            (folder / name).write_bytes(content)
         return folder / "blueprint.yaml"
 
     @classmethod
@@ -45,7 +54,9 @@ class Input:
         """What `write` wrote; either file may be packed, as in blueprint.yaml.xz."""
         blueprint = _unpacked(folder / "blueprint.yaml")
         assert blueprint is not None, f"{folder} has no blueprint.yaml"
-        return cls(folder.name, blueprint, _unpacked(folder / "machines.yaml"))
+        there = [path for name in _FOLDERS for path in (folder / name).rglob("*") if path.is_file()]
+        files = {str(path.relative_to(folder)): path.read_bytes() for path in there}
+        return cls(folder.name, blueprint, _unpacked(folder / "machines.yaml"), files=files)
 
 
 @dataclass(frozen=True)
@@ -89,14 +100,16 @@ def answers(inputs: Iterable[Input], folder: Path, workers: int | None = None) -
 
     def work(own: Path) -> None:
         own.mkdir(parents=True)
-        worker = _Worker(own)
+        worker, tried = _Worker(own), 0
         while True:
             with lock:
                 one = next(waiting, None)
             if one is None:
                 break
             answer = worker.ask(one)
-            if answer.wrong:  # what one input took does not count against the next
+            tried += 1
+            # What one input took does not count against the next; nor do templates that hpcforge keeps for its run.
+            if answer.wrong or tried % _A_WORKER == 0:
                 worker.end()
                 worker = _Worker(own)
             found.put(answer)

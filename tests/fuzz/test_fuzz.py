@@ -1,18 +1,26 @@
 """Whatever stands in a file, `validate` says 0 or 3: no traceback, at most 2 s of CPU and 256 MiB, nothing odd printed.
 
-`make test` tries 500 inputs, `make fuzz` 10,000. What fails is written to a folder that is named; put into corpus/, it
+The files are blueprints, inventories, role.yaml, templates and test.yaml. `make test` tries 500 inputs, `make fuzz`
+10,000, a third of them of the last three kinds. What fails is written to a folder that is named; put into corpus/, it
 is tried every time.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from itertools import chain
 from pathlib import Path
 
 import pytest
 
+from . import folders
 from .generate import inputs
 from .pool import Answer, Input, answers
+
+
+def _folders(seed: int, count: int) -> Iterator[Input]:
+    return (folders.one(seed, number) for number in range(count))
+
 
 CORPUS = sorted(path for path in (Path(__file__).parent / "corpus").iterdir() if path.is_dir())
 
@@ -36,11 +44,16 @@ def test_the_corpus(tmp_path: Path) -> None:
 def test_inputs_of_a_seed(tmp_path: Path, pytestconfig: pytest.Config) -> None:
     seed, count = (int(pytestconfig.getoption(name)) for name in ("--fuzz-seed", "--fuzz-inputs"))
     print(f"seed {seed}: {count} inputs")
-    every = judged(answers(inputs(seed, count), tmp_path / "work"), tmp_path / "failed")
+    third = count // 3
+    every = judged(
+        answers(chain(inputs(seed, count - third), _folders(seed, third)), tmp_path / "work"), tmp_path / "failed"
+    )
     valid = sum(answer.code == 0 for answer in every)
     slowest = max(every, key=lambda answer: answer.cpu_s)
     print(f"{valid} valid, {count - valid} refused; {sum(answer.cpu_s for answer in every):.1f} s of CPU, "
           f"{slowest.cpu_s:.2f} s the slowest, {slowest.tried.name}")  # fmt: skip
+    of_folders = [answer for answer in every if answer.tried.files]
+    print(f"{third} of them are roles, templates and smoke tests: {sum(one.code == 0 for one in of_folders)} valid")
     assert len(every) == count
     assert valid >= 0.3 * count
     assert count - valid >= 0.3 * count

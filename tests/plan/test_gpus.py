@@ -67,6 +67,8 @@ def test_what_gpus_lack_is_named_with_number_and_gpu(case: str, tmp_path: Path) 
     (found,) = short(case, tmp_path)
     assert (found.node, found.what, found.observed, found.declared) == (WORKER.node, *FAULTS[case])
     assert case == "seven" or found.todo
+    (order,) = drains((found,), {WORKER.node: ("IDLE", "")})
+    assert (order.action, order.reason.startswith(f"hpcforge: {FAULTS[case][0]}")) == ("drain", True)
 
 
 def test_a_driver_that_cannot_be_used_keeps_jobs_away_though_all_gpus_are_on_the_bus(tmp_path: Path) -> None:
@@ -110,6 +112,13 @@ def test_gpus_that_hang_keep_jobs_away(tmp_path: Path) -> None:
     facts = {**ENOUGH, "nvml": hung(build("hangs", tmp_path), ON_BUS)}
     (found,) = shortfalls(WORKER, facts, gpus_ready=True)
     assert found.observed.startswith("unusable (GPU 4 gave no answer within 600 s")
+    assert [order.action for order in drains((found,), {WORKER.node: ("IDLE", "")})] == ["drain"]
+
+
+def test_a_library_that_crashes_keeps_jobs_away(tmp_path: Path) -> None:
+    (found,) = short("crashes", tmp_path)
+    assert found.observed.startswith("unusable (NVML broke off at GPU 2")
+    assert [order.action for order in drains((found,), {WORKER.node: ("IDLE", "")})] == ["drain"]
 
 
 def test_without_a_library_gpus_are_counted_on_the_bus_as_before() -> None:

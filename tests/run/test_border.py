@@ -170,6 +170,15 @@ def test_an_odd_answer_to_a_look_loses_that_node_alone(kind: str) -> None:
     assert count >= len(LOOKS[kind])
 
 
+def test_an_odd_answer_is_named_with_its_place() -> None:
+    odd = changed(observed("client"), ("receipt", "run"), lambda parent, key: put(parent, key, "abc"))
+    printed = Printed(lambda task: [odd, DONE] if task.node == ODD else None)
+    printed.apply()
+    for text in printed.text[:2]:
+        (line,) = [one for one in text.split("\n") if one.startswith(f"{ODD} ")]
+        assert "receipt.run: not a whole number" in line
+
+
 @pytest.mark.parametrize("line", [*AT_WORK, FAILED, DONE], ids=lambda line: line["event"])
 def test_an_odd_answer_while_at_work_fails_that_node_alone(line: Line) -> None:
     for what, odd in worth_a_run(line):
@@ -228,9 +237,13 @@ def test_odd_records_of_the_head_are_counted_not_believed(record: str) -> None:
         return [log, DONE] if isinstance(task, Program) and task.request["verb"] == "log" else None
 
     printed = Printed(answer)
-    printed.apply()
+    _, ended = printed.apply()
     printed.status()
     printed.check()
+    others_are_done(ended)
+    unreadable = "lines of the history that cannot be read: 1\n" in printed.text[4]
+    assert unreadable == (record != "forged")  # which has the parts of a run, and text that steers a terminal
+    assert "the node list cannot be used: damaged" in printed.text[4]
 
 
 @pytest.mark.parametrize(

@@ -75,6 +75,7 @@ def test_of_files_that_hold_secrets_certificates_alone_are_read() -> None:
     ],
 )
 def test_both_kinds_end_together_and_units_are_named(texts: dict[str, str | None], now_s: float, state: str) -> None:
+    assert STEP_S == 90 * 86400  # what documents promise: renewed from then on, over after twice that
     assert certificates(ROLES, texts, now_s) == (
         Certificate(SSH, "trust", ("ssh.service",), state, BEGAN - 86400, BEGAN + 2 * STEP_S),  # type: ignore[arg-type]
         Certificate(TLS, "directory", ("slapd.service",), state, BEGAN - 86400, BEGAN + 2 * STEP_S),  # type: ignore[arg-type]

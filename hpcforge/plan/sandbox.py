@@ -1,0 +1,422 @@
+"""The Jinja environment of roles: it reaches plain data and nothing else, and every rendering has bounds.
+
+A role's folder may come from anybody, and verbs that touch no node evaluate what is in it. So templates get no
+attribute that begins with `_`, no method but those listed here and those of `hpcforge.cluster`, which are pure, and
+no filter that is not listed. Time is counted in steps, not seconds, so that a role ends the same way on every machine:
+about one step for each part of a template that is evaluated, and one for each entry of a list or 16 characters that an
+operation looks at. A value has a largest size, checked before it is made.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping
+from types import MappingProxyType, MethodType, ModuleType
+from typing import Any
+
+from jinja2 import TemplateRuntimeError, TemplateSyntaxError, Undefined, nodes, pass_environment
+from jinja2.filters import FILTERS
+from jinja2.runtime import LoopContext
+from jinja2.sandbox import SandboxedEnvironment, is_internal_attribute
+from jinja2.tests import TESTS
+from markupsafe import Markup
+
+MAX_TEXT = 16 << 20  # characters of one rendered text: a node looks at no larger file
+MAX_VALUE = 4 << 20  # characters of text, or entries of a list, that a template holds
+MAX_SOURCE = 256 << 10  # characters of a template
+_MAX_BITS = 1024  # of a whole number
+_MAX_WIDTH = 10_000  # to which text is padded, or indented
+# Steps, about two million a second. Of the shipped roles the largest text takes 300 a node, all together 6,000 a node.
+_ONE, _ONE_A_NODE = 3_000_000, 2_000
+_ALL, _ALL_A_NODE = 30_000_000, 20_000
+_RENDERING = 50  # steps of a rendering, whatever is in it
+_CHARACTERS_A_STEP = 16
+_SCALARS = frozenset({str, int, float, bool, type(None)})
+_LISTS: tuple[type[Any], ...] = (list, tuple, dict, set, frozenset, MappingProxyType)
+_DEEP = frozenset({str, Markup, *_LISTS})  # the types of entries that are looked through themselves
+_SIZED: tuple[type[Any], ...] = (range, *(type(getattr({}, name)()) for name in ("keys", "values", "items")))
+_PLAIN = _SCALARS | {list, tuple, dict}
+_OF_STR = """
+capitalize casefold count endswith find index isalnum isalpha isascii isdecimal isdigit islower isnumeric isspace
+istitle isupper lower lstrip partition removeprefix removesuffix rfind rindex rpartition rsplit rstrip split splitlines
+startswith strip swapcase title upper
+"""
+_METHODS: tuple[tuple[type, frozenset[str]], ...] = (
+    (str, frozenset(_OF_STR.split())),
+    (dict, frozenset({"get", "items", "keys", "setdefault", "values"})),
+    (Mapping, frozenset({"get", "items", "keys", "values"})),
+    (list, frozenset({"append", "count", "index"})),
+    (tuple, frozenset({"count", "index"})),
+    (LoopContext, frozenset({"changed", "cycle"})),
+)
+_OF_CLUSTER = "hpcforge.cluster."  # its types are frozen data with pure methods
+_FILTERS = """
+abs capitalize count d default dictsort filesizeformat first float groupby int items last length list lower map max min
+reject rejectattr reverse select selectattr sort title tojson trim truncate unique upper urlencode wordcount
+"""
+
+
+class TooMuchError(TemplateRuntimeError):
+    """A text or an expression takes more than it may."""
+
+    hint = "a role renders what a cluster of this size needs: loop over less, or make smaller texts"
+
+
+class _Meter:
+    """The steps that are left: of one rendering, and of all that are counted together."""
+
+    def __init__(self) -> None:
+        self.allow(0)
+
+    def allow(self, nodes: int) -> None:
+        """Begin to count all that is rendered for a cluster of so many nodes."""
+        self.one, self.of_all = _ONE + _ONE_A_NODE * nodes, _ALL + _ALL_A_NODE * nodes
+        self.begin()
+
+    def begin(self) -> None:
+        """Begin a rendering."""
+        self.given = self.left = min(self.one, self.of_all - _RENDERING)
+
+    def spend(self, steps: int) -> None:
+        """Count steps. Raises TooMuchError."""
+        self.left -= steps
+        if self.left < 0:
+            alone = self.given == self.one
+            raise TooMuchError(f"it takes more than {self.one:,} steps" if alone else _TOO_MUCH_IN_ALL)
+
+    def end(self) -> None:
+        """Count what a rendering took among all."""
+        self.of_all -= _RENDERING + self.given - self.left
+
+
+_TOO_MUCH_IN_ALL = "with this, all roles together take more steps than a cluster of this size allows"
+METER = _Meter()
+
+
+def _spend(steps: int) -> bool:
+    METER.spend(steps)
+    return True
+
+
+def size_of(value: Any) -> int:
+    """How much a value is to look at, in steps; of nested lists all that is in them, as often as it stands there."""
+    if isinstance(value, str):
+        return len(value) // _CHARACTERS_A_STEP
+    if not isinstance(value, _LISTS):
+        return len(value) if isinstance(value, _SIZED) else 1
+    size = len(value)
+    for one in (*value, *value.values()) if isinstance(value, Mapping) else value:
+        if type(one) in _DEEP:
+            size += size_of(one)
+            if size > METER.left:
+                break
+    return size
+
+
+def _looked_at(value: Any) -> Any:
+    """The value, with the steps counted that it takes to look through it once."""
+    kind = type(value)
+    if kind is str:
+        METER.spend(len(value) // _CHARACTERS_A_STEP)
+    elif kind not in _SCALARS:
+        METER.spend(size_of(value))
+    return value
+
+
+def _held(size: int) -> None:
+    """Refuse a value of that size before it is made, and count it."""
+    if size > MAX_VALUE:
+        raise TooMuchError(f"a value of more than {MAX_VALUE:,} characters or entries")
+    METER.spend(size // _CHARACTERS_A_STEP)
+
+
+def _text(value: Any) -> str:
+    """A value as text. Raises TemplateRuntimeError for an object: which of its attributes is meant?"""
+    if isinstance(value, _LISTS):
+        _held(_CHARACTERS_A_STEP * size_of(value))
+        for one in _within(value):
+            _no_object(one)
+    else:
+        _no_object(value)
+    return str(value)
+
+
+def _no_object(value: Any) -> None:
+    if dataclasses.is_dataclass(value):
+        raise TemplateRuntimeError(f"a {type(value).__name__} is no text: name one of its attributes")
+
+
+def _within(value: Any) -> Iterator[Any]:
+    for one in (*value, *value.values()) if isinstance(value, Mapping) else value:
+        if isinstance(one, _LISTS):
+            yield from _within(one)
+        else:
+            yield one
+
+
+def shown(value: Any) -> Any:
+    """What `{{ }}` puts into a text."""
+    return value if type(value) in _SCALARS else _text(value)
+
+
+def joined(parts: Iterable[str], most: int = MAX_VALUE) -> str:
+    """Text of parts. Raises TooMuchError."""
+    size, kept = 0, []
+    for part in parts:
+        size += len(part)
+        if size > most:
+            raise TooMuchError(f"a text of more than {most:,} characters")
+        kept.append(part)
+    METER.spend(size // _CHARACTERS_A_STEP)
+    return "".join(kept)
+
+
+@pass_environment
+def _join(of: Sandbox, value: Iterable[Any], d: str = "", attribute: str | int | None = None) -> str:
+    found = value if attribute is None else (_part(of, one, attribute) for one in value)
+    texts: list[str] = []
+    for place, one in enumerate(found):
+        texts += (_text(d), _text(one)) if place else (_text(one),)
+        METER.spend(1)
+    return joined(texts)
+
+
+def _part(of: Sandbox, value: Any, name: str | int) -> Any:
+    """What Jinja's filters find under `attribute=`: a name, several with points between, or a place."""
+    for one in name.split(".") if isinstance(name, str) else [name]:
+        value = of.getitem(value, int(one) if isinstance(one, str) and one.isdecimal() else one)
+    return value
+
+
+def _replace(text: Any, old: Any, new: Any, count: int | None = None) -> str:
+    whole, before, after = _text(text), _text(old), _text(new)
+    METER.spend(len(whole) // _CHARACTERS_A_STEP)
+    times = whole.count(before) if count is None or count < 0 else min(count, whole.count(before))
+    _held(len(whole) + times * max(0, len(after) - len(before)))
+    return whole.replace(before, after, -1 if count is None else count)
+
+
+@pass_environment
+def _sum(of: Sandbox, value: Iterable[Any], attribute: str | int | None = None, start: Any = 0) -> Any:
+    for one in value:
+        start = _binary("+", start, one if attribute is None else _part(of, one, attribute))
+    return start
+
+
+def _round(value: Any, precision: int = 0, method: str = "common") -> Any:
+    if abs(precision) > _MAX_WIDTH or type(value) not in (int, float):
+        raise TooMuchError("round: a number, and a precision of some digits")
+    return FILTERS["round"](value, precision, method)
+
+
+def _indent(text: str, width: Any = 4, first: bool = False, blank: bool = False) -> str:
+    by = len(width) if isinstance(width, str) else int(width)
+    _held(len(text) + (text.count("\n") + 1) * by)
+    return str(FILTERS["indent"](text, width, first, blank))
+
+
+def _center(text: Any, width: int = 80) -> str:
+    return _text(text).center(_width(width))
+
+
+def _width(width: int) -> int:
+    if width > _MAX_WIDTH:
+        raise TooMuchError(f"a width of more than {_MAX_WIDTH:,}")
+    return width
+
+
+def _format(text: Any, *args: Any, **named: Any) -> Any:
+    return _binary("%", _text(text), named or args)
+
+
+def _binary(sign: str, left: Any, right: Any) -> Any:
+    """An operation. Its result is refused before it is made, where it would be too large."""
+    if isinstance(left, str | list | tuple) or isinstance(right, str | list | tuple):
+        _check_sequences(sign, left, right)
+    elif isinstance(left, int) and isinstance(right, int):
+        bits = {"*": left.bit_length() + right.bit_length(), "**": left.bit_length() * max(0, right)}
+        if bits.get(sign, 0) > _MAX_BITS:
+            raise TooMuchError(f"a number of more than {_MAX_BITS} bits")
+    METER.spend(1)
+    return SandboxedEnvironment.default_binop_table[sign](left, right)
+
+
+def _check_sequences(sign: str, left: Any, right: Any) -> None:
+    if sign == "%" and isinstance(left, str):
+        widths = (int(one[:9]) for one in re.findall("[0-9]+", left))
+        if "*" in left or any(width > _MAX_WIDTH for width in widths):
+            raise TooMuchError(f"a format with * or a width of more than {_MAX_WIDTH:,}")
+        values = right.values() if isinstance(right, Mapping) else right if isinstance(right, tuple) else (right,)
+        largest = max((len(_text(one)) for one in values), default=0)
+        _held(len(left) + left.count("%") * (_MAX_WIDTH * bool(re.search("[0-9]", left)) + largest))
+    elif sign == "+" and hasattr(left, "__len__") and hasattr(right, "__len__"):
+        _held(len(left) + len(right))
+    elif sign == "*":
+        times, one = (left, right) if isinstance(left, int) else (right, left)
+        if isinstance(times, int):
+            _held(len(one) * max(0, times))
+
+
+def _range(*of: int) -> range:
+    found = range(*of)
+    if len(found) > MAX_VALUE:
+        raise TooMuchError(f"a range of more than {MAX_VALUE:,} numbers")
+    METER.spend(len(found))
+    return found
+
+
+def _counted(function: Any) -> Callable[..., Any]:
+    """A filter or a test that counts what it looks at."""
+    skipped = 1 if hasattr(function, "jinja_pass_arg") else 0
+
+    @functools.wraps(function)
+    def counted(*args: Any, **named: Any) -> Any:
+        METER.spend(1)
+        for one in args[skipped:]:
+            if type(one) not in _SCALARS or type(one) is str:
+                METER.spend(size_of(one))
+        for one in named.values():
+            METER.spend(size_of(one))
+        return function(*args, **named)
+
+    return counted
+
+
+class Sandbox(SandboxedEnvironment):
+    """Jinja over plain data, with bounds."""
+
+    intercepted_binops = frozenset(SandboxedEnvironment.default_binop_table)
+    concat = staticmethod(joined)
+
+    def make_globals(self, d: MutableMapping[str, Any] | None) -> MutableMapping[str, Any]:
+        """The globals and these; jinja's own is a ChainMap, copied at every rendering: half of its time."""
+        return {**self.globals, **(d or {})}
+
+    def is_safe_attribute(self, obj: Any, attr: str, value: Any) -> bool:
+        """Whether a template may have this: data, or one of the methods that are listed."""
+        if attr.startswith("_") or is_internal_attribute(obj, attr) or isinstance(value, ModuleType):
+            return False
+        if not callable(value):
+            return True
+        if type(obj).__module__.startswith(_OF_CLUSTER):
+            return isinstance(value, MethodType) and value.__self__ is obj
+        return any(attr in names for kind, names in _METHODS if isinstance(obj, kind))
+
+    def getattr(self, obj: Any, attribute: str) -> Any:
+        """An attribute, or an entry of that name."""
+        if attribute[:1] != "_":
+            try:
+                value = getattr(obj, attribute)
+            except AttributeError:
+                pass
+            else:
+                if type(value) in _PLAIN:
+                    return value
+                if isinstance(obj, str) and attribute in _OF_TEXT:
+                    return functools.partial(_OF_TEXT[attribute], obj)
+        elif isinstance(obj, Undefined):
+            str(obj)  # raises what is wrong with it
+        return super().getattr(obj, attribute)
+
+    def getitem(self, obj: Any, argument: Any) -> Any:
+        """An entry, or an attribute of that name."""
+        if type(argument) not in _SCALARS:
+            METER.spend(size_of(argument))
+        return super().getitem(obj, argument)
+
+    def wrap_str_format(self, value: Any) -> None:
+        """No method `format`: `is_safe_attribute` refuses it."""
+
+    def call_binop(self, context: Any, operator: str, left: Any, right: Any) -> Any:  # noqa: ARG002
+        """An operation within bounds."""
+        return _binary(operator, left, right)
+
+    def call(__self, __context: Any, __obj: Any, *args: Any, **named: Any) -> Any:  # noqa: N805
+        """A call, counted."""
+        owner = getattr(__obj, "__self__", None)
+        METER.spend(1 + sum(map(size_of, (*args, *named.values()))))
+        if isinstance(owner, str | list | tuple) and __obj.__name__ != "append":
+            METER.spend(size_of(owner))
+        elif type(owner).__module__.startswith(_OF_CLUSTER):
+            METER.spend(len(getattr(owner, "nodes", ())))
+        return super().call(__context, __obj, *args, **named)
+
+
+# In place of methods whose result may be of any size.
+_OF_TEXT: dict[str, Callable[..., str]] = {"replace": _replace}
+
+
+def metered(tree: nodes.Template) -> nodes.Template:
+    """The tree with what counts its steps. Raises TemplateSyntaxError for what no template of a role may have."""
+    refused = (nodes.Include, nodes.Import, nodes.FromImport, nodes.Extends)
+    for found in tree.find_all(refused):
+        raise TemplateSyntaxError("a role's text is one file: nothing is included or imported", found.lineno)
+    for found in tree.find_all((nodes.Block, nodes.For)):
+        if isinstance(found, nodes.Block) or (isinstance(found, nodes.For) and found.recursive):
+            raise TemplateSyntaxError("blocks and recursive loops are not accepted: write it out", found.lineno)
+    _meter(tree)
+    return tree
+
+
+def _meter(node: nodes.Node) -> int:
+    """Put counters into loops and macros, and around what is looked through; the parts of a tree that have none."""
+    inside = {id(child): _meter(child) for child in node.iter_child_nodes()}
+    size = 1 + sum(inside.values())
+    if isinstance(node, nodes.For | nodes.Macro | nodes.CallBlock):
+        if isinstance(node, nodes.For) and node.test is not None:
+            node.test = nodes.And(_count(size), node.test, lineno=node.lineno)
+        node.body.insert(0, nodes.ExprStmt(_count(size), lineno=node.lineno))
+        # What is in its body it counts by itself, each time.
+        return 1 + sum(size for child, size in inside.items() if child not in set(map(id, node.body)))
+    if isinstance(node, nodes.Compare):
+        node.expr = _counting(node.expr)
+        for one in node.ops:
+            one.expr = _counting(one.expr)
+    elif isinstance(node, nodes.Getitem) and isinstance(node.arg, nodes.Slice):
+        node.node = _counting(node.node)
+    elif isinstance(node, nodes.Pair):
+        node.key = _counting(node.key)
+    elif isinstance(node, nodes.Concat):
+        whole = nodes.List(node.nodes, lineno=node.lineno)
+        node.nodes = [_filter(whole, "join")]
+    return size
+
+
+def _counting(node: nodes.Expr) -> nodes.Expr:
+    return node if isinstance(node, nodes.Const) else _filter(node, _LOOK)
+
+
+def _count(steps: int) -> nodes.Expr:
+    return _filter(nodes.Const(steps), _SPEND)
+
+
+def _filter(node: nodes.Expr, name: str) -> nodes.Expr:
+    return nodes.Filter(node, name, [], [], None, None, lineno=node.lineno)
+
+
+_LOOK, _SPEND = "_looked_at", "_spend"
+_OURS: dict[str, Callable[..., Any]] = {
+    **{"center": _center, "format": _format, "indent": _indent, "join": _join, "replace": _replace, "round": _round},
+    **{"string": _text, "sum": _sum},
+}
+
+
+def environment(
+    filters: Mapping[str, Any], *, undefined: type[Undefined], finalize: Callable[[Any], Any] = shown
+) -> Sandbox:
+    """The environment for texts of roles, which renders configuration files, not HTML; with filters of ours."""
+    made = Sandbox(
+        undefined=undefined,
+        finalize=finalize,
+        keep_trailing_newline=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        optimized=False,  # to look for constants at every level of every expression takes longer than it saves
+    )
+    known = {**{name: FILTERS[name] for name in _FILTERS.split()}, **_OURS, **filters}
+    made.filters = {**{name: _counted(one) for name, one in known.items()}, _LOOK: _looked_at, _SPEND: _spend}
+    made.tests = {name: _counted(one) for name, one in TESTS.items()}
+    made.globals = {"range": _range, "dict": dict, "namespace": made.globals["namespace"]}
+    return made
