@@ -39,6 +39,7 @@ MADE_THERE = {
     "lines": (),  # as those
     "kind.address.pattern": tuple(one.address.pattern for one in load_catalog().file_systems.values() if one.address),
     "_PATTERNS[kind]": tuple(colour._PATTERNS.values()),
+    "f'\\\\b{re.escape(name)} \\\\([^()]{{1,{_LONGEST_ADDRESS}}}\\\\)'": (r"\bw01 \([^()]{1,64}\)",),
     "f'(?:{fabrics})-(?:leaf|spine|core)-[0-9]+'": ("(?:compute|storage-1)-(?:leaf|spine|core)-[0-9]+",),
 }
 

@@ -43,7 +43,7 @@ def test_nothing_else_writes_to_the_terminal() -> None:
     found = {}
     for path in ROOT.rglob("*.py"):
         name = str(path.relative_to(ROOT))
-        if not name.startswith("node/"):  # which speaks to the engine, on nodes
+        if not name.startswith("node/") and name != "verify/ports.py":  # these run on nodes, and speak to the engine
             found[name] = set(other_ways(path))
     assert found.pop(*PRINTS) == {"sys.stdout", "sys.stderr"}
     assert found.pop(*DRAWS) == {"sys.stderr", "Console"}

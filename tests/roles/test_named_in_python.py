@@ -30,6 +30,7 @@ OTHER_WORDS = {
         "blueprint/checks.py",
         "blueprint/membership.py",
         "blueprint/network_checks.py",
+        "blueprint/storage_checks.py",
         "cluster/checks.py",
         "cluster/interface_checks.py",
         "cluster/networks.py",
@@ -37,7 +38,7 @@ OTHER_WORDS = {
         "rehearsal/rules.py",  # what is stood in for
     },
     # a framework, in the catalog and in the blueprint
-    "pytorch": {"catalog/__init__.py", "cluster/checks.py", "software/judge.py"},
+    "pytorch": {"blueprint/schema.py", "catalog/__init__.py", "cluster/checks.py", "software/judge.py"},
     "names": {"node/remains.py", "node/remove.py", "plan/diff.py", "report/design_html.py", "run/walk.py"},  # JSON
     "lldp": {"verify/cabling.py"},  # what lldpctl answers
     "base": {"lab/nspawn/base.py"},  # a folder of trees
