@@ -25,10 +25,15 @@ _CAUSES = {
     "PREEMPTED": "gave way to a job of higher priority",
 }
 # Limits that one job exceeds by itself, so that it waits for ever: nothing that another job does lets it start.
-_NEVER = re.compile(
-    r"(Assoc|QOS)(Max|Min)\w*Per(Job|Node)\w*|QOSMin\w*|QOSNotAllowed|InvalidQOS|InvalidAccount|AccountNotAllowed"
-    r"|PartitionNodeLimit|PartitionTimeLimit|BadConstraints"
-)
+_NEVER = {
+    "QOSNotAllowed",
+    "InvalidQOS",
+    "InvalidAccount",
+    "AccountNotAllowed",
+    "PartitionNodeLimit",
+    "PartitionTimeLimit",
+    "BadConstraints",
+}
 
 
 @dataclass(frozen=True)
@@ -103,4 +108,6 @@ def cause(ended: Ended) -> str:
 
 def never_starts(reason: str) -> bool:
     """Whether a job that waits for this reason waits for ever, whatever other jobs do."""
-    return _NEVER.fullmatch(reason) is not None
+    of_one_job = "PerJob" in reason or "PerNode" in reason
+    limit = reason.startswith(("AssocMax", "AssocMin", "QOSMax"))
+    return reason in _NEVER or reason.startswith("QOSMin") or (limit and of_one_job)

@@ -19,7 +19,8 @@ _LABELLED = re.compile(r"^ *([0-9]{1,9}): ?(.*)$")  # srun --label pads the task
 _SLURM = re.compile(r"^(?:srun|slurmstepd|slurmd)(?:-\S+)?: (?:error|fatal): (.*)$")
 _NODE_FAILED = re.compile(r"Node failure on ([\w.-]+)|task launch for \S+ failed on node ([\w.-]+)", re.IGNORECASE)
 _TASK_END = re.compile(r"^(\S+): tasks? [\d,-]+: (\S.*)$")  # "w[1-2]: tasks 0-1: Exited with exit code 1"
-_MEMORY = re.compile(r"^slurmstepd(?:-(\S+))?: error: (.*\b(?:exceeded memory limit|oom.kill event).*)$")
+_STEPD = re.compile(r"^slurmstepd(?:-(\S+))?: error: (.*)$")
+_OVER_MEMORY = ("exceeded memory limit", "oom-kill event", "oom_kill event")
 _EXIT_CODE = re.compile(r"^Exited with exit code ([0-9]{1,9})$")
 _REPORTED = re.compile(r"^\s+(rank|exitcode)\s*: (-?[0-9]{1,9})\b")
 _MAX_EVENT = 1 << 20
@@ -208,7 +209,9 @@ def _over_memory(text: str, hosts: Mapping[int, str]) -> dict[str, str]:
     found: dict[str, str] = {}
     for line in text.splitlines():
         labelled = _LABELLED.match(line)
-        said = _MEMORY.match(labelled[2] if labelled else line)
+        said = _STEPD.match(labelled[2] if labelled else line)
+        if said and not any(words in said[2] for words in _OVER_MEMORY):
+            continue
         host = (said[1] or (hosts.get(int(labelled[1])) if labelled else None)) if said else None
         if said and host:
             found.setdefault(clean(host, 64), clean(said[2]))
