@@ -97,52 +97,6 @@ def test_the_controller_outlives_users_who_fill_the_heads_memory(site: Site) -> 
     assert site.ssh("head", scores).split() == ["-900", "-900"]
 
 
-HOLD = """
-import os, socket, time
-held = [socket.create_server(("", port)) for port in range(20000, 20500)]
-print(len(held), os.getpid(), flush=True)
-time.sleep(3600)
-"""
-
-
-def test_names_in_tmp_and_ports_that_a_user_took_stop_no_role_and_no_test(site: Site) -> None:
-    for worker in ("w01", "w02", "w03"):
-        site.ssh(worker, "sudo -u ada touch /tmp/torchinductor_root /tmp/torchinductor_tests")
-    site.ssh("w01", f"sudo -u ada python3 -c {shlex.quote(HOLD)} </dev/null >/tmp/held 2>&1 &")
-    site.becomes("w01", "cut -d' ' -f1 /tmp/held", "500\n")
-    done = site.cli("apply", "BLUEPRINT", "--yes", "--force", "pytorch", "--only", "pytorch")
-    assert done.returncode == 0
-    assert passed(done.stdout) == ["allreduce", "train_ddp"]
-    assert site.ssh("w01", "stat -c '%U %F' /tmp/torchinductor_tests") == "ada regular empty file\n"
-    assert site.ssh("w01", "ls -d /tmp/hpcforge* 2>/dev/null || echo none") == "none\n"
-    site.ssh("w01", "sudo kill $(cut -d' ' -f2 /tmp/held)")
-    for worker in ("w01", "w02", "w03"):
-        site.ssh(worker, "sudo rm /tmp/torchinductor_root /tmp/torchinductor_tests")
-
-
-def test_a_build_of_pytorch_that_fails_leaves_what_works(site: Site) -> None:
-    where = "readlink /opt/hpcforge/pytorch; ls -A /opt/hpcforge/pytorch-builds | wc -l"
-    code = "import torch; print(torch.ones(2).sum())"
-    trains = f"sudo -iu ada srun -w w02 /opt/hpcforge/pytorch/bin/python -W ignore -c '{code}'"
-    before = site.ssh("w02", where)
-    assert before.endswith("\n1\n")
-    site.ssh("head", "sudo systemctl stop lighttpd")
-    site.ssh("w02", "sudo rm /opt/hpcforge/pytorch/requirements.txt")
-    again = ("apply", "BLUEPRINT", "--yes", "--force", "pytorch", "--only", "pytorch", "--verify", "none")
-    done = site.cli(*again)
-    assert done.returncode == 5
-    assert "w02: pytorch FAILED: Install the wheels: " in done.stderr
-    assert site.ssh("w02", where) == before
-    site.ssh("head", "sudo scontrol update nodename=w02 state=resume || :")
-    assert site.ssh("head", trains) == "tensor(2.)\n"
-    site.ssh("head", "sudo systemctl start lighttpd")
-    assert site.cli(*again).returncode == 0
-    after = site.ssh("w02", where)
-    assert after.endswith("\n1\n")
-    assert after != before
-    assert site.ssh("head", trains) == "tensor(2.)\n"
-
-
 def test_the_sites_own_ansible_role_ran(site: Site) -> None:
     assert "rehearsal" in site.ssh("head", "cat /etc/motd")
 
@@ -541,6 +495,52 @@ with tempfile.TemporaryFile() as file:
 print(json.dumps({"event": "measurement", "sync_ms": round(sync_ms, 3), "size_bytes": size_bytes}))
 print(json.dumps({"event": "result"}))
 """
+
+
+HOLD = """
+import os, socket, time
+held = [socket.create_server(("", port)) for port in range(20000, 20500)]
+print(len(held), os.getpid(), flush=True)
+time.sleep(3600)
+"""
+
+
+def test_names_in_tmp_and_ports_that_a_user_took_stop_no_role_and_no_test(site: Site) -> None:
+    for worker in ("w01", "w02", "w03"):
+        site.ssh(worker, "sudo -u ada touch /tmp/torchinductor_root /tmp/torchinductor_tests")
+    site.ssh("w01", f"sudo -u ada python3 -c {shlex.quote(HOLD)} </dev/null >/tmp/held 2>&1 &")
+    site.becomes("w01", "cut -d' ' -f1 /tmp/held", "500\n")
+    done = site.cli("apply", "BLUEPRINT", "--yes", "--force", "pytorch", "--only", "pytorch")
+    assert done.returncode == 0
+    assert passed(done.stdout) == ["allreduce", "train_ddp"]
+    assert site.ssh("w01", "stat -c '%U %F' /tmp/torchinductor_tests") == "ada regular empty file\n"
+    assert site.ssh("w01", "ls -d /tmp/hpcforge* 2>/dev/null || echo none") == "none\n"
+    site.ssh("w01", "sudo kill $(cut -d' ' -f2 /tmp/held)")
+    for worker in ("w01", "w02", "w03"):
+        site.ssh(worker, "sudo rm /tmp/torchinductor_root /tmp/torchinductor_tests")
+
+
+def test_a_build_of_pytorch_that_fails_leaves_what_works(site: Site) -> None:
+    where = "readlink /opt/hpcforge/pytorch; ls -A /opt/hpcforge/pytorch-builds | wc -l"
+    code = "import torch; print(torch.ones(2).sum())"
+    trains = f"sudo -iu ada srun -w w02 /opt/hpcforge/pytorch/bin/python -W ignore -c '{code}'"
+    before = site.ssh("w02", where)
+    assert before.endswith("\n1\n")
+    site.ssh("head", "sudo systemctl stop lighttpd")
+    site.ssh("w02", "sudo rm /opt/hpcforge/pytorch/requirements.txt")
+    again = ("apply", "BLUEPRINT", "--yes", "--force", "pytorch", "--only", "pytorch", "--verify", "none")
+    done = site.cli(*again)
+    assert done.returncode == 5
+    assert "w02: pytorch FAILED: Install the wheels: " in done.stderr
+    assert site.ssh("w02", where) == before
+    site.ssh("head", "sudo scontrol update nodename=w02 state=resume || :")
+    assert site.ssh("head", trains) == "tensor(2.)\n"
+    site.ssh("head", "sudo systemctl start lighttpd")
+    assert site.cli(*again).returncode == 0
+    after = site.ssh("w02", where)
+    assert after.endswith("\n1\n")
+    assert after != before
+    assert site.ssh("head", trains) == "tensor(2.)\n"
 
 
 def test_a_test_that_is_added_is_brought_to_the_workers_and_each_of_them_reports(site: Site) -> None:
