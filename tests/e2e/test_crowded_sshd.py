@@ -43,6 +43,8 @@ while time.monotonic() < end:
     while len(held) < count:
         held.append(socket.create_connection((where, 22), 5))
 """
+# Logins under way, which sshd's listener has in its title.
+STARTUPS = "ps -o args= -C sshd | sed -nE 's/.*listener[]] ([0-9]+) of .*/\\1/p'"
 
 
 @pytest.fixture(scope="module", params=["12", "13"])
@@ -76,8 +78,10 @@ def reached(site: Site, tries: int) -> int:
 
 def test_half_open_connections_of_a_user_do_not_shut_hpcforge_out(site: Site) -> None:
     assert site.cli("apply", "BLUEPRINT", "--yes", "--only", "ssh_limits", "--verify", "none").returncode == 0
-    hold(site, 60)
-    assert reached(site, 4) == 4
+    hold(site, 90)
+    assert site.ssh("w01", STARTUPS) == "30\n"
+    assert reached(site, 2) == 2
+    assert site.ssh("w01", STARTUPS) == "30\n"  # all the while
     said = site.ssh("w01", "sudo /usr/sbin/sshd -T")
     assert "persourcemaxstartups 30\n" in said
     if 'release: "13"' in site.blueprint.read_text():
