@@ -77,7 +77,8 @@ def reached(site: Site, tries: int) -> int:
 
 
 def test_half_open_connections_of_a_user_do_not_shut_hpcforge_out(site: Site) -> None:
-    assert site.cli("apply", "BLUEPRINT", "--yes", "--only", "ssh_limits", "--verify", "none").returncode == 0
+    site.cli("apply", "BLUEPRINT", "--yes", "--only", "ssh_limits", "--verify", "none")  # 5: Slurm is not there yet
+    assert "persourcemaxstartups 30\n" in site.ssh("w01", "sudo /usr/sbin/sshd -T")
     hold(site, 90)
     assert site.ssh("w01", STARTUPS) == "30\n"
     assert reached(site, 2) == 2
