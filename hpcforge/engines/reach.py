@@ -13,6 +13,16 @@ from hpcforge.engines.tasks import CONNECT_S, Target
 _NO_ROUTE = {errno.EHOSTUNREACH, errno.ENETUNREACH, errno.EHOSTDOWN, errno.ENETDOWN, errno.EADDRNOTAVAIL}
 
 
+_NO_BANNER = "Error reading SSH protocol banner"  # paramiko's words before the error, for which it has no type
+
+
+def dropped(error: BaseException) -> bool:
+    """Whether the connection was closed before sshd's banner: too many logins are under way there (MaxStartups)."""
+    said = str(error)
+    closed = said == _NO_BANNER or "reset by peer" in said
+    return isinstance(error, paramiko.SSHException) and said.startswith(_NO_BANNER) and closed
+
+
 def classify(target: Target, error: BaseException) -> UnreachableError:
     """What went wrong while connecting, as a reason and a sentence that says what to do."""
     where = f"{target.name} ({target.address})"
@@ -23,6 +33,12 @@ def classify(target: Target, error: BaseException) -> UnreachableError:
         return UnreachableError("login", f"{where} does not let {target.user} in with {with_what}: {error}")
     if isinstance(error, paramiko.ChannelException):
         return _no_way_through(where, error)
+    if dropped(error):
+        return UnreachableError(
+            "handshake",
+            f"{where} answers on port 22 but closes the connection before its banner: too many logins are under way, "
+            "or sshd refuses this address; `ss -tn 'sport = :22'` on its console shows where they come from",
+        )
     if isinstance(error, OSError):
         return _no_connection(where, error, target.start)
     if isinstance(error, paramiko.SSHException) and "opening channel" in str(error):  # paramiko has no type for it

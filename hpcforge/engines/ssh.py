@@ -12,18 +12,20 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache
+from typing import TypeVar
 
 import gevent
 import paramiko
 
 from hpcforge.engines.hostkeys import UnreachableError, host_keys
 from hpcforge.engines.lines import Tail, split_lines
-from hpcforge.engines.reach import classify
+from hpcforge.engines.reach import classify, dropped
 from hpcforge.engines.tasks import CONNECT_S, HANDSHAKE_S, Target
 
 KEEPALIVE_S = 10.0
 ANSWER_S = 15.0  # a node whose sshd has not answered a keep-alive by then is hung: it shows within 25 s
 UNACKED_MS = 15_000  # the kernel gives up on what a node has not acknowledged: a cut link shows within 25 s
+RETRY_S = 1.0  # a login that sshd dropped because too many were under way is tried again after this
 POLL_S = 2.0  # how soon after its end a command is noticed whose output something else still holds open
 MAX_OUTPUT_BYTES = 64 * 2**20
 CHUNK_BYTES = 65536
@@ -50,6 +52,8 @@ class Ended:
 
 
 Stream = socket.socket | paramiko.Channel
+Made = TypeVar("Made")
+_FAILURES = (OSError, EOFError, ValueError, paramiko.SSHException)
 
 
 def connect(target: Target, stream: Callable[[Target], Stream]) -> paramiko.SSHClient:
@@ -59,6 +63,12 @@ def connect(target: Target, stream: Callable[[Target], Stream]) -> paramiko.SSHC
         UnreachableError: with the reason.
     """
     known = _known(target)
+    return _retried(target, lambda: _login(target, known, stream))
+
+
+def _login(
+    target: Target, known: list[tuple[str, paramiko.PKey]], stream: Callable[[Target], Stream]
+) -> paramiko.SSHClient:
     client = paramiko.SSHClient()  # its default policy rejects unknown keys
     try:
         for kind, key in known:
@@ -74,13 +84,27 @@ def connect(target: Target, stream: Callable[[Target], Stream]) -> paramiko.SSHC
             banner_timeout=HANDSHAKE_S,
             auth_timeout=HANDSHAKE_S,
         )
-    except (OSError, EOFError, ValueError, paramiko.SSHException) as error:
+    except _FAILURES:
         client.close()
-        raise classify(target, error) from error
+        raise
     transport = transport_of(client)
     transport.sock.settimeout(1.0)  # paramiko polls its socket at this pace; its own 0.1 s burns a core at 100 nodes
     gevent.spawn(_watch, transport)
     return client
+
+
+def _retried(target: Target, attempt: Callable[[], Made]) -> Made:
+    """What an attempt makes. One that sshd drops before its banner is tried once more, since it drops by chance."""
+    try:
+        try:
+            return attempt()
+        except _FAILURES as error:
+            if not dropped(error):
+                raise
+            gevent.sleep(RETRY_S)
+            return attempt()
+    except _FAILURES as error:
+        raise classify(target, error) from error
 
 
 def transport_of(client: paramiko.SSHClient) -> paramiko.Transport:
@@ -119,16 +143,17 @@ def host_key(target: Target, stream: Callable[[Target], Stream]) -> str:
     Raises:
         UnreachableError: with the reason.
     """
+    return _retried(target, lambda: _shown_key(target, stream))
+
+
+def _shown_key(target: Target, stream: Callable[[Target], Stream]) -> str:
+    transport = paramiko.Transport(stream(target))
     try:
-        transport = paramiko.Transport(stream(target))
-        try:
-            transport.get_security_options().key_types = _KEY_KINDS
-            transport.start_client(timeout=HANDSHAKE_S)
-            key = transport.get_remote_server_key()
-        finally:
-            transport.close()
-    except (OSError, EOFError, ValueError, paramiko.SSHException) as error:
-        raise classify(target, error) from error
+        transport.get_security_options().key_types = _KEY_KINDS
+        transport.start_client(timeout=HANDSHAKE_S)
+        key = transport.get_remote_server_key()
+    finally:
+        transport.close()
     return f"{key.get_name()} {key.get_base64()}"
 
 

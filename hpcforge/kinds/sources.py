@@ -25,6 +25,14 @@ class Source(Resource):
     components: Annotated[tuple[str, ...], "Which of its components."] = ()
     architectures: Annotated[tuple[str, ...], "For which machines; none: those of the node."] = ()
 
+    def __post_init__(self) -> None:
+        """Raises ValueError for a name or a password in an address: its file is read by everybody on the node."""
+        if any("@" in uri.partition("://")[2].partition("/")[0] for uri in self.uris):
+            raise ValueError(
+                "uris: a name or a password in an address would be readable by every user of the node: leave it out; "
+                "apt reads it from a file of mode 0600 in /etc/apt/auth.conf.d, which a role can write from a secret"
+            )
+
     def line(self, found: Said) -> str:
         """With its address."""
         return f"{'~' if found['exists'] else '+'} package source {self.name}: {' '.join((*self.uris, *self.suites))}"

@@ -169,8 +169,12 @@ def _configure(lab: Lab, text: str) -> Path:
     for directory in (store.parent, cache()):
         directory.chmod(0o755)
     configuration = _configuration(lab.name)
-    write_atomically(configuration / _FILE, text, mode=0o644)
-    configuration.chmod(0o755)
+    configuration.mkdir(parents=True, exist_ok=True)
+    # The upstream proxy's address may hold a password: its folder is closed before the file is there.
+    shutil.chown(configuration, "root", _USER)
+    configuration.chmod(0o750)
+    write_atomically(configuration / _FILE, text, mode=0o640)
+    shutil.chown(configuration / _FILE, "root", _USER)
     return configuration
 
 

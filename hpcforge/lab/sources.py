@@ -81,11 +81,14 @@ def _lines(text: str) -> Iterable[Source]:
 
 
 def _serves(source: Source, name: str) -> bool:
-    """Whether a source is Debian's own for this release, and one that a node behind an HTTP proxy can use."""
-    return (
+    """Whether a source is Debian's own for this release, and one that a node behind an HTTP proxy can use.
+
+    One with a password in its address is not: sources.list is read by everybody on a node.
+    """
+    return bool(
         source.suite in (name, f"{name}-updates", f"{name}-security")
         and "main" in source.components
-        and source.uri.startswith(("http://", "https://"))
+        and re.match(r"https?://[^/@]+(/|$)", source.uri)
         and (not source.signed_by or _KEYRING in source.signed_by)
     )
 

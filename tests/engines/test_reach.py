@@ -4,6 +4,9 @@ import base64
 import errno
 import os
 import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,6 +15,7 @@ import pytest
 
 from hpcforge.engines.hostkeys import UnreachableError, host_keys, known_hosts
 from hpcforge.engines.reach import classify
+from hpcforge.engines.ssh import host_key
 from hpcforge.engines.tasks import Target
 
 KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIK6Yas2OaBo2NdCsmAoKeiavCSvKFdPM4KLFwdh0EHLq"
@@ -93,3 +97,55 @@ def test_a_changed_host_key_is_named_by_both_fingerprints() -> None:
     assert expected.fingerprint in str(known)
     assert found.fingerprint in str(known)
     assert "nothing was sent" in str(known)
+
+
+KEY_OF_A_SERVER = paramiko.ECDSAKey.generate()
+
+
+@contextmanager
+def sshd(*answers: str) -> Iterator[tuple[int, list[str]]]:
+    """A port that answers connections in turn: "drop", "late" (drop after the banner) or "key"; and its answers."""
+    done: list[str] = []
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def serve() -> None:
+            for answer in answers:
+                with suppress(OSError, EOFError, paramiko.SSHException):
+                    connection, _ = server.accept()
+                    done.append(answer)
+                    if answer == "key":
+                        transport = paramiko.Transport(connection)
+                        transport.add_server_key(KEY_OF_A_SERVER)
+                        transport.start_server(server=paramiko.ServerInterface())
+                        continue
+                    connection.sendall(b"Exceeded MaxStartups\r\n" if answer == "drop" else b"SSH-2.0-OpenSSH_9.2\r\n")
+                    connection.close()
+
+        threading.Thread(target=serve, daemon=True).start()
+        yield server.getsockname()[1], done
+
+
+def shown(port: int) -> str:
+    return host_key(TARGET, lambda _: socket.create_connection(("127.0.0.1", port), 5))
+
+
+def test_a_login_that_sshd_drops_is_tried_once_more() -> None:
+    with sshd("drop", "key") as (port, done):
+        assert shown(port) == f"{KEY_OF_A_SERVER.get_name()} {KEY_OF_A_SERVER.get_base64()}"
+    assert done == ["drop", "key"]
+
+
+def test_one_that_is_dropped_twice_says_what_is_the_matter() -> None:
+    with (
+        sshd("drop", "drop", "key") as (port, done),
+        pytest.raises(UnreachableError, match="too many logins") as caught,
+    ):
+        shown(port)
+    assert caught.value.reason == "handshake"
+    assert done == ["drop", "drop"]
+
+
+def test_what_fails_after_the_banner_is_not_tried_again() -> None:
+    with sshd("late", "key") as (port, done), pytest.raises(UnreachableError):
+        shown(port)
+    assert done == ["late"]

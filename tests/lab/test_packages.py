@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import socket
 import ssl
+import subprocess
 from collections.abc import Iterator
 from dataclasses import replace
 from http.client import HTTPSConnection
@@ -13,10 +14,12 @@ from pathlib import Path
 
 import pytest
 
-from hpcforge.lab import packages
+from hpcforge.lab import packages, processes
 from hpcforge.lab.state import Lab
 from tests.lab.test_settle import REQUEST, TREES, settle
 from tests.tls_server import certificate, serving
+
+PASSWORD = "of-ada-0815"
 
 
 @pytest.fixture
@@ -103,3 +106,27 @@ def test_what_the_proxy_allows_is_written_whole() -> None:
         "AllowUserPorts: 80 8080",
     ]
     assert list(packages.allowed({})) == []
+
+
+@pytest.mark.lab
+def test_the_password_of_the_upstream_proxy_is_the_proxys_alone(
+    lab: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    address = f"http://ada:{PASSWORD}@proxy.invalid:3128"
+    monkeypatch.setattr(packages, "run", lambda *_: f'Acquire::http::Proxy "{address}";\n')  # this host's apt
+    assert packages.ensure_proxy(lab)  # it answers where this file says
+    with socket.create_connection((lab.gateway, lab.packages_port), timeout=20) as client:
+        client.sendall(b"GET http://archive.example.org/debian/InRelease HTTP/1.1\r\nHost: archive.example.org\r\n\r\n")
+        answer = client.recv(65536).decode(errors="replace")
+    assert answer.startswith("HTTP/1.1 50")
+
+    file = packages._configuration(lab.name) / "acng.conf"
+    assert PASSWORD in file.read_text()
+    modes = [(one.stat().st_mode & 0o777, one.owner(), one.group()) for one in (file, file.parent)]
+    assert modes == [(0o640, "root", "apt-cacher-ng"), (0o750, "root", "apt-cacher-ng")]
+    as_another = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "cat", str(file)]
+    assert subprocess.run(as_another, capture_output=True, check=False).returncode != 0
+    assert PASSWORD not in answer
+    assert PASSWORD not in "".join(" ".join(processes.arguments(pid)) for pid in packages._running(lab.name))
+    logs = [lab.directory / "packages.log", *Path(lab.packages_cache, "log").rglob("*")]
+    assert [one for one in logs if one.is_file() and PASSWORD in one.read_text(errors="replace")] == []

@@ -79,3 +79,8 @@ def test_other_distributions_are_refused() -> None:
     check_distribution("debian")
     with pytest.raises(LabError, match="no lab can be built of ubuntu"):
         check_distribution("ubuntu")
+
+
+def test_a_source_with_a_password_in_its_address_is_no_nodes() -> None:
+    text = "deb https://ada:of-ada@mirror.example.org/debian bookworm main\n"
+    assert "of-ada" not in sources_for("bookworm", {"/etc/apt/sources.list": text})

@@ -135,6 +135,12 @@ def test_a_value_that_looks_like_a_template_stays_text(cluster: Cluster, roles_f
             "{name: server.service, rereads: [{path: /x, lines: '('}]}",
             "no regular expression",
         ),
+        (
+            "\non: ",
+            "\nsources: [{name: own, uris: ['https://ada:of-ada@mirror.example.org/debian'], suites: [stable],"
+            " signed_by: /usr/share/keyrings/own.gpg}]\non: ",
+            "a name or a password in an address would be readable by every user of the node",
+        ),
         ("\non: ", "\nguard: true\ndisrupts: {files: reboot}\non: ", "cannot ask for a reboot"),
     ],
 )
