@@ -44,7 +44,7 @@ test-every-kill: host-test develop
 RANDOM_KILLS ?= 40
 KILLS_SEED ?= 1
 test-kills: host-test develop
-	$(BIN)/python -m pytest -s tests/e2e/test_kills.py --kills --random-kills $(RANDOM_KILLS) --kills-seed $(KILLS_SEED)
+	$(BIN)/python -m pytest -s tests/e2e/test_kills.py --kills --every-boundary --random-kills $(RANDOM_KILLS) --kills-seed $(KILLS_SEED)
 
 # The tests without nodes, with the newest versions that pyproject.toml allows. What failed is printed with the versions
 # that differ from the lock: `make lock` would bring them.

@@ -125,8 +125,8 @@ class Event:
     always a task's last: `{"ok", "rc", "stdout", "stderr", "error", "reason", "unreachable", "changed"}`. `error` is a
     sentence for people, None if ok. `reason` tells kinds of unreachable apart: "no-host-key", "host-key", "login",
     "no-route", "refused", "timeout", "handshake", "via" (the machine on the way), "link", "silent", "here" (this
-    host may open no more connections); it is None for a node that was reached. An "observed" also has `heard`: the two times of
-    its `clock`, by this host's clock.
+    host may open no more connections); it is None for a node that was reached. An "observed" also has `heard`: the two
+    times of its `clock`, by this host's clock.
     """
 
     node: str

@@ -25,6 +25,7 @@ class Waits:
         self._next_s = FIRST_S
 
     def __call__(self, nodes: Collection[str]) -> None:
+        """These have not answered yet."""
         waited_s = self._clock() - self._start_s
         if not nodes or waited_s < self._next_s:
             return

@@ -93,6 +93,7 @@ class Trial:
             assert code == 0, run.said()
             self.events, self.wall_s = events_of(run.results), time.monotonic() - start
         self.wanted = self._end()
+        print(f"{self.change.name}, undisturbed: {len(self.events)} events in {self.wall_s:.0f} s", flush=True)
 
     def go(self, what: str, due: Due) -> bool:
         """Kill at that moment, apply again, compare. False where the apply had ended before."""
