@@ -75,8 +75,7 @@ def applied(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
     site = Site(folder, f"test-kills-{os.getpid()}")
     shutil.copy(request.param, site.blueprint)
     text = site.blueprint.read_text()
-    rollout = f"rollout:\n{_CONFIRM}"
-    site.blueprint.write_text(text.replace("rollout:", rollout) if "\nrollout:" in text else f"{text}\n{rollout}\n")
+    site.blueprint.write_text(text if _CONFIRM in text else f"{text}\nrollout:\n{_CONFIRM}\n")
     try:
         for words in (("rehearse", "up", "BLUEPRINT"), ("apply", "BLUEPRINT", "--yes")):
             done = site.cli(*words)
