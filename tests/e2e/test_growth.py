@@ -132,7 +132,7 @@ def test_a_node_comes_while_a_job_runs(cluster: Cluster) -> None:
     assert '"10.78.0.[11-14]"}  # the first three\n' in site.blueprint.read_text()
     cluster.ran("rehearse", "up", "BLUEPRINT")
     assert kill(site, _slurm_conf_has_changed), "the apply ended before it could be killed"
-    # The head takes its change back, w04 goes on by itself: it is configured, and Slurm does not know it.
+    # The head takes its change back, and w04 goes on by itself with the step that it is at.
     assert "2 nodes to change: head,w04; unchanged: w[01-03]" in cluster.ran("apply", "BLUEPRINT", "--yes")
 
     assert {node: cluster.state_of(node) for node in before} == before
