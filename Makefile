@@ -17,7 +17,7 @@ UV := uv==0.13.9
 # Where it is set, as in many containers, every start of hpcforge would compile its modules again: a third of the time.
 export PYTHONDONTWRITEBYTECODE =
 
-.PHONY: rehearse full-lab full-lab-13 test test-every-kill test-newest test-nvidia test-shared-storage test-vagrant test-vm fuzz check install develop lock host host-test host-vagrant host-vm host-vm-test bench
+.PHONY: rehearse full-lab full-lab-13 test test-every-kill test-kills test-newest test-nvidia test-shared-storage test-vagrant test-vm fuzz check install develop lock host host-test host-vagrant host-vm host-vm-test bench
 
 rehearse: install
 	$(BIN)/hpcforge rehearse up $(BLUEPRINT)
@@ -38,6 +38,13 @@ test: host-test host-vm develop check $(VENV)/.torch
 # Minutes longer: hpcforge is killed after each event of an apply, not after every fourth.
 test-every-kill: host-test develop
 	$(BIN)/python -m pytest tests/faults/test_killed.py --every-boundary
+
+# Hours: with Slurm, growth, replacement and removal are killed after every event, and those of the full lab, and a
+# change of it, RANDOM_KILLS times at random moments (of KILLS_SEED). How many ended as an undisturbed apply is printed.
+RANDOM_KILLS ?= 40
+KILLS_SEED ?= 1
+test-kills: host-test develop
+	$(BIN)/python -m pytest -s tests/e2e/test_kills.py --kills --every-boundary --random-kills $(RANDOM_KILLS) --kills-seed $(KILLS_SEED)
 
 # The tests without nodes, with the newest versions that pyproject.toml allows. What failed is printed with the versions
 # that differ from the lock: `make lock` would bring them.

@@ -16,6 +16,7 @@ Golden = Callable[[Path, str], None]
 _TEST_LAB = re.compile(r"test-[a-z0-9-]+-([0-9]+)(?:-[kx])?")  # every lab that a test makes: what for, and whose
 
 ON_DEMAND = {
+    "kills": "that kill applies of a cluster with Slurm, for hours",
     "nvidia": "of NVIDIA's repository, with stubs, on a node",
     "shared-storage": "of storage between real nodes (GlusterFS, a bucket)",
     "vagrant": "that have Vagrant start virtual machines",
@@ -28,6 +29,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--every-boundary", action="store_true", help="kill at every event of an apply, not every fourth")
     for mark, what in ON_DEMAND.items():
         parser.addoption(f"--{mark}", action="store_true", help=f"also the tests {what}: make test-{mark}")
+    parser.addoption("--random-kills", type=int, default=40, help="how often --kills ends an apply at a random moment")
+    parser.addoption("--kills-seed", type=int, default=1, help="what these moments are made from")
     parser.addoption("--fuzz-inputs", type=int, default=500, help="inputs that tests/fuzz makes and tries")
     parser.addoption("--fuzz-seed", type=int, default=1, help="what they are made from: the same seed, the same inputs")
     parser.addoption("--budget", action="store_true", help="print the slowest tests; fail if a part is over its share")

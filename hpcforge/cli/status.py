@@ -24,7 +24,7 @@ def status(*, blueprint: Path, inventory: Path | None, lab: str | None, history:
     site = open_site(blueprint, inventory, lab, None)
     roles = compile_site(site_roles(site), {}, site.cluster).nodes
     with open_engines(site) as engine:
-        found = look_at(engine, site.cluster, max(last, _LOOK_BACK), site.kept_as, roles)
+        found = look_at(engine, site.cluster, max(last, _LOOK_BACK), _say, site.kept_as, roles)
     note = certificates_note(found, typed("apply", blueprint, inventory=inventory, lab=lab))
     found = replace(found, notes=(*found.notes, *([note] if note else [])))
     shown = found.history.newest(last)
@@ -37,3 +37,7 @@ def status(*, blueprint: Path, inventory: Path | None, lab: str | None, history:
     else:
         printing.result(status_text(found, time.time()), "states")
     return Exit.UNREACHABLE if any(node.unreachable for node in found.nodes) else Exit.DONE
+
+
+def _say(text: str) -> None:
+    printing.note(f"{one_line(text)}\n")

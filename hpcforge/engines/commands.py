@@ -36,6 +36,7 @@ class Exec:
     listen_s: float  # how long we wait for its end
     task: str | None = None  # under which the node goes on with it when nobody listens any more
     reattach_s: float = 0.0
+    begins_s: float | None = None  # how long it may say nothing at all
 
 
 def command_line(target: Target, argv: Sequence[str], user: str | None, timeout_s: float) -> str:
@@ -62,7 +63,9 @@ def order(task: Program | Bootstrap | Command, target: Target) -> Exec:
     request = task.request if lasting else within(task.request, task.timeout_s)
     named, again_s = task.request.get("task"), task.reattach_s
     command = node_program(target)
-    return Exec(task.id, task.node, command, request, "events", task.timeout_s, task.timeout_s, named, again_s)
+    return Exec(
+        task.id, task.node, command, request, "events", task.timeout_s, task.timeout_s, named, again_s, task.begins_s
+    )
 
 
 def node_program(target: Target) -> str:

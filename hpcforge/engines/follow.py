@@ -89,7 +89,15 @@ class Following:
 
     def _execute(self, command: str, stdin: str | Request, listen_s: float, on_line: Callable[[str], None]) -> Ended:
         target = self.link.target
-        return execute(self.link.client(), target, command, listen_s=listen_s, stdin=read(stdin), on_line=on_line)
+        return execute(
+            self.link.client(),
+            target,
+            command,
+            listen_s=listen_s,
+            begins_s=self.task["begins_s"],
+            stdin=read(stdin),
+            on_line=on_line,
+        )
 
     def _reach_again(self, lost: UnreachableError) -> None:
         """Connect again, for as long as the task says."""

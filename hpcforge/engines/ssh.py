@@ -193,27 +193,31 @@ def execute(
     listen_s: float,
     on_line: Callable[[str], None],
     stdin: bytes = b"",
+    begins_s: float | None = None,
 ) -> Ended:
     """Run a command line; `on_line` gets standard output as it comes. After `listen_s` its end is not waited for.
 
     Raises:
-        UnreachableError: the connection died.
+        UnreachableError: the connection died, or no line came within `begins_s`.
     """
     start = time.monotonic()
     stderr = Tail()
     channel = None
     try:
-        with gevent.Timeout(listen_s, _LateError):
+        with gevent.Timeout(listen_s, _LateError), gevent.Timeout(begins_s, _SilentError) as silence:
             channel = transport_of(client).open_session(timeout=HANDSHAKE_S)
             channel.settimeout(POLL_S)
             channel.exec_command(command)
             helpers = [gevent.spawn(_send, channel, stdin), gevent.spawn(_keep, channel, stderr)]
             for line in split_lines(_received(channel, channel.recv)):
+                silence.cancel()
                 on_line(line)
             rc = channel.recv_exit_status()
             gevent.joinall(helpers, timeout=POLL_S)
     except _LateError:
         return Ended(None, stderr.text(), time.monotonic() - start, late=True)
+    except _SilentError:
+        raise _silent(target, begins_s) from None
     except _FloodError:
         return Ended(None, stderr.text(), time.monotonic() - start, flooded=True)
     except (OSError, EOFError, paramiko.SSHException) as error:
@@ -233,6 +237,18 @@ def lost(target: Target) -> UnreachableError:
         f"the connection to {target.name} ({target.address}) was lost while it was at work: "
         "what it was doing may have gone on; look again",
     )
+
+
+def _silent(target: Target, begins_s: float | None) -> UnreachableError:
+    return UnreachableError(
+        "silent",
+        f"{target.name} ({target.address}) let us in and then said nothing for {begins_s:g} s: "
+        "it hangs or is overloaded",
+    )
+
+
+class _SilentError(BaseException):
+    pass
 
 
 class _LateError(BaseException):  # so that no `except Exception` on the way swallows a time-out

@@ -39,6 +39,7 @@ class Program:
 
     `aside`: it does not wait for the node's other tasks, as a heartbeat must not; over a connection of its own.
     `fresh`: over a new connection, so that its success shows that one can be made.
+    `begins_s`: a node that has said nothing at all so long after it was asked is unreachable ("silent").
     A request with a "task" goes on when the connection is lost: it is connected to again for `reattach_s`, and only
     then the node is unreachable. One that is late is stopped on the node.
     """
@@ -50,6 +51,7 @@ class Program:
     aside: bool = False
     fresh: bool = False
     reattach_s: float = 90.0
+    begins_s: float | None = None
 
 
 @dataclass(frozen=True)
@@ -122,9 +124,9 @@ class Event:
     `kind` is one of the node program's, "line" (`{"line": text}`, one of a Command's standard output), or "result",
     always a task's last: `{"ok", "rc", "stdout", "stderr", "error", "reason", "unreachable", "changed"}`. `error` is a
     sentence for people, None if ok. `reason` tells kinds of unreachable apart: "no-host-key", "host-key", "login",
-    "no-route", "refused", "timeout", "handshake", "via" (the machine on the way), "link", "here" (this host may
-    open no more connections); it is None for a node that was reached. An "observed" also has `heard`: the two times of
-    its `clock`, by this host's clock.
+    "no-route", "refused", "timeout", "handshake", "via" (the machine on the way), "link", "silent", "here" (this
+    host may open no more connections); it is None for a node that was reached. An "observed" also has `heard`: the two
+    times of its `clock`, by this host's clock.
     """
 
     node: str

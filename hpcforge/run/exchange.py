@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,19 +12,27 @@ from hpcforge.node.verbs import verb_of
 _WAIT_S = 1.0
 
 
-def ask_all(engine: Engine, tasks: Sequence[Task]) -> Iterator[Event]:
+def _ignore(_nodes: Collection[str]) -> None:
+    pass
+
+
+def ask_all(
+    engine: Engine, tasks: Sequence[Task], waits: Callable[[Collection[str]], None] = _ignore
+) -> Iterator[Event]:
     """Start the tasks and yield what they say as it comes, until each has its result.
 
-    Nothing else may be under way: what other tasks say is dropped.
+    Nothing else may be under way: what other tasks say is dropped. `waits` is told, each second or more often, the
+    nodes whose results are still to come.
     """
-    waiting = {task.id for task in tasks}
+    waiting = {task.id: task.node for task in tasks}
     for task in tasks:
         engine.start(task)
     while waiting:
+        waits(waiting.values())
         event = engine.next(_WAIT_S)
         if event is not None and event.task in waiting:
             if event.kind == "result":
-                waiting.discard(event.task)
+                del waiting[event.task]
             yield event
 
 

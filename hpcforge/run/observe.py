@@ -22,6 +22,7 @@ from hpcforge.run import leftover
 from hpcforge.run.contents import Contents
 from hpcforge.run.exchange import ask_all
 from hpcforge.run.requests import wanted
+from hpcforge.run.waits import Waits
 from hpcforge.slurm.nodes import SLURM_NODES_COMMAND, not_scheduled, parse_slurm_nodes
 from hpcforge.verify.kept import VERDICTS_PATH
 
@@ -29,6 +30,7 @@ UNREACHABLE = "unreachable: "  # how a reason begins where hpcforge could not ge
 NO_SECRETS: Mapping[str, bytes] = {}
 NO_FILES: Mapping[str, Sequence[str]] = {}
 _TIMEOUT_S = 120.0
+_BEGINS_S = 30.0  # for a node to say that it has begun; python3 starts within a second where nothing is wrong
 _LOOK_AGAIN_S = 5.0  # after so long it is looked again whether a change is still about to be taken back
 
 
@@ -39,15 +41,17 @@ def observe(
     nodes: Sequence[str],
     secrets: Mapping[str, bytes] = NO_SECRETS,
     reads: Mapping[str, Sequence[str]] = NO_FILES,
+    *,
+    waits: Waits,
 ) -> dict[str, Observed]:
     """Every node's answer, in the order of `nodes`; one that gives none is reported as unreachable, not left out.
 
     `secrets` are those that its files are to hold: no answer has anything of them. `reads`: files that a node is to
-    show, by its name.
+    show, by its name. `waits` is told which nodes are waited for.
     """
     contents = Contents(desired.texts, secrets)
     asked = {name: _request(cluster, desired, name, contents, reads.get(name, ())) for name in nodes}
-    seen = _ask(engine, asked)
+    seen = _ask(engine, asked, waits)
     return {name: _hiding(one, desired.nodes[name], contents) for name, one in seen.items()}
 
 
@@ -63,10 +67,10 @@ def _hiding(seen: Observed, roles: Sequence[Wanted], contents: Contents) -> Obse
     return dataclasses.replace(seen, differs=differs)
 
 
-def observe_leaving(engine: Engine, nodes: Collection[str]) -> dict[str, Observed]:
+def observe_leaving(engine: Engine, nodes: Collection[str], waits: Waits) -> dict[str, Observed]:
     """What hpcforge owns on nodes that are not in the blueprint any more."""
     request: Request = {"verb": "observe", "wanted": [], "surplus": True}
-    return _ask(engine, dict.fromkeys(nodes, request))
+    return _ask(engine, dict.fromkeys(nodes, request), waits)
 
 
 def wait_for_others(engine: Engine, busy: Mapping[str, Observed], timeout_s: float, say: Callable[[str], None]) -> None:
@@ -95,21 +99,23 @@ def wait_for_others(engine: Engine, busy: Mapping[str, Observed], timeout_s: flo
         engine.next(1.0)  # by which the lease is kept
 
 
-def _ask(engine: Engine, requests: Mapping[str, Request]) -> dict[str, Observed]:
+def _ask(engine: Engine, requests: Mapping[str, Request], waits: Waits) -> dict[str, Observed]:
     seen: dict[str, Observed] = {name: Observed(name) for name in requests}
-    asked = [Program(f"observe:{name}", name, request, _TIMEOUT_S) for name, request in requests.items()]
-    for event in ask_all(engine, asked):
+    asked = [
+        Program(f"observe:{name}", name, request, _TIMEOUT_S, begins_s=_BEGINS_S) for name, request in requests.items()
+    ]
+    for event in ask_all(engine, asked, waits):
         seen[event.node] = _taken(seen[event.node], event)
     return seen
 
 
-def find_usable(engine: Engine, cluster: Cluster) -> tuple[dict[str, str], Observed]:
+def find_usable(engine: Engine, cluster: Cluster, say: Callable[[str], None]) -> tuple[dict[str, str], Observed]:
     """Workers that jobs cannot use just now, and why: hpcforge cannot reach them, or Slurm does not schedule there.
 
     With them the controller's answer.
     """
     nodes = [node.name for node in cluster.nodes]
-    seen = observe(engine, cluster, Desired((), dict.fromkeys(nodes, ()), {}), nodes)
+    seen = observe(engine, cluster, Desired((), dict.fromkeys(nodes, ()), {}), nodes, waits=Waits(say, None))
     head = seen[cluster.slurm.controller]
     states = not_scheduled(parse_slurm_nodes(head.answers.get(SLURM_NODES, "")))
     out = {worker.name: states[worker.name] for worker in cluster.workers if worker.name in states}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
@@ -20,6 +20,7 @@ from hpcforge.run.expiry import Certificate, certificate_paths, certificates
 from hpcforge.run.history import History, Past, last_changed, read_log
 from hpcforge.run.lease import Holder, ended, look
 from hpcforge.run.observe import observe
+from hpcforge.run.waits import Waits
 from hpcforge.slurm.nodes import parse_slurm_nodes
 from hpcforge.verify.kept import VERDICTS_PATH, Recorded, load
 
@@ -62,16 +63,19 @@ def status(
     engine: Engine,
     cluster: Cluster,
     last: int,
+    say: Callable[[str], None],
     kept_as: str | None = None,
     roles: Mapping[str, Sequence[Wanted]] = MappingProxyType({}),
 ) -> Status:
     """Ask every node, and the head for its records: of the history, the `last` runs. `kept_as`: see `read_log`.
 
-    `roles`: those of each node, whose certificates are looked at.
+    `say` is told of nodes that are waited for. `roles`: those of each node, whose certificates are looked at.
     """
     names = [node.name for node in cluster.nodes]
     paths = {name: certificate_paths(roles.get(name, ())) for name in names}
-    seen = observe(engine, cluster, Desired((), dict.fromkeys(names, ()), {}), names, reads=paths)
+    seen = observe(
+        engine, cluster, Desired((), dict.fromkeys(names, ()), {}), names, reads=paths, waits=Waits(say, None)
+    )
     now_s = time.time()
     certified = {name: certificates(roles.get(name, ()), seen[name].reads, now_s) for name in names}
     head = cluster.slurm.controller

@@ -20,6 +20,7 @@ from hpcforge.run.history import Copy
 from hpcforge.run.host_certificates import fingerprint
 from hpcforge.run.observe import NO_SECRETS, observe, observe_leaving
 from hpcforge.run.succession import distrusted
+from hpcforge.run.waits import Waits
 from hpcforge.slurm.nodes import parse_slurm_nodes
 from hpcforge.verify.owner import OwnedJob
 
@@ -65,7 +66,7 @@ def survey(
     asked = nodes if controller in nodes else (*nodes, controller)
     if controller not in nodes:
         desired = replace(desired, nodes={**desired.nodes, controller: ()})
-    seen = observe(engine, cluster, desired, asked, secrets)
+    seen = observe(engine, cluster, desired, asked, secrets, waits=Waits(say, controller))
     tests = leftover.told(seen[controller].answers)
     answers = leftover.without_left(seen[controller].answers, tuple(filter(leftover.dead, tests)))
     head = seen[controller] = replace(seen[controller], answers=answers)
@@ -85,7 +86,7 @@ def survey(
     going: dict[str, Observed] = {}
     if reached:
         reach(reached)
-        going = observe_leaving(engine, tuple(reached))
+        going = observe_leaving(engine, tuple(reached), Waits(say, None))
     known = parse_slurm_nodes(head.answers.get(SLURM_NODES, ""))
     return Survey(
         observed={name: seen[name] for name in nodes},

@@ -28,7 +28,7 @@ class Usable:
 def look(engine: Engine, cluster: Cluster, listener: Listener) -> Usable:
     """Ask all nodes; test jobs that a run has left behind are cancelled."""
     with listener.phase("observe"):
-        out, head = find_usable(engine, cluster)
+        out, head = find_usable(engine, cluster, listener.say)
         if leftover.told(head.answers):
             leftover.clear(engine, cluster, listener.say)
     return Usable(out, load(head.reads.get(VERDICTS_PATH)))

@@ -37,6 +37,7 @@ class Begun:
 
     process: subprocess.Popen[bytes]
     log: Path
+    results: Path  # what it prints for a program
 
     def __enter__(self) -> Begun:
         return self
@@ -59,6 +60,10 @@ class Begun:
     def send(self, number: signal.Signals) -> None:
         """To its whole group, as a terminal does."""
         os.killpg(self.process.pid, number)
+
+    def send_alone(self, number: signal.Signals) -> None:
+        """To the command itself, as `kill` does: its children are not told."""
+        self.process.send_signal(number)
 
     def said(self) -> str:
         """What it said to people."""
@@ -146,12 +151,13 @@ class Site:
         """hpcforge in the background, in a session of its own; at the end of `with` it is over."""
         words = [str(self.blueprint) if word == "BLUEPRINT" else word for word in arguments]
         log = self.folder / f"log-{time.monotonic_ns()}"
-        with log.open("w") as stderr:
+        results = log.with_suffix(".out")
+        with log.open("w") as stderr, results.open("w") as stdout:
             process = subprocess.Popen(
                 [sys.executable, "-m", "hpcforge", *words], env=self._environment(), stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL, stderr=stderr, start_new_session=True,
+                stdout=stdout, stderr=stderr, start_new_session=True,
             )  # fmt: skip
-        return Begun(process, log)
+        return Begun(process, log, results)
 
     def _environment(self) -> dict[str, str]:
         own = {"HPCFORGE_LAB": self.lab, "HPCFORGE_IDENTITY": str(self.folder / "age.key")}

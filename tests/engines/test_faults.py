@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from hpcforge.engines import Engines
-from hpcforge.engines.tasks import Command, Deploy, Program
+from hpcforge.engines.tasks import Bootstrap, Command, Deploy, Program
 
 from .conftest import Nodes
 
@@ -78,3 +78,26 @@ def test_a_connection_that_the_node_ends_is_noticed_at_once(engines: Engines, no
     assert time.monotonic() - start < 12  # not only when it is asked whether it lives
     assert answer["reason"] == "link"
     assert engines.run(Command("again", "n2", ("true",))).data["ok"]
+
+
+def test_a_node_that_says_nothing_is_given_up_and_one_that_is_slow_is_not(engines: Engines, nodes: Nodes) -> None:
+    """Its sshd lets us in, and the program that it is asked to run never begins."""
+    for node in ("n1", "n2"):
+        assert engines.run(Bootstrap(f"python:{node}", node, 300.0)).data["ok"]
+    slow = {"verb": "observe", "wanted": [], "asks": {"slow": ["sleep", "6"]}}
+    hang = "mv /usr/bin/python3 /usr/bin/python3.away; printf '#!/bin/sh\\nexec sleep 61\\n' > /usr/bin/python3"
+    nodes.inside("n1", f"{hang}; chmod 755 /usr/bin/python3")
+    try:
+        start = time.monotonic()
+        engines.start(Program("silent", "n1", {"verb": "observe", "wanted": []}, 40.0, begins_s=4.0))
+        engines.start(Program("slow", "n2", slow, 40.0, begins_s=4.0))
+        answer = _wait(engines, ("silent", "result"))
+        assert time.monotonic() - start < 20
+        assert (answer["unreachable"], answer["reason"]) == (True, "silent")
+        assert "said nothing for 4 s" in str(answer["error"])
+        answer = _wait(engines, ("slow", "result"))
+        assert answer["ok"], answer
+        assert time.monotonic() - start > 6
+    finally:
+        nodes.inside("n1", "mv /usr/bin/python3.away /usr/bin/python3; pkill -f 'sleep 6[1]' || true")
+    assert engines.run(Program("back", "n1", {"verb": "observe", "wanted": []}, 40.0, begins_s=30.0)).data["ok"]

@@ -143,7 +143,7 @@ def test_the_log_and_the_status(engines: Engines, nodes: Nodes) -> None:
     last = LastRun(7, "ab12", "ada@near", time.time(), "0.2.0", "c0ffee")
     roster = next_roster(Roster(), cluster, last, ["n1", "n2"], ())
     assert write_log(engines, "n1", one, roster, "small") == []
-    found = status(engines, cluster, 10)
+    found = status(engines, cluster, 10, print)
     assert found.notes == ()
     assert found.last == one
     assert [(node.name, node.unreachable, node.changed) for node in found.nodes] == [
@@ -154,7 +154,7 @@ def test_the_log_and_the_status(engines: Engines, nodes: Nodes) -> None:
     nodes.inside(
         "n1", "printf 'gArb\\377age\\n' >> /var/lib/hpcforge/history.jsonl; echo x >> /var/lib/hpcforge/roster.json"
     )
-    found = status(engines, cluster, 10)
+    found = status(engines, cluster, 10, print)
     assert found.last == one
     assert found.notes[0] == "lines of the history that cannot be read: 1"
     assert found.notes[1].startswith("the node list cannot be used: damaged")

@@ -87,3 +87,23 @@ def test_a_node_with_another_host_key_gets_nothing(site: Site) -> None:
     assert site.inside("n02", "cat /etc/faults/ground.conf") == before.partition("\x00")[0][: len(before)]
     site.apply()
     assert line in site.inside("n02", "cat /etc/faults/ground.conf")
+
+
+def test_a_node_that_hangs_does_not_hold_a_plan(site: Site) -> None:
+    """Its sshd lets us in, and nothing that it is asked to run begins. It is waited for openly, and not for long."""
+    site.apply()
+    site.revise("ground", "ground.conf.j2")
+    hang = "mv /usr/bin/python3 /usr/bin/python3.away; printf '#!/bin/sh\\nexec sleep 661\\n' > /usr/bin/python3"
+    site.inside("n02", f"{hang}; chmod 755 /usr/bin/python3")
+    try:
+        start = time.monotonic()
+        done = site.run("plan")
+        assert time.monotonic() - start < 75  # it was two minutes
+    finally:
+        site.inside("n02", "mv /usr/bin/python3.away /usr/bin/python3; pkill -f 'sleep 66[1]' || true")
+    assert done.returncode == 4, done.stdout
+    assert "n02: no answer for 5 s, waiting; --exclude n02 leaves out what does not answer\n" in done.stderr
+    assert "said nothing for 30 s: it hangs or is overloaded" in " ".join(done.stdout.split())
+    assert "~ file /etc/faults/ground.conf" in done.stdout  # of n01
+    assert site.run("plan", "--limit", "n01").returncode == 2
+    site.apply()

@@ -365,7 +365,7 @@ class Printed:
         return plan, ended
 
     def status(self) -> None:
-        found = status(self.engine, CLUSTER, 10)
+        found = status(self.engine, CLUSTER, 10, print)
         self.text += [status_text(found, 1.8e9), history_table(found.history), json.dumps(status_json(found, None))]
 
     def check(self) -> None:
