@@ -49,8 +49,10 @@ def git(folder: Path, *words: str) -> None:
 def site(tmp_path: Path) -> Path:
     """A site's repository: a blueprint, a role and a smoke test of its own, and a file of keys."""
     (tmp_path / "site.yaml").write_text(BLUEPRINT)
-    shutil.copytree(shipped.root() / "blueprints" / "site_roles" / "motd", tmp_path / "our-roles" / "motd")
-    shutil.copytree(shipped.smoke_tests() / "memory_copy", tmp_path / "our-tests" / "our_copy")
+    compiled = shutil.ignore_patterns("__pycache__")
+    role, test = shipped.root() / "blueprints" / "site_roles" / "motd", shipped.smoke_tests() / "memory_copy"
+    shutil.copytree(role, tmp_path / "our-roles" / "motd", ignore=compiled)
+    shutil.copytree(test, tmp_path / "our-tests" / "our_copy", ignore=compiled)
     (tmp_path / "our-tests" / "our_copy" / "memory_copy.py").rename(tmp_path / "our-tests" / "our_copy" / "our_copy.py")
     (tmp_path / "keys").mkdir()
     (tmp_path / "keys" / "ada.pub").write_text(KEY)
