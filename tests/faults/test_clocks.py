@@ -63,6 +63,8 @@ def test_wrong_clocks_are_called_wrong_clocks(site: Site, time_server: TimeServe
     shutil.rmtree(site.roles)
     for role in ("base", "time", "time_server", "munge"):
         shutil.copytree(REPOSITORY / "roles" / role, site.roles / role)
+    # A text of another shipped role's, which a role of a site has in its own folder.
+    shutil.copytree(REPOSITORY / "roles" / "time", site.roles / "time_server" / "roles" / "time")
     site.blueprint.write_text(site.blueprint.read_text().replace("192.0.2.3", site.lab.gateway))
     site.fresh()
     for skew_s in _SKEWS_S:
