@@ -67,7 +67,8 @@ class Node:
 
     def observed(self, **more: Any) -> dict[str, Any]:
         """What a node says that nothing is wanted of."""
-        return self.send({"verb": "observe", "wanted": [], "surplus": True, **more})[0]
+        [seen] = of(self.send({"verb": "observe", "wanted": [], "surplus": True, **more}), "observed")
+        return seen
 
     def until(self, command: str, timeout_s: float = 60) -> None:
         """Wait until a line succeeds on the node."""

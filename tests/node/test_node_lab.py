@@ -306,7 +306,7 @@ def test_node_without_python_whose_package_lists_a_power_cut_emptied(send, shell
     assert [one["event"] for one in lines if one["event"] != "progress"] == ["changed", "done"]
     assert "all package lists fetched anew" in [one.get("detail") for one in lines]
     assert lines[-2]["detail"].startswith("Python 3.")
-    observed, _done = send({"verb": "observe", "wanted": []}, node="bare")
+    [observed] = of(send({"verb": "observe", "wanted": []}, node="bare"), "observed")
     assert observed["facts"]["hostname"] == "bare"
     again = shell("sh", node="bare", stdin=contact.bootstrap_script())
     assert json.loads(again)["changed"] == 0
@@ -327,12 +327,17 @@ def test_a_node_with_a_driver_tells_of_its_gpus(shell, send, tmp_path: Path):
     place = "/usr/lib/x86_64-linux-gnu/libnvidia-ml.so.1"
     decode = "import sys; sys.stdout.buffer.write(bytes.fromhex(sys.stdin.read()))"
     request = {"verb": "observe", "wanted": [], "surplus": True}
-    assert send(request)[0]["facts"]["nvml"] is None
+
+    def nvml() -> Any:
+        [seen] = of(send(request), "observed")
+        return seen["facts"]["nvml"]
+
+    assert nvml() is None
     try:
         encoded = build("seven", tmp_path).read_bytes().hex()
         shell(f"python3 -c '{decode}' | sudo tee {place} > /dev/null && sudo ldconfig", stdin=encoded)
-        told = send(request)[0]["facts"]["nvml"]
+        told = nvml()
     finally:
         shell(f"sudo rm -f {place} && sudo ldconfig")
     assert [one["index"] for one in told["gpus"] if one["error"]] == [5]
-    assert send(request)[0]["facts"]["nvml"] is None
+    assert nvml() is None

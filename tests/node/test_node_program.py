@@ -149,9 +149,10 @@ def test_observe_in_its_own_process(tmp_path, wanted):
     file = wanted.file(tmp_path / "f")
     del file["content_base64"]
     role = {"role": "one", "files": [file], "checks": [wanted.check("false")]}
-    observed, done = answers(
+    begun, observed, done = answers(
         {"verb": "observe", "wanted": [role], "reads": ["/proc/version"], "asks": {"who": ["echo", "me"]}}
     )
+    assert begun == {"event": "progress", "role": None, "detail": "looks at what is there"}
     assert observed["event"] == "observed"
     assert observed["reads"]["/proc/version"].startswith("Linux version")
     assert observed["answers"] == {"who": "me\n"}
@@ -171,7 +172,7 @@ def test_a_command_that_checks_of_several_roles_have_runs_once(tmp_path, wanted)
         {"role": role, "checks": [wanted.check(*command, stdout=pattern) for pattern in each]}
         for role, each in patterns.items()
     ]
-    observed, _ = answers({"verb": "observe", "wanted": several})
+    _, observed, _ = answers({"verb": "observe", "wanted": several})
     assert (tmp_path / "runs").read_text() == "run\n"
     assert {one["role"]: [check["detail"] for check in one["checks"]] for one in observed["differs"]} == {
         "one": ["output does not match /down/: up"],

@@ -138,7 +138,8 @@ def test_what_apt_would_remove_is_told_and_nothing_else_goes(source: Node) -> No
     wanted = [{"role": "one", "packages": ["odd"], "replaces": ["even", "nosuch"]}]
 
     def told() -> tuple[object, object]:
-        (difference,) = source.send({"verb": "observe", "wanted": wanted})[0]["differs"]
+        [seen] = of(source.send({"verb": "observe", "wanted": wanted}), "observed")
+        (difference,) = seen["differs"]
         return difference["removes"], difference["unforeseen"]
 
     assert told() == ([{"name": "even", "by": ["odd"]}], ["odd"])  # by what the role says: the lists do not have it
