@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import shutil
 import socket
 import ssl
 import subprocess
+import tempfile
 from collections.abc import Iterator
 from dataclasses import replace
 from http.client import HTTPSConnection
@@ -23,14 +25,13 @@ PASSWORD = "of-ada-0815"
 
 
 @pytest.fixture
-def lab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Lab]:
-    """Of a proxy alone, on this machine's loopback."""
-    monkeypatch.setenv("HPCFORGE_CACHE_DIR", str(tmp_path / "cache"))
-    monkeypatch.setattr("hpcforge.lab.state.lab_directory", lambda name: tmp_path / name)
-    (tmp_path / f"proxy-{os.getpid()}").mkdir()
-    tmp_path.chmod(0o755)
-    tmp_path.parent.chmod(0o755)
-    tmp_path.parent.parent.chmod(0o755)  # who serves is no root
+def lab(monkeypatch: pytest.MonkeyPatch) -> Iterator[Lab]:
+    """Of a proxy alone, on this machine's loopback; in a folder that the proxy's account can enter, unlike pytest's."""
+    place = Path(tempfile.mkdtemp(prefix="hpcforge-test-proxy-"))
+    place.chmod(0o755)
+    monkeypatch.setenv("HPCFORGE_CACHE_DIR", str(place / "cache"))
+    monkeypatch.setattr("hpcforge.lab.state.lab_directory", lambda name: place / name)
+    (place / f"proxy-{os.getpid()}").mkdir()
     made = settle.new_lab(
         replace(REQUEST, name=f"proxy-{os.getpid()}"),
         TREES,
@@ -44,6 +45,7 @@ def lab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Lab]:
         yield made
     finally:
         packages.stop_proxy(made.name)
+        shutil.rmtree(place)
 
 
 def fetched(lab: Lab, port: int, trusts: Path, host: str = "localhost") -> bytes:
