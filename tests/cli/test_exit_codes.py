@@ -23,6 +23,7 @@ ELSEWHERE = {
     "_UnknownNameError",  # of Jinja's: caught where a role is rendered
     "_WrongFileError",  # caught where a role is read
     "_LateError",
+    "_SilentError",
     "_FloodError",
     "_CutOffError",  # a download that ended early: caught where it is tried again
 }

@@ -19,6 +19,7 @@ from pathlib import Path
 import pytest
 
 from hpcforge import shipped
+from tests.own_tmp import own_tmp
 
 PIP = list(Path("/usr/share/python-wheels").glob("pip-*.whl"))
 pytestmark = [
@@ -99,9 +100,7 @@ class Machine:
 
 @pytest.fixture
 def machine(tmp_path: Path) -> Iterator[Machine]:
-    mounts = (
-        f"mount -t tmpfs none /opt && mkdir {WHEELS} && mount --bind {tmp_path} {WHEELS} && mount -t tmpfs none /tmp"
-    )
+    mounts = f"mount -t tmpfs none /opt && mkdir {WHEELS} && mount --bind {tmp_path} {WHEELS} && {own_tmp()}"
     command = ["unshare", "--mount", "sh", "-c", f"{mounts} && echo up && exec sleep 600"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout

@@ -20,6 +20,7 @@ import pytest
 from hpcforge.cluster.model import Cluster, Gpus, Partition, StandInGpus
 from hpcforge.verify import submit
 from hpcforge.verify.owner import Owner
+from tests.own_tmp import own_tmp
 
 GOLDEN = Path(__file__).parent / "golden"
 Golden = Callable[[Path, str], None]
@@ -175,7 +176,7 @@ def test_a_step_that_slurm_ends_clears_up(build: Build) -> None:
 @pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="torch is not installed here")
 def test_names_that_others_took_in_tmp_stop_no_training(build: Build) -> None:
     """torch has a cache in /tmp by the user's name, unless it is told another place."""
-    take = 'mount -t tmpfs none /tmp && touch /tmp/torchinductor_$(id -un) && exec "$@"'
+    take = f'{own_tmp()} && touch /tmp/torchinductor_$(id -un) && exec "$@"'
     code = "import torch; torch.optim.SGD([torch.zeros(1)], lr=1); print('trains')"
     elsewhere = ("unshare", "--mount", "sh", "-c", take, "sh")
     program = (sys.executable, "-W", "ignore", "-c", code)
