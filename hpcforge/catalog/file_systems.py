@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from functools import cached_property
+from collections.abc import Mapping
 from importlib.resources.abc import Traversable
 from typing import Annotated
 
-import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field
 
+from hpcforge.catalog.folder import Folder
 from hpcforge.errors import ExpectedError
 
 _Words = Annotated[str, Field(pattern=r"^[^\s%,]+$")]
@@ -62,37 +61,8 @@ class FileSystemKind(_Said):
     sources: Mapping[str, str] = Field(min_length=1)  # where each fact is published, by its name; *: the rest
 
 
-class FileSystemKinds(Mapping[str, FileSystemKind]):
-    """Those of a folder, by name. A file is read when its kind is looked for."""
+class FileSystemKinds(Folder[FileSystemKind]):
+    """Those of a folder, by name."""
 
     def __init__(self, folder: Traversable) -> None:
-        self._folder = folder
-        self._read: dict[str, FileSystemKind] = {}
-
-    def __getitem__(self, name: str) -> FileSystemKind:
-        """One of them. Raises `KeyError`, or `FileSystemError` where its file is wrong."""
-        if name not in self._read:
-            self._read[name] = _kind(self._files[name])
-        return self._read[name]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._files)
-
-    def __len__(self) -> int:
-        return len(self._files)
-
-    @cached_property
-    def _files(self) -> dict[str, Traversable]:
-        files = [file for file in self._folder.iterdir() if file.name.endswith(".yaml")]
-        return {file.name.removesuffix(".yaml"): file for file in sorted(files, key=lambda file: file.name)}
-
-
-def _kind(file: Traversable) -> FileSystemKind:
-    try:
-        said = yaml.load(file.read_text(encoding="utf-8"), Loader=yaml.CSafeLoader)
-        return FileSystemKind.model_validate(said)
-    except ValidationError as error:
-        first = error.errors()[0]
-        raise FileSystemError(f"{file}: {'.'.join(map(str, first['loc']))}: {first['msg']}") from error
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        raise FileSystemError(f"{file}: {' '.join(str(error).split())}") from error
+        super().__init__(folder, FileSystemKind, FileSystemError)

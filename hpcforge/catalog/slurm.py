@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
 from functools import cached_property
 from importlib.resources.abc import Traversable
 
-import yaml
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict
 
+from hpcforge.catalog.folder import Folder
 from hpcforge.errors import ExpectedError
 
 
@@ -35,38 +34,8 @@ class SlurmRelease(BaseModel):
         return frozenset(map(str.lower, self.settings))
 
 
-class SlurmReleases(Mapping[str, SlurmRelease]):
-    """Those of a folder, by release such as `22.05`. A file is read when its release is looked for."""
+class SlurmReleases(Folder[SlurmRelease]):
+    """Those of a folder, by release such as `22.05`."""
 
     def __init__(self, folder: Traversable) -> None:
-        self._folder = folder
-        self._read: dict[str, SlurmRelease] = {}
-
-    def __getitem__(self, release: str) -> SlurmRelease:
-        """One of them. Raises `KeyError`, or `SlurmReleaseError` where its file is wrong."""
-        if release not in self._read:
-            self._read[release] = _release(self._files[release])
-        return self._read[release]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._files)
-
-    def __len__(self) -> int:
-        return len(self._files)
-
-    @cached_property
-    def _files(self) -> dict[str, Traversable]:
-        files = {
-            file.name.removesuffix(".yaml"): file for file in self._folder.iterdir() if file.name.endswith(".yaml")
-        }
-        return dict(sorted(files.items()))
-
-
-def _release(file: Traversable) -> SlurmRelease:
-    try:
-        return SlurmRelease.model_validate(yaml.load(file.read_text(encoding="utf-8"), Loader=yaml.CSafeLoader))
-    except ValidationError as error:
-        first = error.errors()[0]
-        raise SlurmReleaseError(f"{file}: {'.'.join(map(str, first['loc']))}: {first['msg']}") from error
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        raise SlurmReleaseError(f"{file}: {' '.join(str(error).split())}") from error
+        super().__init__(folder, SlurmRelease, SlurmReleaseError)
