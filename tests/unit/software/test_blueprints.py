@@ -285,13 +285,6 @@ def test_slurm_is_a_part_of_the_set(tmp_path: Path) -> None:
         ] * refused
 
 
-def test_slurm_is_not_asked_to_find_gpus_by_itself() -> None:
-    """A Slurm that was built without NVML would find none, and call the node invalid."""
-    written = list((ROOT / "tests" / "unit" / "roles" / "golden").glob("*/slurm_controller/etc__slurm__gres.conf*"))
-    assert len(written) >= len(SHIPPED)
-    assert all("\nAutoDetect=off\n" in path.read_text(encoding="utf-8") for path in written)
-
-
 def test_values_that_are_none(tmp_path: Path) -> None:
     for wrong in ('driver: "535"', "driver: latest", 'kernel: "six"', "fabric_manager: same", "modules: free"):
         with pytest.raises(InvalidInput):
