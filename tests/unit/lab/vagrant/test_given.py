@@ -13,7 +13,7 @@ from hpcforge.lab.errors import LabError
 from hpcforge.lab.kinds import KINDS
 from hpcforge.lab.vagrant import given
 from hpcforge.lab.vm import seed
-from tests.unit.lab.test_vm import ONE, unpacked
+from tests.unit.lab.vm.test_qemu import ONE, unpacked
 
 HERE = Path(__file__).parent
 MACHINE = given.Machine(
@@ -42,7 +42,7 @@ def test_what_the_vagrantfile_is_given(golden: Callable[[Path, str], None]) -> N
 
 def test_the_vagrantfile_reads_all_that_it_is_given() -> None:
     """A key that is written and not read would be a setting without effect."""
-    text = (HERE.parents[2] / "vagrant" / "Vagrantfile").read_text()
+    text = (HERE.parents[3] / "vagrant" / "Vagrantfile").read_text()
     document = json.loads((HERE / "vagrant.json").read_text())
     machine = document["machines"]["w01"]
     keys = {*document, *document["ssh"], *machine, *machine["box"], *machine["cards"][0]} - {"schema_version"}

@@ -11,7 +11,7 @@ from hpcforge.cli import run
 from hpcforge.program import typed
 from tests.support.shipped import anywhere
 
-REPOSITORY = Path(__file__).parents[3]
+REPOSITORY = Path(__file__).parents[2]
 
 
 def test_only_what_was_given_is_repeated_and_quoted_for_a_shell(monkeypatch: pytest.MonkeyPatch) -> None:
