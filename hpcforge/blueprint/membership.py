@@ -106,7 +106,7 @@ def removed(blueprint: Blueprint, inventory: Inventory | None, names: Collection
             if group.addresses is not None:
                 addresses = hostlist.expand(group.addresses)
                 edits.append(SetValue(("nodes", key, "addresses"), spelled([addresses[index] for index in stay])))
-            edits.append(RenameKey(("nodes", key), spelled([members[index] for index in stay])))
+            edits.append(RenameKey(("nodes", key), _key([members[index] for index in stay], key)))
     machines = [] if inventory is None else [Remove(("nodes", name)) for name in inventory.nodes if name in names]
     pinned = [] if inventory is None else [Remove(("positions", name)) for name in inventory.positions if name in names]
     return Edits(tuple(edits), (*machines, *pinned))
@@ -179,6 +179,12 @@ def spelled(names: Sequence[str]) -> str:
         else:
             parts.append([name])
     return ",".join(hostlist.fold(part) for part in parts)
+
+
+def _key(names: Sequence[str], old: str) -> str:
+    """The key of a group that had another. One node keeps the brackets: `w` names the group w[01], but none of w01."""
+    key = spelled(names)
+    return re.sub(r"([0-9]+)$", r"[\1]", key) if len(names) == 1 and "[" in old else key
 
 
 def _follows(name: str, other: str) -> bool:

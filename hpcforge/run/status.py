@@ -121,7 +121,10 @@ def _needed_again(
     if not any(asked.values()):
         return {}
     found = observe(engine, cluster, replace(desired, nodes=asked), list(asked), waits=Waits(say, None))
-    return {name: reverted[name] if one.unreachable else one.differs.keys() for name, one in found.items()}
+    return {
+        name: reverted[name] if one.unreachable else {*one.differs, *(failed["role"] for failed in one.failed)}
+        for name, one in found.items()
+    }
 
 
 def _node(

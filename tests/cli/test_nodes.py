@@ -105,6 +105,17 @@ def test_a_hole_in_a_group_leaves_every_other_address(rehearsal: Path) -> None:
     assert names(rehearsal) == ["head", "w01", "w03", "w02"]
 
 
+def test_a_group_of_one_node_keeps_its_word(rehearsal: Path) -> None:
+    before = rehearsal.read_text().replace('{nodes: "w[01-03]",', "{nodes: w,")
+    rehearsal.write_text(before)
+    assert "{nodes: w," in before
+    assert run(["nodes", "remove", str(rehearsal), "w[02-03]", "--yes"]) == 0
+    assert "  w[01]: {" in rehearsal.read_text()
+    assert load(rehearsal).cluster.slurm.partitions[0].nodes == ("w01",)
+    assert run(["nodes", "add", str(rehearsal), "w[02-03]", "--yes"]) == 0
+    assert rehearsal.read_text() == before
+
+
 def test_nothing_is_written_without_a_yes(rehearsal: Path, capsys: pytest.CaptureFixture[str]) -> None:
     before = rehearsal.read_text()
     assert run(["nodes", "add", str(rehearsal), "w04"]) == 3
