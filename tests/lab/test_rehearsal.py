@@ -179,8 +179,12 @@ def test_an_interface_that_the_kernel_has_not_removed_yet_is_no_obstacle(rehears
     while subprocess.run(["ip", "link", "show", interface], capture_output=True, check=False).returncode == 0:
         assert time.monotonic() < until
         time.sleep(0.05)
-    subprocess.run(["ip", "link", "add", interface, "type", "veth", "peer", "name", f"{interface[3:]}x"], check=True)
-    rehearsal.up()
+    peer = f"{interface[3:]}x"
+    subprocess.run(["ip", "link", "add", interface, "type", "veth", "peer", "name", peer], check=True)
+    try:
+        rehearsal.up()
+    finally:  # it is there only where the node could not start
+        subprocess.run(["ip", "link", "delete", "dev", peer], capture_output=True, check=False)
     assert any(line.startswith("w01: started") for line in rehearsal.said)
     assert rehearsal.ssh("w01", "true").returncode == 0
 
