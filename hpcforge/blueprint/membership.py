@@ -29,7 +29,7 @@ class Edits:
 
 @dataclass(frozen=True)
 class Newcomers:
-    """Nodes to add. Without addresses they get those that follow the group's last one."""
+    """Machines that get names. Without addresses, nodes to add get those that follow the group's last one."""
 
     names: tuple[str, ...]
     like: str | None = None  # a node of the group that grows; None: the one whose names are spelled alike
@@ -106,17 +106,53 @@ def removed(blueprint: Blueprint, inventory: Inventory | None, names: Collection
             if group.addresses is not None:
                 addresses = hostlist.expand(group.addresses)
                 edits.append(SetValue(("nodes", key, "addresses"), spelled([addresses[index] for index in stay])))
-            edits.append(RenameKey(("nodes", key), spelled([members[index] for index in stay])))
+            edits.append(RenameKey(("nodes", key), _key([members[index] for index in stay], key)))
     machines = [] if inventory is None else [Remove(("nodes", name)) for name in inventory.nodes if name in names]
     pinned = [] if inventory is None else [Remove(("positions", name)) for name in inventory.positions if name in names]
     return Edits(tuple(edits), (*machines, *pinned))
 
 
-def replaced(
-    blueprint: Blueprint, inventory: Inventory | None, name: str, address: str | None, host_keys: Sequence[str]
-) -> Edits:
-    """Return how a node's name gets another machine: its host keys go, or become these. Raises `EditError`."""
+def replaced(blueprint: Blueprint, inventory: Inventory | None, new: Newcomers) -> Edits:
+    """Return how the one name of `new` gets another machine. Raises `EditError`.
+
+    What the inventory has of the old machine goes, or becomes what `new` has; see `dropped`.
+    """
+    [name] = new.names
     _require_known(blueprint, [name])
+    [of_new] = _known(new)
+    if new.host_keys:
+        of_new["host_keys"] = list(new.host_keys)
+    edits, machine = _moved(blueprint, inventory, name, *new.addresses)
+    machine += [Remove(("nodes", name, *loc)) for loc in dropped(inventory, new)]
+    machine += [SetValue(("nodes", name, key), value) for key, value in of_new.items()]
+    _require_inventory(inventory, machine)
+    return Edits(tuple(edits), tuple(machine))
+
+
+def dropped(inventory: Inventory | None, new: Newcomers) -> list[Loc]:
+    """What goes of the old machine's entry in the inventory, since it is not the new one's and `new` has no other.
+
+    Addresses stay, that of the management controller too: they belong to the name.
+    """
+    [name] = new.names
+    known = inventory.nodes.get(name) if inventory else None
+    if known is None:
+        return []
+    bmc: Loc = ("bmc", "mac")
+    has: dict[Loc, bool] = {
+        ("host_keys",): bool(known.host_keys) and not new.host_keys,
+        ("mac",): known.mac is not None and not new.macs,
+        ("ports",): bool(known.ports),
+        bmc: known.bmc is not None and known.bmc.mac is not None and not new.bmcs,
+        ("serial",): known.serial is not None and not new.serials,
+    }
+    return [loc for loc, goes in has.items() if goes]
+
+
+def _moved(
+    blueprint: Blueprint, inventory: Inventory | None, name: str, address: str | None = None
+) -> tuple[list[Edit], list[Edit]]:
+    """Edits of blueprint and inventory that give a node another address, if one is given."""
     known = inventory.nodes.get(name) if inventory else None
     edits: list[Edit] = []
     machine: list[Edit] = []
@@ -131,12 +167,7 @@ def replaced(
             members, addresses = hostlist.expand(key), list(hostlist.expand(group.addresses))
             addresses[members.index(name)] = address
             edits.append(SetValue(("nodes", key, "addresses"), spelled(addresses)))
-    if host_keys:
-        machine.append(SetValue(("nodes", name, "host_keys"), list(host_keys)))
-    elif known is not None and known.host_keys:
-        machine.append(Remove(("nodes", name, "host_keys")))
-    _require_inventory(inventory, machine)
-    return Edits(tuple(edits), tuple(machine))
+    return edits, machine
 
 
 def spelled(names: Sequence[str]) -> str:
@@ -148,6 +179,12 @@ def spelled(names: Sequence[str]) -> str:
         else:
             parts.append([name])
     return ",".join(hostlist.fold(part) for part in parts)
+
+
+def _key(names: Sequence[str], old: str) -> str:
+    """The key of a group that had another. One node keeps the brackets: `w` names the group w[01], but none of w01."""
+    key = spelled(names)
+    return re.sub(r"([0-9]+)$", r"[\1]", key) if len(names) == 1 and "[" in old else key
 
 
 def _follows(name: str, other: str) -> bool:

@@ -50,6 +50,7 @@ class Distribution(BaseModel):
     python: _Version
     slurm: _Version
     libc: _Version
+    openssh: _Version
     pytorch: _Version | None = None
     suite: str | None = None  # its name in the archive
     sources: Mapping[str, str] = Field(min_length=1)  # where each fact is published, by its name; *: the rest

@@ -11,7 +11,7 @@ import typer
 from hpcforge.atomic import rewrite
 from hpcforge.blueprint.diagnostics import InvalidInput
 from hpcforge.blueprint.hostlist import HostlistError, expand, fold
-from hpcforge.blueprint.membership import Edits, Newcomers, added, removed, replaced
+from hpcforge.blueprint.membership import Edits, Newcomers, added, dropped, removed, replaced
 from hpcforge.cli.exit_codes import Exit
 from hpcforge.cluster import Loaded, load
 from hpcforge.cluster.proposed import propose
@@ -55,11 +55,35 @@ def remove(blueprint: Path, names: str, inventory: Path | None, yes: bool) -> in
 
 
 def replace(
-    *, blueprint: Path, name: str, address: str | None, host_key: list[str] | None, inventory: Path | None, yes: bool
+    *,
+    blueprint: Path,
+    name: str,
+    address: str | None,
+    host_key: Sequence[str],
+    mac: Sequence[str],
+    bmc: Sequence[str],
+    serial: Sequence[str],
+    inventory: Path | None,
+    yes: bool,
 ) -> int:
     """Do what the help of `hpcforge nodes replace` says; the exit status."""
     loaded = load(blueprint, inventory)
-    edits = replaced(loaded.blueprint, loaded.inventory, name, address, host_key or ())
+    new = Newcomers(
+        (name,),
+        addresses=(address,) if address else (),
+        host_keys=tuple(host_key),
+        macs=tuple(mac),
+        bmcs=tuple(bmc),
+        serials=tuple(serial),
+    )
+    edits = replaced(loaded.blueprint, loaded.inventory, new)
+    gone = [".".join(map(str, loc)) for loc in dropped(loaded.inventory, new) if loc != ("host_keys",)]
+    if gone:
+        what = f"{', '.join(gone)} of the old machine {'go' if len(gone) > 1 else 'goes'}"
+        printing.note(f"note: {what} from the inventory: give the new one's with --mac, --bmc, --serial or by hand\n")
+    machine = loaded.inventory.nodes.get(name) if loaded.inventory else None
+    if machine is not None and machine.note:
+        printing.note(f"note: nodes.{name}.note stays ({machine.note}): take it out if it is about the old machine\n")
     override = loaded.blueprint.overrides.get(name)
     if override is not None:
         printing.note(f"note: overrides.{name} stays ({override.reason}): take it out if the new machine is whole\n")
@@ -82,7 +106,8 @@ def _write(loaded: Loaded, edits: Edits, names: tuple[str, ...], yes: bool, inve
         raise
     if not proposed.changed:
         printing.note(
-            f"nothing to write: no file holds a host key of {fold(names)}\n" + _next(loaded, names, inventory)
+            f"nothing to write: no file has a host key of {fold(names)}, or more of its old machine\n"
+            + _next(loaded, names, inventory)
         )
         return Exit.DONE
     for path in proposed.changed:

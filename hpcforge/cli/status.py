@@ -22,9 +22,9 @@ _LOOK_BACK = 200  # runs among which each node's last change is sought
 def status(*, blueprint: Path, inventory: Path | None, lab: str | None, history: bool, last: int, as_json: bool) -> int:
     """Do what the help of `hpcforge status` says; the exit status."""
     site = open_site(blueprint, inventory, lab, None)
-    roles = compile_site(site_roles(site), {}, site.cluster).nodes
+    desired = compile_site(site_roles(site), {}, site.cluster)
     with open_engines(site) as engine:
-        found = look_at(engine, site.cluster, max(last, _LOOK_BACK), _say, site.kept_as, roles)
+        found = look_at(engine, site.cluster, max(last, _LOOK_BACK), _say, site.kept_as, desired)
     note = certificates_note(found, typed("apply", blueprint, inventory=inventory, lab=lab))
     found = replace(found, notes=(*found.notes, *([note] if note else [])))
     shown = found.history.newest(last)

@@ -270,6 +270,7 @@ class OperatingSystem:
     python: str  # the distribution's own, "3.11"
     slurm: str  # the distribution's own, "22.05"
     libc: str  # "2.36": bounds the wheels that run there
+    openssh: str  # the distribution's own, "9.2"
     names: Names = Names()  # where they are others than Debian 12's
     suite: str | None = None  # its name in the archive
 
@@ -277,6 +278,11 @@ class OperatingSystem:
     def slurm_version(self) -> tuple[int, ...]:
         """Slurm's version as numbers that compare, (22, 5)."""
         return tuple(int(part) for part in self.slurm.split("."))
+
+    @property
+    def openssh_version(self) -> tuple[int, ...]:
+        """OpenSSH's version as numbers that compare, (9, 2)."""
+        return tuple(int(part) for part in self.openssh.split("."))
 
     def packages(self, name: str) -> tuple[str, ...]:
         """The packages that have here what Debian has in one."""

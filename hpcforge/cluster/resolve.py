@@ -317,7 +317,9 @@ def _system(blueprint: s.Blueprint, catalog: Catalog) -> m.OperatingSystem:
     os = blueprint.software.os
     found = catalog.distributions[os.name, os.release]
     names = m.Names(found.packages, found.units, found.paths, found.accounts)
-    return m.OperatingSystem(found.name, found.release, found.python, found.slurm, found.libc, names, found.suite)
+    return m.OperatingSystem(
+        found.name, found.release, found.python, found.slurm, found.libc, found.openssh, names, found.suite
+    )
 
 
 def _served(blueprint: s.Blueprint, catalog: Catalog, vendor: str) -> tuple[str, ...]:

@@ -41,6 +41,15 @@ def run(*argv: str | Path, cwd: Path | None = None, with_us: bool = False) -> st
     return done.stdout
 
 
+def tried(*argv: str | Path) -> bool:
+    """Whether a program succeeded. For removing what may not be there."""
+    try:
+        run(*argv)
+    except LabError:
+        return False
+    return True
+
+
 def daemon(argv: list[str], log: Path) -> None:
     """Start a program that outlives us, in a session of its own, writing to `log`."""
     with log.open("ab") as out:

@@ -109,10 +109,12 @@ def bring_up(name: str, actions: Sequence[str], refresh: Sequence[Sequence[str]]
 
 
 def _refresh(name: str, command: Sequence[str]) -> None:
-    """NodeError with the unit's own last words, too: `scontrol reconfigure` says no more than that it failed."""
+    """NodeError where it fails, and why the unit stopped if it did: `scontrol reconfigure` only says that it failed."""
     try:
         commands.succeed(command, _REFRESH_S)
     except NodeError as error:
+        if query([name])[name].runs:
+            raise
         raise NodeError(f"{error}\n{why(name)}") from error
 
 

@@ -27,6 +27,8 @@ from hpcforge.plan.plan import (
 )
 from hpcforge.slurm.nodes import not_scheduled, parse_slurm_nodes
 
+# A package that cannot be compared counts as missing, so that installing it may repair dpkg.
+_COMPARED = {kind.one for kind in KINDS.values()}
 SLURM_NODES = "slurm_nodes"  # the name under which the controller is asked for Slurm's view
 
 
@@ -136,6 +138,10 @@ def _obstacles(desired: Desired, reachable: Mapping[str, Observed], scope: Scope
         for wanted in desired.nodes[name]:
             if scope.only is None or wanted.role in scope.only:
                 told = seen.differs.get(wanted.role, {})
+                for one in seen.failed:  # whether it is right is not known
+                    if one["role"] == wanted.role and one["kind"] in _COMPARED:
+                        why = f"cannot be compared: {one['error']}"
+                        yield Obstacle(name, wanted.role, one["kind"], one["name"], why)
                 for one in told.get("obstacles", ()):
                     yield Obstacle(name, wanted.role, one["kind"], one["name"], one["why"])
                 first = {check.name for check in wanted.checks if check.first and seen.facts}  # else nobody was asked

@@ -33,6 +33,7 @@ class Observed:
     reverted: tuple[Mapping[str, Any], ...] = ()  # guarded changes that failed, or that nobody confirmed
     armed: tuple[Mapping[str, Any], ...] = ()  # guarded changes that the node will take back unless they are confirmed
     clock: Span | None = None  # against this host's; None: the node has not said
+    failed: tuple[Mapping[str, Any], ...] = ()  # what the node could not compare, as `hpcforge.node.wire.Failed`
 
     @property
     def configured(self) -> bool:
@@ -48,6 +49,7 @@ class Observed:
             "python": self.python,
             "surplus": receipt.get("surplus"),
             "unowned": receipt.get("unowned"),
+            "failed": [[one["role"], one["kind"], one["name"]] for one in self.failed],
         }
         return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()
 

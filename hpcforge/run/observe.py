@@ -162,6 +162,8 @@ def _taken(seen: Observed, event: Event) -> Observed:
             armed=tuple(data.get("armed") or ()),
             clock=_clock(data),
         )
+    if event.kind == "failed" and data["role"] is not None:
+        return dataclasses.replace(seen, failed=(*seen.failed, data))
     if event.kind == "no_python":
         return dataclasses.replace(seen, facts=data, python=False)
     if event.kind == "result" and not data["ok"]:

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from types import MappingProxyType
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from hpcforge.cluster.model import Cluster
 from hpcforge.engines.tasks import Engine
 from hpcforge.plan.admission import Declared, declared, gpu_shortfalls
-from hpcforge.plan.desired import Desired, Wanted
+from hpcforge.plan.desired import Desired
 from hpcforge.plan.diff import SLURM_NODES
 from hpcforge.plan.gpus import remarks
 from hpcforge.plan.observed import Observed, taken_back
@@ -23,6 +22,8 @@ from hpcforge.run.observe import observe
 from hpcforge.run.waits import Waits
 from hpcforge.slurm.nodes import parse_slurm_nodes
 from hpcforge.verify.kept import VERDICTS_PATH, Recorded, load
+
+_NO_ROLES = Desired((), {}, {})
 
 
 @dataclass(frozen=True)
@@ -65,17 +66,20 @@ def status(
     last: int,
     say: Callable[[str], None],
     kept_as: str | None = None,
-    roles: Mapping[str, Sequence[Wanted]] = MappingProxyType({}),
+    desired: Desired = _NO_ROLES,
 ) -> Status:
     """Ask every node, and the head for its records: of the history, the `last` runs. `kept_as`: see `read_log`.
 
-    `say` is told of nodes that are waited for. `roles`: those of each node, whose certificates are looked at.
+    `say` is told of nodes that are waited for. `desired`: the roles of each node. Their certificates are looked at, and
+    those of which the node reverted a change: is it still needed?
     """
     names = [node.name for node in cluster.nodes]
+    roles = desired.nodes
     paths = {name: certificate_paths(roles.get(name, ())) for name in names}
     seen = observe(
         engine, cluster, Desired((), dict.fromkeys(names, ()), {}), names, reads=paths, waits=Waits(say, None)
     )
+    needed = _needed_again(engine, cluster, desired, seen, say)
     now_s = time.time()
     certified = {name: certificates(roles.get(name, ()), seen[name].reads, now_s) for name in names}
     head = cluster.slurm.controller
@@ -90,7 +94,8 @@ def status(
         cluster=cluster.name,
         head=head,
         nodes=tuple(
-            _node(seen[name], slurm.get(name), changed.get(name), workers.get(name), certified[name]) for name in names
+            _node(one, slurm.get(name), changed.get(name), workers.get(name), certified[name], needed.get(name, ()))
+            for name, one in seen.items()
         ),
         leaving=leaving(roster, cluster),
         away=away,
@@ -104,18 +109,37 @@ def status(
     )
 
 
+def _needed_again(
+    engine: Engine, cluster: Cluster, desired: Desired, seen: Mapping[str, Observed], say: Callable[[str], None]
+) -> dict[str, Collection[str]]:
+    """Per node, the roles of which it reverted a change and that are still not as they should be.
+
+    A role with a secret in a file counts as such: `status` reads no secrets.
+    """
+    reverted = {name: {one["role"] for one in node.reverted} for name, node in seen.items() if node.reverted}
+    asked = {name: tuple(one for one in desired.nodes.get(name, ()) if one.role in reverted[name]) for name in reverted}
+    if not any(asked.values()):
+        return {}
+    found = observe(engine, cluster, replace(desired, nodes=asked), list(asked), waits=Waits(say, None))
+    return {
+        name: reverted[name] if one.unreachable else {*one.differs, *(failed["role"] for failed in one.failed)}
+        for name, one in found.items()
+    }
+
+
 def _node(
     seen: Observed,
     slurm: tuple[str, str] | None,
     changed: Past | None,
     worker: Declared | None,
     certified: tuple[Certificate, ...],
+    needed: Collection[str],
 ) -> NodeStatus:
     receipt = seen.receipt or {}
     troubles = [f"its record cannot be used: {receipt['trouble']}"] if receipt.get("trouble") else []
     if seen.at_work:
         troubles.append(f"a step of run {seen.at_work.get('number')} by {seen.at_work.get('who')} is at work")
-    troubles += map(taken_back, seen.reverted)
+    troubles += [taken_back(one) for one in seen.reverted if one["role"] in needed]
     if not seen.python and seen.unreachable is None:
         troubles.append("it has no Python yet")
     nvml = seen.facts.get("nvml") or seen.facts.get("amdgpu")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import signal
+import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -23,7 +24,7 @@ Due = Callable[[Events], bool]  # whether the apply is to be killed, given its e
 _STATE = r"""
 find /etc -xdev -type f ! -name '*-cert.pub' ! -name '*-' ! -name '*.cache' ! -name '.updated' \
   ! -path '/etc/ssl/certs/*' ! -path '/etc/ssh/ssh_host_*' ! -path '/etc/shadow' ! -path '/etc/gshadow' \
-  -printf '%p %m %u:%g ' -exec sha256sum {} \; | sort
+  -print0 | sort -z | xargs -0 sh -c 'stat -c "%n %a %U:%G" "$@"; sha256sum "$@"' state
 find /etc -xdev -type l -printf '%p -> %l\n' | sort
 dpkg-query -W -f '${Package} ${Version} ${db:Status-Abbrev}\n'
 dpkg --audit
@@ -33,7 +34,11 @@ done
 getent passwd; getent group
 find /etc /usr/local /var/lib/hpcforge /opt -xdev -name '.*hpcforge*.tmp' -o -xdev -name '.hpcforge-*' 2>/dev/null
 ls /var/lib/hpcforge/guards 2>/dev/null
-true
+if systemctl -q is-active slurmctld; then
+  sacctmgr -nP show associations format=cluster,account,user,fairshare,qos,grptres,maxjobs 2>/dev/null | sort
+  sacctmgr -nP show qos format=name,priority,preempt,maxwall,maxtres 2>/dev/null | sort
+fi
+echo whole
 """
 
 
@@ -97,6 +102,7 @@ class Trial:
 
     def go(self, what: str, due: Due) -> bool:
         """Kill at that moment, apply again, compare. False where the apply had ended before."""
+        start = time.monotonic()
         go_back(self.site, self._save)
         try:
             self._settled(self.change.stay)
@@ -113,7 +119,7 @@ class Trial:
             print(f"KILLED AND NOT EQUAL: {self.failed[-1]}", flush=True)
         else:
             self.equal += 1
-            print(f"killed and equal: {what}", flush=True)
+            print(f"killed and equal in {time.monotonic() - start:.0f} s: {what}", flush=True)
         return True
 
     def _settled(self, nodes: Sequence[str]) -> None:
@@ -124,8 +130,7 @@ class Trial:
             time.sleep(0.5)
 
     def _slurm(self) -> list[str]:
-        shown = self.site.cli("rehearse", "ssh", "BLUEPRINT", "head", "--", "sinfo -h -N -o '%N %t' | sort -u")
-        return shown.stdout.splitlines()
+        return quietly_on(self.site.lab, "head", "sinfo -h -N -o '%N %t' | sort -u").splitlines()
 
     def _end(self) -> dict[str, str]:
         """What the nodes are like when Slurm has exactly those of the end, and nothing is left to do."""
@@ -137,8 +142,18 @@ class Trial:
         assert lab is not None
         names = [node.name for node in lab.nodes]
         with ThreadPoolExecutor() as pool:
-            said = pool.map(lambda name: self.site.ssh(name, f"sudo sh -c {_quoted(_STATE)}"), names)
-            return dict(zip(names, said, strict=True))
+            said = pool.map(lambda name: quietly_on(self.site.lab, name, f"sudo sh -c {_quoted(_STATE)}"), names)
+            state = dict(zip(names, said, strict=True))
+        assert all(text.endswith("\nwhole\n") for text in state.values()), state
+        return state
+
+
+def quietly_on(lab: str, node: str, script: str) -> str:
+    """What a script on a node prints, empty where it fails. Nothing of it is echoed: it runs hundreds of times."""
+    found = labs.load(lab)
+    assert found is not None
+    argv = labs.ssh_argv(found, node, ["sh", "-c", script])
+    return subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False).stdout
 
 
 def _quoted(script: str) -> str:

@@ -90,7 +90,7 @@ CLUSTER = Cluster(
     ),
     network=Network("cluster", "10.0.0.0/24"),
     services={name: Service(("head",), (), {"forward": ()}) for name in ("dns", "time", "depot")},
-    os=OperatingSystem("debian", "12", "3.11", "22.05", "2.36"),
+    os=OperatingSystem("debian", "12", "3.11", "22.05", "2.36", "9.2"),
     pytorch=None,
     site_roles=(),
     slurm=Slurm("head", (), (Partition("main", ("w1", "w2"), True, "INFINITE"),)),
@@ -365,7 +365,7 @@ class Printed:
         return plan, ended
 
     def status(self) -> None:
-        found = status(self.engine, CLUSTER, 10, print)
+        found = status(self.engine, CLUSTER, 10, print, desired=DESIRED)
         self.text += [status_text(found, 1.8e9), history_table(found.history), json.dumps(status_json(found, None))]
 
     def check(self) -> None:

@@ -111,12 +111,23 @@ def replace(
         str | None, typer.Option(help="Its address, if it is another one.", metavar="A", show_default=False)
     ] = None,
     host_key: _HostKey = None,
+    mac: _Mac = None,
+    bmc: _Bmc = None,
+    serial: _Serial = None,
     inventory: options.Inventory = None,
     yes: _Yes = False,
 ) -> int:
-    """Give a name to another machine: the old one's host keys are forgotten, so that the new one is let in."""
+    """Give a name to another machine. What the inventory has of the old one goes: host keys, MAC addresses, serial."""
     from hpcforge.cli import nodes as work
 
     return work.replace(
-        blueprint=blueprint, name=name, address=address, host_key=host_key, inventory=inventory, yes=yes
+        blueprint=blueprint,
+        name=name,
+        address=address,
+        host_key=host_key or (),
+        mac=mac or (),
+        bmc=bmc or (),
+        serial=serial or (),
+        inventory=inventory,
+        yes=yes,
     )

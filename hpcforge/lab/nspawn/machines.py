@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from hpcforge.lab import processes
-from hpcforge.lab.commands import daemon, run
+from hpcforge.lab.commands import daemon, run, tried
 from hpcforge.lab.errors import LabError
 from hpcforge.lab.nspawn import cgroups, disks
 from hpcforge.lab.ssh import greets
@@ -54,9 +54,12 @@ def remove(directory: Path, tags: Collection[str]) -> None:
 
 
 def _stop(machine: str, *, graceful: bool) -> bool:
-    """Stop a machine, in order or at once, and remove its control groups; false if it had to be killed."""
+    """Stop a machine, in order or at once, and remove what is left of it; false if it had to be killed."""
     in_order = [_end(pid, machine, graceful=graceful) for pid in _spawners(machine)]
     cgroups.remove(machine)
+    # The kernel removes the interface some time after the last process: until then nspawn could not start the machine.
+    # A name that is too long for one is its other name.
+    tried("ip", "link", "delete", "dev", f"vb-{machine}")
     return all(in_order)
 
 

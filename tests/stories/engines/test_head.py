@@ -126,7 +126,7 @@ def small(nodes: Nodes) -> Cluster:
         nodes=tuple(node(target) for target in nodes.targets.values()),
         network=Network("cluster", "10.77.0.0/24"),
         services={name: Service(("n1",)) for name in ("dns", "time")},
-        os=OperatingSystem("debian", "12", "3.11", "22.05", "2.36"),
+        os=OperatingSystem("debian", "12", "3.11", "22.05", "2.36", "9.2"),
         pytorch=None,
         site_roles=(),
         slurm=Slurm("n1", (), (Partition("main", ("n2",), True, "INFINITE"),)),

@@ -6,6 +6,7 @@ a message to four nodes is handed on by two of them, and arrives only if nodes t
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import time
@@ -37,6 +38,19 @@ done
 sudo find /etc -type f ! -path /etc/ssh/ssh_known_hosts2 -exec sha256sum {{}} + | sort -k2 | sha256sum
 """
 
+
+# Work that waits for the controller, and for which a node in service is drained.
+DRAINS = """\
+description: Work that jobs must not see.
+on: "'worker' in node.functions"
+needs: ["slurm_controller@cluster"]
+disrupts: {opaque: drain}
+"""
+WORK = """\
+from pyinfra.operations import server
+
+server.shell(name="Work", commands=["true"])
+"""
 
 INSTALLED = "dpkg-query -W -f '${Package}\\n'"
 
@@ -105,7 +119,12 @@ def cluster(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
     (folder / "blueprints").mkdir()
     blueprint = folder / "blueprints" / "rehearsal.yaml"
     shutil.copy(BLUEPRINT, blueprint)
-    blueprint.write_text(blueprint.read_text().replace('release: "12"', f'release: "{request.param}"'))
+    own = folder / "roles" / "own"
+    own.mkdir(parents=True)
+    (own / "role.yaml").write_text(DRAINS)
+    (own / "deploy.py").write_text(WORK)
+    text = blueprint.read_text().replace('release: "12"', f'release: "{request.param}"')
+    blueprint.write_text(f"{text}\nrole_folders: [../roles]\n")
     release = {"12": "twelve", "13": "thirteen"}[request.param]
     here = Cluster(Site(folder, f"test-growth{release}-{os.getpid()}"), request.param)
     try:
@@ -131,8 +150,13 @@ def test_a_node_comes_while_a_job_runs(cluster: Cluster) -> None:
     cluster.ran("nodes", "add", "BLUEPRINT", "w04", "--yes")
     assert '"10.78.0.[11-14]"}  # the first three\n' in site.blueprint.read_text()
     cluster.ran("rehearse", "up", "BLUEPRINT")
+    # w04 begins early enough to be seen as configured; its first contact takes longer than slurm.conf on the head.
+    cluster.ran("apply", "BLUEPRINT", "--yes", "--only", "base", "--limit", "w04", "--verify", "none")
     assert kill(site, _slurm_conf_has_changed), "the apply ended before it could be killed"
-    # The head takes its change back, and w04 goes on by itself with the step that it is at.
+    # The head reverts its change, and w04 goes on by itself with the step that it is at. Slurm does not know w04 then,
+    # which still has work for which it would be drained if it were in service.
+    plan = json.loads(site.cli("plan", "BLUEPRINT", "--json").stdout)
+    assert "w04" in {node for step in plan["steps"] if step["role"] == "own" for node in step["changes"]}
     assert "2 nodes to change: head,w04; unchanged: w[01-03]" in cluster.ran("apply", "BLUEPRINT", "--yes")
 
     assert {node: cluster.state_of(node) for node in before} == before

@@ -10,6 +10,7 @@ import random
 import shutil
 import time
 from collections.abc import Iterator, Sequence
+from itertools import zip_longest
 from pathlib import Path
 
 import pytest
@@ -55,9 +56,11 @@ def _edit(site: Site) -> None:
 
 _THREE = ("w01", "w02", "w03")
 OF_GROWTH = [
-    Change("growth", lambda site: _add("w04", site), _THREE, (*_THREE, "w04")),
-    Change("replacement", lambda site: _replace("w03", site), _THREE[:2], _THREE),
-    Change("removal", lambda site: _remove("w03", site), _THREE[:2], _THREE[:2]),
+    [
+        Change("replacement", lambda site: _replace("w03", site), _THREE[:2], _THREE),
+        Change("removal", lambda site: _remove("w03", site), _THREE[:2], _THREE[:2]),
+    ],
+    [Change("growth", lambda site: _add("w04", site), _THREE, (*_THREE, "w04"))],
 ]
 _ALL = ("g01", "w01", "w02")
 OF_FULL = [
@@ -74,7 +77,7 @@ def applied(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
     (folder / "blueprints").mkdir(parents=True)
     site = Site(folder, f"test-kills-{os.getpid()}")
     shutil.copy(request.param, site.blueprint)
-    text = site.blueprint.read_text()
+    text = site.blueprint.read_text().replace("{nodes: w,", '{nodes: "w[01-02]",')  # `w` needs more than one node
     site.blueprint.write_text(text if _CONFIRM in text else f"{text}\nrollout:\n{_CONFIRM}\n")
     try:
         for words in (("rehearse", "up", "BLUEPRINT"), ("apply", "BLUEPRINT", "--yes")):
@@ -95,16 +98,23 @@ def _told(trials: Sequence[Trial]) -> None:
 
 
 @pytest.mark.parametrize("applied", [GROWTH], indirect=True)
-@pytest.mark.parametrize("change", OF_GROWTH, ids=[change.name for change in OF_GROWTH])
-def test_killed_after_every_event(applied: Site, change: Change, request: pytest.FixtureRequest) -> None:
-    step = 1 if request.config.getoption("--every-boundary") else 10
-    trial = Trial(applied, change)
-    trial.begin(_BASE)
-    number = 0
-    while trial.go(f"after {number} events", _after(number)):
-        number += step
-    assert number >= len(trial.events) // 2, "most applies were over before they were killed"
-    _told([trial])
+@pytest.mark.parametrize("changes", OF_GROWTH, ids=["-".join(one.name for one in several) for several in OF_GROWTH])
+def test_killed_after_every_event(applied: Site, changes: Sequence[Change], request: pytest.FixtureRequest) -> None:
+    """Each change in turn, so that a run that is stopped early has looked at all of them, and all over their events."""
+    part = 1 if request.config.getoption("--every-boundary") else 10
+    trials = [Trial(applied, change) for change in changes]
+    for trial in trials:
+        trial.begin(_BASE)
+    turns = [[(trial, number) for number in _spread(len(trial.events), part)] for trial in trials]
+    late = [number for turn in zip_longest(*turns) for trial, number in filter(None, turn)
+            if not trial.go(f"after {number} events", _after(number))]  # fmt: skip
+    assert len(late) <= sum(map(len, turns)) // 2, "most applies were over before they were killed"
+    _told(trials)
+
+
+def _spread(events: int, part: int) -> list[int]:
+    """Every `part`-th of these numbers, in an order in which the first few are evenly spaced, however many they are."""
+    return sorted(range(0, events, part), key=lambda number: f"{number // part:012b}"[::-1])
 
 
 def _after(number: int) -> Due:
@@ -112,18 +122,20 @@ def _after(number: int) -> Due:
 
 
 @pytest.mark.parametrize("applied", [FULL], indirect=True)
-def test_killed_at_random_moments(applied: Site, request: pytest.FixtureRequest) -> None:
-    chance = random.Random(request.config.getoption("--kills-seed"))
-    trials = [Trial(applied, change) for change in OF_FULL]
-    for trial in trials:
-        trial.begin(_BASE)
-    wanted = request.config.getoption("--random-kills")
-    killed = 0
-    while killed < wanted:
-        trial = chance.choice(trials)
-        after_s = chance.uniform(0, trial.wall_s)
-        killed += trial.go(f"after {after_s:.1f} s", _in(after_s))
-    _told(trials)
+@pytest.mark.parametrize("change", OF_FULL, ids=[change.name for change in OF_FULL])
+def test_killed_at_random_moments(applied: Site, change: Change, request: pytest.FixtureRequest) -> None:
+    """Of all kills, which are asked for, the share that falls to this change."""
+    seed, asked = (request.config.getoption(name) for name in ("--kills-seed", "--random-kills"))
+    kills = random.Random(seed).choices([one.name for one in OF_FULL], k=asked).count(change.name)
+    if not kills:
+        pytest.skip("none of so few kills falls to this change")
+    moments = random.Random(f"{seed} {change.name}")
+    trial = Trial(applied, change)
+    trial.begin(_BASE)
+    while trial.equal + len(trial.failed) < kills:
+        after_s = moments.uniform(0, trial.wall_s)
+        trial.go(f"after {after_s:.1f} s", _in(after_s))
+    _told([trial])
 
 
 def _in(after_s: float) -> Due:

@@ -169,6 +169,25 @@ def test_a_node_that_lost_power_is_started_again(rehearsal: Rehearsal) -> None:
     assert rehearsal.ssh("w01", "hello").stdout == "Hello, world!\n"
 
 
+def test_an_interface_that_the_kernel_has_not_removed_yet_is_no_obstacle(rehearsal: Rehearsal) -> None:
+    """It is removed some time after a node was killed, late where the host is busy."""
+    rehearsal.down("w01")
+    assert rehearsal.lab is not None
+    interface = f"vb-{rehearsal.lab.machine('w01')}"
+    until = time.monotonic() + 60
+    while subprocess.run(["ip", "link", "show", interface], capture_output=True, check=False).returncode == 0:
+        assert time.monotonic() < until
+        time.sleep(0.05)
+    peer = f"{interface[3:]}x"
+    subprocess.run(["ip", "link", "add", interface, "type", "veth", "peer", "name", peer], check=True)
+    try:
+        rehearsal.up()
+    finally:  # it is there only where the node could not start
+        subprocess.run(["ip", "link", "delete", "dev", peer], capture_output=True, check=False)
+    assert any(line.startswith("w01: started") for line in rehearsal.said)
+    assert rehearsal.ssh("w01", "true").returncode == 0
+
+
 def test_a_grown_blueprint_adds_a_node(rehearsal: Rehearsal) -> None:
     lab = rehearsal.up((*NODES, labs.LabNode("w02", "10.77.0.12")))
     assert any(line.startswith("w02: started") for line in rehearsal.said)

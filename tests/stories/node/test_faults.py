@@ -110,8 +110,11 @@ def test_a_refresh_runs_its_commands_in_order_and_starts_what_does_not_run(node,
     assert node.shell("cat /tmp/refreshed") == "one\ntwo\n"
     unit["refresh"] = [["sh", "-c", "echo it will not; exit 3"]]
     [failed] = of(node.send(converge("finish", finish)), "failed")
+    assert failed["error"] == "`sh -c echo it will not; exit 3`: exit status 3: it will not"
+    unit["refresh"] = [["sh", "-c", "systemctl stop cut; echo it stopped; exit 3"]]
+    [failed] = of(node.send(converge("finish", finish)), "failed")
     assert failed["error"].startswith(
-        "`sh -c echo it will not; exit 3`: exit status 3: it will not\ncut.service is active"
+        "`sh -c systemctl stop cut; echo it stopped; exit 3`: exit status 3: it stopped\ncut.service is inactive"
     )
 
 

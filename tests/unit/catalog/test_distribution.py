@@ -17,7 +17,7 @@ from hpcforge.cluster.load import Loaded, load
 from hpcforge.kinds import PACKAGE_MANAGERS
 
 SHIPPED = load_catalog().distributions
-VERSIONS = 'python: "3.12"\nslurm: "23.11"\nlibc: "2.39"\npytorch: "2.1"\nsources: {"*": here}\n'
+VERSIONS = 'python: "3.12"\nslurm: "23.11"\nlibc: "2.39"\nopenssh: "9.6"\npytorch: "2.1"\nsources: {"*": here}\n'
 NAMES = "package_manager: apt\nunits: {ssh.service: sshd.service, a.service: b.service}\npackages: {a: [b, c]}\n"
 REHEARSAL = shipped.root() / "blueprints" / "rehearsal.yaml"
 

@@ -105,6 +105,17 @@ def test_a_hole_in_a_group_leaves_every_other_address(rehearsal: Path) -> None:
     assert names(rehearsal) == ["head", "w01", "w03", "w02"]
 
 
+def test_a_group_of_one_node_keeps_its_word(rehearsal: Path) -> None:
+    before = rehearsal.read_text().replace('{nodes: "w[01-03]",', "{nodes: w,")
+    rehearsal.write_text(before)
+    assert "{nodes: w," in before
+    assert run(["nodes", "remove", str(rehearsal), "w[02-03]", "--yes"]) == 0
+    assert "  w[01]: {" in rehearsal.read_text()
+    assert load(rehearsal).cluster.slurm.partitions[0].nodes == ("w01",)
+    assert run(["nodes", "add", str(rehearsal), "w[02-03]", "--yes"]) == 0
+    assert rehearsal.read_text() == before
+
+
 def test_nothing_is_written_without_a_yes(rehearsal: Path, capsys: pytest.CaptureFixture[str]) -> None:
     before = rehearsal.read_text()
     assert run(["nodes", "add", str(rehearsal), "w04"]) == 3
@@ -179,6 +190,44 @@ def test_replacing_forgets_the_old_machines_key(site: Path, capsys: pytest.Captu
     node = load(site).cluster.by_name["gpu01"]
     assert (node.address, node.host_keys) == ("10.1.0.99", (OTHER_KEY,))
     assert site.read_text() == SITE
+
+
+MACHINE = f"""\
+  gpu01: {{address: 10.1.0.11, host_keys: ["{KEY}"], mac: 02:00:00:00:00:01, serial: OLD,
+    ports: {{}}, bmc: {{address: 10.9.0.1, mac: 02:00:00:00:01:01}}, note: next to the door}}
+"""
+
+
+def inventory_with_machine(site: Path) -> Path:
+    """The inventory of a site, in which gpu01 has all that can be known of a machine."""
+    path = site.with_name("inventory.yaml")
+    lines = path.read_text().splitlines(keepends=True)
+    [at] = [number for number, line in enumerate(lines) if line.startswith("  gpu01:")]
+    path.write_text("".join([*lines[:at], MACHINE, *lines[at + 1 :]]))
+    assert load(site).cluster.by_name["gpu01"].serial == "OLD"
+    return path
+
+
+def test_replacing_drops_what_is_known_of_the_old_machine(site: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    inventory = inventory_with_machine(site)
+    assert run(["nodes", "replace", str(site), "gpu01", "--yes"]) == 0
+    said = capsys.readouterr().err
+    assert "note: mac, bmc.mac, serial of the old machine go from the inventory: give the new one's with --mac" in said
+    assert "note: nodes.gpu01.note stays (next to the door)" in said
+    kept = yaml.safe_load(inventory.read_text())["nodes"]["gpu01"]
+    assert {key: value for key, value in kept.items() if value} == {
+        "address": "10.1.0.11", "bmc": {"address": "10.9.0.1"}, "note": "next to the door"
+    }  # fmt: skip
+
+
+def test_replacing_writes_what_is_known_of_the_new_machine(site: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    inventory = inventory_with_machine(site)
+    words = ["nodes", "replace", str(site), "gpu01", "--yes", "--host-key", OTHER_KEY, "--mac", "02:00:00:00:00:02"]
+    assert run([*words, "--bmc", "10.9.0.2,02:00:00:00:01:02", "--serial", "NEW"]) == 0
+    assert "of the old machine" not in capsys.readouterr().err
+    written = yaml.safe_load(inventory.read_text())["nodes"]["gpu01"]
+    assert (written["mac"], written["serial"], written["host_keys"]) == ("02:00:00:00:00:02", "NEW", [OTHER_KEY])
+    assert written["bmc"] == {"address": "10.9.0.2", "mac": "02:00:00:00:01:02"}
 
 
 def test_replacing_where_no_key_is_written_down_writes_nothing(

@@ -53,7 +53,7 @@ def cluster() -> Cluster:
             **{name: Service() for name in read_declared(shipped.roles()).offers},
             **{name: Service(("head",), (), {"forward": ()}) for name in ("dns", "time", "depot")},
         },
-        os=OperatingSystem("debian", "12", "3.11", "22.05", "2.36"),
+        os=OperatingSystem("debian", "12", "3.11", "22.05", "2.36", "9.2"),
         pytorch=None,
         site_roles=(),
         slurm=Slurm("head", (), (Partition("main", ("w1", "w2"), True, "INFINITE"),)),

@@ -47,7 +47,7 @@ users: {{ada: {{uid: 2001, admin: true}}}}
 """
 MADE_UP = Distributions(HERE)["made-up", "1"]
 NAMES = Names(MADE_UP.packages, MADE_UP.units, MADE_UP.paths, MADE_UP.accounts)
-OS = OperatingSystem("made-up", "1", MADE_UP.python, MADE_UP.slurm, MADE_UP.libc, NAMES)
+OS = OperatingSystem("made-up", "1", MADE_UP.python, MADE_UP.slurm, MADE_UP.libc, MADE_UP.openssh, NAMES)
 SHIPPED = load_catalog().distributions
 KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIAABAgMEBQYHCAkKCwwNDg8QERITFBUWFxgZGhscHR4f"
 Compiled = Callable[[Cluster], Desired]

@@ -188,7 +188,7 @@ def test_nodes_that_differ_get_lines_of_their_own(rehearsal: Cluster, compiled: 
 
 
 def test_slurms_dialect_follows_its_version(rehearsal: Cluster, compiled: Compiled) -> None:
-    newer = dataclasses.replace(rehearsal, os=OperatingSystem("debian", "13", "3.13", "24.11", "2.41"))
+    newer = dataclasses.replace(rehearsal, os=OperatingSystem("debian", "13", "3.13", "24.11", "2.41", "10.0"))
     old, new = slurm_conf(compiled(rehearsal), rehearsal), slurm_conf(compiled(newer), newer)
     assert "CryptoType=crypto/munge" in old
     assert "CredType" not in old

@@ -78,7 +78,7 @@ def build() -> Build:
             ),
             network=Network("cluster", "10.77.0.0/24"),
             services={name: Service(("head",), (), {"forward": ()}) for name in ("dns", "time", "depot")},
-            os=OperatingSystem("debian", "12", "3.11", "22.05", "2.36"),
+            os=OperatingSystem("debian", "12", "3.11", "22.05", "2.36", "9.2"),
             pytorch=PyTorch("2.13.0", build, ()),  # type: ignore[arg-type]
             site_roles=(),
             slurm=Slurm("head", (), (Partition("main", names, True, "01:00:00"),)),

@@ -1,0 +1,58 @@
+"""What `status` tells of changes that nodes reverted: only what is still needed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hpcforge.engines.tasks import Program, Task
+from hpcforge.plan.observed import taken_back
+from hpcforge.run.status import status
+from tests.unit.run.three_nodes import CLUSTER, DESIRED, DONE, ODD, Line, Nodes, difference, observed
+
+REVERTED = taken_back(observed("client")["reverted"][0])
+
+
+@pytest.fixture(autouse=True)
+def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+
+
+def saying(*differs: str) -> Callable[[Task], list[Any] | None]:
+    """Every node reverted a change of its role once; on w1 these roles differ from what is desired."""
+
+    def odd(task: Task) -> list[Line] | None:
+        if not isinstance(task, Program) or task.request["verb"] != "observe":
+            return None
+        asked = {one["role"] for one in task.request["wanted"]}
+        found = [difference(role) for role in differs if role in asked and task.node == ODD]
+        role = "server" if task.node == "head" else "client"
+        return [{**observed(role), "differs": found, "armed": [], "at_work": None}, DONE]
+
+    return odd
+
+
+def troubles(*differs: str) -> dict[str, bool]:
+    """Which nodes `status` shows as having reverted a change."""
+    found = status(Nodes(saying(*differs)), CLUSTER, 10, print, desired=DESIRED)
+    return {node.name: REVERTED in node.troubles for node in found.nodes}
+
+
+def test_a_reverted_change_is_shown_where_its_role_still_differs() -> None:
+    assert troubles("client") == {"head": False, "w1": True, "w2": False}
+
+
+def test_a_reverted_change_is_forgotten_when_its_role_is_right() -> None:
+    assert troubles() == {"head": False, "w1": False, "w2": False}
+
+
+def test_a_node_that_gives_no_second_answer_still_shows_it() -> None:
+    def silent(task: Task) -> list[Line] | None:
+        second = task.node == ODD and isinstance(task, Program) and bool(task.request.get("wanted"))
+        return [{"event": "no_root", "user": "ops", "error": "no"}] if second else saying()(task)
+
+    found = status(Nodes(silent), CLUSTER, 10, print, desired=DESIRED)
+    assert {node.name: REVERTED in node.troubles for node in found.nodes} == {"head": False, "w1": True, "w2": False}
