@@ -21,6 +21,7 @@ from hpcforge.blueprint.diagnostics import Diagnostic, InvalidInput, Source, did
 from hpcforge.blueprint.inside import having
 from hpcforge.blueprint.own_folders import Addition
 from hpcforge.blueprint.reader import read_inside_of
+from hpcforge.blueprint.renamed_keys import with_new_keys
 from hpcforge.blueprint.section import Section
 from hpcforge.blueprint.validate import Draft, Finding, validate
 from hpcforge.blueprint.variables import Variable
@@ -169,10 +170,11 @@ def load_smoke_tests(*folders: Path) -> dict[str, SmokeTestFolder]:
     """The smoke tests of folders, by name: what has a `test.yaml`. Raises InvalidInput with all that is wrong."""
     found, wrong = {}, list[Diagnostic]()
     for path in (path for folder in folders for path in having(folder, SMOKE_TESTS.file)):
-        draft, said = validate(SmokeTestSpec, read_inside_of(path, SMOKE_TESTS.file))
+        draft, said = validate(SmokeTestSpec, with_new_keys(read_inside_of(path, SMOKE_TESTS.file), "test.yaml"))
         said += [*draft.place(_findings(draft)), *_of_folder(path)]
-        wrong += said
-        if isinstance(draft.model, SmokeTestSpec) and not said:
+        errors = [entry for entry in said if entry.severity == "error"]
+        wrong += said if errors else ()
+        if isinstance(draft.model, SmokeTestSpec) and not errors:
             found[path.name] = SmokeTestFolder(path, draft.model)
     if wrong:
         raise InvalidInput(wrong)

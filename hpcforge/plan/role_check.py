@@ -16,6 +16,7 @@ from hpcforge.blueprint.declared import A_ROLE_NAME, ROLE_NAME, ROLES
 from hpcforge.blueprint.diagnostics import Diagnostic, Severity, Source
 from hpcforge.blueprint.inside import MAX_YAML, OutsideError, files_inside, is_inside, read_inside
 from hpcforge.blueprint.reader import Loc, mark_of
+from hpcforge.blueprint.renamed_keys import old_key_warnings
 from hpcforge.cluster.model import Cluster, Service
 from hpcforge.kinds.files import File
 from hpcforge.plan.compile import compile_desired
@@ -72,9 +73,9 @@ def _read(folder: Path) -> Role | Judged:
     try:
         if _is_for_site_roles(folder):
             code = site_role_code(folder)
-            said = None if code.removes or code.leaves else _NOT_SAID
-            source = Source(str(folder))
-            return Judged(folder, (Diagnostic("warning", said, source, hint=_SAY_WHAT_GOES),) if said else ())
+            old = old_key_warnings([folder], "role.yaml") if is_inside(folder, ROLES.file) else []
+            missing = Diagnostic("warning", _NOT_SAID, Source(str(folder)), hint=_SAY_WHAT_GOES)
+            return Judged(folder, (*old, *([] if code.removes or code.leaves else [missing])))
         return load_role(folder)
     except RoleError as error:
         return Judged(folder, error.diagnostics)
@@ -95,7 +96,7 @@ def _is_for_site_roles(folder: Path) -> bool:
 
 
 def _judge(role: Role, known: Mapping[str, Role], cluster: Cluster) -> Judged:
-    diagnostics = list(_manners(role))
+    diagnostics = [*role.document.diagnostics, *_manners(role)]
     among = _with_needed(role, known)
     if missing := [
         f"{one.name}.{name}" for one in among for name in one.spec.vars if name not in cluster.variables[one.name]
