@@ -74,7 +74,7 @@ def unknown_key(
             hint = _cut_by_comma(around, before[-1], parent[before[-1]], key)
             return hint or closest_or_all(key, known), None if hint else closest(key, known)
     close = closest(key, [*known, *old])
-    if close in old and _odd_space(key) is None:
+    if close is not None and close in old and _odd_space(key) is None:
         return f"did you mean `{old[close]}`?", old[close]
     return _odd_space(key) or closest_or_all(key, known), closest(key, known)
 

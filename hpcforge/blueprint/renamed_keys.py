@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from collections.abc import Mapping as MappingOf
 from dataclasses import replace
 from pathlib import Path
-from typing import Literal, NamedTuple, TypeVar
+from typing import Literal, NamedTuple
 
 from hpcforge.blueprint.diagnostics import Diagnostic, Source, quote
 from hpcforge.blueprint.reader import Document, Loc, Mapping, Sequence, Tree, read_inside_of
@@ -79,8 +79,6 @@ RENAMED_KEYS: MappingOf[File, tuple[RenamedKey, ...]] = {
     ),
 }
 
-T = TypeVar("T", bound=Tree)
-
 
 def with_new_keys(document: Document, file: File) -> Document:
     """Return the document with new names in place of old ones, and its diagnostics with a warning for each.
@@ -88,9 +86,10 @@ def with_new_keys(document: Document, file: File) -> Document:
     A mapping that has a key by both names is an error of the document; the value under the new name stays.
     """
     found: list[Diagnostic] = []
-    root = document.root
+    root: Tree = document.root
     for key in RENAMED_KEYS[file]:
         root = _renamed(root, key.around, key, document.source, found)
+    assert isinstance(root, Mapping)
     return replace(document, root=root, diagnostics=(*document.diagnostics, *found), file=file)
 
 
@@ -110,7 +109,7 @@ def _is_at(place: tuple[str, ...], loc: Loc) -> bool:
     return len(place) == len(loc) and all(step in (_ANY, at) for step, at in zip(place, loc, strict=True))
 
 
-def _renamed(tree: T, way: tuple[str, ...], key: RenamedKey, source: Source, found: list[Diagnostic]) -> T:
+def _renamed(tree: Tree, way: tuple[str, ...], key: RenamedKey, source: Source, found: list[Diagnostic]) -> Tree:
     """The tree with the key renamed in every mapping that the rest of the way leads to."""
     if isinstance(tree, Mapping) and not way:
         return _with_new_key(tree, key, source, found)

@@ -310,7 +310,7 @@ def _empty(blueprint: Blueprint, cluster: Cluster) -> Iterator[Finding]:
 
 def _said(inventory: Inventory | None) -> dict[str, str]:
     switches = inventory.switches if inventory else {}
-    return {text: name for name, one in switches.items() for text in (one.says, one.guid, one.mac) if text}
+    return {text: name for name, one in switches.items() for text in (one.system_name, one.guid, one.mac) if text}
 
 
 def _unknown_switches(inventory: Inventory, built: Iterable[Fabric]) -> Iterator[Finding]:

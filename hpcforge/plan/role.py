@@ -219,7 +219,7 @@ def site_role_code(folder: Path) -> Code:
         raise RoleError.of_file(folder, "not an Ansible role: it has no tasks/main.yml")
     there = is_inside(folder, ROLES.file)
     going = _read_spec(folder, GoingSpec)[1] if there else GoingSpec.model_validate({})
-    return Code("ansible", folder, _digest_folder(folder), going.removes, going.leaves)
+    return Code("ansible", folder, _digest_folder(folder), going.delete_on_removal, going.keep_on_removal)
 
 
 def _load_code(folder: Path) -> Code | None:

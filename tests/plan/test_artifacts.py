@@ -31,7 +31,7 @@ description: A tool.
 on: "'worker' in node.functions"
 units: [tool.service]
 artifacts:
-  - {name: tools/tool+1.bin, source: "https://example.org/1", sha256: DIGEST, size_bytes: 9, to: /opt/tool, mode: "755"}
+  - {name: tools/tool+1.bin, source: "https://example.org/1", sha256: DIGEST, size_bytes: 9, path: /opt/tool, mode: 755}
   - {for_each: "['a', 'b']", name: "tools/{{ item }}.whl", source: pip, sha256: DIGEST}
 """
 RUN = Run(1, "r1", "ops@here", "small", "1")
@@ -107,7 +107,7 @@ def test_without_a_node_that_serves_them_the_role_is_named(cluster: Cluster, fol
         (f"sha256: {DIGEST}, size", "sha256: abc, size", "is not 64 digits"),
         ("size_bytes: 9", "size_bytes: many", "invalid literal"),
         ('mode: "755"', "mode: rwx", "is not octal"),
-        ("units:", "guard: true\nunits:", "guarded role cannot have artifacts"),
+        ("units:", "auto_rollback: true\nunits:", "cannot have artifacts"),
     ],
 )
 def test_what_cannot_be_one_is_refused(cluster: Cluster, folder: Path, old: str, new: str, said: str) -> None:
