@@ -31,7 +31,8 @@ description: A tool.
 on: "'worker' in node.functions"
 units: [tool.service]
 artifacts:
-  - {name: tools/tool+1.bin, source: "https://example.org/1", sha256: DIGEST, size_bytes: 9, path: /opt/tool, mode: 755}
+  - {name: tools/tool+1.bin, source: "https://example.org/1", sha256: DIGEST, size_bytes: 9, path: /opt/tool,
+     mode: "755"}
   - {for_each: "['a', 'b']", name: "tools/{{ item }}.whl", source: pip, sha256: DIGEST}
 """
 RUN = Run(1, "r1", "ops@here", "small", "1")
