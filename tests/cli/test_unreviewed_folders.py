@@ -92,7 +92,7 @@ def smoke_test(site: Path, name: str) -> Path:
     folder.mkdir(parents=True)
     (folder / "test.yaml").write_text(
         "description: Does something.\nlauncher: plain\nmeasures: {x: {unit: '1'}}\n"
-        "headline: x {x}\nexpectation: none\n"
+        "headline: x {x}\nthresholds: none\n"
     )
     with (site / BLUEPRINT).open("a") as file:
         file.write(
