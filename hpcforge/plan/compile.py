@@ -368,7 +368,7 @@ class _Compiler:
         try:
             yield
         except _WRONG as error:
-            name = getattr(spec, "path", getattr(spec, "name", getattr(spec, "key", "")))
+            name = next(filter(None, (getattr(spec, key, None) for key in ("name", "path", "key"))), "")
             raise self.role.wrong(f"{name}: {error}", self._loc(spec), hint_of(error)) from error
 
     def _loc(self, spec: ResourceSpec) -> tuple[str | int, ...]:

@@ -91,8 +91,7 @@ def smoke_test(site: Path, name: str) -> Path:
     folder = site / "tests" / name
     folder.mkdir(parents=True)
     (folder / "test.yaml").write_text(
-        "description: Does something.\nlauncher: plain\nmeasures: {x: {unit: '1'}}\n"
-        "headline: x {x}\nthresholds: none\n"
+        "description: Does something.\nlauncher: plain\nmeasures: {x: {unit: '1'}}\nheadline: x {x}\nthresholds: none\n"
     )
     with (site / BLUEPRINT).open("a") as file:
         file.write(

@@ -107,7 +107,8 @@ def test_without_a_node_that_serves_them_the_role_is_named(cluster: Cluster, fol
         ("https://example.org/1", "pip", "`pip` is for wheels"),
         (f"sha256: {DIGEST}, size", "sha256: abc, size", "is not 64 digits"),
         ("size_bytes: 9", "size_bytes: many", "invalid literal"),
-        ('mode: "755"', "mode: rwx", "is not octal"),
+        ('mode: "755"', "mode: rwx", "tools/tool+1.bin: mode 'rwx' is not octal"),
+        ("tools/{{ item }}.whl", "{{ item }}.whl", "{{ item }}.whl: name 'a.whl' is not FOLDER/FILE"),
         ("units:", "auto_rollback: true\nunits:", "cannot have artifacts"),
     ],
 )

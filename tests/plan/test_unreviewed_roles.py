@@ -62,7 +62,7 @@ _USUAL: dict[Place, Any] = {
     ("artifacts", "name"): "x/y",
     ("artifacts", "source"): "https://example.org/x",
     ("artifacts", "sha256"): "0" * 64,
-    ("artifacts", "to"): "/x",
+    ("artifacts", "path"): "/x",
     ("files", "content"): "x",
     ("files", "path"): "/x",
     ("ports", "why"): "x",
