@@ -74,7 +74,7 @@ def test_mistakes_are_said_all_at_once_with_their_places(tmp_path: Path) -> None
     assert f"{folder}/role.yaml:3:1: error: unknown key `pakages`\n    3 | pakages: [chrony]\n      | ^^^^^^^\n" in err
     assert "hint: did you mean `packages`?" in err
     assert f"{folder}/role.yaml:4:32: error: unknown key `watch`\n" in err
-    assert "hint: did you mean `watches`?" in err
+    assert "hint: did you mean `restart_on`?" in err
     assert f"{folder}/role.yaml:6:26: error: expression: unexpected 'end of template'\n" in err
 
 
