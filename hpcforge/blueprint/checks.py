@@ -182,7 +182,7 @@ def service_findings(name: str, offer: Offer, loc: Loc, names: Sequence[str]) ->
     """Yield that a service would run on no node, or on more than it can."""
     if not names:
         yield Finding(loc, f"`{name}` would run on no node")
-    elif len(names) > 1 and not offer.several:
+    elif len(names) > 1 and not offer.multiple_nodes:
         message = f"`{name}` runs on one node, not on {len(names)}: {hostlist.fold(names)}"
         yield Finding(loc, message, "name one of them")
 

@@ -14,6 +14,7 @@ from hpcforge.blueprint.diagnostics import render_all
 from hpcforge.blueprint.inside import MAX_YAML, having, read_inside
 from hpcforge.blueprint.own_folders import Addition
 from hpcforge.blueprint.reader import plain, read_bytes
+from hpcforge.blueprint.renamed_keys import with_new_keys
 from hpcforge.blueprint.section import Section
 from hpcforge.blueprint.services import Offer, ServiceName
 from hpcforge.blueprint.variables import Variable, VariableName
@@ -93,7 +94,8 @@ def _said(folder: Path) -> _Said:
 
 def _yaml(text: str, path: Path) -> Any:
     """What a role.yaml says, every scalar as text until pydantic types it: else YAML reads the key `on` as true."""
-    document = read_bytes(text.encode(), str(path))
-    if document.diagnostics:
-        raise DeclarationError(render_all(document.diagnostics).strip())
+    document = with_new_keys(read_bytes(text.encode(), str(path)), "role.yaml")
+    errors = [entry for entry in document.diagnostics if entry.severity == "error"]
+    if errors:
+        raise DeclarationError(render_all(errors).strip())
     return plain(document.root)

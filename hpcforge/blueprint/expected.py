@@ -52,8 +52,13 @@ def _required(model: type[BaseModel], value: Any) -> str:
     return "{" + ", ".join(f"{key}: {given}" for key in keys) + "}"
 
 
-def unknown_key(model: type[BaseModel], loc: Loc, data: dict[str, Any]) -> tuple[str | None, str | None]:
-    """Return the hint for a key that there is not, and the key that it was probably meant to be."""
+def unknown_key(
+    model: type[BaseModel], loc: Loc, data: dict[str, Any], old: Mapping[str, str]
+) -> tuple[str | None, str | None]:
+    """Return the hint for a key that there is not, and the key that it was probably meant to be.
+
+    `old` has old names of keys that are accepted there, and their new names, which are the ones to suggest.
+    """
     key, around = str(loc[-1]), _model_at(model, loc[:-1])
     known = list(aliases(around)) if around else []
     if around and issubclass(around, Section) and key in around.not_keys:
@@ -68,6 +73,9 @@ def unknown_key(model: type[BaseModel], loc: Loc, data: dict[str, Any]) -> tuple
         if before and before[-1] in known and isinstance(parent[before[-1]], str):
             hint = _cut_by_comma(around, before[-1], parent[before[-1]], key)
             return hint or closest_or_all(key, known), None if hint else closest(key, known)
+    close = closest(key, [*known, *old])
+    if close is not None and close in old and _odd_space(key) is None:
+        return f"did you mean `{old[close]}`?", old[close]
     return _odd_space(key) or closest_or_all(key, known), closest(key, known)
 
 

@@ -285,7 +285,7 @@ class CableModel(Entry):
 
     kind: CableKind | None = Field(None, description="What it is; optics: fibre, with a transceiver at each end.")
     rate_gbps: v.Number | None = Field(None, ge=0.1, le=3_200, description="Rate of the link that it carries, Gb/s.")
-    speaks: tuple[Literal["infiniband", "ethernet", "omni-path"], ...] | None = Field(
+    protocols: tuple[Literal["infiniband", "ethernet", "omni-path"], ...] | None = Field(
         None, description="What it is sold for; roce is Ethernet. Default: whatever runs at its rate."
     )
     reach_m: v.Number | None = Field(None, ge=0.1, le=100_000, description="The longest that works, m.")
@@ -315,7 +315,7 @@ class Switch(Entry):
 
     table: ClassVar[str] = "switches"
 
-    speaks: tuple[Literal["infiniband", "ethernet", "omni-path"], ...] | None = Field(
+    protocols: tuple[Literal["infiniband", "ethernet", "omni-path"], ...] | None = Field(
         None, description="What it speaks; roce is Ethernet."
     )
     ports: tuple[SwitchPorts, ...] | None = Field(None, description="Ports for data, the lowest numbers first.")

@@ -56,7 +56,9 @@ class InventoryNode(Section):
 class InventorySwitch(Section):
     """What a switch says of itself, where that is not the name that the design gives it."""
 
-    says: v.HostOrAddress | None = Field(None, description="Its name in LLDP and in its InfiniBand node description.")
+    system_name: v.HostOrAddress | None = Field(
+        None, description="Its name in LLDP and in its InfiniBand node description."
+    )
     guid: (
         Annotated[
             str,

@@ -59,7 +59,7 @@ class MigShape(Section):
     """How an instance of a MIG profile lies on a GPU."""
 
     size: v.Whole = Field(ge=1, le=8, description="Memory slices that it takes, of eight.")
-    starts: tuple[v.Whole, ...] = Field(min_length=1, description="Slices that it may begin at, counted from 0.")
-    most: v.Whole | None = Field(
+    placements: tuple[v.Whole, ...] = Field(min_length=1, description="Slices that it may begin at, counted from 0.")
+    max_instances: v.Whole | None = Field(
         None, ge=1, le=7, description="Instances on one GPU, where there may be fewer than fit."
     )

@@ -1,4 +1,4 @@
-"""The section `software.present`: what nodes with GPUs have that hpcforge does not install. Pure."""
+"""The section `software.preinstalled`: what nodes with GPUs have that hpcforge does not install. Pure."""
 
 from __future__ import annotations
 

@@ -69,6 +69,7 @@ class Document:
     root: Mapping
     diagnostics: tuple[Diagnostic, ...] = ()
     complete: bool = True  # False: the parser stopped, so that what is missing means nothing
+    file: str | None = None  # which file of `renamed_keys` it is; None: its keys were never renamed
 
 
 def read_file(path: Path, max_values: int = MAX_VALUES) -> Document:

@@ -148,7 +148,7 @@ class Software(Section):
     sources: Annotated[Sources, Later()] = Field(
         Sources.model_construct(), description="Where software comes from beside the distribution."
     )
-    present: Annotated[Present, Later()] = Field(
+    preinstalled: Annotated[Present, Later()] = Field(
         Present.model_construct(),
         description="Drivers and what goes with them, as nodes with GPUs bring them: judged before any change, "
         "together with `nvidia`, and never installed by hpcforge.",
@@ -320,7 +320,7 @@ class Rollout(Section):
     canary: v.Whole | None = Field(
         None, ge=0, le=64, description="Nodes of each group that must be done and well before the rest of it moves."
     )
-    at_most: v.Whole | None = Field(None, ge=1, le=10_000, description="Workers that are changed at a time.")
+    max_parallel: v.Whole | None = Field(None, ge=1, le=10_000, description="Workers that are changed at a time.")
     stop_after_failures: v.Whole | None = Field(
         None, ge=1, le=10_000, description="Failed nodes after which no further node is begun."
     )

@@ -35,7 +35,7 @@ class Offer(BaseModel):
     on: str = Field("The node that serves it.", description="What `on` means in a blueprint.")
     external: Listed | None = Field(None, description="What may stand in for it outside the cluster. Default: nothing.")
     options: Mapping[ServiceName, Listed] = Field({}, description="What else a blueprint may say where it runs here.")
-    several: bool = Field(False, description="It may run on more than one node.")
+    multiple_nodes: bool = Field(False, description="It may run on more than one node.")
     serves_artifacts: bool = Field(
         False, description="It serves what roles call `artifacts`, over HTTP at its node's address, by their names."
     )

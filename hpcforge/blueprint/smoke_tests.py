@@ -21,6 +21,7 @@ from hpcforge.blueprint.diagnostics import Diagnostic, InvalidInput, Source, did
 from hpcforge.blueprint.inside import having
 from hpcforge.blueprint.own_folders import Addition
 from hpcforge.blueprint.reader import read_inside_of
+from hpcforge.blueprint.renamed_keys import with_new_keys
 from hpcforge.blueprint.section import Section
 from hpcforge.blueprint.validate import Draft, Finding, validate
 from hpcforge.blueprint.variables import Variable
@@ -77,7 +78,7 @@ class Measure(Section):
 
     unit: _Unit = Field(description="Its unit, as in GB/s, ms or samples/s; 1: a number without one.")
     better: Literal["higher", "lower"] | None = Field(None, description="Which way is better; default: neither.")
-    shown: Shown = Field(
+    format: Shown = Field(
         "number",
         description="How people read it: number: three digits that count; count: whole; size: bytes as KiB, MiB, GiB.",
     )
@@ -131,7 +132,7 @@ class SmokeTestSpec(Section):
         description="What one would quote, with measures in braces: busbw {busbw_gb_per_s} GB/s. Of several nodes that "
         "is the median; {NAME:worst} and {NAME:worst_node} are the worst number and its node."
     )
-    expectation: Annotated[dict[MeasureName, Line], BeforeValidator(_lines)] = Field(
+    thresholds: Annotated[dict[MeasureName, Line], BeforeValidator(_lines)] = Field(
         {},
         description="Lines that measures are held to, by measure; none: what the program itself asserts is all.",
         json_schema_extra=_or_none,
@@ -169,10 +170,11 @@ def load_smoke_tests(*folders: Path) -> dict[str, SmokeTestFolder]:
     """The smoke tests of folders, by name: what has a `test.yaml`. Raises InvalidInput with all that is wrong."""
     found, wrong = {}, list[Diagnostic]()
     for path in (path for folder in folders for path in having(folder, SMOKE_TESTS.file)):
-        draft, said = validate(SmokeTestSpec, read_inside_of(path, SMOKE_TESTS.file))
+        draft, said = validate(SmokeTestSpec, with_new_keys(read_inside_of(path, SMOKE_TESTS.file), "test.yaml"))
         said += [*draft.place(_findings(draft)), *_of_folder(path)]
-        wrong += said
-        if isinstance(draft.model, SmokeTestSpec) and not said:
+        errors = [entry for entry in said if entry.severity == "error"]
+        wrong += said if errors else ()
+        if isinstance(draft.model, SmokeTestSpec) and not errors:
             found[path.name] = SmokeTestFolder(path, draft.model)
     if wrong:
         raise InvalidInput(wrong)
@@ -200,9 +202,9 @@ def _findings(draft: Draft) -> Iterator[Finding]:
     apart = draft.sections["launcher"] in ("srun", "plain") or not draft.intact("launcher")
     if draft.sections["headline"] is not None and draft.intact("headline"):
         yield from _headline(draft.sections["headline"], measures, apart)
-    if draft.intact("expectation"):
-        for name, line in draft.sections["expectation"].items():
-            yield from _line(("expectation", name), name, line, measures, apart)
+    if draft.intact("thresholds"):
+        for name, line in draft.sections["thresholds"].items():
+            yield from _line(("thresholds", name), name, line, measures, apart)
 
 
 def _options(draft: Draft) -> Iterator[Finding]:

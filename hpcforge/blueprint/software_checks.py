@@ -21,7 +21,7 @@ _LICENCES = {
 def software_findings(draft: Draft) -> Iterator[Finding]:
     """Check that what is installed is not brought, too, and that what comes from NVIDIA's repository may."""
     software: s.Software | None = draft.sections["software"]
-    if software is None or not all(draft.intact("software", key) for key in ("nvidia", "present", "sources")):
+    if software is None or not all(draft.intact("software", key) for key in ("nvidia", "preinstalled", "sources")):
         return
     asked = software.nvidia
     if asked is not None:
@@ -39,8 +39,8 @@ def software_findings(draft: Draft) -> Iterator[Finding]:
 
 def _brought_too(software: s.Software, asked: Nvidia) -> Iterator[Finding]:
     for key in ("driver", "modules", "dcgm", "container_toolkit"):
-        if getattr(asked, key) and getattr(software.present, key) is not None:
-            yield Finding(("software", "present", key), f"`software.nvidia` installs the {key}, too", _BROUGHT)
-    if software.sources.nvidia and software.present.fabric_manager is not None:
+        if getattr(asked, key) and getattr(software.preinstalled, key) is not None:
+            yield Finding(("software", "preinstalled", key), f"`software.nvidia` installs the {key}, too", _BROUGHT)
+    if software.sources.nvidia and software.preinstalled.fabric_manager is not None:
         message = "NVIDIA's repository has Fabric Manager, too: it comes at the driver's version"
-        yield Finding(("software", "present", "fabric_manager"), message, _BROUGHT)
+        yield Finding(("software", "preinstalled", "fabric_manager"), message, _BROUGHT)

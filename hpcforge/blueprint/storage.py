@@ -89,7 +89,7 @@ class FileSystem(Section):
         description="What each user may have on a node's `drives`, GiB, by whatever way it comes there: of what is "
         "served from them, too. Default: all.",
     )
-    keep: v.Truth = Field(
+    keep_after_jobs: v.Truth = Field(
         False, description="Whether what a user has on `drives` stays when her last job on that node has ended."
     )
     homes: v.Truth = Field(

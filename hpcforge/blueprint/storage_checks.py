@@ -85,7 +85,11 @@ def _source(draft: Draft, name: str, one: FileSystem, reference: Reference) -> F
 
 def _of_drives(loc: Loc, one: FileSystem) -> Findings:
     """What is said of drives."""
-    said = {"raid": one.raid is not None, "quota_gib": one.quota_gib is not None, "keep": one.keep}
+    said = {
+        "raid": one.raid is not None,
+        "quota_gib": one.quota_gib is not None,
+        "keep_after_jobs": one.keep_after_jobs,
+    }
     for key in (key for key, there in said.items() if there and one.drives is None):
         yield Finding((*loc, key), f"`{key}` is of `drives`, and there are none here", "leave it out", key=True)
     count = counted(one.drives)[0] if one.drives is not None else 0
@@ -237,9 +241,13 @@ def _of_volumes(systems: Mapping[str, FileSystem], declared: NamedNodes, draft: 
                 message = f"`{one.path}` is on the volume `{volume}` of {which}, and on the system disk of "
                 hint = f"say them in `on` of `{volume}`, too, or another path"
                 yield Finding(("storage", name, "path"), message + hostlist.fold(lacking), hint)
-            elif having and not below.keep and any(declared.functions(server) == ("worker",) for server in having):
+            elif (
+                having
+                and not below.keep_after_jobs
+                and any(declared.functions(server) == ("worker",) for server in having)
+            ):
                 message = f"what a user has on `{volume}` goes with her last job on {which}, which serves it"
-                yield Finding(("storage", volume), message, "keep: true", key=True)
+                yield Finding(("storage", volume), message, "keep_after_jobs: true", key=True)
 
 
 def _served(

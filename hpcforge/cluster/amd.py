@@ -26,4 +26,4 @@ class Amd:
 
 def amd(software: s.Software, models: tuple[str, ...]) -> Amd | None:
     """What is installed on nodes with GPUs of these `models`."""
-    return Amd(software.amd.rocm, models, software.present.kernel) if software.amd else None
+    return Amd(software.amd.rocm, models, software.preinstalled.kernel) if software.amd else None

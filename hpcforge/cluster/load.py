@@ -16,10 +16,11 @@ from hpcforge.blueprint import checks, reader
 from hpcforge.blueprint.declared import ROLES, Declared, read_declared
 from hpcforge.blueprint.diagnostics import Diagnostic, InvalidInput, did_you_mean, in_order, quote
 from hpcforge.blueprint.hardware import Parts
-from hpcforge.blueprint.inside import OutsideError, files_inside
+from hpcforge.blueprint.inside import OutsideError, files_inside, having, is_inside
 from hpcforge.blueprint.inventory import Inventory, InventoryAccess
 from hpcforge.blueprint.own_folders import OwnFolders, own_folders
 from hpcforge.blueprint.public_keys import is_path
+from hpcforge.blueprint.renamed_keys import File, old_key_warnings, with_new_keys
 from hpcforge.blueprint.schema import Blueprint, blueprint_model
 from hpcforge.blueprint.smoke_tests import SMOKE_TESTS, load_smoke_tests
 from hpcforge.blueprint.validate import Draft, Finding, validate
@@ -163,16 +164,17 @@ def load(
     What breaks a rule of racks, power, cooling and fabrics is in `diagnostics`; with `judged` it raises, too.
     `instead` has text to be read in place of what is in a file: what it would say once it is written.
     """
-    document = _read(blueprint_path, instead, reader.MAX_VALUES)
+    document = _read(blueprint_path, instead, "blueprint", reader.MAX_VALUES)
     roles, tests = _own_folders(document, blueprint_path)
     declared, model = _declared(roles.folders, tests.folders)
     draft, diagnostics = validate(model, tests.document)
     diagnostics += draft.place((*roles.findings, *tests.findings))
+    diagnostics += _old_keys(draft, blueprint_path.absolute().parent, roles, tests)
     named = None if inventory_path else _named_inventory(draft, blueprint_path.parent)
     inventory_path = inventory_path or named
     machines: Draft | None = None
     if inventory_path:
-        machines, found = validate(Inventory, _read(inventory_path, instead, reader.MAX_MACHINE_VALUES))
+        machines, found = validate(Inventory, _read(inventory_path, instead, "inventory", reader.MAX_MACHINE_VALUES))
         if named and not _is_there(named):
             hint = f"{_RELATIVE} blueprint; looked for as {named.absolute()}"
             found = draft.place([Finding(("inventory",), f"there is no inventory {quote(named.name)} there", hint)])
@@ -221,10 +223,10 @@ def _declared(role_folders: tuple[Path, ...], test_folders: tuple[Path, ...]) ->
     return declared, blueprint_model(declared, load_smoke_tests(*test_folders))
 
 
-def _read(path: Path, instead: Mapping[Path, str], max_values: int) -> reader.Document:
+def _read(path: Path, instead: Mapping[Path, str], file: File, max_values: int) -> reader.Document:
     if path in instead:
-        return reader.read_bytes(instead[path].encode(), str(path), max_values)
-    return reader.read_file(path, max_values)
+        return with_new_keys(reader.read_bytes(instead[path].encode(), str(path), max_values), file)
+    return with_new_keys(reader.read_file(path, max_values), file)
 
 
 def _raise_errors(draft: Draft, diagnostics: Iterable[Diagnostic]) -> None:
@@ -308,7 +310,7 @@ def _empty(blueprint: Blueprint, cluster: Cluster) -> Iterator[Finding]:
 
 def _said(inventory: Inventory | None) -> dict[str, str]:
     switches = inventory.switches if inventory else {}
-    return {text: name for name, one in switches.items() for text in (one.says, one.guid, one.mac) if text}
+    return {text: name for name, one in switches.items() for text in (one.system_name, one.guid, one.mac) if text}
 
 
 def _unknown_switches(inventory: Inventory, built: Iterable[Fabric]) -> Iterator[Finding]:
@@ -387,6 +389,16 @@ def _repository_key(blueprint: Blueprint, folder: Path) -> str:
     """The text of the key of NVIDIA's repository; "" where the blueprint names none."""
     asked = blueprint.software.sources.nvidia
     return armoured(folder / asked.key) if asked else ""
+
+
+def _old_keys(draft: Draft, folder: Path, roles: OwnFolders, tests: OwnFolders) -> list[Diagnostic]:
+    """Warn of old names of keys in the site's own roles and smoke tests: the shipped ones have none."""
+    own = [one for place in roles.folders[1:] for one in having(place, ROLES.file)]
+    software = draft.sections["software"]
+    ansible = [folder / one.path for one in (software.site_roles if software else ())]
+    own += [one for one in ansible if is_inside(one, ROLES.file)]
+    of_tests = [one for place in tests.folders[1:] for one in having(place, SMOKE_TESTS.file)]
+    return old_key_warnings(own, "role.yaml") + old_key_warnings(of_tests, "test.yaml")
 
 
 def _is_there(path: Path) -> bool:

@@ -63,9 +63,9 @@ def gres(model: str, layout: Layout) -> tuple[Gres, ...]:
 
 def placed(counts: Mapping[str, int], shapes: Mapping[str, MigShape]) -> tuple[MigInstance, ...] | None:
     """Where so many instances of each profile lie on one GPU, the largest first; None: they do not fit."""
-    if any(shapes[name].most is not None and count > (shapes[name].most or 0) for name, count in counts.items()):
+    if any(_too_many(shapes[name], count) for name, count in counts.items()):
         return None
-    order = sorted(counts, key=lambda name: (-shapes[name].size, len(shapes[name].starts), name))
+    order = sorted(counts, key=lambda name: (-shapes[name].size, len(shapes[name].placements), name))
     return _rest([name for name in order for _ in range(counts[name])], shapes, 0)
 
 
@@ -76,7 +76,7 @@ def _rest(
     if not names:
         return ()
     name, *others = names
-    for start in shapes[name].starts:
+    for start in shapes[name].placements:
         slices = ((1 << shapes[name].size) - 1) << start
         if start < least or slices & taken:
             continue
@@ -176,17 +176,16 @@ def named_findings(loc: Loc, named: str, count: int, seen: dict[int, str], what:
 def _too_much(loc: Loc, model: str, counts: Mapping[str, int], shapes: Mapping[str, MigShape]) -> Finding:
     said = ", ".join(f"{count} x {name}" for name, count in counts.items())
     slices = sum(count * shapes[name].size for name, count in counts.items())
-    there = max(shape.size + max(shape.starts) for shape in shapes.values())
-    rare = [
-        name for name, count in counts.items() if shapes[name].most is not None and count > (shapes[name].most or 0)
-    ]
+    there = max(shape.size + max(shape.placements) for shape in shapes.values())
+    rare = [name for name, count in counts.items() if _too_many(shapes[name], count)]
     if rare:
-        why = f"there is no more than {shapes[rare[0]].most} x {rare[0]} on one"
+        why = f"there is no more than {shapes[rare[0]].max_instances} x {rare[0]} on one"
     elif slices > there:
         why = f"they take {slices} memory slices of {there}"
     else:
         why = "; ".join(
-            f"{name} may begin at slice {_listed(shapes[name].starts)} and takes {shapes[name].size}" for name in counts
+            f"{name} may begin at slice {_listed(shapes[name].placements)} and takes {shapes[name].size}"
+            for name in counts
         )
     return Finding(
         loc, f"{said} do not fit on one {model}: {why}", f"the nearest that fits: {_nearest(counts, shapes)}"
@@ -196,12 +195,16 @@ def _too_much(loc: Loc, model: str, counts: Mapping[str, int], shapes: Mapping[s
 def _nearest(counts: Mapping[str, int], shapes: Mapping[str, MigShape]) -> str:
     """As much of it as fits: the most memory, then the most instances."""
     best, fits = (0, 0), dict[str, int]()
-    for chosen in product(*(range(min(count, len(shapes[name].starts)), -1, -1) for name, count in counts.items())):
+    for chosen in product(*(range(min(count, len(shapes[name].placements)), -1, -1) for name, count in counts.items())):
         some = {name: count for name, count in zip(counts, chosen, strict=True) if count}
         worth = (sum(shapes[name].size * count for name, count in some.items()), sum(chosen))
         if worth > best and placed(some, shapes) is not None:
             best, fits = worth, some
     return "{" + ", ".join(f"{name}: {count}" for name, count in fits.items()) + "}"
+
+
+def _too_many(shape: MigShape, count: int) -> bool:
+    return shape.max_instances is not None and count > shape.max_instances
 
 
 def _listed(starts: Sequence[int]) -> str:

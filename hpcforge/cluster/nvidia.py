@@ -90,8 +90,8 @@ def nvidia(blueprint: s.Blueprint, catalog: Catalog, models: tuple[str, ...], ke
         switched=tuple(sorted(name for name in hardware if catalog.servers[name].nvswitch)),
         packages=_packages(software, asked),
         repository=_repository(software, key),
-        kernel=software.present.kernel,
-        secure_boot=bool(software.present.secure_boot),
+        kernel=software.preinstalled.kernel,
+        secure_boot=bool(software.preinstalled.secure_boot),
     )
 
 

@@ -109,7 +109,7 @@ def resolve(
         storage=on_volumes(
             [_file_system(blueprint.name, name, one, catalog, nodes, known) for name, one in blueprint.storage.items()]
         ),
-        driver=(blueprint.software.nvidia or blueprint.software.present).driver,
+        driver=(blueprint.software.nvidia or blueprint.software.preinstalled).driver,
         nvidia=nvidia(blueprint, catalog, _served(blueprint, catalog, "nvidia"), repository_key),
         amd=amd(blueprint.software, _served(blueprint, catalog, "amd")),
     )
@@ -158,7 +158,7 @@ def _file_system(
 def _drives(whose: str, one: Shared, said: str, catalog: Catalog) -> Drives:
     count, what = counted(said)
     raid = None if count == 1 else one.raid or 0
-    return Drives(count, size_mb(what, catalog), raid, one.quota_gib, one.keep, str(uuid5(_VOLUMES, whose)))
+    return Drives(count, size_mb(what, catalog), raid, one.quota_gib, one.keep_after_jobs, str(uuid5(_VOLUMES, whose)))
 
 
 def _gpu_model(gpu: Gpu) -> m.GpuModel:
@@ -383,7 +383,7 @@ def _rollout(rollout: s.Rollout | None, nodes: int) -> m.Rollout:
         return usual
     return m.Rollout(
         canary=usual.canary if rollout.canary is None else rollout.canary,
-        at_most=usual.at_most if rollout.at_most is None else rollout.at_most,
+        at_most=usual.at_most if rollout.max_parallel is None else rollout.max_parallel,
         stop_after_failures=(
             usual.stop_after_failures if rollout.stop_after_failures is None else rollout.stop_after_failures
         ),

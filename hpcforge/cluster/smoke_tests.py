@@ -39,11 +39,11 @@ def program(name: str, spec: SmokeTestSpec, text: str) -> Program:
         name=name,
         text=text,
         launcher=spec.launcher,
-        measures=tuple(Measure(each, one.unit, one.better, one.shown) for each, one in spec.measures.items()),
+        measures=tuple(Measure(each, one.unit, one.better, one.format) for each, one in spec.measures.items()),
         headline=spec.headline,
         lines=tuple(
             Line(measure, bound, number)
-            for measure, line in spec.expectation.items()
+            for measure, line in spec.thresholds.items()
             for bound, number in bounds(line).items()
         ),
         options=tuple((each, option_text(one.given(one.usual))) for each, one in spec.options.items()),

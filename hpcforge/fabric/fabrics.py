@@ -117,8 +117,8 @@ def _model(
     """A switch model as this fabric uses it, or why it cannot."""
     switch, loc = catalog.switches[model], (*_loc(name), key)
     speaks = "ethernet" if spec.kind == "roce" else spec.kind
-    if switch.speaks is not None and speaks not in switch.speaks:
-        sums = f"{speaks} is not one of {', '.join(switch.speaks) or 'none'}"
+    if switch.protocols is not None and speaks not in switch.protocols:
+        sums = f"{speaks} is not one of {', '.join(switch.protocols) or 'none'}"
         return [breach("FABRIC-002", loc, f"{name}: {model} does not speak {spec.kind}", sums)]
     if not switch.ports:
         hint = "say ports in an entry like it, `parts: {switches: ...}`"

@@ -125,9 +125,9 @@ def _made_for_others(room: Room, one: Cabled) -> Iterator[Breach]:
     speaks = "ethernet" if one.fabric.kind == "roce" else one.fabric.kind
     for index, model in enumerate(one.models):
         cable = room.catalog.cables[model]
-        if cable.speaks is not None and speaks not in cable.speaks:
+        if cable.protocols is not None and speaks not in cable.protocols:
             message = f"{one.fabric.name}: {one.model.count(index):,} cables are {model}, not sold for {speaks}"
-            sums = f"{speaks} is not one of {', '.join(cable.speaks)}"
+            sums = f"{speaks} is not one of {', '.join(cable.protocols)}"
             hint = f"leave {cable.kind} out of `site: {{cabling: {{kinds: ...}}}}`, or add a cable that is"
             yield breach("CABLE-004", ("fabrics", one.fabric.name), message, sums, hint, key=True)
 

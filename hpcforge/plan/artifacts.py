@@ -87,4 +87,4 @@ def download(spec: ArtifactSpec, render: Callable[[Template], str], address: str
     if not _MODE.fullmatch(mode):
         raise ValueError(f"mode {mode!r} is not octal")
     url = f"http://{address}/{quote(one.name)}"
-    return Download("" if spec.to is None else render(spec.to), url, one.sha256, one.size_bytes, mode.zfill(4))
+    return Download("" if spec.path is None else render(spec.path), url, one.sha256, one.size_bytes, mode.zfill(4))

@@ -148,7 +148,7 @@ def _texts_of(role: Role, spec: ResourceSpec) -> Iterator[object]:
     if isinstance(spec, FileSpec) and spec.source is not None:
         yield role.texts[spec.source]
     # it watches the role's files, wherever those lie
-    if isinstance(spec, UnitSpec | RestartSpec) and spec.watches is None:
+    if isinstance(spec, UnitSpec | RestartSpec) and spec.restart_on is None:
         for file in role.spec.files:
             yield from _texts_of(role, file)
 
@@ -277,7 +277,7 @@ class _Compiler:
     def _all_alike(self) -> _Alike[Wanted]:
         spec = self.role.spec
         specs = (*spec.packages, *(one for kind in TYPES for one in spec.of(kind)), *spec.units, *spec.restarts)
-        specs += (*spec.checks, *spec.removes, *spec.leaves)
+        specs += (*spec.checks, *spec.delete_on_removal, *spec.keep_on_removal)
         texts = [text for one in specs for text in _texts_of(self.role, one)]
         return _Alike(spoken_of([*texts, *spec.inputs.values()]))
 
@@ -296,16 +296,16 @@ class _Compiler:
                 spec.units,
                 lambda u, c: Unit(
                     render(u.name, c),
-                    paths if u.watches is None else tuple(render(w, c) for w in u.watches),
-                    tuple(tuple(render(word, c) for word in command) for command in u.refresh),
-                    tuple(Reread(render(one.path, c), one.lines) for one in u.rereads),
+                    paths if u.restart_on is None else tuple(render(w, c) for w in u.restart_on),
+                    tuple(tuple(render(word, c) for word in command) for command in u.reload_commands),
+                    tuple(Reread(render(one.path, c), one.lines) for one in u.reload_on),
                 ),
             ),
             restarts=self._each(
                 node,
                 spec.restarts,
                 lambda r, c: Restart(
-                    render(r.name, c), paths if r.watches is None else tuple(render(w, c) for w in r.watches)
+                    render(r.name, c), paths if r.restart_on is None else tuple(render(w, c) for w in r.restart_on)
                 ),
             ),
             checks=self._each(
@@ -316,18 +316,18 @@ class _Compiler:
                     tuple(render(word, c) for word in k.command),
                     None if k.stdout is None else render(k.stdout, c),
                     k.wait_s,
-                    k.first,
+                    k.precondition,
                 ),
             ),
             opaque=self._opaque(node),
-            trees=self._each(node, spec.removes, _tree),
-            leaves=self._each(node, spec.leaves, _leaves),
-            on_remove=spec.on_remove,
-            guard=spec.guard,
-            shape=spec.shape,
+            trees=self._each(node, spec.delete_on_removal, _tree),
+            leaves=self._each(node, spec.keep_on_removal, _leaves),
+            on_remove=spec.on_removal,
+            guard=spec.auto_rollback,
+            shape=spec.strategy,
             sets_clock=self._sets_clock,
-            jobs_feel=spec.jobs_feel,
-            disrupts=dict(spec.disrupts.items()),
+            jobs_feel=spec.affects_jobs,
+            disrupts={"opaque" if part == "code" else part: does for part, does in spec.disrupts.items()},
         )
 
     @cached_property
@@ -368,7 +368,7 @@ class _Compiler:
         try:
             yield
         except _WRONG as error:
-            name = getattr(spec, "path", getattr(spec, "name", getattr(spec, "key", "")))
+            name = next(filter(None, (getattr(spec, key, None) for key in ("name", "path", "key"))), "")
             raise self.role.wrong(f"{name}: {error}", self._loc(spec), hint_of(error)) from error
 
     def _loc(self, spec: ResourceSpec) -> tuple[str | int, ...]:
@@ -400,10 +400,10 @@ class _Compiler:
             secret = render(spec.secret, context)
             check_usable(secret, self.secrets)
             digest = self.secret_digests.get(secret)
-            file = File(path, spec.mode, owner, group, digest, secret, spec.early, spec.verify)
+            file = File(path, spec.mode, owner, group, digest, secret, spec.before_packages, spec.verify)
         else:
             text = self._text(spec, context)
-            file = File(path, spec.mode, owner, group, text.digest, None, spec.early, spec.verify)
+            file = File(path, spec.mode, owner, group, text.digest, None, spec.before_packages, spec.verify)
             if text.fills:
                 file = dataclasses.replace(file, digest=self._digest(text), fills=text.fills, unfilled=text.digest)
         check_mode(file)

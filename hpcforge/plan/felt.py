@@ -1,6 +1,6 @@
 """Which changes jobs can feel: only those call for smoke tests. Pure.
 
-On a worker that is every change but of roles that say `jobs_feel: false`. On other nodes it is what workers need of
+On a worker that is every change but of roles that say `affects_jobs: false`. On other nodes it is what workers need of
 them, as roles say with `needs`, and what that needs in turn: scheduler, names, time; not the files of a login node.
 """
 

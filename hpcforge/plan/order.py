@@ -53,7 +53,7 @@ class Order:
 
     @cached_property
     def limited(self) -> frozenset[str]:
-        """Nodes of which only so many may be away at a time (`rollout.at_most`)."""
+        """Nodes of which only so many may be away at a time (`rollout.max_parallel`)."""
         return self.held & self._workers
 
     def has_to_be_empty(self, node: str) -> bool:

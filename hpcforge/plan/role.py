@@ -15,6 +15,7 @@ from hpcforge.blueprint.declared import ROLES
 from hpcforge.blueprint.diagnostics import Diagnostic, Mark, Source, in_order, render_all
 from hpcforge.blueprint.inside import OutsideError, files_inside, having, is_inside, read_inside
 from hpcforge.blueprint.reader import Document, Loc, mark_of, read_inside_of
+from hpcforge.blueprint.renamed_keys import with_new_keys
 from hpcforge.blueprint.validate import validate
 from hpcforge.errors import ExpectedError
 from hpcforge.plan.render import Template, speaks_of_node
@@ -218,7 +219,7 @@ def site_role_code(folder: Path) -> Code:
         raise RoleError.of_file(folder, "not an Ansible role: it has no tasks/main.yml")
     there = is_inside(folder, ROLES.file)
     going = _read_spec(folder, GoingSpec)[1] if there else GoingSpec.model_validate({})
-    return Code("ansible", folder, _digest_folder(folder), going.removes, going.leaves)
+    return Code("ansible", folder, _digest_folder(folder), going.delete_on_removal, going.keep_on_removal)
 
 
 def _load_code(folder: Path) -> Code | None:
@@ -237,9 +238,9 @@ def _load_code(folder: Path) -> Code | None:
 
 
 def _read_spec(folder: Path, kind: type[G]) -> tuple[Document, G]:
-    document = read_inside_of(folder, ROLES.file)
+    document = with_new_keys(read_inside_of(folder, ROLES.file), "role.yaml")
     draft, diagnostics = validate(kind, document)
-    if not isinstance(draft.model, kind) or diagnostics:
+    if not isinstance(draft.model, kind) or any(entry.severity == "error" for entry in diagnostics):
         raise RoleError(in_order(document.source, diagnostics))
     return document, draft.model
 

@@ -16,6 +16,7 @@ from hpcforge.blueprint.declared import A_ROLE_NAME, ROLE_NAME, ROLES
 from hpcforge.blueprint.diagnostics import Diagnostic, Severity, Source
 from hpcforge.blueprint.inside import MAX_YAML, OutsideError, files_inside, is_inside, read_inside
 from hpcforge.blueprint.reader import Loc, mark_of
+from hpcforge.blueprint.renamed_keys import old_key_warnings
 from hpcforge.cluster.model import Cluster, Service
 from hpcforge.kinds.files import File
 from hpcforge.plan.compile import compile_desired
@@ -72,9 +73,9 @@ def _read(folder: Path) -> Role | Judged:
     try:
         if _is_for_site_roles(folder):
             code = site_role_code(folder)
-            said = None if code.removes or code.leaves else _NOT_SAID
-            source = Source(str(folder))
-            return Judged(folder, (Diagnostic("warning", said, source, hint=_SAY_WHAT_GOES),) if said else ())
+            old = old_key_warnings([folder], "role.yaml") if is_inside(folder, ROLES.file) else []
+            missing = Diagnostic("warning", _NOT_SAID, Source(str(folder)), hint=_SAY_WHAT_GOES)
+            return Judged(folder, (*old, *([] if code.removes or code.leaves else [missing])))
         return load_role(folder)
     except RoleError as error:
         return Judged(folder, error.diagnostics)
@@ -83,7 +84,9 @@ def _read(folder: Path) -> Role | Judged:
 
 
 _NOT_SAID = "its own code makes what nobody takes away when the role goes"
-_SAY_WHAT_GOES = "say in role.yaml what `removes: [PATH]` goes, and what `leaves: [{path: PATH, why: ...}]` stays"
+_SAY_WHAT_GOES = (
+    "say in role.yaml what `delete_on_removal: [PATH]` goes, and what `keep_on_removal: [{path: PATH, why: ...}]` stays"
+)
 
 
 def _is_for_site_roles(folder: Path) -> bool:
@@ -95,7 +98,7 @@ def _is_for_site_roles(folder: Path) -> bool:
 
 
 def _judge(role: Role, known: Mapping[str, Role], cluster: Cluster) -> Judged:
-    diagnostics = list(_manners(role))
+    diagnostics = [*role.document.diagnostics, *_manners(role)]
     among = _with_needed(role, known)
     if missing := [
         f"{one.name}.{name}" for one in among for name in one.spec.vars if name not in cluster.variables[one.name]
@@ -146,7 +149,7 @@ def _manners(role: Role) -> Iterator[Diagnostic]:
     if not ROLE_NAME.fullmatch(role.name):
         yield _said(role, f"{role.name!r} is no name for a role", (), A_ROLE_NAME)
     if role.code is None:
-        for key in ("inputs", "removes"):
+        for key in ("inputs", "delete_on_removal"):
             if getattr(spec, key):
                 hint = "write deploy.py or tasks/main.yml, or take this out"
                 yield _said(role, f"{key}, but no code that they are for", (key,), hint)
@@ -155,9 +158,9 @@ def _manners(role: Role) -> Iterator[Diagnostic]:
     for place, file in enumerate(spec.files):
         if not _MODE.fullmatch(file.mode):
             yield _said(role, f"{file.mode!r} are no access rights", ("files", place), 'octal, for example "0644"')
-    for key in ("removes", "leaves"):
+    for key in ("delete_on_removal", "keep_on_removal"):
         for place, tree in enumerate(getattr(spec, key)):
-            if key == "removes" and len(Path(tree.path).parts) <= _SHALLOW:
+            if key == "delete_on_removal" and len(Path(tree.path).parts) <= _SHALLOW:
                 yield _said(role, f"{tree.path} is not this role's alone", (key, place), "a path deeper down")
     yield from _unused(role)
 
@@ -168,7 +171,7 @@ def _code(role: Role) -> Iterator[Diagnostic]:
     if not role.spec.checks:
         hint = "without a check nobody sees when what it made is gone"
         yield _said(role, "its own code, and no `checks` that tell whether it worked", (), hint)
-    if not role.spec.removes and not role.spec.leaves:
+    if not role.spec.delete_on_removal and not role.spec.keep_on_removal:
         yield _said(role, _NOT_SAID, (), _SAY_WHAT_GOES, "warning")
     name = "deploy.py" if role.code.engine == "pyinfra" else "tasks/main.yml"
     source = Source(str(role.folder / name))
@@ -208,8 +211,8 @@ def _rendered(role: Role, wanted: Wanted) -> Iterator[Diagnostic]:
     """What can be told of names and paths only where they are rendered."""
     paths = [
         *(("files", file.path) for file in wanted.of(File)),
-        *(("removes", tree.path) for tree in wanted.trees),
-        *(("leaves", leaves.path) for leaves in wanted.leaves),
+        *(("delete_on_removal", tree.path) for tree in wanted.trees),
+        *(("keep_on_removal", leaves.path) for leaves in wanted.leaves),
     ]
     for key, path in paths:
         if not path.startswith("/") or ".." in Path(path).parts or "//" in path or path.endswith("/"):

@@ -64,7 +64,7 @@ class FileSpec(ResourceSpec):
     scope: Literal["cluster", "node"] = Field(
         "cluster", description="`cluster`: its text is the same on all nodes, and may not speak of `node`."
     )
-    early: bool = Field(False, description="It must be there before packages are installed.")
+    before_packages: bool = Field(False, description="It must be there before packages are installed.")
     verify: tuple[str, ...] = Field(
         (), description="A command that must succeed before the file gets its name; `{file}` stands for the new one."
     )
@@ -77,9 +77,9 @@ class FileSpec(ResourceSpec):
 
 
 class RereadSpec(_Spec):
-    """A file that a refresh is enough for; with `lines` where it changes in lines that match that expression alone."""
+    """A file that a reload is enough for; with `lines` where it changes in lines that match that expression alone."""
 
-    path: Template = Field(description="A path that the unit watches.")
+    path: Template = Field(description="A path of `restart_on`.")
     lines: str | None = Field(None, description="A regular expression that every changed line must match as a whole.")
 
     @field_validator("lines")
@@ -97,26 +97,28 @@ class UnitSpec(ResourceSpec):
     """A systemd unit that shall be enabled and active."""
 
     name: Template = Field(description="Its name, as in `chrony.service`.")
-    watches: tuple[Template, ...] | None = Field(
+    restart_on: tuple[Template, ...] | None = Field(
         None, description="Paths of files: where one changes, the unit is restarted. Default: every file of the role."
     )
-    refresh: tuple[tuple[Template, ...], ...] = Field((), description="Commands that take the place of a restart.")
-    rereads: tuple[Annotated[RereadSpec, Short("path")], ...] = Field(
-        (), description="The files that `refresh` is enough for. Default: all that it watches."
+    reload_commands: tuple[tuple[Template, ...], ...] = Field(
+        (), description="Commands that take the place of a restart."
+    )
+    reload_on: tuple[Annotated[RereadSpec, Short("path")], ...] = Field(
+        (), description="The files that `reload_commands` are enough for. Default: all of `restart_on`."
     )
 
 
 class RestartSpec(ResourceSpec):
-    """A unit of another role's that this one disturbs: it is restarted when one of `watches` changes."""
+    """A unit of another role's that this one disturbs: it is restarted when one of `restart_on` changes."""
 
     name: Template = Field(description="Its name.")
-    watches: tuple[Template, ...] | None = Field(
+    restart_on: tuple[Template, ...] | None = Field(
         None, description="Paths of files of this role. Default: every file of the role."
     )
 
 
 class ArtifactSpec(ResourceSpec):
-    """A file from outside, pinned: the operator host fetches it, the depot serves it, and with `to` the node has it."""
+    """A file from outside, pinned: the operator host fetches it, the depot serves it, and with `path` a node has it."""
 
     name: Template = Field(description="FOLDER/FILE, by which the depot serves it.")
     source: Template = Field(
@@ -124,7 +126,7 @@ class ArtifactSpec(ResourceSpec):
     )
     sha256: Template = Field(description="SHA-256 of its content, 64 digits of 0-9 and a-f.")
     size_bytes: Template | None = Field(None, description="Its size, bytes, where that is known.")
-    to: Template | None = Field(
+    path: Template | None = Field(
         None, description="Its path on the node. Default: none, and the role's own code takes it from the depot."
     )
     mode: Template = Field(Template("0644"), description="Octal; it is root's.")
@@ -164,8 +166,8 @@ class SettingSpec(ResourceSpec):
     file: Template = Field(description="The path of that file.")
     key: Template = Field(description="As in `PrologFlags`.")
     value: Template = Field(description="One line, without `#`.")
-    several: bool = Field(
-        False, description="It takes a list: what several roles, and the site, say of it is joined by commas."
+    comma_separated: bool = Field(
+        False, description="It takes a list: the values of all roles, and of the site, are joined by commas."
     )
 
 
@@ -178,7 +180,7 @@ class CheckSpec(ResourceSpec):
         None, description="A regular expression that must be found in what it prints. Default: exit status 0 is enough."
     )
     wait_s: float = Field(0, description="How long it is tried again after a change, seconds.")
-    first: bool = Field(
+    precondition: bool = Field(
         False,
         description="Whether it has to pass before anything is done: a node where it fails is left out. One without "
         "Python, that cannot be asked yet, has it afterwards alone.",
@@ -189,10 +191,10 @@ class GoingSpec(_Spec):
     """What becomes of what a role's own code makes when the role goes: all that a site's Ansible role may say."""
 
     description: str = Field("", description="What the role is for.")
-    removes: tuple[Annotated[TreeSpec, Short("path")], ...] = Field(
+    delete_on_removal: tuple[Annotated[TreeSpec, Short("path")], ...] = Field(
         (), description="Paths that its own code makes, and nobody else: they go, with all that is in them."
     )
-    leaves: tuple[LeavesSpec, ...] = Field((), description="What stays when the role goes.")
+    keep_on_removal: tuple[LeavesSpec, ...] = Field((), description="What stays when the role goes.")
 
 
 class RoleSpec(GoingSpec):
@@ -213,7 +215,7 @@ class RoleSpec(GoingSpec):
     )
     files: tuple[Annotated[FileSpec, Short("path")], ...] = Field((), description="Regular files.")
     units: tuple[Annotated[UnitSpec, Short("name")], ...] = Field(
-        (), description="Systemd units, enabled and active; restarted where a file changes that they watch."
+        (), description="Systemd units, enabled and active; restarted where a file of their `restart_on` changes."
     )
     restarts: tuple[Annotated[RestartSpec, Short("name")], ...] = Field(
         (), description="Units of other roles; those come after this one on the nodes where it is."
@@ -236,7 +238,7 @@ class RoleSpec(GoingSpec):
     inputs: Mapping[str, Expression] = Field(
         {}, description="What `deploy.py` or `tasks/main.yml` is told: an expression by name."
     )
-    on_remove: OnRemove = Field(
+    on_removal: OnRemove = Field(
         "stop",
         description="When the role goes: `stop` its units and take away what it wrote; `purge` the packages that it "
         "brought, too; or `keep` all.",
@@ -253,25 +255,25 @@ class RoleSpec(GoingSpec):
     scheduler: bool = Field(
         False, description="It brings Slurm's controller: without one nothing is admitted or verified."
     )
-    guard: bool = Field(
+    auto_rollback: bool = Field(
         False,
         description="It could lock hpcforge out, or stop what all nodes need: the node puts its files back where it "
         "fails, and where no new connection confirms it.",
     )
-    shape: Shape = Field("free", description="`together`: no node goes on before all have its files.")
-    jobs_feel: bool = Field(
+    strategy: Shape = Field("free", description="`together`: no node goes on before all have its files.")
+    affects_jobs: bool = Field(
         True, description="False: no job's outcome depends on it, so a change of it calls for no smoke test."
     )
     sets_clock: Expression = Field(_FALSE, description="Over `cluster`: whether it makes the node's clock right.")
     disrupts: Mapping[str, Disruption] = Field(
         {}, description="What changing it does to jobs, where it is not what is usual: by `packages`, a kind of "
-        "resource, `units`, `opaque`."
+        "resource, `units`, `code`."
     )  # fmt: skip
 
     def of(self, kind: str) -> tuple[ResourceSpec, ...]:
         """What it says of one kind of resource."""
         if kind == _DOWNLOADS:
-            return tuple(one for one in self.artifacts if one.to is not None)
+            return tuple(one for one in self.artifacts if one.path is not None)
         return tuple(getattr(self, kind))
 
     @field_validator("disrupts")
@@ -284,14 +286,14 @@ class RoleSpec(GoingSpec):
 
     @model_validator(mode="after")
     def _no_reboot_under_guard(self) -> Self:
-        if self.guard and "reboot" in self.disrupts.values():
-            raise refusal("a guarded role cannot ask for a reboot: the node would take itself for locked out")
+        if self.auto_rollback and "reboot" in self.disrupts.values():
+            raise refusal("`auto_rollback` and `reboot` exclude each other: the node would take itself for locked out")
         return self
 
     @model_validator(mode="after")
     def _no_downloads_under_guard(self) -> Self:
-        if self.guard and self.of(_DOWNLOADS):
-            raise refusal("a guarded role cannot have artifacts on its nodes: they would not be taken back")
+        if self.auto_rollback and self.of(_DOWNLOADS):
+            raise refusal("a role with `auto_rollback` cannot have artifacts on its nodes: nothing takes them back")
         return self
 
 
@@ -314,7 +316,7 @@ def json_schema() -> dict[str, Any]:
     return {**ROLE_SPEC.model_json_schema(), "title": "role.yaml"}
 
 
-_PARTS = ("packages", *TYPES, "units", "opaque")
+_PARTS = ("packages", *TYPES, "units", "code")
 _KINDS: dict[str, Any] = {
     kind: (GenericAlias(tuple, (_spec_of(kind), ...)), Field((), description=_meaning(kind)))
     for kind in TYPES

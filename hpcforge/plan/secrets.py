@@ -36,7 +36,7 @@ class SecretSpec(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     description: str = Field(description="What it is for.")
-    rotated: str = Field(
+    on_rotation: str = Field(
         "the next apply brings it into the files that hold it", description="What a new value means for the cluster."
     )
     bytes: int | None = Field(None, le=_LARGEST, description="So many random bytes: for a whole file.")
@@ -44,7 +44,7 @@ class SecretSpec(BaseModel):
     alphabet: Alphabet = Field("letters-and-digits", description="Those of a text that is made.")
     provided: bool = Field(False, description="The site provides it: `hpcforge secrets set`.")
     binary: bool = Field(False, description="What is provided is all of a file, also a line break at its end.")
-    least: int = Field(1, gt=0, le=_LARGEST, description="What is provided has so many bytes at least.")
+    min_bytes: int = Field(1, gt=0, le=_LARGEST, description="What is provided has so many bytes at least.")
 
     @property
     def is_text(self) -> bool:
@@ -55,8 +55,8 @@ class SecretSpec(BaseModel):
     def _of_one_kind(self) -> Self:
         if [self.bytes is not None, self.length is not None, self.provided].count(True) != 1:
             raise ValueError("give exactly one of bytes, length and provided: true")
-        if not self.provided and {"binary", "least"} & self.model_fields_set:
-            raise ValueError("binary and least are of what the site provides")
+        if not self.provided and {"binary", "min_bytes"} & self.model_fields_set:
+            raise ValueError("binary and min_bytes are of what the site provides")
         if "alphabet" in self.model_fields_set and self.length is None:
             raise ValueError("an alphabet is for a secret with a length")
         each = 8.0 if self.length is None else math.log2(len(LETTERS[self.alphabet]))

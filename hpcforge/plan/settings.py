@@ -35,7 +35,7 @@ def setting(spec: SettingSpec, render: Callable[[Template], str]) -> tuple[str, 
         raise ValueError(f"{key!r} is no key")
     if not value or not value.isprintable() or "#" in value:
         raise ValueError(f"{key}: {value!r} is no value: one line, without #")
-    return render(spec.file), Setting(key, value, spec.several)
+    return render(spec.file), Setting(key, value, spec.comma_separated)
 
 
 def check_slurm(path: str, one: Setting, slurm: str) -> None:

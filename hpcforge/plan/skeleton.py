@@ -32,7 +32,7 @@ cluster = {{ cluster.name }}
 _OPAQUE = """\
 inputs:                              # what the code below is told: where this changes, it runs again
   greeting: "'hello from ' ~ cluster.name"
-removes: [/var/lib/@NAME@]           # what it makes, and nobody else: goes with the role
+delete_on_removal: [/var/lib/@NAME@] # what it makes, and nobody else: goes with the role
 checks:                              # where one fails, the code runs again
   - name: the greeting is there
     command: [grep, -q, hello, /var/lib/@NAME@/greeting]

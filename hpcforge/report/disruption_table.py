@@ -194,7 +194,7 @@ NOT_MEASURED: Mapping[str, str] = {
     "software.nvidia": "packages, with a drain; those of kernel modules with a restart of the node",
     "software.amd": "packages, with a drain; firmware and kernel with a restart of the node",
     "software.sources": "where packages come from: no package of another version is taken for it",
-    "software.present": "judged when a plan is made, and never installed (decision 32)",
+    "software.preinstalled": "judged when a plan is made, and never installed (decision 32)",
     "software.site_roles": "what the site's own role does; the plan shows it as opaque",
     "slurm.controller": "a controller is not moved: its state is on its disk",
     **{

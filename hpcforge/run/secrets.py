@@ -81,7 +81,7 @@ def _kind(spec: SecretSpec) -> Kind:
         letters = LETTERS[spec.alphabet]
         return "".join(random_source.choice(letters) for _ in range(spec.length)).encode()
 
-    return Kind(spec.description, None if spec.provided else make, spec.rotated, spec.binary, spec.least)
+    return Kind(spec.description, None if spec.provided else make, spec.on_rotation, spec.binary, spec.min_bytes)
 
 
 class SecretsError(ExpectedError):

@@ -15,7 +15,7 @@ from hpcforge.facility.rules import Breach, not_checked
 from hpcforge.software.rules import NAMES
 from hpcforge.software.solve import MATCHED, Broken, Said, changes, is_error, judge, nearest
 
-_PRESENT, _NVIDIA, _AMD = ("software", "present"), ("software", "nvidia"), ("software", "amd")
+_PRESENT, _NVIDIA, _AMD = ("software", "preinstalled"), ("software", "nvidia"), ("software", "amd")
 _ONE: tuple[Component, ...] = (
     "kernel", "secure_boot", "signed_by", "driver", "modules", "fabric_manager", "dcgm", "container_toolkit", "ofed",
     "gpudirect",
@@ -74,7 +74,7 @@ def judged(software: Sequence[Said], table: Compatibility, elsewhere: Sequence[S
             unknown.setdefault(one.missing, one)
     for component, one in unknown.items():
         message = f"nothing is said of {NAMES[component]}, on which it depends: {one.rule.title}"
-        yield not_checked(one.rule.code, _place(one, ()), message, f"say it under `software.present`: {component}")
+        yield not_checked(one.rule.code, _place(one, ()), message, f"say it under `software.preinstalled`: {component}")
 
 
 def _installed(software: s.Software, system: Distribution, *, nvidias: bool) -> Iterator[Said]:
@@ -104,7 +104,7 @@ def _installed(software: s.Software, system: Distribution, *, nvidias: bool) -> 
 
 
 def _present(software: s.Software) -> Iterator[Said]:
-    present = software.present
+    present = software.preinstalled
     for component in _ONE:
         value = getattr(present, component)
         if value is not None:

@@ -51,7 +51,7 @@ def _role(dice: Dice) -> dict[str, Any]:
     pieces: dict[str, Any] = {
         "packages": [{"name": "{{ item }}", "for_each": "['a', 'b'] | sort"}, "curl"],
         "directories": [{"path": "/srv/{{ node.name }}", "mode": "0755", "when": _truth(dice)}],
-        "units": [{"name": "x.service", "watches": ["/etc/tried"], "when": _truth(dice)}],
+        "units": [{"name": "x.service", "restart_on": ["/etc/tried"], "when": _truth(dice)}],
         "checks": [{"name": "it works", "command": ["true", _value(dice)], "stdout": ".*"}],
         "ports": [{"port": "80", "why": "users"}],
         "sysctls": [{"name": "vm.swappiness", "value": "1", "when": _truth(dice)}],
@@ -71,7 +71,7 @@ def _test(dice: Dice) -> dict[str, Any]:
         "launcher": dice.choice(["plain", "srun"]),
         "measures": {"speed": {"unit": "GB/s", "better": "higher"}},
         "headline": dice.choice(["{speed} GB/s", "{speed:worst} GB/s on {speed:worst_node}"]),
-        "expectation": dice.choice(["none", {"speed": {bound: str(dice.randint(1, 100))}}]),
+        "thresholds": dice.choice(["none", {"speed": {bound: str(dice.randint(1, 100))}}]),
         **(size if dice.random() < 0.5 else {}),
     }
 

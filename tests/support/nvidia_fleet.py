@@ -40,7 +40,7 @@ networks: {cluster: {cidr: 10.79.SUBNET.0/24}}
 services: {dns: {on: head}, time: {on: head}}
 software:
   os: {name: debian, release: "12"}
-  present: {kernel: KERNEL}
+  preinstalled: {kernel: KERNEL}
   nvidia: {driver: "DRIVER", modules: open}
   sources: {nvidia: {url: "file:///srv/nvidia/", key: mirror.asc, fingerprint: FINGERPRINT, licence_accepted: true}}
 slurm:
@@ -50,7 +50,7 @@ slurm:
   partitions: {main: {nodes: "WORKERS", default: true, max_time: "01:00:00"}}
   settings: {MinJobAge: 3600}         # jobs are asked for late
 users: {ada: {uid: 2001}}
-rollout: {canary: 1, at_most: 1, busy_nodes: {wait: 5min}, confirm_wait: 5min}
+rollout: {canary: 1, max_parallel: 1, busy_nodes: {wait: 5min}, confirm_wait: 5min}
 """
 _ENFORCE = {"nspawn": "[]", "vm": "[cores, memory, gpus]"}  # containers cannot hold jobs to their share
 _SUBNET = {"nspawn": 1, "vm": 2}

@@ -17,7 +17,7 @@ TOOL = """
 description: A tool that no distribution has.
 on: "'worker' in node.functions"
 artifacts:
-  - {name: tools/tool, source: "file://SOURCE", sha256: DIGEST, to: /opt/tools/tool, mode: "0755"}
+  - {name: tools/tool, source: "file://SOURCE", sha256: DIGEST, path: /opt/tools/tool, mode: "0755"}
 checks:
   - {name: the tool runs, command: [/opt/tools/tool], stdout: "^it runs$"}
 """

@@ -20,7 +20,7 @@ files:
   - /etc/faults/boot.conf
   - {path: /etc/systemd/system/boot.service, content: "@UNIT@"}
 units:
-  - {name: boot.service, watches: []}
+  - {name: boot.service, restart_on: []}
 checks:
   - {name: the node has booted with its configuration, command: [cmp, /etc/faults/boot.conf, /run/boot.conf]}
 """

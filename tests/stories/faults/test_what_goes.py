@@ -12,8 +12,8 @@ MAKER = """\
 description: Its own code makes a tree, and keeps a state.
 on: "true"
 needs: [ground]
-removes: [/opt/maker]
-leaves: [{path: /var/maker, why: its state}]
+delete_on_removal: [/opt/maker]
+keep_on_removal: [{path: /var/maker, why: its state}]
 """
 DEPLOY = """\
 from pyinfra.operations import server
@@ -101,10 +101,10 @@ def test_what_a_roles_code_made_goes_with_the_role(site: Site) -> None:
     ("says", "stays", "there"),
     [
         ("", "work of site_motd: what its code made there is not in the record", "/etc/site-made\n"),
-        ("removes: [/etc/site-made]\n", "", ""),
-        ("leaves: [{path: /etc/site-made, why: ours}]\n", "/etc/site-made: ours", "/etc/site-made\n"),
+        ("delete_on_removal: [/etc/site-made]\n", "", ""),
+        ("keep_on_removal: [{path: /etc/site-made, why: ours}]\n", "/etc/site-made: ours", "/etc/site-made\n"),
     ],
-    ids=["says nothing", "removes", "leaves"],
+    ids=["says nothing", "delete_on_removal", "keep_on_removal"],
 )
 def test_a_sites_role_goes_as_it_says_or_the_plan_says_that_it_stays(
     site: Site, says: str, stays: str, there: str

@@ -26,7 +26,7 @@ networks: {cluster: {cidr: 10.79.0.0/24}}
 services: {dns: {on: n01}, time: {on: n01}}
 software:
   os: {name: debian, release: "12"}
-  present: {kernel: KERNEL}
+  preinstalled: {kernel: KERNEL}
   nvidia: {driver: "DRIVER", modules: open, cuda: ["12.8", "13.0"], dcgm: "DCGM", container_toolkit: "TOOLKIT"}
   sources: {nvidia: {url: "file:///srv/nvidia/", key: KEY.asc, fingerprint: FINGERPRINT, licence_accepted: true}}
 slurm:

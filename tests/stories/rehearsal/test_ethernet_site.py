@@ -98,8 +98,10 @@ def put_module(site: Rehearsal, kernel: str, data: bytes) -> None:
 
 @cache
 def checks(blueprint: Path, present: str) -> dict[str, tuple[str, ...]]:
-    """The checks of a worker of the real site by their names, where `software.present` says this."""
-    blueprint.write_text(anywhere(SHIPPED).replace("frameworks: {", f"present: {{{present}}}\n  frameworks: {{", 1))
+    """The checks of a worker of the real site by their names, where `software.preinstalled` says this."""
+    blueprint.write_text(
+        anywhere(SHIPPED).replace("frameworks: {", f"preinstalled: {{{present}}}\n  frameworks: {{", 1)
+    )
     desired = compile_desired(load(blueprint).cluster, load_roles(REPOSITORY / "roles"), {"munge_key": None})
     return {one.name: one.command for role in desired.nodes["g02"] for one in role.checks}
 

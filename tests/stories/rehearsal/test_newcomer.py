@@ -25,11 +25,11 @@ TRUSTS = """\
 description: Has apt trust the certificate of the site's mirror.
 on: "true"
 needs: [base]
-jobs_feel: false
+affects_jobs: false
 files:
-  - {path: /etc/ssl/mirror.pem, early: true}
+  - {path: /etc/ssl/mirror.pem, before_packages: true}
   - path: /etc/apt/apt.conf.d/60mirror
-    early: true
+    before_packages: true
     content: "Acquire::https::localhost::CAInfo \\"/etc/ssl/mirror.pem\\";\\n"
 """
 GRACE = """\

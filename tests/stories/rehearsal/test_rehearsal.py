@@ -482,9 +482,9 @@ options:
   size_kib: {type: whole, at_least: 4, at_most: 1048576, default: 1024, description: "Size of the file, KiB."}
 measures:
   sync_ms: {unit: ms, better: lower}
-  size_bytes: {unit: B, shown: size}
+  size_bytes: {unit: B, format: size}
 headline: "{size_bytes} in {sync_ms:worst} ms or less"
-expectation:
+thresholds:
   size_bytes: {at_least: 65536}
 """
 DISK_PROGRAM = """

@@ -32,7 +32,7 @@ rollout: {confirm_wait: 5min}
 )
 SAFE = ("nvme3n1", "nvme4n1", "nvme5n1", "nvme6n1")
 WITH_SAFE = BLUEPRINT.replace("quota_gib: 1", "quota_gib: 2").replace(
-    "users:\n", "  safe: {kind: xfs, drives: 4 x 4.3GB, raid: 6, mount: /safe, keep: true}\nusers:\n"
+    "users:\n", "  safe: {kind: xfs, drives: 4 x 4.3GB, raid: 6, mount: /safe, keep_after_jobs: true}\nusers:\n"
 )
 # Nearly a GiB without writing it, which takes an emulated machine minutes, and what is written goes over it.
 _WRITES = "fallocate -l 1020M big && dd if=/dev/zero of=much bs=1M count=20 status=none; rm -f big much"

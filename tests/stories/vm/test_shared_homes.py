@@ -29,7 +29,7 @@ slurm:
   partitions:
     main: {nodes: "w[01-02]", default: true}
 storage:
-  disks: {kind: xfs, drives: 1 x 4.3GB, mount: /disks, on: head, quota_gib: 1, keep: true}
+  disks: {kind: xfs, drives: 1 x 4.3GB, mount: /disks, on: head, quota_gib: 1, keep_after_jobs: true}
   homes: {kind: nfs, server: head, path: /disks/homes, mount: /homes, homes: true}
 users:
   ada: {uid: 2001}

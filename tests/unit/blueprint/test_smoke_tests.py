@@ -18,9 +18,9 @@ needs: {packages: [fio], nodes: 2}
 time_limit: 90s
 measures:
   sync_ms: {unit: ms, better: lower}
-  size_bytes: {unit: B, shown: size}
+  size_bytes: {unit: B, format: size}
 headline: "{sync_ms} ms for {size_bytes}, at most {sync_ms:worst} ms on {sync_ms:worst_node}"
-expectation:
+thresholds:
   sync_ms: {at_most: 50, at_most_of_median: 1.5}
 options:
   size_mib: {type: whole, at_least: 1, default: 16, description: "Size of the file, MiB."}
@@ -103,5 +103,5 @@ def test_a_folder_that_cannot_be_a_test_is_named(tests: Path, name: str, said: s
 
 def test_none_is_no_line(tests: Path) -> None:
     path = tests / "disk" / "test.yaml"
-    path.write_text(DISK.partition("expectation:")[0] + "expectation: none\n")
-    assert load_smoke_tests(tests)["disk"].spec.expectation == {}
+    path.write_text(DISK.partition("thresholds:")[0] + "thresholds: none\n")
+    assert load_smoke_tests(tests)["disk"].spec.thresholds == {}

@@ -134,7 +134,7 @@ def test_cables_reach_farther_in_the_order_they_are_chosen() -> None:
 
 def test_switches_are_plausible() -> None:
     for name, switch in CATALOG.switches.items():
-        assert switch.speaks, name
+        assert switch.protocols, name
         assert switch.ports, name
         for ports in switch.ports:
             assert ports.count % ports.per_cage == 0, name

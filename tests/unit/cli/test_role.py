@@ -74,7 +74,7 @@ def test_mistakes_are_said_all_at_once_with_their_places(tmp_path: Path) -> None
     assert f"{folder}/role.yaml:3:1: error: unknown key `pakages`\n    3 | pakages: [chrony]\n      | ^^^^^^^\n" in err
     assert "hint: did you mean `packages`?" in err
     assert f"{folder}/role.yaml:4:32: error: unknown key `watch`\n" in err
-    assert "hint: did you mean `watches`?" in err
+    assert "hint: did you mean `restart_on`?" in err
     assert f"{folder}/role.yaml:6:26: error: expression: unexpected 'end of template'\n" in err
 
 
@@ -106,13 +106,13 @@ def test_a_wrong_text_is_named_with_its_line(tmp_path: Path, text: str, said: st
 @pytest.mark.parametrize(
     ("files", "more", "severity", "said"),
     [
-        ({"deploy.py": "pass\n"}, "removes: [/opt/mine/x]\n", "error", "its own code, and no `checks`"),
+        ({"deploy.py": "pass\n"}, "delete_on_removal: [/opt/mine/x]\n", "error", "its own code, and no `checks`"),
         ({"deploy.py": "pass\n"}, "checks: [{name: x, command: [x]}]\n", "warning", "what nobody takes away"),
         ({"deploy.py": "def\n"}, "", "error", "invalid syntax"),
         ({"tasks/main.yml": "a: b\n"}, "", "error", "not a list of tasks"),
         ({"files/etc/y": "y\n"}, "", "error", "nothing in role.yaml speaks of this file"),
         ({}, "inputs: {x: cluster.name}\n", "error", "inputs, but no code"),
-        ({"deploy.py": "pass\n"}, "removes: [/etc]\n", "error", "/etc is not this role's alone"),
+        ({"deploy.py": "pass\n"}, "delete_on_removal: [/etc]\n", "error", "/etc is not this role's alone"),
         ({}, "files: [{path: etc/x, content: x}]\n", "error", "'etc/x' is no path from / to a name"),
         ({}, "files: [{path: /etc/../x, content: x}]\n", "error", "'/etc/../x' is no path from / to a name"),
         ({}, "files: [{path: /x, content: x, mode: rw}]\n", "error", "'rw' are no access rights"),

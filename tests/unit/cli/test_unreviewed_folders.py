@@ -91,8 +91,7 @@ def smoke_test(site: Path, name: str) -> Path:
     folder = site / "tests" / name
     folder.mkdir(parents=True)
     (folder / "test.yaml").write_text(
-        "description: Does something.\nlauncher: plain\nmeasures: {x: {unit: '1'}}\n"
-        "headline: x {x}\nexpectation: none\n"
+        "description: Does something.\nlauncher: plain\nmeasures: {x: {unit: '1'}}\nheadline: x {x}\nthresholds: none\n"
     )
     with (site / BLUEPRINT).open("a") as file:
         file.write(
@@ -200,9 +199,9 @@ READ = {
     "roles/tried/files/etc/tried": "files: [/etc/tried]\n",
     "roles/tried/files/etc/tried.j2": "files: [/etc/tried]\n",
     "roles/tried/text": "files: [{path: /etc/tried, source: text}]\n",
-    "roles/tried/deploy.py": "leaves: [{path: /x, why: x}]\n",
-    "roles/tried/tasks/main.yml": "leaves: [{path: /x, why: x}]\n",
-    "roles/tried/templates/x": "leaves: [{path: /x, why: x}]\n",
+    "roles/tried/deploy.py": "keep_on_removal: [{path: /x, why: x}]\n",
+    "roles/tried/tasks/main.yml": "keep_on_removal: [{path: /x, why: x}]\n",
+    "roles/tried/templates/x": "keep_on_removal: [{path: /x, why: x}]\n",
     "tests/tried/test.yaml": "",
     "tests/tried/tried.py": "",
 }

@@ -140,7 +140,7 @@ def test_switches_with_names_of_their_own(tmp_path: Path) -> None:
     inventory = tmp_path / "inventory.yaml"
     switches = {
         "compute-leaf-001": {"guid": guid},
-        "compute-spine-001": {"says": "sw-r1-u40"},
+        "compute-spine-001": {"system_name": "sw-r1-u40"},
         "inband-leaf-001": {"mac": "3a:66:3d:2b:10:fb"},
         "inband-leaf-002": {"mac": "02:00:00:00:00:02"},
     }
@@ -152,7 +152,7 @@ def test_switches_with_names_of_their_own(tmp_path: Path) -> None:
 def test_a_wrong_name_in_the_inventory(tmp_path: Path) -> None:
     write(tmp_path, DESIGN.links)
     inventory = tmp_path / "inventory.yaml"
-    inventory.write_text('{"schema": 1, "switches": {"compute-leaf-01": {"says": "sw1"}}}')
+    inventory.write_text('{"schema": 1, "switches": {"compute-leaf-01": {"system_name": "sw1"}}}')
     done = verify(tmp_path, "--inventory", str(inventory))
     assert done.returncode == 3
     assert "`compute-leaf-01` is no switch of the design" in done.stderr and "did you mean" in done.stderr

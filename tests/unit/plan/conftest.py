@@ -84,7 +84,7 @@ files:
   - {path: "/etc/client-{{ node.name }}.conf", content: "server {{ cluster.services.dns.host }}\\n", mode: "0600"}
   - {path: /etc/client.key, secret: munge_key, mode: "0400"}
 accounts: [{for_each: cluster.users, name: "{{ item.name }}", uid: "{{ item.uid }}", home: "{{ item.home }}"}]
-units: [{name: client.service, watches: [/etc/client.key]}]
+units: [{name: client.service, restart_on: [/etc/client.key]}]
 inputs: {gpus: node.gpus}
 """
 

@@ -31,7 +31,8 @@ description: A tool.
 on: "'worker' in node.functions"
 units: [tool.service]
 artifacts:
-  - {name: tools/tool+1.bin, source: "https://example.org/1", sha256: DIGEST, size_bytes: 9, to: /opt/tool, mode: "755"}
+  - {name: tools/tool+1.bin, source: "https://example.org/1", sha256: DIGEST, size_bytes: 9, path: /opt/tool,
+     mode: "755"}
   - {for_each: "['a', 'b']", name: "tools/{{ item }}.whl", source: pip, sha256: DIGEST}
 """
 RUN = Run(1, "r1", "ops@here", "small", "1")
@@ -106,8 +107,9 @@ def test_without_a_node_that_serves_them_the_role_is_named(cluster: Cluster, fol
         ("https://example.org/1", "pip", "`pip` is for wheels"),
         (f"sha256: {DIGEST}, size", "sha256: abc, size", "is not 64 digits"),
         ("size_bytes: 9", "size_bytes: many", "invalid literal"),
-        ('mode: "755"', "mode: rwx", "is not octal"),
-        ("units:", "guard: true\nunits:", "guarded role cannot have artifacts"),
+        ('mode: "755"', "mode: rwx", "tools/tool+1.bin: mode 'rwx' is not octal"),
+        ("tools/{{ item }}.whl", "{{ item }}.whl", "{{ item }}.whl: name 'a.whl' is not FOLDER/FILE"),
+        ("units:", "auto_rollback: true\nunits:", "cannot have artifacts"),
     ],
 )
 def test_what_cannot_be_one_is_refused(cluster: Cluster, folder: Path, old: str, new: str, said: str) -> None:

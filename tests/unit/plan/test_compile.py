@@ -81,7 +81,7 @@ def test_nodes_that_are_alike_in_what_a_role_speaks_of_have_one_object(cluster: 
 
 def test_a_unit_that_watches_all_files_watches_those_of_its_node(cluster: Cluster, roles_folder: Path) -> None:
     path = roles_folder / "client/role.yaml"
-    path.write_text(path.read_text().replace(", watches: [/etc/client.key]", ""))
+    path.write_text(path.read_text().replace(", restart_on: [/etc/client.key]", ""))
     nodes = compile_desired(cluster, load_roles(roles_folder), SECRETS).nodes
     assert [nodes[name][0].units[0].watches[0] for name in ("w1", "w2")] == [
         "/etc/client-w1.conf",
@@ -132,7 +132,7 @@ def test_a_value_that_looks_like_a_template_stays_text(cluster: Cluster, roles_f
         ),
         (
             "{name: server.service}",
-            "{name: server.service, rereads: [{path: /x, lines: '('}]}",
+            "{name: server.service, reload_on: [{path: /x, lines: '('}]}",
             "no regular expression",
         ),
         (
@@ -141,7 +141,7 @@ def test_a_value_that_looks_like_a_template_stays_text(cluster: Cluster, roles_f
             " signed_by: /usr/share/keyrings/own.gpg}]\non: ",
             "a name or a password in an address would be readable by every user of the node",
         ),
-        ("\non: ", "\nguard: true\ndisrupts: {files: reboot}\non: ", "cannot ask for a reboot"),
+        ("\non: ", "\nauto_rollback: true\ndisrupts: {files: reboot}\non: ", "exclude each other"),
     ],
 )
 def test_a_wrong_role_is_named(cluster: Cluster, roles_folder: Path, old: str, new: str, said: str) -> None:
@@ -195,8 +195,8 @@ def test_of_two_files_with_one_path_each_has_its_own_text(cluster: Cluster, role
 
 def test_a_role_says_what_goes_with_it_and_what_stays(cluster: Cluster, roles_folder: Path) -> None:
     spec = roles_folder / "client" / "role.yaml"
-    removes = 'removes: [/opt/client, {path: "/opt/{{ node.name }}", when: "node.name == \'w2\'"}]\n'
-    leaves = 'leaves: [{path: "/var/{{ cluster.name }}", why: its state}]\n'
+    removes = 'delete_on_removal: [/opt/client, {path: "/opt/{{ node.name }}", when: "node.name == \'w2\'"}]\n'
+    leaves = 'keep_on_removal: [{path: "/var/{{ cluster.name }}", why: its state}]\n'
     spec.write_text(spec.read_text() + removes + leaves)
     nodes = compile_desired(cluster, load_roles(roles_folder), SECRETS).nodes
     assert [tree.path for tree in nodes["w1"][0].trees] == ["/opt/client"]
@@ -215,9 +215,11 @@ def test_a_sites_ansible_role_says_it_beside_its_tasks(cluster: Cluster, roles_f
         return compile_desired(with_role, load_roles(roles_folder), SECRETS, code).nodes["w1"][-1]
 
     assert (wanted().role, wanted().trees, wanted().leaves) == ("site_ntp", (), ())
-    (folder / "role.yaml").write_text("removes: [/opt/ntp]\nleaves: [{path: /etc/ntp.conf, why: the site's own}]\n")
+    (folder / "role.yaml").write_text(
+        "delete_on_removal: [/opt/ntp]\nkeep_on_removal: [{path: /etc/ntp.conf, why: the site's own}]\n"
+    )
     assert [tree.path for tree in wanted().trees] == ["/opt/ntp"]
     assert [one.why for one in wanted().leaves] == ["the site's own"]
-    (folder / "role.yaml").write_text("removes: [/opt/ntp]\npackages: [ntp]\n")
+    (folder / "role.yaml").write_text("delete_on_removal: [/opt/ntp]\npackages: [ntp]\n")
     with pytest.raises(RoleError, match="unknown key `packages`"):
         wanted()

@@ -68,8 +68,8 @@ def disturbing(roles_folder: Path, cluster: Cluster, *, watches: str, unit: str 
     ("watches", "changed", "reason"),
     [
         ("", "/etc/devices.more", "/etc/devices.more changed"),
-        (", watches: [/etc/devices.conf]", "/etc/devices.conf", "/etc/devices.conf changed"),
-        (", watches: [/etc/devices.conf]", "/etc/devices.more", None),
+        (", restart_on: [/etc/devices.conf]", "/etc/devices.conf", "/etc/devices.conf changed"),
+        (", restart_on: [/etc/devices.conf]", "/etc/devices.more", None),
     ],
 )
 def test_a_role_restarts_a_unit_that_it_disturbs_and_comes_before_it(
@@ -89,7 +89,9 @@ def test_a_role_restarts_a_unit_that_it_disturbs_and_comes_before_it(
 
 def test_who_is_disturbed_is_restarted_where_its_own_files_call_for_less(roles_folder: Path, cluster: Cluster) -> None:
     path = roles_folder / "client/role.yaml"
-    path.write_text(path.read_text().replace("watches: [/etc/client.key]", "refresh: [[systemctl, reload, c]]"))
+    path.write_text(
+        path.read_text().replace("restart_on: [/etc/client.key]", "reload_commands: [[systemctl, reload, c]]")
+    )
     desired = disturbing(roles_folder, cluster, watches="")
     own = {"path": "/etc/client-w1.conf", "exists": False, "kind": None, "digest": None, "text": None, "written": None}
     other = {**own, "path": "/etc/devices.conf"}

@@ -38,14 +38,14 @@ def test_no_two_instances_take_the_same_slice_and_none_computes_with_what_there_
     """All that fits of an H100, of six profiles."""
     names = [name for name in H100 if not name.endswith("+me")]
     fits = 0
-    for counts in product(*(range(len(H100[name].starts) + 1) for name in names)):
+    for counts in product(*(range(len(H100[name].placements) + 1) for name in names)):
         asked = {name: count for name, count in zip(names, counts, strict=True) if count}
         found = placed(asked, H100)
         if not asked or found is None:
             continue
         fits += 1
         assert Counter(one.profile for one in found) == asked
-        assert all(one.start in H100[one.profile].starts for one in found)
+        assert all(one.start in H100[one.profile].placements for one in found)
         taken = [one.start + slice_ for one in found for slice_ in range(H100[one.profile].size)]
         assert len(taken) == len(set(taken)) and max(taken) < 8
         assert sum(int(one.profile[0]) for one in found) <= 7

@@ -62,7 +62,7 @@ _USUAL: dict[Place, Any] = {
     ("artifacts", "name"): "x/y",
     ("artifacts", "source"): "https://example.org/x",
     ("artifacts", "sha256"): "0" * 64,
-    ("artifacts", "to"): "/x",
+    ("artifacts", "path"): "/x",
     ("files", "content"): "x",
     ("files", "path"): "/x",
     ("ports", "why"): "x",
@@ -78,7 +78,7 @@ def _role_with(place: Place, text: str) -> dict[str, Any]:
     spec: dict[str, Any] = {"description": "x", "on": "true"}
     value = text if PLACES[place] is Expression else f"{{{{ {text} }}}}"
     if place == ("inputs",):
-        return {**spec, "inputs": {"x": value}, "leaves": [{"path": "/x", "why": "x"}]}
+        return {**spec, "inputs": {"x": value}, "keep_on_removal": [{"path": "/x", "why": "x"}]}
     if len(place) == 1:
         return {**spec, place[0]: value}
     section, *_, name = place
@@ -101,7 +101,7 @@ def _judged(folder: Path, text: str) -> dict[str, str]:
         role = folder / "_".join(place)
         role.mkdir(parents=True)
         (role / "role.yaml").write_text(yaml.safe_dump(_role_with(place, text)))
-        if place in (("inputs",), ("removes", place[-1]), ("leaves", place[-1])):
+        if place in (("inputs",), ("delete_on_removal", place[-1]), ("keep_on_removal", place[-1])):
             (role / "deploy.py").write_text("")
     loaded = load(ROOT / "blueprints" / "rehearsal.yaml")
     found = judge(role_folders(folder), load_roles(ROOT / "roles"), loaded.cluster)

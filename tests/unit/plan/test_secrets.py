@@ -137,7 +137,7 @@ def test_a_secret_is_put_as_it_is_or_refused(cluster: Cluster, vault: Path, expr
         ("length: 32", "length: 32, bytes: 32", "exactly one of bytes, length and provided"),
         (", length: 32", "", "exactly one of bytes, length and provided"),
         ("provided: true", "provided: true, alphabet: hex", "an alphabet is for a secret with a length"),
-        ("length: 32", "length: 32, binary: true", "binary and least are of what the site provides"),
+        ("length: 32", "length: 32, binary: true", "binary and min_bytes are of what the site provides"),
         ("db_password:", "Db-Password:", "should match pattern"),
         ("db_password:", "plan_key:", "hpcforge has one of that name itself"),
         ("db_password:", "munge_key:", "role client declares it, too"),

@@ -24,14 +24,14 @@ description: Wants something of the daemon.
 on: "'worker' in node.functions"
 settings:
   - {file: /etc/daemon.conf, key: Interval, value: "{{ 2 * 30 }}"}
-  - {file: /etc/daemon.conf, key: Flags, value: contain, several: true}
+  - {file: /etc/daemon.conf, key: Flags, value: contain, comma_separated: true}
   - {file: /etc/daemon.conf, key: Never, value: none, when: "false"}
 """
 SECOND = """
 description: Wants something of it, too.
 on: "true"
 settings:
-  - {file: /etc/daemon.conf, key: Flags, value: "{{ item }}", several: true, for_each: "['contain', 'x11']"}
+  - {file: /etc/daemon.conf, key: Flags, value: "{{ item }}", comma_separated: true, for_each: "['contain', 'x11']"}
   - {file: /etc/daemon.conf, key: Interval, value: "60"}
 """
 
@@ -59,7 +59,7 @@ def test_two_that_do_not_agree_are_refused(cluster: Cluster, tmp_path: Path) -> 
     with pytest.raises(RoleError, match=r"sets Interval=(60|5), and role (first|second) (60|5)"):
         compiled(cluster, tmp_path, first=FIRST, second=SECOND.replace('value: "60"', 'value: "5"'))
     with pytest.raises(RoleError, match="sets Flags="):  # a list for one, and a word for the other
-        compiled(cluster, tmp_path, first=FIRST.replace("contain, several: true", "contain"), second=SECOND)
+        compiled(cluster, tmp_path, first=FIRST.replace("contain, comma_separated: true", "contain"), second=SECOND)
 
 
 def test_a_file_that_no_role_has_is_refused(cluster: Cluster, tmp_path: Path) -> None:

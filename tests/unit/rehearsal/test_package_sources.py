@@ -35,7 +35,7 @@ def _site(tmp_path_factory: pytest.TempPathFactory) -> Loaded:
     """The shipped site, whose nodes get NVIDIA's driver from a mirror of NVIDIA's repository."""
     path = tmp_path_factory.mktemp("site") / "site.yaml"
     text = anywhere(ROOT / "blueprints" / "dgx-h100-site.yaml")
-    path.write_text(text.replace('present: {driver: "535.261.03", fabric_manager: matched}', INSTALLED))
+    path.write_text(text.replace('preinstalled: {driver: "535.261.03", fabric_manager: matched}', INSTALLED))
     return load(path, judged=True)
 
 

@@ -133,7 +133,7 @@ def test_secure_boot_is_looked_at_before_anything_is_installed(desired: Desired,
 
 def test_with_secure_boot_modules_that_nobody_signed_are_named(tmp_path: Path, compiled: Compiled) -> None:
     said = "frameworks: {pytorch"
-    text = anywhere(ROCE).replace(said, f"present: {{secure_boot: true, signed_by: owner}}\n  {said}")
+    text = anywhere(ROCE).replace(said, f"preinstalled: {{secure_boot: true, signed_by: owner}}\n  {said}")
     (tmp_path / "blueprint.yaml").write_text(text)
     site = compiled(load(tmp_path / "blueprint.yaml", judged=True).cluster)
     kernels = {"uname": "echo 6.1.0-40-amd64", "linux-version": "echo 6.1.0-56-amd64"}

@@ -19,7 +19,7 @@ from tests.support.nvidia_repository import DCGM, NEW, NEWER_DCGM, NEWER_TOOLKIT
 from tests.support.shipped import ROOT, anywhere
 
 SITE = ROOT / "blueprints" / "dgx-h100-site.yaml"
-BROUGHT = 'present: {driver: "535.261.03", fabric_manager: matched}'
+BROUGHT = 'preinstalled: {driver: "535.261.03", fabric_manager: matched}'
 OF_DRIVER = {stub.name for stub in stubs() if stub.version == f"{OLD}-1"}
 # of a node: what the stubs need of it, and a package of which the repository has a newer version
 NODE = "".join(

@@ -23,7 +23,7 @@ from tests.support.shipped import ROOT, anywhere
 
 ROCE = ROOT / "blueprints" / "roce-pair-16.yaml"
 SITE = ROOT / "blueprints" / "dgx-h100-site.yaml"  # H100 connected by NVSwitches
-BROUGHT = 'present: {driver: "535.261.03", fabric_manager: matched}'
+BROUGHT = 'preinstalled: {driver: "535.261.03", fabric_manager: matched}'
 INSTALLED = 'nvidia: {driver: "580.82.07", modules: open, cuda: ["12.8"], dcgm: "4.4.1", container_toolkit: "1.17.8"}'
 ACCEPTED = "licence_accepted: true"
 
@@ -105,7 +105,7 @@ def test_a_key_is_held_to_its_fingerprint(tmp_path: Path, mirror_key: Key) -> No
 
 
 def test_what_is_installed_is_not_brought_too(tmp_path: Path, mirror_key: Key) -> None:
-    more = '\n  present: {fabric_manager: matched, dcgm: "4.4.1"}'
+    more = '\n  preinstalled: {fabric_manager: matched, dcgm: "4.4.1"}'
     said = sorted(one.message for one in refused(written(tmp_path, mirror_key, more=more)))
     assert said == [
         "NVIDIA's repository has Fabric Manager, too: it comes at the driver's version",
@@ -133,7 +133,8 @@ def test_what_the_repository_has_not_is_refused_with_the_nearest_set(
 
 def test_what_the_distribution_has_not_is_refused(tmp_path: Path) -> None:
     text = anywhere(SITE).replace(
-        BROUGHT, 'nvidia: {driver: "535.261.03", modules: open, dcgm: "4.4.1"}\n  present: {fabric_manager: matched}'
+        BROUGHT,
+        'nvidia: {driver: "535.261.03", modules: open, dcgm: "4.4.1"}\n  preinstalled: {fabric_manager: matched}',
     )
     (tmp_path / "site.yaml").write_text(text)
     (one,) = refused(tmp_path / "site.yaml")

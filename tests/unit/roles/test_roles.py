@@ -246,5 +246,7 @@ def test_nothing_that_root_writes_is_a_users(rehearsal: Cluster, compiled: Compi
 
 def test_a_role_that_could_lock_hpcforge_out_is_guarded(roles: tuple[Role, ...]) -> None:
     ways_in = ("/etc/ssh/sshd", "/etc/ssh/authorized_keys", "/etc/sudoers")
-    by_role = {role.name: role.spec.guard for role in roles for f in role.spec.files if f.path.startswith(ways_in)}
+    by_role = {
+        role.name: role.spec.auto_rollback for role in roles for f in role.spec.files if f.path.startswith(ways_in)
+    }
     assert by_role == {"directory_keys": True, "hardening": True, "ssh_limits": True, "ssh_trust": True, "users": True}

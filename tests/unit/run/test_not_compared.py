@@ -12,7 +12,7 @@ from hpcforge.cli.exit_codes import Exit
 from hpcforge.cli.plan import exit_code
 from hpcforge.engines.tasks import Program, Task
 from hpcforge.report.plan_text import plan_text
-from tests.unit.run.three_nodes import DONE, HEAD_SAYS, ODD, Line, Printed, observed
+from tests.support.three_nodes import DONE, HEAD_SAYS, ODD, Line, Printed, observed
 
 
 @pytest.fixture(autouse=True)

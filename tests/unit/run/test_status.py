@@ -11,7 +11,7 @@ import pytest
 from hpcforge.engines.tasks import Program, Task
 from hpcforge.plan.observed import taken_back
 from hpcforge.run.status import status
-from tests.unit.run.three_nodes import CLUSTER, DESIRED, DONE, ODD, Line, Nodes, difference, observed
+from tests.support.three_nodes import CLUSTER, DESIRED, DONE, ODD, Line, Nodes, difference, observed
 
 REVERTED = taken_back(observed("client")["reverted"][0])
 

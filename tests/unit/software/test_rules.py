@@ -31,7 +31,7 @@ hardware: {volta-4u: {like: dgx-h100, gpus: {model: v100-sxm2, count: 8}, gpu_fo
 software:
   os: {name: debian, release: "RELEASE"}
   frameworks: FRAMEWORKS
-  present:
+  preinstalled:
     PRESENT
 slurm:
   controller: head
@@ -132,7 +132,7 @@ def test_the_pinned_pytorch_against_the_drivers_at_hand(tmp_path: Path) -> None:
 
 def test_a_blueprint_that_says_nothing_of_its_driver_is_not_refused(tmp_path: Path) -> None:
     [found] = of_software(tmp_path, 'kernel: "6.1.0-40-amd64"', pytorch="2.10.0")
-    assert (found.severity, found.hint) == ("not-checked", "say it under `software.present`: driver")
+    assert (found.severity, found.hint) == ("not-checked", "say it under `software.preinstalled`: driver")
 
 
 # what is asked of Debian, and which release; the code, the line (from 0, of `nvidia:`) and the hint
@@ -167,9 +167,11 @@ def installing(folder: Path, nvidia: str, release: str, present: str = "{}", har
     """A blueprint that has a driver installed on machines without NVSwitches."""
     text = TEXT.replace("MODEL", hardware).replace("FRAMEWORKS", "{}").replace("volta-4u: {like", "gpu-4u: {like")
     text = (
-        text.replace("v100-sxm2", "l40s").replace("sxm2", "pcie").replace("  present:\n    PRESENT", "  nvidia: NVIDIA")
+        text.replace("v100-sxm2", "l40s")
+        .replace("sxm2", "pcie")
+        .replace("  preinstalled:\n    PRESENT", "  nvidia: NVIDIA")
     )
-    text = text.replace("NVIDIA", f"{nvidia}\n  present: {present}").replace("RELEASE", release)
+    text = text.replace("NVIDIA", f"{nvidia}\n  preinstalled: {present}").replace("RELEASE", release)
     path = folder / "blueprint.yaml"
     path.write_text(text.replace("debian", "ubuntu") if release == "24.04" else text)
     return path

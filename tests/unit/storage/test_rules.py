@@ -39,7 +39,7 @@ def _on_volume(count: int, level: int | None, raid: str = RAID) -> Changes:
     """The projects on a volume of so many drives, with what the hardware says of RAID."""
     said = f", raid: {level}" if level is not None else ""
     drives = f"drives: {count} x samsung-pm9a3-3840{said}"
-    flash = f"  flash: {{kind: xfs, {drives}, mount: /flash, on: stor01, keep: true}}\n"
+    flash = f"  flash: {{kind: xfs, {drives}, mount: /flash, on: stor01, keep_after_jobs: true}}\n"
     needs = _NEEDS_LESS if count > 2 else ""
     return (
         (f"    {RAID}\n", f"    {raid}\n" if raid else ""),
