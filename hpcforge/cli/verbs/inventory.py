@@ -22,7 +22,8 @@ Blueprint = Annotated[
 def register(app: typer.Typer) -> None:
     """Add the verb."""
     app.command(
-        rich_help_panel="Write and check a blueprint", epilog="Example: hpcforge inventory --json blueprints/dgx-h100-unit.yaml"
+        rich_help_panel="Write and check a blueprint",
+        epilog="Example: hpcforge inventory --json blueprints/dgx-h100-unit.yaml",
     )(inventory)
 
 
@@ -34,7 +35,7 @@ def inventory(
 ) -> int:
     """List machines: addresses, MACs, BMCs, serials, hardware, groups.
 
-    Contacts no node. Plain Ansible and pyinfra read the same through inventory/for_ansible.py and inventory/for_pyinfra.py.
+    Contacts no node. Plain Ansible and pyinfra read it through inventory/for_ansible.py and inventory/for_pyinfra.py.
     """
     from hpcforge.cli import inventory as work
 

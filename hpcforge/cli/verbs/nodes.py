@@ -8,7 +8,9 @@ import typer
 
 from hpcforge.cli import completion, options
 
-nodes = typer.Typer(help="Add, remove or replace nodes in blueprint and inventory.\n\nKeeps comments and shows a diff before it writes.")
+nodes = typer.Typer(
+    help="Add, remove or replace nodes in blueprint and inventory.\n\nKeeps comments and shows a diff before it writes."
+)
 _Names = Annotated[str, typer.Argument(help="The nodes, as a hostlist: w[04-06].", show_default=False)]
 _Known = Annotated[
     str,

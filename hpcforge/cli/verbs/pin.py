@@ -9,9 +9,9 @@ from hpcforge.cli import options
 
 def register(app: typer.Typer) -> None:
     """Add the verb."""
-    app.command(rich_help_panel="Write and check a blueprint", epilog="Example: hpcforge pin blueprints/dgx-h100-unit.yaml")(
-        pin
-    )
+    app.command(
+        rich_help_panel="Write and check a blueprint", epilog="Example: hpcforge pin blueprints/dgx-h100-unit.yaml"
+    )(pin)
 
 
 def pin(blueprint: options.Blueprint, inventory: options.Inventory = None) -> int:

@@ -13,7 +13,8 @@ from hpcforge.cli import options
 def register(app: typer.Typer) -> None:
     """Add the verb."""
     app.command(
-        rich_help_panel="Build and test the cluster", epilog="Example: hpcforge plan blueprints/rehearsal.yaml -o rollout.plan"
+        rich_help_panel="Build and test the cluster",
+        epilog="Example: hpcforge plan blueprints/rehearsal.yaml -o rollout.plan",
     )(plan)
 
 

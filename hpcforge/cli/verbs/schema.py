@@ -12,9 +12,9 @@ from hpcforge.cli import completion
 
 def register(app: typer.Typer) -> None:
     """Add the verb."""
-    app.command(rich_help_panel="Extend hpcforge", epilog="Example: hpcforge schema > blueprints/blueprint.schema.json")(
-        schema
-    )
+    app.command(
+        rich_help_panel="Extend hpcforge", epilog="Example: hpcforge schema > blueprints/blueprint.schema.json"
+    )(schema)
 
 
 def schema(
@@ -36,8 +36,9 @@ def schema(
 ) -> int:
     """Print JSON Schemas for editors, and reference tables.
 
-    Schemas: blueprint, inventory, `design --json`, smoke tests, role.yaml. `disruption` is a table: what changing a field
-    of the blueprint disrupts.
+    Schemas: blueprint, inventory, `design --json`, smoke tests, role.yaml.
+
+    `disruption` is a table: what changing a field of the blueprint disrupts.
     """
     from hpcforge.cli import schema as work
 

@@ -12,7 +12,8 @@ from hpcforge.cli import options
 def register(app: typer.Typer) -> None:
     """Add the verb."""
     app.command(
-        rich_help_panel="Build and test the cluster", epilog="Example: hpcforge status blueprints/rehearsal.yaml --history"
+        rich_help_panel="Build and test the cluster",
+        epilog="Example: hpcforge status blueprints/rehearsal.yaml --history",
     )(status)
 
 
