@@ -26,7 +26,7 @@ ROOT = Path(__file__).parents[1]
 IMAGES = ROOT / "docs" / "images"
 DESIGNED = "dgx-h100-site.yaml"
 KINDS: tuple[tuple[Kind, ...], ...] = (("plan", "events"), ("states",), ())  # of the three texts that `apply` prints
-COLUMNS = 124
+COLUMNS = 128
 ENVIRONMENT = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}", "NO_COLOR": "1"}
 FRAMES = """<!DOCTYPE html><meta charset="utf-8">
 <style>body { margin: 0 } iframe { border: 0; width: 1280px; display: block }</style>
