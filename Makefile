@@ -17,7 +17,7 @@ UV := uv==0.13.9
 # Where it is set, as in many containers, every start of hpcforge would compile its modules again: a third of the time.
 export PYTHONDONTWRITEBYTECODE =
 
-.PHONY: rehearse full-lab full-lab-13 test test-every-kill test-kills test-newest test-nvidia test-shared-storage test-vagrant test-vm fuzz break-roles check install develop lock host host-test host-vagrant host-vm host-vm-test bench
+.PHONY: rehearse full-lab full-lab-13 pictures test test-every-kill test-kills test-newest test-nvidia test-shared-storage test-vagrant test-vm fuzz break-roles check install develop lock host host-test host-vagrant host-vm host-vm-test bench
 
 rehearse: install
 	$(BIN)/hpcforge rehearse up $(BLUEPRINT)
@@ -157,3 +157,7 @@ bench: install
 	$(BIN)/python benchmarks/startup.py
 	$(BIN)/python benchmarks/scale.py
 	$(BIN)/python benchmarks/walk.py
+
+# The pictures of README.md: a rehearsal of its blueprint, and the page of a design in chromium. Minutes, as root.
+pictures: host-test install
+	$(BIN)/python tools/pictures.py

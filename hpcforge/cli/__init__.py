@@ -17,7 +17,22 @@ from hpcforge.cli import failures
 from hpcforge.cli.exit_codes import MEANING, Exit
 from hpcforge.report import printing
 
-_EXIT_CODES = f"Exit status: {'; '.join(f'{code:d} {meaning}' for code, meaning in MEANING.items())}."
+_ABOUT = "Builds a Slurm cluster for GPU training from a blueprint and an inventory, and tests it by training on it."
+_NEXT = (
+    ("hpcforge rehearse up blueprints/rehearsal.yaml", "start 4 nodes here (as root)"),
+    ("hpcforge apply blueprints/rehearsal.yaml", "configure and test them"),
+    ("hpcforge validate SITE.yaml", "check your own blueprint"),
+    ("hpcforge plan SITE.yaml", "see what would change"),
+    ("hpcforge COMMAND --help", "options, with an example"),
+)
+_EPILOG = "\n".join(
+    [
+        "Exit codes:",
+        *(f"  {code:<3d}  {meaning}" for code, meaning in MEANING.items()),
+        "\nWhat to type next:",
+        *(f"  {command:<46} {why}" for command, why in _NEXT),
+    ]
+)
 
 # Wrong words on the command line: typer carries its own click, and does not export the base of BadParameter.
 _UsageError: type[Any] = typer.BadParameter.__mro__[1]
@@ -66,8 +81,8 @@ def _program(arguments: list[str]) -> typer.Typer:
     """The verb that is called; all of them for help, completion and an unknown word, which takes 0.05 s more."""
     app = typer.Typer(
         name="hpcforge",
-        help="From a blueprint and an inventory to a GPU cluster that has proved it can train.",
-        epilog=_EXIT_CODES,
+        help=_ABOUT,
+        epilog=_EPILOG,
         no_args_is_help=True,
         pretty_exceptions_enable=False,
         context_settings={"help_option_names": ["-h", "--help"]},

@@ -1,4 +1,4 @@
-"""What the exit status says: the one table, which help and README repeat. Of several the first of `WORST_FIRST`."""
+"""Exit codes and their meanings: `--help` and README.md repeat this table. Of several, the first in `WORST_FIRST`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from hpcforge.errors import Kind
 
 
 class Exit(IntEnum):
-    """Every exit status there is; `MEANING` has the words."""
+    """All exit codes; `MEANING` has the words."""
 
     DONE = 0
     ERROR = 1
@@ -25,12 +25,12 @@ class Exit(IntEnum):
 MEANING = {
     Exit.DONE: "done, or nothing to do",
     Exit.ERROR: "error",
-    Exit.PENDING: "changes are pending, or were deferred",
-    Exit.INVALID: "blueprint, inventory, role or usage invalid",
-    Exit.UNREACHABLE: "some nodes unreachable",
-    Exit.FAILED: "some nodes failed, or are left out for what is in the way there",
-    Exit.BUSY: "another run is at work",
-    Exit.BELOW: "a test did not pass, or a node has less than it declares",
+    Exit.PENDING: "changes are pending or deferred",
+    Exit.INVALID: "invalid blueprint, inventory, role or command line",
+    Exit.UNREACHABLE: "some nodes are unreachable",
+    Exit.FAILED: "some nodes failed, or were skipped because of a conflict on the node",
+    Exit.BUSY: "another run is active",
+    Exit.BELOW: "a test failed, or a node has less than the blueprint declares",
     Exit.INTERRUPTED: "interrupted",
 }
 
@@ -49,6 +49,6 @@ WORST_FIRST = (
 
 
 def worst(codes: Iterable[Exit]) -> Exit:
-    """The one to exit with."""
+    """The code to exit with."""
     given = set(codes)
     return next((code for code in WORST_FIRST if code in given), Exit.DONE)

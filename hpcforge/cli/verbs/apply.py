@@ -12,9 +12,9 @@ from hpcforge.cli import options
 
 def register(app: typer.Typer) -> None:
     """Add the verb."""
-    app.command(rich_help_panel="Build and prove", epilog="Example: hpcforge apply blueprints/rehearsal.yaml --yes")(
-        apply
-    )
+    app.command(
+        rich_help_panel="Build and test the cluster", epilog="Example: hpcforge apply blueprints/rehearsal.yaml --yes"
+    )(apply)
 
 
 def apply(
@@ -43,7 +43,10 @@ def apply(
     trust: options.TrustNew = False,
     as_json: options.Json = False,
 ) -> int:
-    """Show what would change, do it, and verify the cluster. Safe to run again; nothing to do changes nothing."""
+    """Configure the nodes, then run the smoke tests. Safe to repeat.
+
+    Shows the plan first and asks, unless --yes is given. Where nothing differs, nothing changes and nothing restarts.
+    """
     from hpcforge.cli import apply as work
 
     return work.apply(

@@ -15,7 +15,7 @@ Table = Literal["power", "bom", "cables", "ports"]
 def register(app: typer.Typer) -> None:
     """Add the verb."""
     app.command(
-        rich_help_panel="Describe and design",
+        rich_help_panel="Write and check a blueprint",
         epilog="Example: hpcforge design blueprints/dgx-h100-unit.yaml --html design.html",
     )(design)
 
@@ -56,9 +56,9 @@ def design(
         float | None, typer.Option(help="Price of a kWh, for the cost of a training run.", min=0, show_default=False)
     ] = None,
 ) -> int:
-    """Lay out racks, power, cooling, fabrics, cables and storage, and judge them.
+    """Compute racks, power, cooling, fabrics and cables; check rules.
 
-    Looks at no node; exit status 3 if a rule is broken.
+    Contacts no node. Exit code 3 if a rule is broken.
     """
     from hpcforge.cli import design as work
 

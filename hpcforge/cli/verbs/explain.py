@@ -12,7 +12,7 @@ from hpcforge.cli import options
 def register(app: typer.Typer) -> None:
     """Add the verb."""
     app.command(
-        rich_help_panel="Describe and design",
+        rich_help_panel="Write and check a blueprint",
         epilog="Example: hpcforge explain POWER-003",
     )(explain)
 
@@ -23,7 +23,10 @@ def explain(
     ] = None,
     as_json: options.Json = False,
 ) -> int:
-    """Say what a rule compares with what, and what to do when it is broken."""
+    """Explain the code of a rule, as in POWER-003.
+
+    Prints what the rule compares, and what to do when it is broken.
+    """
     from hpcforge.cli import explain as work
 
     return work.explain(code, as_json)

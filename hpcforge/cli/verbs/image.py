@@ -10,13 +10,13 @@ import typer
 from hpcforge.cli import completion, options
 
 image = typer.Typer(
-    help="Build, list and remove node images: root archives with the packages of a blueprint's roles (as root)."
+    help="Build, list and remove node images.\n\nAn image is a root archive with the packages of all roles. Needs root."
 )
 
 
 def register(app: typer.Typer) -> None:
     """Add the verb and its own."""
-    app.add_typer(image, name="image", no_args_is_help=True, rich_help_panel="Try it on this machine")
+    app.add_typer(image, name="image", no_args_is_help=True, rich_help_panel="Rehearse on this machine")
 
 
 @image.command(epilog="Example: hpcforge image build blueprints/rehearsal.yaml")

@@ -22,7 +22,8 @@ Blueprint = Annotated[
 def register(app: typer.Typer) -> None:
     """Add the verb."""
     app.command(
-        rich_help_panel="Describe and design", epilog="Example: hpcforge inventory --json blueprints/dgx-h100-unit.yaml"
+        rich_help_panel="Write and check a blueprint",
+        epilog="Example: hpcforge inventory --json blueprints/dgx-h100-unit.yaml",
     )(inventory)
 
 
@@ -32,9 +33,9 @@ def inventory(
     lab: options.LabName = None,
     as_json: options.Json = False,
 ) -> int:
-    """Print the machines of a blueprint: addresses, MACs, BMCs, serials, hardware, groups. Looks at no node.
+    """List machines: addresses, MACs, BMCs, serials, hardware, groups.
 
-    Plain Ansible and pyinfra see them by inventory/for_ansible.py and inventory/for_pyinfra.py.
+    Contacts no node. Plain Ansible and pyinfra read it through inventory/for_ansible.py and inventory/for_pyinfra.py.
     """
     from hpcforge.cli import inventory as work
 

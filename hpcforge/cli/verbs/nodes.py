@@ -8,7 +8,9 @@ import typer
 
 from hpcforge.cli import completion, options
 
-nodes = typer.Typer(help="Add, remove and replace nodes: edits blueprint and inventory, keeps comments, shows a diff.")
+nodes = typer.Typer(
+    help="Add, remove or replace nodes in blueprint and inventory.\n\nKeeps comments and shows a diff before it writes."
+)
 _Names = Annotated[str, typer.Argument(help="The nodes, as a hostlist: w[04-06].", show_default=False)]
 _Known = Annotated[
     str,
@@ -47,7 +49,7 @@ _Serial = Annotated[
 
 def register(app: typer.Typer) -> None:
     """Add the verb and its own."""
-    app.add_typer(nodes, name="nodes", no_args_is_help=True, rich_help_panel="Live with it")
+    app.add_typer(nodes, name="nodes", no_args_is_help=True, rich_help_panel="Operate the cluster")
 
 
 @nodes.command(epilog="Example: hpcforge nodes add blueprints/rehearsal.yaml w04")

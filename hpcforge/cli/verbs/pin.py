@@ -9,13 +9,16 @@ from hpcforge.cli import options
 
 def register(app: typer.Typer) -> None:
     """Add the verb."""
-    app.command(rich_help_panel="Describe and design", epilog="Example: hpcforge pin blueprints/dgx-h100-unit.yaml")(
-        pin
-    )
+    app.command(
+        rich_help_panel="Write and check a blueprint", epilog="Example: hpcforge pin blueprints/dgx-h100-unit.yaml"
+    )(pin)
 
 
 def pin(blueprint: options.Blueprint, inventory: options.Inventory = None) -> int:
-    """Write the rack positions that hpcforge proposes into the inventory, so that additions move nothing."""
+    """Write proposed rack positions into the inventory.
+
+    Machines added later then move no other machine.
+    """
     from hpcforge.cli import pin as work
 
     return work.pin(blueprint, inventory)

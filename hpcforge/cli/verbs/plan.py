@@ -13,7 +13,8 @@ from hpcforge.cli import options
 def register(app: typer.Typer) -> None:
     """Add the verb."""
     app.command(
-        rich_help_panel="Build and prove", epilog="Example: hpcforge plan blueprints/rehearsal.yaml -o rollout.plan"
+        rich_help_panel="Build and test the cluster",
+        epilog="Example: hpcforge plan blueprints/rehearsal.yaml -o rollout.plan",
     )(plan)
 
 
@@ -38,7 +39,10 @@ def plan(
     trust: options.TrustNew = False,
     as_json: options.Json = False,
 ) -> int:
-    """Compare the nodes with the blueprint and show what an apply would do. Exit status 2: there is something."""
+    """Show what `apply` would change, and why. Changes nothing.
+
+    Exits with 2 if there are pending changes.
+    """
     from hpcforge.cli import plan as work
 
     return work.plan(

@@ -9,13 +9,14 @@ import typer
 from hpcforge.cli import completion, options
 
 rehearse = typer.Typer(
-    help="Start, list, look at, enter, save, restore and take down rehearsals: nodes on this machine (as root)."
+    help="Run a blueprint's nodes on this machine, and take them down.\n\nReal Debian nodes in containers or virtual "
+    "machines, reached over SSH like any others. Needs root."
 )
 
 
 def register(app: typer.Typer) -> None:
     """Add the verb and its own."""
-    app.add_typer(rehearse, name="rehearse", no_args_is_help=True, rich_help_panel="Try it on this machine")
+    app.add_typer(rehearse, name="rehearse", no_args_is_help=True, rich_help_panel="Rehearse on this machine")
 
 
 _WHICH = (

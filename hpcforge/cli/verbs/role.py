@@ -9,12 +9,12 @@ import typer
 
 from hpcforge.cli import completion, options
 
-role = typer.Typer(help="Begin a role of your own, and judge it before any node sees it.")
+role = typer.Typer(help="Start a role of your own, or check one.")
 
 
 def register(app: typer.Typer) -> None:
     """Add the verb and its own."""
-    app.add_typer(role, name="role", no_args_is_help=True, rich_help_panel="Live with it")
+    app.add_typer(role, name="role", no_args_is_help=True, rich_help_panel="Extend hpcforge")
 
 
 @role.command(epilog="Example: hpcforge role new scratch --in roles")

@@ -12,9 +12,9 @@ from hpcforge.cli import completion
 
 def register(app: typer.Typer) -> None:
     """Add the verb."""
-    app.command(rich_help_panel="Live with it", epilog="Example: hpcforge schema > blueprints/blueprint.schema.json")(
-        schema
-    )
+    app.command(
+        rich_help_panel="Extend hpcforge", epilog="Example: hpcforge schema > blueprints/blueprint.schema.json"
+    )(schema)
 
 
 def schema(
@@ -34,9 +34,11 @@ def schema(
     ] = None,
     markdown: Annotated[bool, typer.Option("--markdown", help="A reference for people instead.")] = False,
 ) -> int:
-    """Print the JSON Schema of blueprints, inventories, `design --json`, smoke tests or role.yaml, each described.
+    """Print JSON Schemas for editors, and reference tables.
 
-    `disruption` is a table for people: a row a field of the blueprint, and what changing it disrupts.
+    Schemas: blueprint, inventory, `design --json`, smoke tests, role.yaml.
+
+    `disruption` is a table: what changing a field of the blueprint disrupts.
     """
     from hpcforge.cli import schema as work
 

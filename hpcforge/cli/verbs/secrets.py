@@ -9,15 +9,15 @@ import typer
 from hpcforge.cli import options
 
 secrets = typer.Typer(
-    help="The cluster's secrets, in an age-encrypted file beside the blueprint; of a real site's rehearsal, with "
-    "--lab, in its folder."
+    help="Create, set, list, show and rotate the cluster's secrets.\n\nThey are in an age-encrypted file beside the "
+    "blueprint. With --lab: those of a real site's rehearsal, in its folder."
 )
 Name = Annotated[str, typer.Argument(help="The secret's name, as `secrets list` shows it.", show_default=False)]
 
 
 def register(app: typer.Typer) -> None:
     """Add the verb and its own."""
-    app.add_typer(secrets, name="secrets", no_args_is_help=True, rich_help_panel="Live with it")
+    app.add_typer(secrets, name="secrets", no_args_is_help=True, rich_help_panel="Operate the cluster")
 
 
 @secrets.command(epilog="Example: hpcforge secrets init blueprints/rehearsal.yaml")

@@ -12,7 +12,7 @@ from hpcforge.cli import options
 def register(app: typer.Typer) -> None:
     """Add the verb."""
     app.command(
-        rich_help_panel="Describe and design",
+        rich_help_panel="Write and check a blueprint",
         epilog="Example: hpcforge show blueprints/rehearsal.yaml",
     )(show)
 
@@ -34,7 +34,10 @@ def show(
     nccl: Nccl = False,
     as_json: options.Json = False,
 ) -> int:
-    """Print the cluster that a blueprint and its inventory make, nodes that are alike in one row. Looks at no node."""
+    """Show the cluster with every default applied.
+
+    Contacts no node. Nodes that are alike share one row.
+    """
     from hpcforge.cli import show as work
 
     return work.show_nccl(blueprint, inventory, as_json) if nccl else work.show(blueprint, inventory, full, as_json)

@@ -12,7 +12,8 @@ from hpcforge.cli import options
 def register(app: typer.Typer) -> None:
     """Add the verb."""
     app.command(
-        rich_help_panel="Build and prove", epilog="Example: hpcforge status blueprints/rehearsal.yaml --history"
+        rich_help_panel="Build and test the cluster",
+        epilog="Example: hpcforge status blueprints/rehearsal.yaml --history",
     )(status)
 
 
@@ -24,7 +25,10 @@ def status(
     last: Annotated[int, typer.Option("--last", help="With --history: so many runs.", min=1, metavar="N")] = 20,
     as_json: options.Json = False,
 ) -> int:
-    """Show nodes, Slurm's view of them, who is at work, the last run and the verdicts. Changes nothing."""
+    """Show nodes, the last run and test results. Changes nothing.
+
+    Also Slurm's state of each node, and whether a run is active.
+    """
     from hpcforge.cli import status as work
 
     return work.status(blueprint=blueprint, inventory=inventory, lab=lab, history=history, last=last, as_json=as_json)

@@ -12,7 +12,7 @@ from hpcforge.cli import options
 def register(app: typer.Typer) -> None:
     """Add the verb."""
     app.command(
-        rich_help_panel="Live with it",
+        rich_help_panel="Operate the cluster",
         epilog="Example: hpcforge trust blueprints/rehearsal.yaml w03",
     )(trust)
 
@@ -24,7 +24,10 @@ def trust(
     lab: options.LabName = None,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
 ) -> int:
-    """Confirm which machine a node that left is, so that the next apply logs in there to take back what is on it."""
+    """Confirm the machine of a removed node, so it can be cleaned up.
+
+    The next apply then logs in there and removes what hpcforge installed.
+    """
     from hpcforge.cli import trust as work
 
     return work.trust(blueprint, node, inventory, lab, yes)

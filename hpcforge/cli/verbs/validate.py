@@ -10,7 +10,7 @@ from hpcforge.cli import options
 def register(app: typer.Typer) -> None:
     """Add the verb."""
     app.command(
-        rich_help_panel="Describe and design",
+        rich_help_panel="Write and check a blueprint",
         epilog="Example: hpcforge validate blueprints/rehearsal.yaml",
     )(validate)
 
@@ -20,7 +20,10 @@ def validate(
     inventory: options.Inventory = None,
     as_json: options.Json = False,
 ) -> int:
-    """Check a blueprint and its inventory: every error at once, with place and hint. Looks at no node."""
+    """Check blueprint and inventory; show every error with its line.
+
+    Contacts no node.
+    """
     from hpcforge.cli import validate as work
 
     return work.validate(blueprint, inventory, as_json)

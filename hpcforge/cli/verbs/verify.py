@@ -13,7 +13,7 @@ from hpcforge.cli import completion, options
 def register(app: typer.Typer) -> None:
     """Add the verb."""
     app.command(
-        rich_help_panel="Build and prove",
+        rich_help_panel="Build and test the cluster",
         epilog="Example: hpcforge verify blueprints/rehearsal.yaml",
     )(verify)
 
@@ -47,7 +47,10 @@ def verify(
     ] = None,
     as_json: options.Json = False,
 ) -> int:
-    """Run the blueprint's acceptance tests through Slurm. Nodes that are unreachable or drained are left out, named."""
+    """Run the smoke tests again, or compare cables with the design.
+
+    Tests run through Slurm. Unreachable and drained nodes are left out and named.
+    """
     from hpcforge.cli import verify as work
 
     return work.verify(

@@ -1,12 +1,13 @@
 """The command line without nodes: what goes where, and the exit status."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
 
 from hpcforge import __version__
-from hpcforge.cli import run
+from hpcforge.cli import _VERBS, run
 from hpcforge.cli.exit_codes import Exit, worst
 
 REPOSITORY = Path(__file__).parents[3]
@@ -31,6 +32,19 @@ def test_help_says_what_it_is_for(words: tuple[str, ...], capsys: pytest.Capture
     assert "Usage: " in out
     if words and words not in [(group,) for group in GROUPS]:
         assert "Example: hpcforge " in " ".join(out.split())
+
+
+def test_help_has_one_line_for_each_command_and_ends_with_commands_to_type(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["--help"]) == 0
+    out = capsys.readouterr().out
+    listed = out[: out.index("Exit codes:")]
+    commands = dict(re.findall(r"^\u2502 ([a-z]\S*) +(.*?) *\u2502$", listed, re.M))
+    assert set(commands) == {*_VERBS}
+    assert [name for name, text in commands.items() if not text.endswith(".")] == [], "a line goes on in the next one"
+    following = out[out.index("What to type next:") :]
+    typed = re.findall(r"hpcforge ([a-z]+)", following)
+    assert typed == ["rehearse", "apply", "validate", "plan"]
+    assert following.count("hpcforge ") == len(typed) + 1, "and `hpcforge COMMAND --help`"
 
 
 def test_the_schema_of_a_blueprint_knows_the_roles_that_it_names(

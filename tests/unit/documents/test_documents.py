@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import html
 import os
 import re
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+import typer
 
 from hpcforge.blueprint.declared import read_declared
+from hpcforge.cli import _program
 from hpcforge.shipped import roles
 
 ROOT = Path(__file__).parents[3]
@@ -52,23 +56,97 @@ def test_documents_name_many_files() -> None:
     """So that the pattern is known to find them."""
     found = {path for page in DOCUMENTS for path, _ in named(page)}
     assert len(found) > 300
-    assert {"blueprints/rehearsal.yaml", "docs/support.md", "cluster/resolve.py"} <= found
+    assert {"blueprints/rehearsal.yaml", "docs/support.md", "hpcforge/cluster/resolve.py"} <= found
+
+
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+PICTURES = sorted((ROOT / "docs" / "images").iterdir())
+
+
+def run(*arguments: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    """Run hpcforge in a folder."""
+    environment = {**os.environ, "NO_COLOR": "1", "PYTHONPATH": str(ROOT)}
+    command = [sys.executable, "-m", "hpcforge", *arguments]
+    return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
 
 
 def test_what_readme_shows_of_a_rule_is_what_is_printed(tmp_path: Path) -> None:
-    text = (ROOT / "README.md").read_text(encoding="utf-8")
     [(edit, shown)] = re.findall(
-        r"^\$ (sed .*) > wrong.yaml\n\$ hpcforge validate wrong.yaml\n(.*?)\n\.\.\.\n", text, re.M | re.S
+        r"^\$ (sed .*) > wrong.yaml\n\$ hpcforge validate wrong.yaml\n(.*?)\n\.\.\.\n", README, re.M | re.S
     )
     for folder in ("blueprints", "inventory"):
         (tmp_path / folder).symlink_to(ROOT / folder)
     wrong = subprocess.run(["sh", "-c", edit], cwd=tmp_path, capture_output=True, text=True, check=True).stdout
     (tmp_path / "wrong.yaml").write_text(wrong)
-    command = [sys.executable, "-m", "hpcforge", "validate", "wrong.yaml"]
-    environment = {**os.environ, "NO_COLOR": "1", "PYTHONPATH": str(ROOT)}
-    result = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+    result = run("validate", "wrong.yaml", folder=tmp_path)
     assert result.returncode == 3
     assert (result.stdout + result.stderr).startswith(f"{shown}\n")
+
+
+def test_the_blueprint_in_readme_becomes_what_readme_says(tmp_path: Path) -> None:
+    [text] = re.findall(r"^```yaml\n(.*?)^```$", README, re.M | re.S)
+    (tmp_path / "demo.yaml").write_text(text)
+    result = run("plan", "demo.yaml", "--offline", folder=tmp_path)
+    assert result.returncode == 2, result.stderr
+    placed = dict(re.findall(r"^(\w+)  (\S+)  \(new node\)$", result.stdout, re.M))
+    on_head = {"slurm_controller", "dns_server", "time_server", "depot"}
+    on_workers = {"slurm_compute", "pytorch", "gpu_fake"}
+    assert {role for role in placed if placed[role] == "head"} == on_head
+    assert on_workers <= {role for role in placed if placed[role] == "w[01-03]"}
+    assert "allreduce, train_ddp" in result.stdout
+
+
+def commands(text: str) -> set[str]:
+    """The command lines of hpcforge in code spans and code blocks, from `hpcforge` on."""
+    blocks = re.findall(r"^```[a-z]*\n(.*?)^```$", text, re.M | re.S)
+    spans = re.findall(r"`([^`\n]+)`", re.sub(r"^```.*?^```$", "", text, flags=re.M | re.S))
+    return set(re.findall(r"(?<![/\w])(?:\.venv/bin/)?(hpcforge [a-z-][^#\n]*)", "\n".join([*blocks, *spans])))
+
+
+def problem(line: str) -> str | None:
+    """Which word of a command line hpcforge does not have."""
+    command: Any = typer.main.get_command(_program([]))
+    words = line.split()[1:]
+    while hasattr(command, "commands"):
+        name = words.pop(0) if words else ""
+        if name.startswith("-"):
+            break
+        if name not in command.commands:
+            return name
+        command = command.commands[name]
+    options = {option for parameter in command.params for option in parameter.opts} | {"--help", "--install-completion"}
+    return next((word for word in words if word.startswith("--") and word not in options), None)
+
+
+def test_every_command_in_readme_exists() -> None:
+    found = commands(README)
+    assert {"hpcforge apply SITE.yaml", "hpcforge role check roles/NAME"} <= found
+    assert {line: problem(line) for line in found if problem(line)} == {}
+    assert problem("hpcforge nodes ad SITE.yaml w04") == "ad"
+    assert problem("hpcforge verify SITE.yaml --cables") == "--cables"
+
+
+def test_readme_says_which_roles_have_code() -> None:
+    assert {path.parent.name for path in roles().glob("*/deploy.py")} == {
+        "depot", "nvidia_driver", "nvidia_mig", "pytorch"}  # fmt: skip
+    assert "`depot`, `nvidia_driver`, `nvidia_mig`, `pytorch`" in README
+    assert not list(roles().glob("*/tasks")), "README says that no shipped role has Ansible tasks"
+
+
+def test_readme_is_short_and_its_pictures_are_small() -> None:
+    assert len(README.splitlines()) < 150
+    assert [path.name for path in PICTURES] == ["design.png", "terminal.svg"]
+    assert all(f"docs/images/{path.name}" in README and path.stat().st_size < 200_000 for path in PICTURES)
+
+
+def test_the_picture_of_a_terminal_has_nothing_of_the_machine_that_made_it() -> None:
+    """And fetches nothing: a page that shows it may forbid that."""
+    svg = PICTURES[1].read_text(encoding="utf-8")
+    text = html.unescape("".join(re.findall(r"<text [^>]*>([^<]*)</text>", svg))).replace("\xa0", " ")
+    assert text.startswith("$ hpcforge apply demo.yaml --yes")
+    assert "train_ddp  passed" in text
+    assert "hpcforge rehearse down demo.yaml" in text
+    assert re.findall(r"/(?:root|home|work|tmp)/\S*|https?://(?!www\.w3\.org/2000/svg)\S*", svg) == []
 
 
 def test_no_document_denies_a_service_that_roles_offer() -> None:

@@ -1,0 +1,119 @@
+"""Makes the pictures of README.md in docs/images/: `make pictures`, as root, on a machine with chromium.
+
+    python tools/pictures.py [design] [terminal]
+
+design.png: the page of `hpcforge design`, its top and its racks, photographed by Chromium. terminal.svg: what
+`hpcforge apply` prints when it repairs a file, on a rehearsal of the blueprint that README.md shows.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from rich.console import Console
+from rich.terminal_theme import MONOKAI
+from rich.text import Text
+
+from hpcforge.report.colour import Kind, spans
+
+ROOT = Path(__file__).parents[1]
+IMAGES = ROOT / "docs" / "images"
+DESIGNED = "dgx-h100-site.yaml"
+KINDS: tuple[tuple[Kind, ...], ...] = (("plan", "events"), ("states",), ())  # of the three texts that `apply` prints
+COLUMNS = 128
+ENVIRONMENT = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}", "NO_COLOR": "1"}
+FRAMES = """<!DOCTYPE html><meta charset="utf-8">
+<style>body { margin: 0 } iframe { border: 0; width: 1280px; display: block }</style>
+<iframe src="design.html" style="height: 400px"></iframe><iframe src="design.html#racks" style="height: 560px"></iframe>
+"""
+SVG = """<svg viewBox="0 0 {terminal_width} {terminal_height}" xmlns="http://www.w3.org/2000/svg">
+<style>{styles} .{unique_id}-matrix {{ font: {char_height}px monospace; white-space: pre }}</style>
+<rect width="100%" height="100%" rx="6" fill="#0c0c0c"/>
+<defs>{lines}</defs><g transform="translate(12, 10)">{backgrounds}<g class="{unique_id}-matrix">{matrix}</g></g></svg>
+"""
+
+
+def main() -> None:
+    """Make those that are named, or both."""
+    IMAGES.mkdir(exist_ok=True)
+    makers = {"design": design, "terminal": terminal}
+    for name in sys.argv[1:] or makers:
+        makers[name](IMAGES)
+
+
+def design(images: Path) -> None:
+    """Photograph the page of a design."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        run(["hpcforge", "design", DESIGNED, "--html", str(folder / "design.html")], ROOT / "blueprints")
+        (folder / "frames.html").write_text(FRAMES, encoding="utf-8")
+        flags = ["--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--allow-file-access-from-files"]
+        size = [f"--user-data-dir={folder / 'profile'}", "--window-size=1280,960"]
+        picture = f"--screenshot={images / 'design.png'}"
+        run(["chromium", *flags, *size, picture, str(folder / "frames.html")], folder)
+
+
+def terminal(images: Path) -> None:
+    """Draw an apply that repairs a file which somebody edited on a node."""
+    edit = "echo '# edited by hand' >> /etc/chrony/chrony.conf"
+    with tempfile.TemporaryDirectory(prefix="hpcforge-picture-") as name:
+        folder = Path(name)
+        (folder / "demo.yaml").write_text(shown_blueprint(), encoding="utf-8")
+        run(["hpcforge", "rehearse", "up", "demo.yaml"], folder)
+        try:
+            sys.stdout.write(run(["hpcforge", "apply", "demo.yaml", "--yes"], folder))
+            run(["hpcforge", "rehearse", "ssh", "demo.yaml", "w02", "--", "sudo", "sh", "-c", f'"{edit}"'], folder)
+            printed = run(["hpcforge", "apply", "demo.yaml", "--yes"], folder)
+        finally:
+            run(["hpcforge", "rehearse", "down", "demo.yaml"], folder)
+    (images / "terminal.svg").write_text(drawn(f"$ hpcforge apply demo.yaml --yes\n{printed}"), encoding="utf-8")
+
+
+def shown_blueprint() -> str:
+    """The blueprint that README.md shows: its first block of YAML."""
+    [first, *_] = re.findall(r"^```yaml\n(.*?)^```$", (ROOT / "README.md").read_text(encoding="utf-8"), re.M | re.S)
+    return first
+
+
+def drawn(printed: str) -> str:
+    """As a terminal shows it, in hpcforge's own colours: the plan and events, then the tables, then plain lines."""
+    text = Text("")
+    parts = re.split(r"^(?=nodes  |time: )", printed, maxsplit=2, flags=re.M)
+    for part, kinds in zip(parts, KINDS, strict=True):
+        piece = Text(part)
+        for kind in kinds:
+            for begin, end, style in spans(part, kind):
+                piece.stylize(style, begin, end)
+        text.append_text(piece)
+    with Path(os.devnull).open("w", encoding="utf-8") as nowhere:
+        console = Console(record=True, width=COLUMNS, file=nowhere, color_system="standard", force_terminal=True)
+        console.print(text)  # its last line break leaves a blank line below
+    return console.export_svg(code_format=SVG, theme=MONOKAI, unique_id="terminal")
+
+
+def run(command: list[str], folder: Path) -> str:
+    """What a program prints on both streams. Raises CalledProcessError, after showing it, if it fails."""
+    program = shutil.which(command[0], path=ENVIRONMENT["PATH"]) or command[0]
+    done = subprocess.run(
+        [program, *command[1:]],
+        cwd=folder,
+        env=ENVIRONMENT,
+        text=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        check=False,
+    )
+    if done.returncode:
+        sys.stderr.write(done.stdout)
+        done.check_returncode()
+    return done.stdout
+
+
+if __name__ == "__main__":
+    main()
