@@ -34,6 +34,8 @@ ROOT = Path(__file__).parents[1]
 STORIES = ROOT / "tests" / "stories"
 MINUTES = STORIES / "minutes.yaml"
 TABLE = STORIES / "for.yaml"
+CONTRIBUTING = ROOT / "CONTRIBUTING.md"
+BEGIN, END = "  <!-- stories -->\n", "  <!-- end of stories -->\n"
 LANDING = Path(".ci/landing")
 MAIN_JOB = "main_job/test_main_job.py"  # `make test` runs it each time
 
@@ -83,6 +85,20 @@ def written(stories: Iterable[Story]) -> str:
     return _HEAD + "".join(lines)
 
 
+def table(stories: Iterable[Story]) -> str:
+    """The rows of CONTRIBUTING.md, which stand between two comments there."""
+    rows = sorted(stories, key=lambda story: (-story.minutes, story.path))
+    lines = [f"  | {story.path} | {story.minutes:.1f} | {story.turn} |\n" for story in rows]
+    return "  | story | minutes | turn |\n  |---|---|---|\n" + "".join(lines)
+
+
+def write(stories: Sequence[Story]) -> None:
+    """Write `minutes.yaml`, and the table in CONTRIBUTING.md."""
+    MINUTES.write_text(written(stories))
+    before, _, rest = CONTRIBUTING.read_text().partition(BEGIN)
+    CONTRIBUTING.write_text(f"{before}{BEGIN}{table(stories)}{END}{rest.partition(END)[2]}")
+
+
 def measured(stories: Sequence[Story], took_min: Mapping[str, float], names: Sequence[str]) -> list[Story]:
     """The stories with new minutes, exactly those of `names`. A new one gets the turn that has the fewest minutes."""
     known = {story.path: story for story in stories}
@@ -95,12 +111,12 @@ def measured(stories: Sequence[Story], took_min: Mapping[str, float], names: Seq
     return kept
 
 
-def touched(changed: Iterable[str], table: Mapping[str, Sequence[str]], stories: Sequence[Story]) -> dict[str, str]:
+def touched(changed: Iterable[str], own: Mapping[str, Sequence[str]], stories: Sequence[Story]) -> dict[str, str]:
     """The stories that changed files could have touched, each with one of these files. A changed story touches itself."""
     found: dict[str, str] = {}
     for path in sorted(changed):
         patterns = [path.removeprefix("tests/stories/")]
-        patterns += [story for files, own in table.items() if fnmatchcase(path, files) for story in own]
+        patterns += [story for files, named in own.items() if fnmatchcase(path, files) for story in named]
         for story in stories:
             if any(fnmatchcase(story.path, pattern) for pattern in patterns):
                 found.setdefault(story.path, path)
@@ -152,7 +168,7 @@ def _run(picked: Sequence[Picked], most_s: float) -> int:
     """pytest's exit status; 124 after so many seconds. The longest story begins first."""
     ordered = sorted(picked, key=lambda one: -one.story.minutes)
     words = [sys.executable, "-m", "pytest", "-n", str(WORKERS), "--dist", "loadfile", "--no-loadscope-reorder"]
-    words += ["--slowest", *(str(STORIES / one.story.path) for one in ordered)]
+    words += ["--times", *(str(STORIES / one.story.path) for one in ordered)]
     with subprocess.Popen(words, cwd=ROOT) as process:
         try:
             return process.wait(most_s)
