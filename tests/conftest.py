@@ -34,7 +34,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--fuzz-inputs", type=int, default=500, help="inputs that tests/fuzz makes and tries")
     parser.addoption("--fuzz-seed", type=int, default=1, help="what they are made from: the same seed, the same inputs")
     parser.addoption("--times", action="store_true", help="print the slowest tests, and the minutes of each story")
-    parser.addoption("--budget", choices=read_budgets(), help="--times; fail if all took 1.5 times this target's budget")
+    parser.addoption("--budget", choices=read_budgets(), help="--times; fail at 1.5 times this target's budget")
     parser.addoption("--write-minutes", action="store_true", help="write the minutes of each story: tools/stories.py")
 
 

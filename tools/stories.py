@@ -35,7 +35,7 @@ STORIES = ROOT / "tests" / "stories"
 MINUTES = STORIES / "minutes.yaml"
 TABLE = STORIES / "for.yaml"
 CONTRIBUTING = ROOT / "CONTRIBUTING.md"
-BEGIN, END = "  <!-- stories -->\n", "  <!-- end of stories -->\n"
+BEGIN, END = "<!-- stories -->\n", "<!-- end of stories -->\n"
 LANDING = Path(".ci/landing")
 MAIN_JOB = "main_job/test_main_job.py"  # `make test` runs it each time
 
@@ -85,11 +85,16 @@ def written(stories: Iterable[Story]) -> str:
     return _HEAD + "".join(lines)
 
 
-def table(stories: Iterable[Story]) -> str:
-    """The rows of CONTRIBUTING.md, which stand between two comments there."""
-    rows = sorted(stories, key=lambda story: (-story.minutes, story.path))
-    lines = [f"  | {story.path} | {story.minutes:.1f} | {story.turn} |\n" for story in rows]
-    return "  | story | minutes | turn |\n  |---|---|---|\n" + "".join(lines)
+def table(stories: Sequence[Story]) -> str:
+    """The rows of CONTRIBUTING.md, which stand between two comments there: a folder of stories, the longest first."""
+    rows: dict[str, list[Story]] = {}
+    for story in sorted(stories, key=lambda story: -story.minutes):
+        rows.setdefault(str(Path(story.path).parent), []).append(story)
+    lines = []
+    for folder, own in sorted(rows.items()):
+        named = ", ".join(f"{Path(story.path).stem.removeprefix('test_')} {story.minutes:.1f}" for story in own)
+        lines.append(f"| {folder} | {sum(story.minutes for story in own):.1f} | {named} |\n")
+    return "| stories | minutes | of these |\n|---|---|---|\n" + "".join(lines)
 
 
 def write(stories: Sequence[Story]) -> None:
@@ -102,9 +107,7 @@ def write(stories: Sequence[Story]) -> None:
 def measured(stories: Sequence[Story], took_min: Mapping[str, float], names: Sequence[str]) -> list[Story]:
     """The stories with new minutes, exactly those of `names`. A new one gets the turn that has the fewest minutes."""
     known = {story.path: story for story in stories}
-    kept = [
-        Story(name, took_min.get(name, known[name].minutes), known[name].turn) for name in names if name in known
-    ]
+    kept = [Story(name, took_min.get(name, known[name].minutes), known[name].turn) for name in names if name in known]
     for name in sorted(set(names) - known.keys(), key=lambda name: -took_min.get(name, 1)):
         load = [sum(story.minutes for story in kept if story.turn == turn) for turn in range(TURNS)]
         kept.append(Story(name, took_min.get(name, 1), load.index(min(load))))
@@ -112,7 +115,7 @@ def measured(stories: Sequence[Story], took_min: Mapping[str, float], names: Seq
 
 
 def touched(changed: Iterable[str], own: Mapping[str, Sequence[str]], stories: Sequence[Story]) -> dict[str, str]:
-    """The stories that changed files could have touched, each with one of these files. A changed story touches itself."""
+    """The stories that changed files could have touched, each with one of these files. A story touches itself."""
     found: dict[str, str] = {}
     for path in sorted(changed):
         patterns = [path.removeprefix("tests/stories/")]
@@ -181,7 +184,9 @@ def _run(picked: Sequence[Picked], most_s: float) -> int:
 def show(picked: Sequence[Picked], title: str) -> None:
     """Print what runs, and why."""
     stories = [one.story for one in picked]
-    print(f"{title}: {len(picked)} stories, about {wall_min(stories):.0f} min with {WORKERS} workers on two quiet cores")
+    print(
+        f"{title}: {len(picked)} stories, about {wall_min(stories):.0f} min with {WORKERS} workers on two quiet cores"
+    )
     for one in picked:
         print(f"  {one.story.minutes:5.1f} min  {one.story.path}  ({one.why})")
     sys.stdout.flush()
@@ -197,7 +202,7 @@ def main() -> int:
 
     stories = read_stories()
     turn, changed = landing(ROOT)
-    print(f"turn {turn % TURNS}; this landing changed {len(changed)} files" if changed else f"turn {turn % TURNS}; no history")
+    print(f"turn {turn % TURNS}; " + (f"this landing changed {len(changed)} files" if changed else "no history"))
     first = must_run(stories, touched(changed, yaml.safe_load(TABLE.read_text()), stories), turn)
     show(first, "in any case")
     planned_min = took_min = wall_min([picked.story for picked in first])
