@@ -35,7 +35,7 @@ full-lab-13: install
 # Linters run beside the tests, since both need a core; what they say comes last. 10 minutes on two quiet cores.
 MAIN_JOB := tests/stories/main_job
 PYTEST = $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
-test: host-test host-vm develop $(VENV)/.torch
+test: host-test develop $(VENV)/.torch
 	@{ $(CHECK); } > $(VENV)/check.log 2>&1 & check=$$!; \
 	$(PYTEST) $(MAIN_JOB) tests/unit tests/fuzz --budget test; tested=$$?; \
 	wait $$check; checked=$$?; echo; echo "make check:"; cat $(VENV)/check.log; exit $$((tested || checked))
