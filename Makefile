@@ -37,7 +37,7 @@ MAIN_JOB := tests/stories/main_job
 PYTEST = $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 test: host-test develop $(VENV)/.torch
 	@{ $(CHECK); } > $(VENV)/check.log 2>&1 & check=$$!; \
-	$(PYTEST) $(MAIN_JOB) tests/unit tests/fuzz --budget test; tested=$$?; \
+	$(PYTEST) $(MAIN_JOB) tests/fuzz tests/unit --budget test; tested=$$?; \
 	wait $$check; checked=$$?; echo; echo "make check:"; cat $(VENV)/check.log; exit $$((tested || checked))
 
 # Every story on real nodes that is not on demand. With MEASURED=--write-minutes the table in CONTRIBUTING.md is written.
