@@ -19,6 +19,7 @@ from tests.support.site import Site
 
 pytestmark = pytest.mark.lab
 
+BLUEPRINT = Path(__file__).parents[1] / "blueprints" / "main_job.yaml"
 STARTS = """
 for unit in slurmctld slurmd munge chrony dnsmasq lighttpd hpcforge-fakegpu; do
   echo "$unit $(systemctl show -P ExecMainStartTimestampMonotonic $unit)"
@@ -32,7 +33,7 @@ CHRONY = "/etc/chrony/chrony.conf"
 def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     folder = tmp_path_factory.mktemp("main-job")
     (folder / "blueprints").mkdir()
-    shutil.copy(Path(__file__).with_name("blueprint.yaml"), folder / "blueprints" / "rehearsal.yaml")
+    shutil.copy(BLUEPRINT, folder / "blueprints" / "rehearsal.yaml")
     here = Site(folder, f"test-mainjob-{os.getpid()}")
     try:
         yield here

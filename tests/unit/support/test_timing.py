@@ -4,9 +4,15 @@ from __future__ import annotations
 
 import re
 import subprocess
+import time
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
-from tests.support.timing import Spent, complaint, read_budgets, story_minutes
+import pytest
+
+from tests.support.machine import slowness
+from tests.support.timing import Spent, Timing, complaint, read_budgets, story_minutes
 
 REPOSITORY = Path(__file__).parents[3]
 
@@ -19,6 +25,16 @@ def test_over_its_budget_by_half_a_target_fails() -> None:
 def test_a_slower_machine_has_longer() -> None:
     assert complaint("test", 10, 29.9, slower=2.0) == ""
     assert complaint("test", 10, 30.0, slower=2.0).startswith("test: 30.0 min, over 20 min by half")
+
+
+@pytest.mark.parametrize(("took", "failed"), [(1.4, False), (1.6, True)])
+def test_the_run_fails(took: float, failed: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    timing = Timing("test", shown=False, written=False)
+    took_s = took * read_budgets()["test"] * 60 * slowness()
+    monkeypatch.setattr(timing, "_began_s", time.monotonic() - took_s)
+    session = SimpleNamespace(exitstatus=pytest.ExitCode.OK, config=SimpleNamespace())
+    timing.pytest_sessionfinish(cast("pytest.Session", session))
+    assert session.exitstatus == (pytest.ExitCode.TESTS_FAILED if failed else pytest.ExitCode.OK)
 
 
 def test_the_minutes_of_a_story_are_those_of_its_tests() -> None:
