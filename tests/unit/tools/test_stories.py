@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from tests import conftest
 from tests.support.timing import read_budgets
 from tools.stories import (
     AIM_MIN,
@@ -19,6 +20,7 @@ from tools.stories import (
     MAIN_JOB,
     MINUTES,
     MOST_MIN,
+    ON_DEMAND,
     ROOT,
     STORIES,
     SURE_MIN,
@@ -78,6 +80,12 @@ def test_each_story_has_minutes_and_a_turn_and_no_other_has() -> None:
     assert (STORIES / MAIN_JOB).exists()
     assert MINUTES.read_text() == written(ALL)
     assert {story.turn for story in ALL} == set(range(TURNS))
+
+
+def test_no_story_on_demand_runs_in_ci() -> None:
+    for mark in conftest.ON_DEMAND:
+        assert ON_DEMAND.search(f"pytestmark = pytest.mark.{mark.replace('-', '_')}"), mark
+    assert not [path for path in files() if path.startswith(("vm/", "vagrant/", "kills/", "nvidia/"))]
 
 
 def test_contributing_has_the_table() -> None:
