@@ -17,7 +17,7 @@ UV := uv==0.13.9
 # Where it is set, as in many containers, every start of hpcforge would compile its modules again: a third of the time.
 export PYTHONDONTWRITEBYTECODE =
 
-.PHONY: rehearse full-lab full-lab-13 test test-stories test-all test-landing landing test-every-kill test-kills test-newest test-nvidia test-shared-storage test-vagrant test-vm fuzz check install develop lock host host-test host-vagrant host-vm host-vm-test bench
+.PHONY: rehearse full-lab full-lab-13 test test-stories test-all test-landing landing test-every-kill test-kills test-newest test-nvidia test-shared-storage test-vagrant test-vm fuzz break-roles check install develop lock host host-test host-vagrant host-vm host-vm-test bench
 
 rehearse: install
 	$(BIN)/hpcforge rehearse up $(BLUEPRINT)
@@ -102,6 +102,10 @@ test-shared-storage: host-test develop
 SEED ?= 2
 fuzz: develop
 	$(BIN)/python -m pytest -s tests/fuzz --fuzz-inputs 10000 --fuzz-seed $(SEED)
+
+# Each shipped role is broken in each of its lines: golden files must show every break. Minutes.
+break-roles: develop
+	$(BIN)/python tools/break_roles.py
 
 CHECK = $(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/lint-imports && $(BIN)/mypy
 check: develop

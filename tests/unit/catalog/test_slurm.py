@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -16,7 +15,6 @@ from tools.slurm_settings import names
 
 ROOT = Path(__file__).parents[3]
 CATALOG = load_catalog()
-WRITTEN = sorted((ROOT / "tests" / "unit" / "roles" / "golden").glob("*/slurm_controller/etc__slurm__slurm.conf*"))
 
 
 def test_the_names_are_known_for_every_release_of_a_distribution() -> None:
@@ -24,15 +22,6 @@ def test_the_names_are_known_for_every_release_of_a_distribution() -> None:
     for release in CATALOG.slurm.values():
         assert len(release.settings) > 200
         assert {"KillWait", "SlurmctldHost", "X11Parameters"} <= set(release.settings)
-
-
-@pytest.mark.parametrize("path", WRITTEN, ids=lambda path: path.parts[-3])
-def test_every_name_that_we_write_is_one_of_them(path: Path) -> None:
-    text = path.read_text()
-    [slurm] = re.findall(r"^# Written by hpcforge .*, for Slurm (\S+)[.]$", text, flags=re.MULTILINE)
-    written = set(re.findall(r"^(\w+)=", text, flags=re.MULTILINE))
-    assert len(written) > 20
-    assert {name for name in written if not CATALOG.slurm[slurm].knows(name)} == set()
 
 
 def test_names_have_no_case_and_stay_as_they_are_typed() -> None:

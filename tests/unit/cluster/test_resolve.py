@@ -16,14 +16,18 @@ from hpcforge.cluster.reserve import usual_cores, usual_memory_mib
 
 ROOT = Path(__file__).parents[3]
 SHIPPED = sorted((ROOT / "blueprints").glob("*.yaml"))
+GOLDEN = Path(__file__).parent / "golden"  # of those that differ from each other
 
 
 @pytest.mark.parametrize("path", SHIPPED, ids=lambda path: path.stem)
-def test_shipped_blueprint_resolves_as_recorded(path: Path, golden: Callable[[Path, str], None]) -> None:
-    loaded = load(path)
-    assert loaded.diagnostics == ()
+def test_shipped_blueprint_has_nothing_to_complain_of(path: Path) -> None:
+    assert load(path).diagnostics == ()
     assert path.read_text().splitlines()[0] == "# yaml-language-server: $schema=./blueprint.schema.json"
-    golden(Path(__file__).parent / "golden" / path.name, text(loaded.cluster))
+
+
+@pytest.mark.parametrize("path", sorted(GOLDEN.iterdir()), ids=lambda path: path.stem)
+def test_shipped_blueprint_resolves_as_recorded(path: Path, golden: Callable[[Path, str], None]) -> None:
+    golden(path, text(load(ROOT / "blueprints" / path.name).cluster))
 
 
 def test_secrets_lie_beside_the_blueprint() -> None:

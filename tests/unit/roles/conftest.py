@@ -10,14 +10,10 @@ import pytest
 from hpcforge import shipped
 from hpcforge.cluster.load import load
 from hpcforge.cluster.model import Cluster
-from hpcforge.plan.compile import compile_desired
 from hpcforge.plan.desired import Desired
-from hpcforge.plan.role import Role, load_roles, site_role_code
-
-SHIPPED = shipped.root() / "blueprints"
-BLUEPRINTS = [
-    path for folder in (SHIPPED, Path(__file__).parent / "blueprints") for path in sorted(folder.glob("*.yaml"))
-]
+from hpcforge.plan.role import Role, load_roles
+from tests.unit.roles import goldens
+from tests.unit.roles.goldens import BLUEPRINTS
 
 
 @pytest.fixture(scope="session")
@@ -43,10 +39,12 @@ def rehearsal() -> Cluster:
 
 @pytest.fixture(scope="session")
 def compiled(roles: tuple[Role, ...]) -> Callable[[Cluster], Desired]:
-    """What every node should have; the munge key is not there yet."""
+    """What every node should have; the munge key is not there yet. The last cluster is remembered."""
+    last: list[tuple[Cluster, Desired]] = []
 
-    def compile_(cluster: Cluster) -> Desired:
-        code = {role.name: site_role_code(role.path) for role in cluster.site_roles}
-        return compile_desired(cluster, roles, {"munge_key": None}, code)
+    def of(cluster: Cluster) -> Desired:
+        if not last or last[0][0] is not cluster:
+            last[:] = [(cluster, goldens.compiled(cluster, roles))]
+        return last[0][1]
 
-    return compile_
+    return of

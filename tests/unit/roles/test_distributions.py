@@ -28,7 +28,7 @@ from hpcforge.plan.called import as_called
 from hpcforge.plan.compile import compile_desired
 from hpcforge.plan.desired import Check, Desired, Leaves, Restart, Unit, Wanted
 from hpcforge.plan.role import Role
-from tests.unit.roles.test_golden import _texts
+from tests.unit.roles.goldens import texts
 
 HERE = Path(__file__).parent / "distributions"
 SMALL = """\
@@ -63,7 +63,7 @@ def on(name: str, release: str) -> Cluster:
 
 
 def whole(desired: Desired) -> list[str]:
-    return [line for name, text in _texts(desired) for line in (f"*** {name}", *text.splitlines())]
+    return [line for name, text in texts(desired) for line in (f"*** {name}", *text.splitlines())]
 
 
 @pytest.mark.parametrize("key", [key for key in SHIPPED if key != ("debian", "12")], ids="-".join)

@@ -1,23 +1,39 @@
-"""What nodes of the shipped sites get of NCCL and UCX, read from their goldens, is what their fabrics imply."""
+"""What nodes of the shipped sites get of NCCL and UCX, read from their files, is what their fabrics imply."""
 
 from __future__ import annotations
 
 import re
-from pathlib import Path
+from functools import cache
 
 import pytest
 
 from hpcforge import shipped
 from hpcforge.cluster import load
 from hpcforge.cluster.model import Cluster, FabricOf
+from hpcforge.kinds.files import File
+from hpcforge.plan.role import load_roles
+from tests.unit.roles.goldens import compiled
 
-GOLDEN = Path(__file__).parent / "golden"
+
+@cache
+def files(site: str) -> dict[str, str]:
+    """What the role nccl writes on each node, by path."""
+    cluster = load(shipped.root() / "blueprints" / f"{site}.yaml").cluster
+    desired = compiled(cluster, load_roles(shipped.roles()))
+    found = {
+        file.path: desired.texts[str(file.text)]
+        for wanteds in desired.nodes.values()
+        for wanted in wanteds
+        if wanted.role == "nccl"
+        for file in wanted.of(File)
+    }
+    assert found
+    return found
 
 
 def variables(site: str, file: str) -> dict[str, str]:
-    """Read a golden as NCCL reads its file."""
-    text = (GOLDEN / site / "nccl" / f"{file}.1.txt").read_text().partition(f"{'-' * 40}\n")[2]
-    lines = [line for line in text.splitlines() if not line.startswith("#")]
+    """Read a file as NCCL reads it."""
+    lines = [line for line in files(site)[file].splitlines() if not line.startswith("#")]
     return dict(line.split("=", 1) for line in lines)
 
 
@@ -38,7 +54,7 @@ def pair() -> tuple[Cluster, FabricOf]:
 
 def test_a_dgx_has_an_adapter_for_each_rail_and_each_gpu(dgx: tuple[Cluster, FabricOf]) -> None:
     cluster, compute = dgx
-    nccl, ucx = variables("dgx-h100-site", "etc__nccl.conf"), variables("dgx-h100-site", "etc__ucx__ucx.conf")
+    nccl, ucx = variables("dgx-h100-site", "/etc/nccl.conf"), variables("dgx-h100-site", "/etc/ucx/ucx.conf")
     adapters = nccl["NCCL_IB_HCA"].removeprefix("=").split(",")
     assert nccl["NCCL_IB_HCA"].startswith("=")
     assert len(set(adapters)) == len(adapters) == compute.links == 8
@@ -49,35 +65,32 @@ def test_a_dgx_has_an_adapter_for_each_rail_and_each_gpu(dgx: tuple[Cluster, Fab
 
 def test_a_dgx_meets_others_where_node_addresses_are(dgx: tuple[Cluster, FabricOf]) -> None:
     cluster, compute = dgx
-    name = variables("dgx-h100-site", "etc__nccl.conf")["NCCL_SOCKET_IFNAME"]
+    name = variables("dgx-h100-site", "/etc/nccl.conf")["NCCL_SOCKET_IFNAME"]
     assert name == f"={cluster.network.interface}" and cluster.network.fabric != compute.name
     assert name.endswith(f".{cluster.network.vlan}")
 
 
 def test_adapters_of_a_dgx_are_those_of_the_published_pci_buses() -> None:
     """NVIDIA DGX BasePOD deployment guide, compute interfaces; names by rdma-core's NAME_FALLBACK, as Debian has it."""
-    adapters = variables("dgx-h100-site", "etc__nccl.conf")["NCCL_IB_HCA"].removeprefix("=").split(",")
+    adapters = variables("dgx-h100-site", "/etc/nccl.conf")["NCCL_IB_HCA"].removeprefix("=").split(",")
     buses = {int(bus, 16) for bus in ["dc", "9a", "ce", "c0", "4f", "40", "5e", "18"]}
     assert {int(re.fullmatch("ibp([0-9]+)s0", name)[1]) for name in adapters} == buses  # type: ignore[index]
 
 
 def test_roce_is_marked_as_its_switches_expect_it(pair: tuple[Cluster, FabricOf]) -> None:
     cluster, ether = pair
-    nccl = variables("roce-pair-16", "etc__nccl.conf")
+    nccl = variables("roce-pair-16", "/etc/nccl.conf")
     assert nccl == {"NCCL_SOCKET_IFNAME": f"={cluster.network.interface}", "NCCL_IB_TC": "106"}
     assert int(nccl["NCCL_IB_TC"]) >> 2 == ether.dscp
-    assert ether.bond and not (GOLDEN / "roce-pair-16" / "nccl" / "etc__ucx__ucx.conf.1.txt").exists()
+    assert ether.bond and "/etc/ucx/ucx.conf" not in files("roce-pair-16")
 
 
 @pytest.mark.parametrize("name", ["dgx-h100-site", "roce-pair-16"])
 def test_the_environment_module_says_what_the_files_say(name: str) -> None:
     """Its values stand in braces, within which Tcl changes nothing."""
-    path = GOLDEN / name / "nccl" / "etc__environment-modules__modules__hpcforge__collectives.1.txt"
-    text = path.read_text().partition(f"{'-' * 40}\n")[2]
+    text = files(name)["/etc/environment-modules/modules/hpcforge/collectives"]
     assert text.startswith("#%Module\n")
     said = [line for line in text.splitlines() if not line.startswith(("#", "module-whatis {"))]
     module = dict(re.fullmatch(r"setenv ([A-Z_]+) \{([^{}\\]+)\}", line).groups() for line in said)  # type: ignore[union-attr]
-    files = [path.name for path in (GOLDEN / name / "nccl").glob("etc__*.conf.1.txt")]
-    assert module == {
-        key: value for file in files for key, value in variables(name, file.removesuffix(".1.txt")).items()
-    }
+    settings = [path for path in files(name) if path.endswith(".conf")]
+    assert module == {key: value for path in settings for key, value in variables(name, path).items()}

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from ClusterShell.NodeSet import NodeSet
 
 from hpcforge.blueprint.hostlist import expand
+from hpcforge.catalog import load_catalog
 from hpcforge.cluster.model import Cluster, OperatingSystem, PyTorch, Service
 from hpcforge.kinds.directories import Directory
 from hpcforge.kinds.files import File
@@ -93,6 +94,19 @@ def test_only_secrets_and_private_folders_are_closed(cluster: Cluster, compiled:
                 # what is derived from the host authority is for everybody to read
                 closed = file.secret is not None and not is_public(file.secret)
                 assert (file.mode == "0400") == closed, file.path
+
+
+def test_every_name_in_slurm_conf_is_one_of_that_release(cluster: Cluster, compiled: Compiled) -> None:
+    text = slurm_conf(compiled(cluster), cluster)
+    [slurm] = re.findall(r"^# Written by hpcforge .*, for Slurm (\S+)[.]$", text, flags=re.MULTILINE)
+    written = set(re.findall(r"^(\w+)=", text, flags=re.MULTILINE))
+    assert len(written) > 20
+    assert {name for name in written if not load_catalog().slurm[slurm].knows(name)} == set()
+
+
+def test_slurm_is_not_asked_to_find_gpus_by_itself(cluster: Cluster, compiled: Compiled) -> None:
+    """A Slurm that was built without NVML would find none, and call the node invalid."""
+    assert "\nAutoDetect=off\n" in text(compiled(cluster), cluster.slurm.controller, "/etc/slurm/gres.conf")
 
 
 def test_slurm_counts_what_is_declared_less_the_reserve(cluster: Cluster, compiled: Compiled) -> None:

@@ -12,7 +12,7 @@ from hpcforge.engines.tasks import Engine, Event, Task
 from hpcforge.run.listener import Listener
 from hpcforge.run.testing import Verified, run_tests
 from hpcforge.verify.kept import Recorded, load
-from tests.unit.verify.test_run import FULL, PROLOG, ScriptedHead, ok, passed, record
+from tests.unit.verify.test_verify import FULL, PROLOG, ScriptedHead, ok, passed, record
 
 Build = Callable[..., Cluster]
 

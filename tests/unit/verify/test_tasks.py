@@ -17,7 +17,7 @@ from hpcforge.verify.head import Completed
 from hpcforge.verify.judge import judge
 from hpcforge.verify.verdicts import Verdict, summary_line
 from hpcforge.verify.verify import verify
-from tests.unit.verify.test_run import ScriptedHead, ok, passed, quiet
+from tests.unit.verify.test_verify import ScriptedHead, ok, passed, quiet
 
 Build = Callable[..., Cluster]
 GOLDEN = Path(__file__).parent / "golden"

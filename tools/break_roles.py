@@ -1,0 +1,293 @@
+"""Breaks the shipped roles in one place after the other, and names the breaks that no golden file shows.
+
+    python tools/break_roles.py [ROLE ...]
+
+The golden files of tests/unit/roles are to show each change of a role. So each template of a role gets another word in
+each of its lines, and each of its conditions the opposite; each other file gets another line; each value in `role.yaml`
+becomes another, and each entry of a list goes. It is done in a copy of the tree, one break of a role at a time. A break
+is caught where the role cannot be read or rendered any more, or where a golden file of that role has another text.
+
+Exit status 1: some were missed. Add a blueprint that shows them to tests/unit/roles/shown.yaml.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import zip_longest
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+ROOT = Path(__file__).parents[1]
+COPIED = ("hpcforge", "roles", "smoke_tests", "blueprints", "inventory", "tools", "tests/unit/roles")
+PACKAGES = ("tests/__init__.py", "tests/unit/__init__.py")
+# What no node gets. `scope` is a promise that is checked when a role is read, `description` is for people, and the rest
+# is for rehearsals, the secret store and `validate`, whose own tests have it.
+NOT_ON_NODES = {"description", "scope", "not_rehearsed", "not_in_containers", "scheduler", "secrets", "services"}
+EXPRESSIONS = {"on", "when", "sets_clock"}
+OTHERS = {
+    "none": "restart", "restart": "drain", "drain": "reboot", "reboot": "drain", "destroys-data": "drain",
+    "stop": "keep", "purge": "keep", "keep": "stop", "free": "together", "together": "free",
+    "tcp": "udp", "udp": "tcp",
+}  # fmt: skip
+# What other roles hear of: such a break is tried alone, so that it is not taken for one of theirs.
+HEARD = {"on", "vars", "settings", "ports", "artifacts"}
+_OF_FEW = {"disrupts", "on_remove", "shape"}  # keys of role.yaml whose values are some of OTHERS
+_CONDITION = re.compile(r"\{%-?\s*(?:el)?if\s+(.*?)\s*-?%\}")
+_EXPRESSION = re.compile(r"\{\{.*?\}\}")
+_TAG = re.compile(r"\{[%#].*?[%#]\}")
+Where = tuple[Any, ...]  # keys and places down to a value of role.yaml
+
+
+@dataclass(frozen=True)
+class Break:
+    """One change of one file: `where` names it for people, `text` is the file with it."""
+
+    file: Path  # from the root of the tree
+    where: str
+    text: str
+    alone: bool = False
+
+    @property
+    def role(self) -> str:
+        """The folder below roles/."""
+        return self.file.parts[1]
+
+
+def breaks_of(root: Path, role: str) -> Iterator[Break]:
+    """All breaks of one role."""
+    for path in sorted((root / "roles" / role).rglob("*")):
+        file = path.relative_to(root)
+        if path.name == "role.yaml":
+            yield from _of_yaml(file, path.read_text(encoding="utf-8"))
+        elif path.suffix == ".j2":
+            yield from _of_template(file, path.read_text(encoding="utf-8"))
+        elif "files" in file.parts and path.is_file():
+            yield Break(file, "one line more", path.read_text(encoding="utf-8") + "broken\n")
+
+
+def _of_template(file: Path, text: str) -> Iterator[Break]:
+    lines = text.splitlines(keepends=True)
+    inside = False  # a comment, a statement or an expression of several lines
+
+    def changed(number: int, line: str, what: str) -> Break:
+        return Break(file, f"line {number}, {what}", "".join((*lines[: number - 1], line, *lines[number:])))
+
+    for number, line in enumerate(lines, 1):
+        for found in _CONDITION.finditer(line):
+            opposite = found[0].replace(found[1], f"not ({found[1]})", 1)
+            yield changed(number, line.replace(found[0], opposite, 1), "the opposite condition")
+        rest = _TAG.sub("", line)
+        pairs = _EXPRESSION.sub("x", rest)
+        opens = any(start in pairs for start in ("{%", "{#", "{{"))
+        if not inside and not opens and rest.strip():
+            yield changed(number, f"{line.rstrip()} broken\n", "another word")
+        inside = opens or (inside and not any(end in pairs for end in ("%}", "#}", "}}")))
+
+
+def _of_yaml(file: Path, text: str) -> Iterator[Break]:
+    tree = yaml.compose(text, yaml.SafeLoader)
+    assert isinstance(tree, yaml.MappingNode)
+    for key, value in tree.value:
+        if key.value not in NOT_ON_NODES:
+            for path, node, new in (*_values((key.value,), value), *_shorter((key.value,), value)):
+                start, end = node.start_mark.index, node.end_mark.index
+                spaces = text[len(text[:end].rstrip()) : end]  # a block of lines ends where the next key begins
+                where = ".".join(map(str, path))
+                changed = f"{text[:start]}{new}{spaces}{text[end:]}"
+                yield Break(file, f"line {node.start_mark.line + 1}, {where}", changed, key.value in HEARD)
+
+
+def _shorter(path: Where, node: yaml.Node) -> Iterator[tuple[Where, yaml.Node, str]]:
+    """A list without each of its entries."""
+    if isinstance(node, yaml.SequenceNode):
+        entries = [_plain(one) for one in node.value]
+        for place in range(len(entries)):
+            left = entries[:place] + entries[place + 1 :]
+            yield (*path, place, "gone"), node, json.dumps(left, ensure_ascii=False)
+
+
+def _values(path: Where, node: yaml.Node) -> Iterator[tuple[Where, yaml.Node, str]]:
+    """Each value, and another one."""
+    if isinstance(node, yaml.MappingNode):
+        for key, value in node.value:
+            if key.value not in NOT_ON_NODES and not (path[0] == "vars" and len(path) == 2 and key.value != "default"):
+                yield from _values((*path, key.value), value)
+    elif isinstance(node, yaml.SequenceNode):
+        for place, value in enumerate(node.value):
+            if path != ("needs",):  # another name would be no role
+                yield from _values((*path, place), value)
+    elif isinstance(node, yaml.ScalarNode):
+        yield path, node, json.dumps(_another(path, _plain(node)), ensure_ascii=False)
+
+
+def _another(path: Where, value: Any) -> Any:
+    if isinstance(value, bool):
+        return not value
+    if isinstance(value, int | float):
+        return value + 1
+    if value is None:
+        return "broken"
+    if path[-1] in EXPRESSIONS:
+        return f"not ({value})"
+    if path[-1] == "for_each":
+        return "[]"
+    if path[0] == "inputs":
+        return "'broken'"
+    if path[-1] == "mode":
+        return "0604" if value != "0604" else "0600"
+    if path[0] in _OF_FEW or path[-1] == "protocol":
+        return OTHERS[value]
+    return f"{value}x"
+
+
+def _plain(node: yaml.Node) -> Any:
+    return yaml.SafeLoader("").construct_object(node, deep=True)  # type: ignore[no-untyped-call]
+
+
+class Goldens:
+    """The golden files of a tree, and what its roles make of the same blueprints."""
+
+    def __init__(self, root: Path) -> None:
+        # of the copy, where this runs
+        from hpcforge.cluster import load  # noqa: PLC0415
+        from hpcforge.plan.role import load_roles  # noqa: PLC0415
+        from tests.unit.roles import goldens  # noqa: PLC0415
+
+        self.root, self._goldens, self._load = root, goldens, load
+        self._roles = {role.name: role for role in load_roles(root / "roles")}
+        self._shown = goldens.shown()
+        paths = {path.stem: path for path in goldens.BLUEPRINTS if path.stem in self._shown}
+        self._paths = {name: paths[name] for name in self._shown}
+        self._clusters = {name: load(path).cluster for name, path in self._paths.items()}
+        self._files = {name: self._read(goldens.GOLDEN / name) for name in self._paths}
+        self._handed_on = goldens.HANDED_ON.read_text(encoding="utf-8")
+
+    @staticmethod
+    def _read(folder: Path) -> dict[str, str]:
+        return {str(path.relative_to(folder)): path.read_text(encoding="utf-8") for path in folder.rglob("*.txt")}
+
+    def differ(self, broken: dict[str, Any], again: bool = False) -> set[str]:
+        """Which of these roles, as they are given, have other golden files; of none given, which of all roles.
+
+        `again`: blueprints are read again, too. Raises what rendering raises.
+        """
+        roles = {**self._roles, **broken}
+        found: set[str] = set()
+        if self._goldens.handed_on(roles.values()) != self._handed_on:
+            found = {name for name in broken or roles if self._hands_on_another(name, roles[name])}
+        for name in self._paths:
+            left = frozenset(broken or roles) - found
+            if any(file.partition("/")[0] in left for file in self._files[name]):
+                found |= self._of_blueprint(name, roles, left, again)
+        return found
+
+    def _hands_on_another(self, name: str, role: Any) -> bool:
+        lines = set(self._handed_on.splitlines())
+        return not lines.issuperset(self._goldens.handed_on([role]).splitlines()) or role is self._roles[name]
+
+    def _of_blueprint(self, name: str, roles: dict[str, Any], of: frozenset[str], again: bool) -> set[str]:
+        cluster = self._load(self._paths[name]).cluster if again else self._clusters[name]
+        desired = self._goldens.compiled(cluster, tuple(roles.values()))
+        shown = self._shown[name]
+        texts = self._goldens.golden_texts(cluster, roles.values(), desired, of if shown is None else of & shown)
+        there = {file: text for file, text in self._files[name].items() if file.partition("/")[0] in of}
+        return {file.partition("/")[0] for file in {**there, **texts} if texts.get(file) != there.get(file)}
+
+
+def caught(goldens: Goldens, breaks: Sequence[Break]) -> set[Break]:
+    """Which of these breaks, one of a role each, are seen."""
+    before = [(goldens.root / one.file, (goldens.root / one.file).read_bytes()) for one in breaks]
+    for one in breaks:
+        (goldens.root / one.file).write_text(one.text, encoding="utf-8")
+    try:
+        return _caught(goldens, breaks)
+    except Exception:  # whatever rendering raises, of one of them: it is found by trying each alone
+        if len(breaks) == 1:
+            return set(breaks)
+    finally:
+        for path, content in before:
+            path.write_bytes(content)
+    return {one for each in breaks for one in caught(goldens, [each])}
+
+
+def _caught(goldens: Goldens, breaks: Sequence[Break]) -> set[Break]:
+    from hpcforge.plan.role import RoleError, load_role  # noqa: PLC0415
+
+    read: dict[str, Any] = {}
+    found: set[Break] = set()
+    for one in breaks:
+        try:
+            read[one.role] = load_role(goldens.root / "roles" / one.role)
+        except RoleError:
+            found.add(one)
+    differ = goldens.differ(read, any(one.alone for one in breaks)) if read else set()
+    return found | {one for one in breaks if one.role in differ}
+
+
+def rounds(root: Path, roles: Sequence[str]) -> Iterator[list[Break]]:
+    """All breaks: one of each role at a time, and those alone that other roles may hear of."""
+    found = [list(breaks_of(root, role)) for role in roles]
+    yield from ([one] for breaks in found for one in breaks if one.alone)
+    for several in zip_longest(*([one for one in breaks if not one.alone] for breaks in found)):
+        yield [one for one in several if one is not None]
+
+
+def in_copy(root: Path, roles: Sequence[str]) -> int:
+    """Break these roles of a tree that may be changed; a line for each break on standard output."""
+    goldens = Goldens(root)
+    if stale := goldens.differ({}):
+        print(f"the golden files of {', '.join(sorted(stale))} are not what these roles make", file=sys.stderr)
+        return 2
+    for several in rounds(root, roles):
+        seen = caught(goldens, several)
+        for one in several:
+            print("caught" if one in seen else "MISSED", f"{one.file}: {one.where}")
+    return 0
+
+
+def copy_to(copy: Path) -> None:
+    """What is needed of this tree."""
+    for name in COPIED:
+        shutil.copytree(ROOT / name, copy / name, ignore=shutil.ignore_patterns("__pycache__"))
+    for name in PACKAGES:
+        shutil.copyfile(ROOT / name, copy / name)
+
+
+def begun(copy: Path, roles: Sequence[str]) -> subprocess.Popen[str]:
+    """This program at work in a copy."""
+    argv = [sys.executable, str(copy / "tools" / "break_roles.py"), "--in", str(copy), *roles]
+    environment = {**os.environ, "PYTHONPATH": str(copy)}
+    return subprocess.Popen(argv, cwd=copy, env=environment, stdout=subprocess.PIPE, text=True)
+
+
+def main(words: Sequence[str]) -> int:
+    """Break roles in copies of the tree, one for each core; print what was missed, and how many there were."""
+    if words[:1] == ["--in"]:
+        return in_copy(Path(words[1]), words[2:])
+    roles = list(words) or sorted(path.parent.name for path in (ROOT / "roles").glob("*/role.yaml"))
+    workers = min(os.cpu_count() or 1, len(roles))
+    with tempfile.TemporaryDirectory(prefix="hpcforge-break-") as folder:
+        copies = [Path(folder) / str(number) for number in range(workers)]
+        for copy in copies:
+            copy_to(copy)
+        processes = [begun(copy, roles[number::workers]) for number, copy in enumerate(copies)]
+        lines = [line for process in processes for line in process.communicate()[0].splitlines()]
+    if any(process.returncode for process in processes):
+        return 2
+    missed = sorted(line for line in lines if line.startswith("MISSED"))
+    print(*missed, f"{len(lines)} breaks of {len(roles)} roles, {len(missed)} of them missed", sep="\n")
+    return 1 if missed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
