@@ -110,10 +110,11 @@ def write(stories: Sequence[Story]) -> None:
 def measured(stories: Sequence[Story], took_min: Mapping[str, float], names: Sequence[str]) -> list[Story]:
     """The stories with new minutes, exactly those of `names`. A new one gets the turn that has the fewest minutes."""
     known = {story.path: story for story in stories}
-    kept = [Story(name, took_min.get(name, known[name].minutes), known[name].turn) for name in names if name in known]
-    for name in sorted(set(names) - known.keys(), key=lambda name: -took_min.get(name, 1)):
+    new_min = {name: max(0.1, round(minutes, 1)) for name, minutes in took_min.items()}
+    kept = [Story(name, new_min.get(name, known[name].minutes), known[name].turn) for name in names if name in known]
+    for name in sorted(set(names) - known.keys(), key=lambda name: -new_min.get(name, 1)):
         load = [sum(story.minutes for story in kept if story.turn == turn) for turn in range(TURNS)]
-        kept.append(Story(name, took_min.get(name, 1), load.index(min(load))))
+        kept.append(Story(name, new_min.get(name, 1), load.index(min(load))))
     return kept
 
 

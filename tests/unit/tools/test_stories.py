@@ -137,8 +137,8 @@ def test_even_if_all_were_touched_it_ends_in_time() -> None:
 
 def test_new_minutes_keep_turns_and_a_new_story_goes_where_there_is_least() -> None:
     before = [Story("a", 5, 0), Story("b", 1, 1), Story("c", 3, 2), Story("gone", 9, 1)]
-    after = measured(before, {"a": 6.0, "new": 2.0}, ["a", "b", "c", "new"])
-    assert after == [Story("a", 6.0, 0), Story("b", 1, 1), Story("c", 3, 2), Story("new", 2.0, 1)]
+    after = measured(before, {"a": 6.0, "b": 0.01, "new": 2.0}, ["a", "b", "c", "new"])
+    assert after == [Story("a", 6.0, 0), Story("b", 0.1, 1), Story("c", 3, 2), Story("new", 2.0, 1)]
 
 
 def test_the_checkout_says_the_turn_and_what_this_landing_changed(tmp_path: Path) -> None:
