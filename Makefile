@@ -17,7 +17,7 @@ UV := uv==0.13.9
 # Where it is set, as in many containers, every start of hpcforge would compile its modules again: a third of the time.
 export PYTHONDONTWRITEBYTECODE =
 
-.PHONY: rehearse full-lab full-lab-13 pictures test test-every-kill test-kills test-newest test-nvidia test-shared-storage test-vagrant test-vm fuzz break-roles check install develop lock host host-test host-vagrant host-vm host-vm-test bench
+.PHONY: rehearse full-lab full-lab-13 pictures test test-stories test-all test-landing landing test-every-kill test-kills test-newest test-nvidia test-shared-storage test-vagrant test-vm fuzz break-roles check install develop lock host host-test host-vagrant host-vm host-vm-test bench
 
 rehearse: install
 	$(BIN)/hpcforge rehearse up $(BLUEPRINT)
@@ -32,8 +32,33 @@ full-lab-13: install
 	sed 's/release: "12"/release: "13"/' blueprints/full-lab.yaml > $(FULL_LAB_13)
 	$(MAKE) rehearse BLUEPRINT=$(FULL_LAB_13)
 
-test: host-test host-vm develop check $(VENV)/.torch
-	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder --budget
+# Linters run beside the tests, since both need a core; what they say comes last. 10 minutes on two quiet cores.
+MAIN_JOB := tests/stories/main_job
+PYTEST = $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
+test: host-test develop $(VENV)/.torch
+	@{ $(CHECK); } > $(VENV)/check.log 2>&1 & check=$$!; \
+	$(PYTEST) $(MAIN_JOB) tests/fuzz tests/unit --budget test; tested=$$?; \
+	wait $$check; checked=$$?; echo; echo "make check:"; cat $(VENV)/check.log; exit $$((tested || checked))
+
+# Every story on real nodes that is not on demand. With MEASURED=--write-minutes the table in CONTRIBUTING.md is written.
+MEASURED ?=
+test-stories: host-test host-vm develop $(VENV)/.torch
+	$(BIN)/python tests/support/ansible_content.py
+	$(PYTEST) tests/stories --budget test-stories $(MEASURED)
+
+# Hours: all there is. It goes on where one of them fails.
+test-all:
+	$(MAKE) -k test test-stories test-every-kill test-kills test-nvidia test-shared-storage test-vm test-vagrant
+
+# What CI runs after `make test`, USED_MIN minutes after it began: the stories that fit (tools/stories.py).
+USED_MIN ?= 10
+test-landing: host-test host-vm develop
+	$(BIN)/python -m tools.stories --used-min $(USED_MIN)
+
+# Before commits land, as the last one of them: the next stories have their turn in CI.
+landing:
+	echo $$(($$(cat .ci/landing) + 1)) > .ci/landing
+	git commit -m "ci: landing $$(cat .ci/landing)" .ci/landing
 
 # Minutes longer: hpcforge is killed after each event of an apply, not after every fourth.
 test-every-kill: host-test develop
@@ -82,12 +107,9 @@ fuzz: develop
 break-roles: develop
 	$(BIN)/python tools/break_roles.py
 
+CHECK = $(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/lint-imports && $(BIN)/mypy
 check: develop
-	$(BIN)/ruff check .
-	$(BIN)/ruff format --check .
-	$(BIN)/mypy
-	$(BIN)/lint-imports
-	$(BIN)/python tests/support/ansible_content.py
+	$(CHECK)
 
 install: host $(VENV)/.installed
 

@@ -10,7 +10,7 @@ import pytest
 
 from hpcforge.lab import lab as labs
 from tests.support import locks
-from tests.support.timing import Timing
+from tests.support.timing import Timing, read_budgets
 
 Golden = Callable[[Path, str], None]
 _TEST_LAB = re.compile(r"test-[a-z0-9-]+-([0-9]+)(?:-[kx])?")  # every lab that a test makes: what for, and whose
@@ -33,11 +33,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--kills-seed", type=int, default=1, help="what these moments are made from")
     parser.addoption("--fuzz-inputs", type=int, default=500, help="inputs that tests/fuzz makes and tries")
     parser.addoption("--fuzz-seed", type=int, default=1, help="what they are made from: the same seed, the same inputs")
-    parser.addoption("--budget", action="store_true", help="print the slowest tests; fail if a part is over its share")
+    parser.addoption("--times", action="store_true", help="print the slowest tests, and the minutes of each story")
+    parser.addoption("--budget", choices=read_budgets(), help="--times; fail at 1.5 times this target's budget")
+    parser.addoption("--write-minutes", action="store_true", help="write the minutes of each story: tools/stories.py")
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    config.pluginmanager.register(Timing(judged=config.getoption("--budget")))
+    config.pluginmanager.register(Timing(*map(config.getoption, ("--budget", "--times", "--write-minutes"))))
     config.pluginmanager.register(locks)
 
 

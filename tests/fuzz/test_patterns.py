@@ -46,9 +46,9 @@ MADE_THERE = {
 def expressions() -> Iterator[tuple[str, str, str, int]]:
     """Where it stands, the expression, the method it is used with, and flags."""
     for path in sorted((ROOT / "hpcforge").rglob("*.py")):
-        tree = ast.parse(path.read_text())
-        if "re." in path.read_text() or "Matches(" in path.read_text():
-            yield from _of_module(path, tree)
+        text = path.read_text()
+        if re.search(r"\bre\.|Matches\(", text):
+            yield from _of_module(path, list(ast.walk(ast.parse(text))))
     apt = import_module("hpcforge.node.apt")
     yield from ((f"hpcforge/node/apt.py: {name}", pattern, "search", 0) for name, pattern in apt._KINDS)
     for path in sorted((ROOT / "roles").glob("*/role.yaml")):
@@ -59,29 +59,32 @@ def expressions() -> Iterator[tuple[str, str, str, int]]:
             yield str(path.relative_to(ROOT)), found, "fullmatch", 0
 
 
-def _of_module(path: Path, tree: ast.Module) -> Iterator[tuple[str, str, str, int]]:
+def _of_module(path: Path, nodes: list[ast.AST]) -> Iterator[tuple[str, str, str, int]]:
     module = import_module(".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"))
-    assigned = {id(node.value): node.targets[0].id for node in ast.walk(tree)
+    assigned = {id(node.value): node.targets[0].id for node in nodes
                 if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name)}  # fmt: skip
     used: dict[str, set[str]] = {}
-    for node in ast.walk(tree):
+    for node in nodes:
         if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.attr in METHODS:
             used.setdefault(node.value.id, set()).add(node.attr)
-    for call in (node for node in ast.walk(tree) if isinstance(node, ast.Call)):
+    for call in (node for node in nodes if isinstance(node, ast.Call)):
         where = f"{path.relative_to(ROOT)}:{call.lineno}"
-        if ast.unparse(call.func) in ("Matches", "v.Matches"):
+        name = call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
+        if name == "Matches":
             yield from ((where, text, "fullmatch", 0) for text in _texts(call.args[0], module))
-        elif isinstance(call.func, ast.Attribute) and ast.unparse(call.func.value) == "re" and call.args:
-            kind = call.func.attr
-            if kind != "compile" and kind not in METHODS:
-                continue
+        elif name in ("compile", *METHODS) and _is_re(call.func) and call.args:
             flags = [
                 one for one in ("MULTILINE", "IGNORECASE", "DOTALL", "VERBOSE") if f"re.{one}" in ast.unparse(call)
             ]
             bits = sum(int(getattr(re, one)) for one in flags)
-            methods = used.get(assigned.get(id(call), ""), {"search"}) if kind == "compile" else {kind}
+            methods = used.get(assigned.get(id(call), ""), {"search"}) if name == "compile" else {name}
             for text in _texts(call.args[0], module):
                 yield from ((where, text, method, bits) for method in sorted(methods))
+
+
+def _is_re(function: ast.expr) -> bool:
+    """Whether it is `re.` and a name."""
+    return isinstance(function, ast.Attribute) and isinstance(function.value, ast.Name) and function.value.id == "re"
 
 
 def _texts(argument: ast.expr, module: Any) -> tuple[str, ...]:

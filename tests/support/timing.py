@@ -1,4 +1,4 @@
-"""What tests cost: the slowest, whether they compute or wait, and what each part took of its share (`parts.yaml`).
+"""What tests cost: the slowest, whether they compute or wait, the minutes of each story, and the budget of a target.
 
 Registered by `conftest.py`. A worker of pytest-xdist measures each of its tests, and its reports carry that to the
 process that prints.
@@ -7,18 +7,18 @@ process that prints.
 from __future__ import annotations
 
 import time
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Generator, Sequence
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
 from pathlib import Path
 
 import pytest
 import yaml
 
 from tests.support.machine import slowness
+from tools import stories
 
-PARTS = Path(__file__).parents[1] / "parts.yaml"
-OVER = 1.5  # a part fails that is over its share by half: machines differ, and are seldom quiet
+BUDGETS = Path(__file__).parents[1] / "budgets.yaml"
+OVER = 1.5  # a target fails that is over its budget by half: machines differ, and are seldom quiet
 _SLOWEST = 50
 _SPENT = "spent"  # a test's figures among the properties of its last report
 
@@ -36,56 +36,41 @@ class Spent:
     busy: float
 
 
-@dataclass(frozen=True)
-class Part:
-    """Some of the tests, and how many minutes they may take on two quiet cores."""
-
-    name: str
-    share_min: float
-    tests: tuple[str, ...]
+def read_budgets(path: Path = BUDGETS) -> dict[str, float]:
+    """Minutes on two quiet cores of each target that has a budget."""
+    return {target: float(minutes) for target, minutes in yaml.safe_load(path.read_text()).items()}
 
 
-def read_parts(path: Path = PARTS) -> tuple[float, tuple[Part, ...]]:
-    """Minutes for all tests, and the parts in the order in which they are asked for a test."""
-    told = yaml.safe_load(path.read_text())
-    parts = (Part(name, one["share_min"], tuple(one["tests"])) for name, one in told["parts"].items())
-    return told["all_min"], tuple(parts)
+def complaint(target: str, budget_min: float, took_min: float, slower: float = 1.0) -> str:
+    """What is wrong with a target that took its budget and half of it again; empty if nothing is.
 
-
-def part_of(test: str, parts: Sequence[Part]) -> str:
-    """The name of the part that a test belongs to."""
-    return next(part.name for part in parts if any(fnmatchcase(test, pattern) for pattern in part.tests))
-
-
-def minutes(spent: Sequence[Spent], parts: Sequence[Part], elapsed_s: float) -> dict[str, float]:
-    """What each part took of the elapsed time: tests run side by side, so it is shared out by their seconds."""
-    seconds = dict.fromkeys((part.name for part in parts), 0.0)
-    for one in spent:
-        seconds[part_of(one.test, parts)] += one.wall_s
-    whole_s = sum(seconds.values())
-    return {name: elapsed_s / 60 * own_s / whole_s if whole_s else 0.0 for name, own_s in seconds.items()}
-
-
-def complaints(took_min: Mapping[str, float], all_min: float, parts: Sequence[Part], slower: float = 1.0) -> list[str]:
-    """A line for each part, and for all together, that is over its share by half or more.
-
-    A machine that is so many times slower than the one that shares are for has so many times longer.
+    A machine that is so many times slower than the one that budgets are for has so many times longer.
     """
-    whole = {"all tests": all_min, **{part.name: part.share_min for part in parts}}
-    shares = {name: round(share_min * slower, 1) for name, share_min in whole.items()}
-    told = {"all tests": sum(took_min.values()), **took_min}
-    return [
-        f"{name}: {told[name]:.1f} min, over {share:g} min by half or more: make it quicker, or a target of its own"
-        for name, share in shares.items()
-        if told[name] >= OVER * share
-    ]
+    share_min = round(budget_min * slower, 1)
+    if took_min < OVER * share_min:
+        return ""
+    return f"{target}: {took_min:.1f} min, over {share_min:g} min by half or more: make its slowest tests quicker"
+
+
+def story_minutes(spent: Sequence[Spent]) -> dict[str, float]:
+    """Minutes of each file of tests/stories, by its path from there."""
+    took: dict[str, float] = {}
+    for test in spent:
+        path = test.test.partition("::")[0]
+        if path.startswith("tests/stories/"):
+            name = path.removeprefix("tests/stories/")
+            took[name] = took.get(name, 0.0) + test.wall_s / 60
+    return took
 
 
 class Timing:
     """Measures in the process that runs tests, adds up in the one that reports."""
 
-    def __init__(self, judged: bool) -> None:
-        self._judged = judged
+    def __init__(self, target: str | None, shown: bool, written: bool) -> None:
+        """`target`: whose budget to judge by. `shown`: print times. `written`: write the minutes of stories."""
+        self._target = target
+        self._shown = shown or target is not None or written
+        self._written = written
         self._spent: list[Spent] = []
         self._began_s = time.monotonic()
         self._test = _Clock()
@@ -113,32 +98,39 @@ class Timing:
                 wall_s, busy = value
                 self._spent.append(Spent(report.nodeid, wall_s, busy))
 
-    def _complaints(self) -> list[str]:
-        all_min, parts = read_parts()
-        return complaints(minutes(self._spent, parts, time.monotonic() - self._began_s), all_min, parts, slowness())
+    def _complaint(self) -> str:
+        if self._target is None:
+            return ""
+        took_min = (time.monotonic() - self._began_s) / 60
+        return complaint(self._target, read_budgets()[self._target], took_min, slowness())
 
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
-        """With `--budget`, a part that is over its share fails the run."""
-        if self._judged and session.exitstatus == pytest.ExitCode.OK and self._complaints():
+        """A target that is over its budget fails. Minutes of stories are written where all tests passed."""
+        if session.exitstatus != pytest.ExitCode.OK or hasattr(session.config, "workerinput"):
+            return
+        if self._written:
+            took_min = {name: minutes / slowness() for name, minutes in story_minutes(self._spent).items()}
+            stories.write(stories.measured(stories.read_stories(), took_min, stories.files()))
+        if self._complaint():
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
-        """The slowest tests, the parts, and with `--budget` what is over its share."""
-        if not self._judged:
+        """The slowest tests, the minutes of each story, and what is over its budget."""
+        if not self._shown:
             return
         say = terminalreporter.write_line
         terminalreporter.section(f"slowest {_SLOWEST}: seconds, and how busy all cores were meanwhile")
-        for one in sorted(self._spent, key=lambda one: -one.wall_s)[:_SLOWEST]:
-            say(f"{one.wall_s:7.1f} s  {one.busy:4.0%}  {'computes' if one.busy >= 0.5 else 'waits':8}  {one.test}")
-        slower = slowness()
-        terminalreporter.section("parts" + f", on a machine {slower:.1f} times slower" * (slower > 1))
-        all_min, parts = read_parts()
-        took_min = minutes(self._spent, parts, time.monotonic() - self._began_s)
-        for part in parts:
-            say(f"{took_min[part.name]:6.1f} of {part.share_min} min  {part.name}")
-        say(f"{sum(took_min.values()):6.1f} of {all_min} min  all tests")
-        for line in complaints(took_min, all_min, parts, slower):
+        for test in sorted(self._spent, key=lambda test: -test.wall_s)[:_SLOWEST]:
+            what = "computes" if test.busy >= 0.5 else "waits"
+            say(f"{test.wall_s:7.1f} s  {test.busy:4.0%}  {what:8}  {test.test}")
+        terminalreporter.section("minutes" + f", on a machine {slowness():.1f} times slower" * (slowness() > 1))
+        for name, minutes in sorted(story_minutes(self._spent).items()):
+            say(f"{minutes:6.1f} min  {name}")
+        took_min = (time.monotonic() - self._began_s) / 60
+        budget = f", budget {read_budgets()[self._target]:g} min" if self._target else ""
+        say(f"{took_min:6.1f} min  all{budget}")
+        if line := self._complaint():
             say(f"FAILED {line}", red=True)
 
 

@@ -1,4 +1,4 @@
-"""Documents that name tests name such as exist, and say which of them `make test` leaves out."""
+"""Documents that name tests name such as exist, and say which of them are on demand."""
 
 import re
 from collections.abc import Iterator

@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import io
 import json
-import os
 import re
 import subprocess
 import sys
@@ -29,6 +28,7 @@ from hpcforge.fabric.rules import markdown
 from hpcforge.report import fabric_svg
 from hpcforge.report.fabric_html import run_said
 from hpcforge.report.fabric_picture import picture
+from tests.support.in_process import hpcforge
 from tests.support.shipped import anywhere
 from tests.unit.fabric import hand
 
@@ -36,12 +36,6 @@ ROOT = Path(__file__).parents[3]
 SITE = ROOT / "blueprints" / "dgx-h100-site.yaml"
 POD = ROOT / "blueprints" / "dgx-h100-pod.yaml"
 SVG = "{http://www.w3.org/2000/svg}"
-
-
-def hpcforge(*arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "hpcforge", *arguments]
-    environment = {**os.environ, "NO_COLOR": "1", "PYTHONPATH": str(ROOT)}
-    return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=300, check=False)
 
 
 def altered(folder: Path, path: Path, *changes: tuple[str, str]) -> Path:

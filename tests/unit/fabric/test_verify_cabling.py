@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
@@ -17,6 +16,7 @@ from hpcforge.cluster import load
 from hpcforge.fabric.drawn import Drawn, Link, Port
 from tests.support.as_plugged import exchanged, replug, swapped
 from tests.support.as_told import ibnetdiscover, lldp
+from tests.support.in_process import hpcforge
 
 HERE = Path(__file__).parent
 BLUEPRINT = HERE / "cabling.yaml"
@@ -40,8 +40,7 @@ def write(folder: Path, links: Iterable[Link], managed: bool = True, port: str =
 
 
 def verify(folder: Path, *options: str, blueprint: Path = BLUEPRINT) -> subprocess.CompletedProcess[str]:
-    argv = [sys.executable, "-m", "hpcforge", "verify", str(blueprint), "--cabling", "--from", str(folder), *options]
-    return subprocess.run(argv, capture_output=True, text=True, check=False, cwd=HERE.parents[2])
+    return hpcforge("verify", str(blueprint), "--cabling", "--from", str(folder), *options)
 
 
 def without(links: Iterable[Link], *ports: Port) -> Links:

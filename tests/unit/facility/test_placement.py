@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from hpcforge.blueprint.pins import with_positions
 from hpcforge.cluster import load
-from tests.unit.facility.designs import CASES, ROOT, altered, design_of, loaded, shipped
+from tests.support.in_process import hpcforge
+from tests.unit.facility.designs import CASES, altered, design_of, loaded, shipped
 
 UNPLACED = ((', rack: "r[1-2]", u: [3, 11]', ""),)
 
@@ -133,9 +131,3 @@ def test_only_positions_are_rewritten(before: str, after: str) -> None:
     new = with_positions("", {"w1": ("r1", 3)}).lstrip()
     assert new.endswith("\n  w1: {rack: r1, u: 3}\n")
     assert with_positions(before, {"w1": ("r1", 3)}) == after.replace("NEW", new)
-
-
-def hpcforge(*arguments: str) -> subprocess.CompletedProcess[str]:
-    environment = {**os.environ, "NO_COLOR": "1", "PYTHONPATH": str(ROOT)}
-    command = [sys.executable, "-m", "hpcforge", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, env=environment, check=False)

@@ -14,6 +14,7 @@ from hpcforge.catalog import PinnedWheel
 from hpcforge.lab.host import host_packages
 from hpcforge.lab.kinds import KINDS
 from hpcforge.run.fetched import FetchError
+from tests.conftest import ON_DEMAND
 from tests.support import install_torch
 from tests.support.locks import DEVELOPMENT, FOLDER, differing, pins
 
@@ -49,6 +50,25 @@ def test_a_new_environment_gets_the_pinned_pip_first_and_all_else_by_digest(tmp_
         "--no-deps --no-build-isolation -e .",
         "--require-hashes -r locks/development.txt",
     ]
+
+
+def test_each_target_runs_more_than_the_one_before() -> None:
+    """`make test` has one story, `make test-stories` all but those on demand, `make test-all` each of these as well."""
+    test, stories, everything = map(pytest_runs, ("test", "test-stories", "test-all"))
+    assert [[word for word in run if word.startswith("tests/")] for run in test] == [
+        ["tests/stories/main_job", "tests/fuzz", "tests/unit"]
+    ]
+    assert [[word for word in run if word.startswith("tests/")] for run in stories] == [["tests/stories"]]
+    words = {word for run in everything for word in run}
+    assert {"--every-boundary", *(f"--{mark}" for mark in ON_DEMAND)} <= words
+    assert all(run in everything for run in [*test, *stories])
+
+
+def pytest_runs(target: str) -> list[list[str]]:
+    """The words of each pytest that a target starts, behind `-m pytest`."""
+    made = subprocess.run(["make", "-n", target], cwd=ROOT, capture_output=True, text=True, check=True)
+    found = re.findall(r" -m pytest (.*)", made.stdout)
+    return [line.partition(";")[0].split() for line in found]
 
 
 @pytest.mark.parametrize("lock", LOCKS, ids=lambda path: path.name)

@@ -6,8 +6,6 @@ What is said is in cases/NAME.expected, and it is about the rules that the case 
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -22,6 +20,7 @@ from hpcforge.report import design_html, design_text
 from hpcforge.storage import sizes
 from hpcforge.storage.rules import RULES, markdown
 from hpcforge.storage.served import grouped
+from tests.support.in_process import hpcforge
 
 ROOT = Path(__file__).parents[3]
 SITE = Path(__file__).parent / "site.yaml"
@@ -220,11 +219,6 @@ def test_the_document_lists_every_rule_and_shows_what_is_said() -> None:
     assert text[text.index(start) + len(start) : text.index(end)] == markdown()
     result = hpcforge("design", "tests/unit/storage/site.yaml").stdout
     assert text[text.index("Storage\n") : text.index("...\n```")] in result
-
-
-def hpcforge(*arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "hpcforge", *arguments]
-    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
 
 
 MGMT = "mgmt: {fabric: ether, cidr: 10.60.0.0/24, mtu: 9000}"
