@@ -209,7 +209,7 @@ class _Builder:
         if isinstance(event, yaml.DocumentStartEvent):
             self.documents += 1
             if self.documents > 1:
-                self._error("a second document", _mark(event), "keep what stands above `---` in one file")
+                self._error("a second document", _mark(event), "keep the part above `---` in this file")
                 return False
         elif isinstance(event, yaml.AliasEvent):
             if event.anchor not in self.aliases:  # once each: a bomb has thousands
@@ -266,7 +266,7 @@ class _Builder:
             return tree.text
         if not (isinstance(tree, Scalar) and tree.broken):
             twice = self.source.lines[tree.mark.line - 1][tree.mark.column - 2 :].startswith("{{")
-            hint = "values are no templates here: write the value itself" if twice else "quote it, if it is text"
+            hint = "templates are not accepted here: write the value itself" if twice else "quote it, if it is text"
             self._error("a key must be text", tree.mark, hint)
         return "<<"
 
@@ -276,7 +276,7 @@ class _Builder:
             return
         if key in parent.keys:
             first = parent.keys[key]
-            self._error(f"duplicate key {quote(key)}", mark, f"it stands first in line {first.line}")
+            self._error(f"duplicate key {quote(key)}", mark, f"first used in line {first.line}")
             return
         parent.entries[key] = value
         parent.keys[key] = mark

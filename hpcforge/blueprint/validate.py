@@ -29,7 +29,7 @@ from hpcforge.blueprint.expected import aliases, description, rewritten, unknown
 from hpcforge.blueprint.reader import Document, Loc, Mapping, broken_locs, find, mark_of, plain
 
 Data = dict[str, Any]
-_AND_MORE = "and more: shown when what is said here is mended"
+_AND_MORE = "more errors follow: fix these first"
 
 
 @dataclass(frozen=True, slots=True)

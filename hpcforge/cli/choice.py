@@ -25,10 +25,10 @@ def choose(
     """Which nodes, roles and tests are meant. Raises UsageError and SelectionError for what there is not."""
     what = next((one for one in VERIFY if one == (verify or "touched")), None)
     if what is None:
-        raise UsageError(f"--verify {verify}: there is no such choice", f"one of {', '.join(VERIFY)}")
+        raise UsageError(f"--verify {verify}: invalid value", f"one of {', '.join(VERIFY)}")
     for role in (*(only or ()), *(force or ())):
         if role not in desired.roles:
-            raise UsageError(f"there is no role {role!r}", f"roles: {', '.join(desired.roles)}")
+            raise UsageError(f"role {role!r} does not exist", f"roles: {', '.join(desired.roles)}")
     return Choice(
         select(site.cluster, limit or (), exclude or ()),
         not (limit or exclude or only),

@@ -23,14 +23,14 @@ class Exit(IntEnum):
 
 
 MEANING = {
-    Exit.DONE: "done, or nothing to do",
+    Exit.DONE: "success, or nothing to do",
     Exit.ERROR: "error",
-    Exit.PENDING: "changes are pending, or were deferred",
-    Exit.INVALID: "blueprint, inventory, role or usage invalid",
-    Exit.UNREACHABLE: "some nodes unreachable",
-    Exit.FAILED: "some nodes failed, or are left out for what is in the way there",
-    Exit.BUSY: "another run is at work",
-    Exit.BELOW: "a test did not pass, or a node has less than it declares",
+    Exit.PENDING: "changes are pending or deferred",
+    Exit.INVALID: "invalid blueprint, inventory, role or command line",
+    Exit.UNREACHABLE: "some nodes are unreachable",
+    Exit.FAILED: "some nodes failed or were skipped because of a conflict on the node",
+    Exit.BUSY: "another run is active",
+    Exit.BELOW: "a test did not pass, or a node has less hardware than declared",
     Exit.INTERRUPTED: "interrupted",
 }
 

@@ -1,4 +1,4 @@
-"""`hpcforge explain`: what is behind a code."""
+"""`hpcforge explain`: the rules behind codes such as POWER-003."""
 
 from __future__ import annotations
 

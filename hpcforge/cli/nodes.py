@@ -1,4 +1,4 @@
-"""`hpcforge nodes`: machines that come, go and are replaced, as edits of the blueprint and its inventory."""
+"""`hpcforge nodes`: add, remove and replace machines by editing the blueprint and its inventory."""
 
 from __future__ import annotations
 
@@ -62,7 +62,9 @@ def replace(
     edits = replaced(loaded.blueprint, loaded.inventory, name, address, host_key or ())
     override = loaded.blueprint.overrides.get(name)
     if override is not None:
-        printing.note(f"note: overrides.{name} stays ({override.reason}): take it out if the new machine is whole\n")
+        printing.note(
+            f"note: overrides.{name} stays ({override.reason}): remove it if the new machine has no such fault\n"
+        )
     return _write(loaded, edits, (name,), yes, inventory)
 
 
@@ -78,12 +80,10 @@ def _write(loaded: Loaded, edits: Edits, names: tuple[str, ...], yes: bool, inve
     try:
         proposed = propose(loaded, edits, names)
     except InvalidInput:
-        printing.note("nothing was written: with this change the files would be wrong (lines as they would then be)\n")
+        printing.note("nothing was written: this change would make the files invalid (line numbers after the change)\n")
         raise
     if not proposed.changed:
-        printing.note(
-            f"nothing to write: no file holds a host key of {fold(names)}\n" + _next(loaded, names, inventory)
-        )
+        printing.note(f"nothing to write: no file has a host key of {fold(names)}\n" + _next(loaded, names, inventory))
         return Exit.DONE
     for path in proposed.changed:
         printing.result(proposed.diff(path))
@@ -91,7 +91,7 @@ def _write(loaded: Loaded, edits: Edits, names: tuple[str, ...], yes: bool, inve
     if not yes:
         if not sys.stdin.isatty():
             raise UsageError(
-                "there is no terminal to ask on, and nothing was written", "look at the diff, then add --yes"
+                "there is no terminal for the question; nothing was written", "look at the diff, then add --yes"
             )
         typer.confirm(f"Write {' and '.join(map(str, proposed.changed))}?", abort=True, err=True)
     for path in proposed.changed:

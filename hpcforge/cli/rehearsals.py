@@ -55,7 +55,11 @@ def parted(words: Sequence[str], lab: str | None) -> tuple[Named, list[str]]:
 def take(words: list[str], least: int, most: int | None) -> list[str]:
     """The words behind a blueprint, if there are as many as there should be."""
     if len(words) < least or (most is not None and len(words) > most):
-        what = f"{words[most]!r} is a word too many" if most is not None and len(words) > most else "a word is missing"
+        what = (
+            f"unexpected argument {words[most]!r}"
+            if most is not None and len(words) > most
+            else "an argument is missing"
+        )
         raise UsageError(what, "a blueprint comes first and ends in .yaml; --help shows what follows")
     return words
 
@@ -67,11 +71,11 @@ def one_of_all(meant: Named) -> str:
     require_root()
     known = labs.lab_names()
     if not known:
-        raise UsageError("there is no rehearsal on this machine", f"start one: {typed('rehearse', 'up', 'BLUEPRINT')}")
+        raise UsageError("this machine has no rehearsal", f"start one: {typed('rehearse', 'up', 'BLUEPRINT')}")
     if len(known) > 1:
         raise UsageError(
-            f"there are {len(known)} rehearsals on this machine: {', '.join(known)}",
-            f"say which by its blueprint, or with --lab; to see them: {typed('rehearse', 'list')}",
+            f"this machine has {len(known)} rehearsals: {', '.join(known)}",
+            f"name one by its blueprint or with --lab; to list them: {typed('rehearse', 'list')}",
         )
     return known[0]
 
@@ -84,8 +88,8 @@ def named_one(meant: Named, verb: str, *words: object) -> str:
     blueprint = blueprint_of(name)
     there = named(blueprint, name) if blueprint else Named(None, name)
     raise UsageError(
-        "what takes something away wants the rehearsal named, by its blueprint or with --lab",
-        f"the only one here: {there.typed(verb, *words)}",
+        "this removes something: name the rehearsal by its blueprint or with --lab",
+        f"the only rehearsal here: {there.typed(verb, *words)}",
     )
 
 
@@ -93,6 +97,6 @@ def not_up(blueprint: Path, lab: str | None) -> UsageError:
     """What is said of a blueprint whose rehearsal is not there."""
     start = typed("rehearse", "up", blueprint, lab=lab)
     others = [] if lab else of_blueprint(blueprint)
-    also = f", or name one that was made from it: --lab {' or --lab '.join(others)}" if others else ""
+    also = f", or name a rehearsal of this blueprint: --lab {' or --lab '.join(others)}" if others else ""
     what = f"the rehearsal {lab!r}" if lab else f"the rehearsal of {blueprint}"
     return UsageError(f"{what} is not up", f"start it: {start}{also}")

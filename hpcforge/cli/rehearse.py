@@ -42,7 +42,7 @@ def up(blueprint: Path, lab: str | None, nodes: str | None, on: str | None, *, i
     loaded = load(blueprint, None, judged=True)
     real, cluster = not loaded.wants_lab, loaded.cluster
     if nodes is not None and not real:
-        raise UsageError("a blueprint made for a lab is rehearsed whole", "leave out --nodes")
+        raise UsageError("a lab's blueprint is always rehearsed as a whole", "leave out --nodes")
     names = chosen(cluster, nodes) if real else tuple(cluster.by_name)
     user = login_user(cluster)
     name = lab or default_lab_name(blueprint)
@@ -111,7 +111,7 @@ def save(words: list[str], replace: bool, lab: str | None, as_json: bool) -> int
     printing.note(phases_line(progress.phases, progress.elapsed_s))
     _print(labs.status(made.name), as_json)
     again = named(Path(made.blueprint), made.name).typed("restore", name)
-    printing.note(f"Next: to have the rehearsal back as it is now: {again}\n")
+    printing.note(f"Next, to return the rehearsal to its present state: {again}\n")
     return Exit.DONE
 
 
@@ -154,7 +154,7 @@ def _kind(loaded: Loaded, name: str, on: str | None) -> LabKind:
     """What its nodes are to be: as was said, else as those that are there, else as the blueprint says."""
     if on is not None:
         if on not in KINDS:
-            raise UsageError(f"{on!r} is no kind of rehearsal", f"--on takes {' or '.join(KINDS)}")
+            raise UsageError(f"{on!r} is not a kind of rehearsal", f"--on takes {' or '.join(KINDS)}")
         return next(kind for kind in KINDS if kind == on)
     there = labs.load(name)
     return lab_kind(loaded) if there is None else there.kind
@@ -226,7 +226,7 @@ def _table(found: labs.LabStatus) -> str:
         text += "\n" + table(("save", "when", "nodes", "on disk"), kept)
     if step := found.lab.under_way:
         verb = "restore" if step.step == "restored" else "save"
-        text += f"{verb} {step.save} was cut off: run it again, or start the nodes with `rehearse up`\n"
+        text += f"{verb} {step.save} was interrupted: run it again, or start the nodes with `rehearse up`\n"
     return text
 
 

@@ -29,7 +29,7 @@ def compare(blueprint: Path, inventory: Path | None, lab: str | None, nodes: str
     running = labs.load(name) if nodes is None and os.geteuid() == 0 else None  # who is not root has none
     if loaded.wants_lab:
         if nodes is not None:
-            raise UsageError("a blueprint made for a lab is rehearsed whole", "leave out --nodes")
+            raise UsageError("a lab's blueprint is always rehearsed as a whole", "leave out --nodes")
         if running is None:
             raise not_up(blueprint, lab)
         site, facts, rules = open_site(blueprint, inventory, lab, None), facts_of(running), OF_LABS

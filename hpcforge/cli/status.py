@@ -1,4 +1,4 @@
-"""`hpcforge status`: how the cluster is doing, and what was done to it."""
+"""`hpcforge status`: the state of the cluster, and its history."""
 
 from __future__ import annotations
 

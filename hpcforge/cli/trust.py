@@ -39,8 +39,10 @@ def trust(blueprint: Path, node: str, inventory: Path | None, lab: str | None, y
     )
     if not yes:
         if not sys.stdin.isatty():
-            raise UsageError("there is no terminal to ask on", "compare with the machine's console, then add --yes")
-        typer.confirm(f"Is this {node}, and may hpcforge log in there?", abort=True, err=True)
+            raise UsageError(
+                "there is no terminal for the question", "compare the key with the machine's console, then add --yes"
+            )
+        typer.confirm(f"Is this {node}, and may hpcforge log in to it?", abort=True, err=True)
     confirm(site, node, one)
     printing.note(f"Next: {typed('apply', blueprint, inventory=inventory, lab=lab)}\n")
     return Exit.DONE

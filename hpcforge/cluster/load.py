@@ -316,8 +316,8 @@ def _unknown_switches(inventory: Inventory, built: Iterable[Fabric]) -> Iterator
     known = [device.name for fabric in built for device in fabric.devices if device.model is not None]
     for name in inventory.switches:
         if name not in set(known):
-            hint = did_you_mean(name, known) or "`hpcforge design` has the names of switches"
-            yield Finding(("switches", name), f"{quote(name)} is no switch of the design", hint, key=True)
+            hint = did_you_mean(name, known) or "`hpcforge design` lists the names of switches"
+            yield Finding(("switches", name), f"{quote(name)} is not a switch of the design", hint, key=True)
 
 
 def _compare(draft: Draft, machines: Draft | None) -> list[Diagnostic]:

@@ -14,7 +14,7 @@ class GroupNameError(ExpectedError):
     """Two partitions would be one group."""
 
     kind = "invalid"
-    hint = "in names of groups `-` becomes `_`: rename one of them"
+    hint = "`-` becomes `_` in names of groups: rename one of them"
 
 
 def groups(cluster: Cluster) -> dict[str, tuple[str, ...]]:

@@ -118,16 +118,14 @@ def mig_findings(draft: Draft, catalog: Catalog) -> Iterator[Finding]:
             yield from _group(("nodes", key, "mig"), group, catalog)
     slurm = draft.sections["slurm"]
     if asked and slurm and draft.intact("slurm", "enforce") and "gpus" not in slurm.enforce:
-        message = "jobs on MIG instances have to be held to theirs: CUDA takes the first one that it sees"
-        yield Finding(("slurm", "enforce"), message, "add gpus, or leave out `mig`")
+        message = "Slurm must limit jobs to their MIG instances: CUDA uses the first that it sees"
+        yield Finding(("slurm", "enforce"), message, "add gpus, or remove `mig`")
 
 
 def _group(loc: Loc, group: s.NodeGroup, catalog: Catalog) -> Iterator[Finding]:
     gpus = gpus_of(group, None, catalog.servers[group.hardware])
     if gpus is None:
-        yield Finding(
-            loc, "there are no GPUs to cut into instances", "give `gpus:` to this group, or leave out `mig`", key=True
-        )
+        yield Finding(loc, "the group has no GPUs for MIG", "add `gpus:` to this group, or remove `mig`", key=True)
         return
     if gpus.model not in catalog.gpus:
         return  # said already
@@ -135,7 +133,7 @@ def _group(loc: Loc, group: s.NodeGroup, catalog: Catalog) -> Iterator[Finding]:
     if not shapes:
         able = ", ".join(name for name, gpu in catalog.gpus.items() if gpu.mig)
         yield Finding(
-            loc, f"{quote(gpus.model)} cannot be cut into MIG instances", f"the catalog has it of: {able}", key=True
+            loc, f"{quote(gpus.model)} does not support MIG", f"GPUs with MIG in the catalog: {able}", key=True
         )
         return
     seen: dict[int, str] = {}
@@ -166,10 +164,10 @@ def named_findings(loc: Loc, named: str, count: int, seen: dict[int, str], what:
     beyond = [index for index in there if index >= count]
     twice = [index for index in there if index in seen]
     if beyond:
-        message = f"there is no GPU {beyond[0]}: a node of this group has {count}"
-        yield Finding(loc, message, f"they are 0 to {count - 1}" if count > 1 else "it is 0", key=True)
+        message = f"GPU {beyond[0]} does not exist: a node of this group has {count}"
+        yield Finding(loc, message, f"use 0 to {count - 1}" if count > 1 else "it is 0", key=True)
     elif twice:
-        yield Finding(loc, f"GPU {twice[0]} has {what} by {quote(seen[twice[0]])} already", key=True)
+        yield Finding(loc, f"GPU {twice[0]} already has {what} from {quote(seen[twice[0]])}", key=True)
     seen |= dict.fromkeys(there, named)
 
 
@@ -181,12 +179,13 @@ def _too_much(loc: Loc, model: str, counts: Mapping[str, int], shapes: Mapping[s
         name for name, count in counts.items() if shapes[name].most is not None and count > (shapes[name].most or 0)
     ]
     if rare:
-        why = f"there is no more than {shapes[rare[0]].most} x {rare[0]} on one"
+        why = f"a GPU supports at most {shapes[rare[0]].most} x {rare[0]}"
     elif slices > there:
-        why = f"they take {slices} memory slices of {there}"
+        why = f"they need {slices} of {there} memory slices"
     else:
         why = "; ".join(
-            f"{name} may begin at slice {_listed(shapes[name].starts)} and takes {shapes[name].size}" for name in counts
+            f"{name} must start at slice {_listed(shapes[name].starts)} and needs {shapes[name].size}"
+            for name in counts
         )
     return Finding(
         loc, f"{said} do not fit on one {model}: {why}", f"the nearest that fits: {_nearest(counts, shapes)}"

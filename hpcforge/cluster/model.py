@@ -450,7 +450,7 @@ class SmokeTest:
 
 @dataclass(frozen=True)
 class Acceptance:
-    """What must be shown before the cluster counts as working."""
+    """Tests that must pass before the cluster counts as working."""
 
     run_as: str
     tests: tuple[SmokeTest, ...]

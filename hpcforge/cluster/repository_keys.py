@@ -44,15 +44,15 @@ def repository_key_problems(path: Path, wanted: str | None) -> Iterator[tuple[st
         found = None
     if found is None:
         yield (
-            f"{name} is no OpenPGP public key in ASCII armour, one alone",
+            f"{name} is not exactly one OpenPGP public key in ASCII armour",
             f"{_RELATIVE}; `gpg --export --armor FINGERPRINT` writes one",
         )
     elif wanted is None:
-        yield f"the key in {name} is {found}, and nothing says whose it has to be", "write it as `fingerprint` here"
+        yield f"the key in {name} is {found}, and the expected fingerprint is missing", "add it as `fingerprint` here"
     elif found != wanted:
         yield (
             f"the key in {name} is {found}, not {wanted}",
-            "have the right file; or, where a mirror of yours signs anew, write that key's `fingerprint` here",
+            "use the right file; or, if your mirror signs with its own key, add its `fingerprint` here",
         )
 
 

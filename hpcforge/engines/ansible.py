@@ -90,7 +90,7 @@ class Playbooks:
                 self._gathering = Gathering(_memory_mib())
                 dispatcher = threading.Thread(target=self._dispatch, args=(self._gathering,), daemon=True)
                 dispatcher.start()
-            self._put(Event(task.node, task.id, "progress", {"role": task.source.name, "detail": "waits for a play"}))
+            self._put(Event(task.node, task.id, "progress", {"role": task.source.name, "detail": "waiting for a play"}))
             self._gathering.add(task, target, alone=alone, now_s=time.monotonic())
             self._changed.notify_all()
 

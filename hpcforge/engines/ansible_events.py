@@ -97,7 +97,7 @@ class Hearing:
         if finished and seen.task.node not in failures:  # the role left off by itself, as `meta: end_host` does
             return result(ok=True, rc=0, stdout=self._output.text(), changed=seen.changed)
         if rc == _LATE and not seen.failures:
-            error = f"{where}: not done within {seen.task.timeout_s:g} s: stopped here, it may still be at work there"
+            error = f"{where}: not finished within {seen.task.timeout_s:g} s: stopped waiting; it may still run there"
         else:
             failed = [f"{name}: {last_line(message)}" for name, message in seen.failures[-1:]]
             last = failed[0] if failed else last_line(self._output.text())

@@ -183,7 +183,7 @@ def _exec(link: Link, task: Json, emit: Any) -> Json:
 
     ended = Following(link, task, on_line, emit).run()
     if ended.late:
-        error: str | None = f"not done within {task['listen_s']:g} s on {target.name}: {ended.note}"
+        error: str | None = f"not finished within {task['listen_s']:g} s on {target.name}: {ended.note}"
     elif ended.flooded:
         error = f"more than {MAX_OUTPUT_BYTES >> 20} MiB of output on {target.name}: stopped listening"
     else:

@@ -127,7 +127,7 @@ class UpsDesign:
     """The UPS of a feed, and how long it carries the feed's load."""
 
     model: Annotated[str | None, about("UPS model; null: not given.")]
-    count: Annotated[int, about("How many share the load.")]
+    count: Annotated[int, about("Number of units that share the load.")]
     load_w: Annotated[float, about("The feed's load after diversity, W.")]
     capacity_w: Annotated[float | None, about("What all of them carry, W; null: not published.")]
     wanted_min: Annotated[float | None, about("Wanted run time, minutes; null: not given.")]

@@ -46,7 +46,7 @@ class Volume(Resource):
     @classmethod
     def farewell(cls, name: str) -> str | None:
         """Nothing is done to the drives."""
-        return f"volume {name}: its drives stay as they are, with all that is on them"
+        return f"volume {name}: its drives and their data stay unchanged"
 
 
 def _size(gib: int) -> str:

@@ -26,7 +26,7 @@ _MOST_MIB = 1 << 26  # 64 TiB
 _FIRST_RENDER = 128  # the kernel's number of the first node for rendering (drm_drv.c)
 _GENERATIONS = {"2.5": 1, "5.0": 2, "8.0": 3, "16.0": 4, "32.0": 5, "64.0": 6}  # by GT/s
 NO_DRIVER = "no driver is loaded: load its module (modprobe amdgpu), or restart the node"
-_NOT_TAKEN = "amdgpu did not take it: see the kernel's log for amdgpu (firmware that is missing is named there)"
+_NOT_TAKEN = "amdgpu rejected it: see the kernel's log for amdgpu, which names missing firmware"
 _NOT_IN_KFD = "ROCm does not see it (no node of the KFD): see the kernel's log for kfd"
 
 
@@ -62,11 +62,11 @@ def _gpu(device: Path, place: int, nodes: list[dict[str, int]]) -> wire.Gpu:
     model = _instruction_set(nodes[0].get("gfx_target_version", 0)) if len(nodes) == 1 else None
     if error is None and model is None:
         several = f"ROCm sees it as {len(nodes)} devices: it is partitioned"
-        troubles["model"] = several if len(nodes) > 1 else "no instruction set is said of it"
+        troubles["model"] = several if len(nodes) > 1 else "its instruction set is unknown"
     memory = _number(device / "mem_info_vram_total")
     memory_mib = memory >> 20 if memory is not None and memory >> 20 <= _MOST_MIB else None
     if error is None and memory_mib is None:
-        troubles["memory_mib"] = "its driver does not say it"
+        troubles["memory_mib"] = "its driver does not report it"
     link = _link(device)
     render = min((one.get("drm_render_minor", 0) for one in nodes), default=0) - _FIRST_RENDER
     return {

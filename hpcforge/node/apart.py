@@ -70,9 +70,7 @@ def attach(task: str, after: int, folder: Path = FOLDER) -> None:
     try:
         file = spool(task, folder).open("rb")
     except FileNotFoundError:
-        raise NodeError(
-            f"nothing is known here of task {task!r}: it did not begin, or this node has restarted since"
-        ) from None
+        raise NodeError(f"task {task!r} is unknown here: it did not start, or this node has restarted since") from None
     with file:
         _copy(file, after, None)
 
@@ -128,7 +126,7 @@ def _same(path: Path, header: Json) -> bool:
             if header["request"] and json.loads(file.readline())["request"] == header["request"]:
                 return True
         if _at_work(file):
-            raise NodeError(f"task {path.stem!r} is at work here with another request; wait for it, or attach to it")
+            raise NodeError(f"task {path.stem!r} is running here with another request; wait for it, or attach to it")
         with contextlib.suppress(FileNotFoundError):
             path.unlink()
     return False
@@ -207,7 +205,7 @@ def _copy(file: BinaryIO, after: int, woken: int | None) -> None:
             return
         if line.startswith(_DONE):
             return
-    failed = "the work ended without an answer: it was killed, or this node ran out of memory (see `journalctl -k`)"
+    failed = "the task ended without an answer: it was killed, or this node ran out of memory (see `journalctl -k`)"
     _write(
         json.dumps({"event": "failed", "role": None, "kind": "node", "name": "task", "error": failed}).encode() + b"\n"
     )

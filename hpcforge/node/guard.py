@@ -42,7 +42,7 @@ scope["start"](document)
 """
 _SERVICE = """\
 [Unit]
-Description=hpcforge takes back a change that nobody confirmed ({guard})
+Description=hpcforge reverts an unconfirmed change ({guard})
 
 [Service]
 Type=oneshot
@@ -50,7 +50,7 @@ ExecStart={python} -IS {program}
 """
 _TIMER = """\
 [Unit]
-Description=hpcforge takes back a change unless it is confirmed ({guard})
+Description=hpcforge reverts a change unless it is confirmed ({guard})
 
 [Timer]
 OnActiveSec={revert_s}
@@ -157,7 +157,7 @@ def refused(remembered: Receipt, role: Todo) -> str | None:
     guard = role.get("guard")
     for one in remembered.reverted:
         if one["role"] == role["role"] and guard and one["guard"] == guard["id"]:
-            return f"its change has been taken back ({one['why']}); apply again"
+            return f"its change was reverted ({one['why']}); apply again"
     return None
 
 
@@ -167,9 +167,9 @@ def confirm(request: Confirm, report: Report) -> None:
     with lock.held(request, "confirm", wait_s=_CONFIRM_S):
         for one in receipt.load().reverted:
             if one["guard"] == guard:
-                raise NodeError(f"{one['role']}: the change has been taken back ({one['why']}); apply again")
+                raise NodeError(f"{one['role']}: the change was reverted ({one['why']}); apply again")
         if _load(guard) is None:
-            report.progress(None, f"nothing waits to be confirmed under {guard}")
+            report.progress(None, f"guard {guard} has no unconfirmed change")
             return
         _disarm(guard)
 
@@ -187,7 +187,7 @@ def revert(request: Revert, report: Report) -> None:
             remembered = receipt.load_for_change()._replace(trouble=None)
         except NodeError:
             remembered = receipt.load()  # a newer hpcforge's: it is not written to, and the change is taken back
-        take_back(guard, remembered, report, f"nobody confirmed it within {state['revert_s']:g} s")
+        take_back(guard, remembered, report, f"it was not confirmed within {state['revert_s']:g} s")
 
 
 def disarm_all() -> None:
@@ -292,7 +292,7 @@ def _modules() -> Json:
         sources = getattr(finder, "sources", None)
         if sources:
             return dict(sources)
-    raise NodeError("the program's own sources are not at hand, so nothing can be guarded")
+    raise NodeError("the node program's sources are not available, so changes cannot be guarded")
 
 
 def _write(path: Path, text: str, mode: int) -> None:

@@ -94,7 +94,7 @@ def _load(folder: int, report: Report) -> Json | None:
         found: Json = json.loads(data)
         _told(found)
         return found
-    report.warning(f"{records.FOLDER / _FILE} is damaged ({len(data)} bytes): nobody is taken to hold the lease")
+    report.warning(f"{records.FOLDER / _FILE} is damaged ({len(data)} bytes): hpcforge treats the lease as free")
     return None
 
 

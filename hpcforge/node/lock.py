@@ -58,7 +58,7 @@ def holder(folder: Path = receipt.FOLDER) -> Json | None:
 def describe(who: Json) -> str:
     """A holder for people."""
     if not who.get("since_s"):
-        return "by a process that has not said who it is"
+        return "by an unidentified process"
     since = time.strftime("%Y-%m-%d %H:%M:%S %z", time.localtime(who["since_s"]))
     run = f", run {who['number']}" if who.get("number") else ""
     return f"{who['purpose']} since {since}, started by {who['who']}{run}, process {who['pid']}"

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 def observe(request: Observe, report: Report) -> wire.Facts:
     """Answer with facts, differences and files that were asked for; the facts."""
     asked_s = time.time()
-    report.progress(None, "looks at what is there")  # a node that says nothing at all is given up sooner
+    report.progress(None, "reading the node's state")  # a node that says nothing at all is given up sooner
     driver = facts.ask_driver()
     wanted = request["wanted"]
     commands = _Commands(wanted, request.get("asks", {}))
@@ -31,7 +31,7 @@ def observe(request: Observe, report: Report) -> wire.Facts:
     remembered = receipt.load()
     told = _receipt(remembered, wanted, bool(wanted or request.get("surplus")))
     if remembered.trouble:
-        report.warning(f"{remembered.trouble}; every restart and all opaque work are taken as due")
+        report.warning(f"{remembered.trouble}; all restarts and role code will run again")
     lacking = _packages(wanted, report)
     foreseen = _foreseen(wanted, lacking)
     down = _units(wanted, remembered, report)

@@ -57,7 +57,7 @@ def open_directory(path: str, create: bool = False) -> int:
             mode = os.fstat(folder).st_mode
             if mode & stat.S_IWOTH and not mode & stat.S_ISVTX:
                 raise UnsafeError(
-                    f"{path}: everybody may write to {name} (mode {stat.S_IMODE(mode):04o}); chmod o-w it"
+                    f"{path}: {name} is writable by all users (mode {stat.S_IMODE(mode):04o}); chmod o-w it"
                 )
         return folder
     except OSError as error:
@@ -72,7 +72,7 @@ def open_directory(path: str, create: bool = False) -> int:
 def raise_unsafe(path: str, error: OSError) -> None:
     """Raise UnsafeError where it is not the disk's error that root got, but that of a file system of somebody's."""
     if error.errno in _NOT_FOR_ROOT:
-        raise UnsafeError(f"{path}: not even root may look there ({error.strerror}): what is mounted there?") from None
+        raise UnsafeError(f"{path}: even root cannot read it ({error.strerror}): what is mounted there?") from None
 
 
 def open_private(folder: Path) -> int:
@@ -109,7 +109,7 @@ def _refuse_link(path: str, name: str, info: os.stat_result, safe: bool) -> None
         raise UnsafeError(f"{path}: {name} is a symbolic link that {names.user_name(info.st_uid)} made; remove it")
     if not safe:
         raise UnsafeError(
-            f"{path}: {name} is a symbolic link in a place that is not root's alone, or leads in a circle; remove it"
+            f"{path}: {name} is a symbolic link in a place that others can write to, or it is circular; remove it"
         )
 
 

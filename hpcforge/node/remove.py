@@ -43,9 +43,9 @@ _OURS = (
     {
         "kind": "path",
         "names": [str(receipt.FOLDER / _REHEARSALS)],
-        "why": "rehearsals of whoever works on this machine: `hpcforge rehearse down` removes them",
+        "why": "rehearsals on this machine; `hpcforge rehearse down` removes them",
     },
-    {"kind": "path", "names": ["/run/hpcforge"], "why": "what was done here last, in memory until the next restart"},
+    {"kind": "path", "names": ["/run/hpcforge"], "why": "the last actions here, in memory until the next restart"},
 )
 _LEFT_BY_A_KILLED_RUN = re.compile(r"\.hpcforge-[0-9a-f]{16}")
 
@@ -155,8 +155,8 @@ def _refuse_blind(leave: bool) -> None:
     trouble = receipt.load().trouble
     if leave and trouble:
         raise NodeError(
-            f"{trouble}, so it is not known what on this node is ours: put the node back into the blueprint, apply, "
-            "and remove it then; or install it anew"
+            f"{trouble}, so hpcforge does not know what it manages on this node: add the node to the blueprint "
+            "again, apply, then remove it; or reinstall it"
         )
 
 
@@ -177,7 +177,7 @@ def _in_order(asked: Sequence[Less], remembered: Receipt, report: Report) -> lis
         entry = remembered.roles.get(role["role"], {})
         strange = [name for kind in _LISTS for name in of_kind(role, kind) if name not in entry.get(kind, ())]
         if strange:
-            report.warning(f"{role['role']}: {', '.join(strange)}: not ours by this node's record, left alone")
+            report.warning(f"{role['role']}: {', '.join(strange)}: not in this node's record: not touched")
     known = [role for role in asked if role["role"] in remembered.roles]
     return [
         with_kinds(role, {kind: _ours(role, kind, remembered) for kind in _LISTS})
@@ -262,7 +262,7 @@ def _directories(work: Sequence[Less], remembered: Receipt, left: Receipt, repor
         try:
             gone = _remove_empty(path)
         except OSError as error:
-            report.progress(owner[path], f"{path} was left: {error.strerror}")
+            report.progress(owner[path], f"{path} could not be removed: {error.strerror}")
             continue
         if gone:
             report.changed(owner[path], "directory", path, "removed")
@@ -301,7 +301,7 @@ def _go(report: Report) -> None:
     if clear(receipt.FOLDER):
         report.progress(None, f"{receipt.FOLDER} is gone")
     else:
-        report.progress(None, f"of {receipt.FOLDER} only the rehearsals in it stay")
+        report.progress(None, f"only the rehearsals in {receipt.FOLDER} stay")
 
 
 def clear(folder: Path) -> bool:

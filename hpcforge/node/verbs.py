@@ -72,7 +72,7 @@ def checked(data: Any) -> Request:
     try:
         check(FORMS[f"{data['verb']} {step}".strip()])(data)
     except MisfitError as error:
-        raise NodeError(f"nothing was done, for the request is not of its form: {error}") from None
+        raise NodeError(f"nothing was done: invalid request: {error}") from None
     return cast("Request", data)
 
 

@@ -50,7 +50,7 @@ def _package(os: OperatingSystem, name: str) -> str:
     found = os.packages(name)
     if len(found) != 1:
         raise ValueError(
-            f"{name} is {' and '.join(found) or 'no package'} in {os.name} {os.release}, and one is wanted"
+            f"{name} must be one package in {os.name} {os.release}, not {' and '.join(found) or 'none'}"
         )
     return found[0]
 

@@ -239,7 +239,7 @@ def _unit(
         reasons.append(f"{', '.join(touched)} changed")
     elif found is not None and found["restart_pending"]:
         actions.append("restart")  # which files it was is not known any more
-        reasons.append("an earlier run changed its files and was cut off")
+        reasons.append("an earlier run changed its files and was interrupted")
     elif again is not None:
         actions.append("restart")
         reasons.append(again)

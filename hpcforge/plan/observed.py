@@ -55,7 +55,7 @@ class Observed:
 def taken_back(one: Mapping[str, Any]) -> str:
     """One of `Observed.reverted` in words, with the first line of why."""
     why = str(one.get("why")).partition("\n")[0][:_SHOWN]
-    return f"an earlier change of {one.get('role')} was taken back by the node: {why}"
+    return f"an earlier change of {one.get('role')} was reverted by the node: {why}"
 
 
 def absent(resources: Sequence[Resource]) -> dict[str, list[dict[str, Any]]]:

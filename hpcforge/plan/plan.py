@@ -233,7 +233,7 @@ class Plan:
     @cached_property
     def refused(self) -> Mapping[str, str]:
         """Nodes that answer and are left out all the same, and why."""
-        until = "nothing is done there until it is right"
+        until = "hpcforge changes nothing there until it is fixed"
         found = {one.node: f"{one.role}: {one.said}; {until}" for one in reversed(self.obstacles)}
         return found | {one.node: f"{one.said}: {until}" for one in self.clocks if one.refused}
 

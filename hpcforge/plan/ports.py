@@ -28,5 +28,5 @@ def port(spec: PortSpec, render: Callable[[Template], str]) -> Port:
     found = _PORTS.fullmatch(text)
     first, last = (int(one) for one in (found[1], found[2] or found[1])) if found else (0, 0)
     if not 0 < first <= last <= _LAST:
-        raise ValueError(f"{text!r} is no port, and no FIRST-LAST of ports: they are 1 to {_LAST}")
+        raise ValueError(f"{text!r} is neither a port nor a range FIRST-LAST of ports from 1 to {_LAST}")
     return Port(text, spec.protocol, spec.why)

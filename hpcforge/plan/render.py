@@ -56,7 +56,7 @@ class _UnknownNameError(UndefinedError):
 
 def _known(of: object, name: object) -> str | None:
     if of is missing:
-        return "a role knows `cluster`, `node`, `vars` and, under `for_each`, `item`"
+        return "a role can use `cluster`, `node`, `vars` and, with `for_each`, `item`"
     known = [str(one) for one in of] if isinstance(of, Mapping) else [one for one in dir(of) if not one.startswith("_")]
     return did_you_mean(str(name), known) or f"there are: {', '.join(known)}"
 
@@ -96,7 +96,7 @@ def line_of(error: Exception) -> int | None:
 _FILTERS = {"fold": _fold_names, "address_runs": address_runs}
 _ENVIRONMENT = sandbox.environment(_FILTERS, undefined=_Undefined)
 _MARKS = "\ue000\ue001\ue002\ue003\ue004\ue005\ue006\ue007"  # for private use: one that the text does not have is taken
-_AS_IT_IS = "a secret can only be put as it is: {{ secret('NAME') }}, without filters, joins or comparisons"
+_AS_IT_IS = "a secret cannot be changed: write {{ secret('NAME') }}, without filters, joins or comparisons"
 
 
 class _Jinja(str):
@@ -178,7 +178,7 @@ def _tree_of_template(source: str) -> nodes.Template:
 def _syntax(source: str) -> Iterator[None]:
     """Refuse text that is too long, or too deep for Jinja or Python to read, as what is no Jinja at all."""
     if len(source) > sandbox.MAX_SOURCE:
-        raise TemplateSyntaxError(f"more than {sandbox.MAX_SOURCE >> 10} KiB are no template", 1)
+        raise TemplateSyntaxError(f"the template is larger than {sandbox.MAX_SOURCE >> 10} KiB", 1)
     try:
         yield
     except TemplateError:
@@ -354,7 +354,7 @@ def render_filled(
     without = with_marks("")
     mark = next((one for one in _MARKS if one not in without), None)
     if mark is None:
-        raise TemplateRuntimeError("the text has every character that could stand for a secret")
+        raise TemplateRuntimeError("the text uses every character that could mark a secret")
     parts = with_marks(mark).split(mark)
     texts, names = parts[0::2], parts[1::2]
     if len(texts) != len(names) + 1 or "".join(texts) != without:

@@ -95,10 +95,10 @@ def declared_secrets(roles: Iterable[Role]) -> dict[str, Secret]:
     for role in roles:
         for name, spec in role.spec.secrets.items():
             if name in OURS:
-                raise role.wrong(f"secrets.{name}: hpcforge has one of that name itself", ("secrets", name))
+                raise role.wrong(f"secrets.{name}: hpcforge itself uses this name", ("secrets", name))
             if name in found:
                 raise role.wrong(
-                    f"secrets.{name}: role {found[name].role} declares it, too; need that role instead",
+                    f"secrets.{name}: role {found[name].role} also declares it; add that role to `needs` instead",
                     ("secrets", name),
                 )
             found[name] = Secret(name, role.name, spec)
@@ -146,8 +146,8 @@ def _with_source(folder: Path, file: FileSpec) -> FileSpec:
         return file
     if "{" in file.path or not file.path.startswith("/"):
         raise _WrongFileError(
-            f"{file.path}: where its text lies does not follow from its path",
-            "say it by `source: files/...`; or give `content` or `secret`",
+            f"{file.path}: its path varies, so hpcforge cannot find its text",
+            "set `source: files/...`, `content` or `secret`",
         )
     try:
         names = [name for name in (f"files{file.path}{_RENDERED}", f"files{file.path}") if is_inside(folder, name)]
@@ -172,7 +172,7 @@ def _text(folder: Path, source: str) -> str:
     except UnicodeDecodeError as error:
         raise _WrongFileError(f"cannot read {path}: it is not UTF-8") from error
     except OutsideError as error:
-        raise _WrongFileError(f"{path} cannot be read: {error}", "a role has its own copy of what it needs") from error
+        raise _WrongFileError(f"{path} cannot be read: {error}", "copy the file into the role") from error
     if not source.endswith(_RENDERED):
         return text
     template = Template(text)
@@ -192,8 +192,8 @@ def _at(folder: Path, source: str) -> tuple[Path, str]:
 def _checked_scope(file: FileSpec, text: str | None) -> FileSpec:
     if file.scope == "cluster" and (speaks_of_node(text) or (text is not None and speaks_of_node(file.for_each))):
         raise _WrongFileError(
-            f"{file.path}: its text speaks of `node`, and is to be the same on all nodes",
-            "say `scope: node`, if each is to have its own; in a loop over nodes use the loop's name",
+            f"{file.path}: its text uses `node`, but must be the same on all nodes",
+            "set `scope: node` if it differs by node; in a loop over nodes use the loop's name",
         )
     return file
 

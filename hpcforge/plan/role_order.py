@@ -53,7 +53,7 @@ def the_scheduler(roles: Sequence[Role]) -> str | None:
     """The role that brings Slurm's controller. Raises `RoleError` where two do."""
     found = [role for role in roles if role.spec.scheduler]
     if len(found) > 1:
-        raise found[1].wrong(f"brings the scheduler, and so does {found[0].name}", ("scheduler",))
+        raise found[1].wrong(f"provides the scheduler, as does {found[0].name}", ("scheduler",))
     return found[0].name if found else None
 
 
@@ -61,5 +61,5 @@ def the_depot(roles: Sequence[Role]) -> Role | None:
     """The role that serves artifacts. Raises `RoleError` where two do."""
     found = [role for role in roles if any(offer.serves_artifacts for offer in role.spec.services.values())]
     if len(found) > 1:
-        raise found[1].wrong(f"serves artifacts, and so does {found[0].name}", ("services",))
+        raise found[1].wrong(f"serves artifacts, as does {found[0].name}", ("services",))
     return found[0] if found else None

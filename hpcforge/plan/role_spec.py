@@ -89,7 +89,7 @@ class RereadSpec(_Spec):
             if lines is not None:
                 re.compile(lines)
         except re.error as error:
-            raise refusal(f"{quote(lines or '')} is no regular expression: {error}") from error
+            raise refusal(f"{quote(lines or '')} is not a regular expression: {error}") from error
         return lines
 
 
@@ -285,13 +285,13 @@ class RoleSpec(GoingSpec):
     @model_validator(mode="after")
     def _no_reboot_under_guard(self) -> Self:
         if self.guard and "reboot" in self.disrupts.values():
-            raise refusal("a guarded role cannot ask for a reboot: the node would take itself for locked out")
+            raise refusal("a guarded role cannot request a reboot: the node would revert the change during it")
         return self
 
     @model_validator(mode="after")
     def _no_downloads_under_guard(self) -> Self:
         if self.guard and self.of(_DOWNLOADS):
-            raise refusal("a guarded role cannot have artifacts on its nodes: they would not be taken back")
+            raise refusal("a guarded role cannot have artifacts on its nodes: the node could not revert them")
         return self
 
 

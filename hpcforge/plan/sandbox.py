@@ -145,7 +145,7 @@ def _text(value: Any) -> str:
 
 def _no_object(value: Any) -> None:
     if dataclasses.is_dataclass(value):
-        raise TemplateRuntimeError(f"a {type(value).__name__} is no text: name one of its attributes")
+        raise TemplateRuntimeError(f"a {type(value).__name__} is not text: use one of its attributes")
 
 
 def _within(value: Any) -> Iterator[Any]:
@@ -352,7 +352,7 @@ def metered(tree: nodes.Template) -> nodes.Template:
     """The tree with what counts its steps. Raises TemplateSyntaxError for what no template of a role may have."""
     refused = (nodes.Include, nodes.Import, nodes.FromImport, nodes.Extends)
     for found in tree.find_all(refused):
-        raise TemplateSyntaxError("a role's text is one file: nothing is included or imported", found.lineno)
+        raise TemplateSyntaxError("templates cannot include or import other files", found.lineno)
     for found in tree.find_all((nodes.Block, nodes.For)):
         if isinstance(found, nodes.Block) or (isinstance(found, nodes.For) and found.recursive):
             raise TemplateSyntaxError("blocks and recursive loops are not accepted: write it out", found.lineno)

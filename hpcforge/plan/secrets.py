@@ -63,7 +63,7 @@ class SecretSpec(BaseModel):
         least = math.ceil(_LEAST_BITS / each)
         size = self.length if self.bytes is None else self.bytes
         if size is not None and size < least:
-            raise ValueError(f"{size} is too short to be beyond guessing: at least {least}")
+            raise ValueError(f"{size} is too short for a secret: at least {least}")
         return self
 
 
@@ -96,7 +96,7 @@ def check_usable(name: str, secrets: Mapping[str, Secret]) -> None:
     """Raises ValueError for a name that is none of the `secrets` which a role may use."""
     if name not in secrets and not is_derived(name):
         known = f"it may use: {', '.join(secrets)}" if secrets else "they declare none"
-        raise ValueError(f"secret {name!r} is declared neither by this role nor by one that it needs; {known}")
+        raise ValueError(f"neither this role nor a role that it needs declares the secret {name!r}; {known}")
 
 
 def check_text(name: str, secrets: Mapping[str, Secret]) -> None:

@@ -32,9 +32,9 @@ def setting(spec: SettingSpec, render: Callable[[Template], str]) -> tuple[str, 
     """What a role says of one, rendered: the file, and what it shall say. Raises ValueError for what is no line."""
     key, value = render(spec.key), render(spec.value)
     if not _KEY.fullmatch(key):
-        raise ValueError(f"{key!r} is no key")
+        raise ValueError(f"{key!r} is not a valid key")
     if not value or not value.isprintable() or "#" in value:
-        raise ValueError(f"{key}: {value!r} is no value: one line, without #")
+        raise ValueError(f"{key}: invalid value {value!r}: use one line without #")
     return render(spec.file), Setting(key, value, spec.several)
 
 

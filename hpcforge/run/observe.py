@@ -91,7 +91,10 @@ def wait_for_others(engine: Engine, busy: Mapping[str, Observed], timeout_s: flo
         request: Request = {"verb": "wait", "timeout_s": timeout_s}
         waits.append(Program(f"wait:{name}", name, request, timeout_s + _TIMEOUT_S))
     for roles, left_s in unconfirmed.items():
-        say(f"{fold(left_s)}: an unconfirmed change of {roles} is taken back in {max(left_s.values()):.0f} s: waiting")
+        say(
+            f"{fold(left_s)}: the node reverts an unconfirmed change of {roles} in {max(left_s.values()):.0f} s: "
+            "waiting"
+        )
     until = time.monotonic() + (_LOOK_AGAIN_S if unconfirmed else 0.0)
     for _ in ask_all(engine, waits):
         pass

@@ -39,7 +39,7 @@ class Survey:
 
     @property
     def at_work(self) -> dict[str, Observed]:
-        """Nodes on which a step of another run is at work, or that will yet undo one."""
+        """Nodes on which a step of another run is active, or that will yet undo one."""
         return {name: one for name, one in {**self.observed, **self.going}.items() if one.at_work or one.armed}
 
 

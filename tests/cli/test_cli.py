@@ -50,7 +50,7 @@ def test_the_schema_of_a_blueprint_knows_the_roles_that_it_names(
     assert run(["schema", "blueprint", str(path)]) == 3
     captured = capsys.readouterr()
     assert captured.out == ""
-    assert f"{path}:1:16: error: there is no folder `ouers` there" in captured.err
+    assert f"{path}:1:16: error: the folder `ouers` does not exist" in captured.err
     assert run(["schema", "inventory", str(path)]) == 3
 
 
@@ -70,7 +70,7 @@ def test_the_schema_of_a_blueprint_knows_the_smoke_tests_that_it_names(
     assert "| `acceptance.tests.allreduce` |" in out
     path.write_text("acceptance: {folders: [ouers]}\n")
     assert run(["schema", "blueprint", str(path)]) == 3
-    assert f"{path}:1:24: error: there is no folder `ouers` there" in capsys.readouterr().err
+    assert f"{path}:1:24: error: the folder `ouers` does not exist" in capsys.readouterr().err
 
 
 def test_five_mistakes_are_five_errors(capsys: pytest.CaptureFixture[str]) -> None:

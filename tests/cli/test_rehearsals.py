@@ -57,6 +57,6 @@ def test_a_node_that_was_never_started_is_started_not_trusted() -> None:
 
 def test_nodes_are_of_a_kind_that_there_is() -> None:
     blueprint = Path(__file__).parents[2] / "blueprints" / "rehearsal.yaml"
-    with pytest.raises(UsageError, match="'submarine' is no kind of rehearsal") as refused:
+    with pytest.raises(UsageError, match="'submarine' is not a kind of rehearsal") as refused:
         rehearse.up(blueprint, "mine", None, "submarine", image=False)
     assert refused.value.hint == "--on takes nspawn or vm or vagrant"

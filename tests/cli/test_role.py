@@ -26,11 +26,11 @@ def hpcforge(*words: str) -> tuple[int, str, str]:
 @pytest.mark.parametrize("kind", ["data", "pyinfra", "ansible"])
 def test_a_new_role_is_right_and_never_overwritten(tmp_path: Path, kind: str) -> None:
     code, out, err = hpcforge("new", "mine", "--in", str(tmp_path), "--kind", kind)
-    assert (code, err) == (0, f"Next, when you have changed it: hpcforge role check {tmp_path}/mine\n")
+    assert (code, err) == (0, f"Next, after your changes: hpcforge role check {tmp_path}/mine\n")
     assert sorted(out.split()) == sorted(str(path) for path in (tmp_path / "mine").rglob("*") if path.is_file())
     code, out, err = hpcforge("check", str(tmp_path / "mine"))
     assert (code, out) == (0, "mine: right, on w[01-03] of rehearsal.yaml\n")
-    assert err == f"Next, in the blueprint that shall have it: role_folders: [{tmp_path}]\n"
+    assert err == f"Next, in the blueprint that uses it: role_folders: [{tmp_path}]\n"
     (tmp_path / "mine/role.yaml").write_text("mine\n")
     code, _, err = hpcforge("new", "mine", "--in", str(tmp_path))
     assert code == 3
@@ -40,7 +40,11 @@ def test_a_new_role_is_right_and_never_overwritten(tmp_path: Path, kind: str) ->
 
 @pytest.mark.parametrize(
     ("name", "said"),
-    [("Mine", "is no name for a role"), ("site_mine", "is no name for a role"), ("munge", "hpcforge has a role munge")],
+    [
+        ("Mine", "is no name for a role"),
+        ("site_mine", "is no name for a role"),
+        ("munge", "hpcforge already has a role munge"),
+    ],
 )
 def test_a_name_that_cannot_be_is_refused(tmp_path: Path, name: str, said: str) -> None:
     code, _, err = hpcforge("new", name, "--in", str(tmp_path))
@@ -110,14 +114,14 @@ def test_a_wrong_text_is_named_with_its_line(tmp_path: Path, text: str, said: st
         ({"deploy.py": "pass\n"}, "checks: [{name: x, command: [x]}]\n", "warning", "what nobody takes away"),
         ({"deploy.py": "def\n"}, "", "error", "invalid syntax"),
         ({"tasks/main.yml": "a: b\n"}, "", "error", "not a list of tasks"),
-        ({"files/etc/y": "y\n"}, "", "error", "nothing in role.yaml speaks of this file"),
+        ({"files/etc/y": "y\n"}, "", "error", "role.yaml does not use this file"),
         ({}, "inputs: {x: cluster.name}\n", "error", "inputs, but no code"),
         ({"deploy.py": "pass\n"}, "removes: [/etc]\n", "error", "/etc is not this role's alone"),
-        ({}, "files: [{path: etc/x, content: x}]\n", "error", "'etc/x' is no path from / to a name"),
-        ({}, "files: [{path: /etc/../x, content: x}]\n", "error", "'/etc/../x' is no path from / to a name"),
-        ({}, "files: [{path: /x, content: x, mode: rw}]\n", "error", "'rw' are no access rights"),
-        ({}, "files: [{path: /x, content: x}, {path: /x, content: y}]\n", "error", "/x is there twice on one node"),
-        ({}, "units: [chrony]\n", "error", "'chrony' is no unit's name"),
+        ({}, "files: [{path: etc/x, content: x}]\n", "error", "'etc/x' is not an absolute path"),
+        ({}, "files: [{path: /etc/../x, content: x}]\n", "error", "'/etc/../x' is not an absolute path"),
+        ({}, "files: [{path: /x, content: x, mode: rw}]\n", "error", "'rw' is not a file mode"),
+        ({}, "files: [{path: /x, content: x}, {path: /x, content: y}]\n", "error", "/x is declared twice on one node"),
+        ({}, "units: [chrony]\n", "error", "'chrony' is not a unit name"),
         ({}, "needs: [tim]\n", "error", "needs 'tim', but there is no such role"),
     ],
 )

@@ -45,7 +45,7 @@ def test_adapters_that_nobody_names_are_left_with_what_to_say() -> None:
     found = told(replace(INFINIBAND, interfaces=()), ETHERNET)
     assert said(found) == {}
     assert why_left(found, "NCCL_IB_HCA").endswith(
-        "which adapters are those of compute, and which of inband: say `interfaces` of it"
+        "which adapters are those of compute, and which of inband: set its `interfaces`"
     )
     alone = told(replace(INFINIBAND, interfaces=()), BMCS)  # a BMC's link is no adapter of the node's
     assert "on no other fabric" in why_left(alone, "NCCL_IB_HCA")

@@ -220,8 +220,8 @@ def test_a_node_goes_when_its_job_has_ended(cluster: Cluster) -> None:
     said = cluster.ran("apply", "BLUEPRINT", "--yes")
     _, _, stays = said.partition("stays on w02:\n")
     for line in (
-        "  unit ssh.service: it ran before hpcforge, and goes on\n",
-        "  home /home/ada: the account is locked, and never deleted\n",
+        "  unit ssh.service: it ran before hpcforge and still runs\n",
+        "  home /home/ada: hpcforge locks accounts and never deletes them\n",
         "  file /etc/hostname: the machine keeps its name\n",
         "  /var/lib/slurm/slurmd: what slurmd kept of jobs\n",
     ):

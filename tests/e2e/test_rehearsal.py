@@ -160,7 +160,7 @@ def test_a_file_edited_by_hand_is_shown_and_mended_there_alone(site: Site) -> No
     assert "1 node to change: w02; unchanged: head,w[01,03]; restart: w02.\n" in done.stdout
     refused = site.cli("apply", "BLUEPRINT")
     assert refused.returncode == 3
-    assert "there is no terminal to ask on" in refused.stderr
+    assert "there is no terminal for the question" in refused.stderr
     began_s = time.monotonic()
     mended = site.cli("apply", "BLUEPRINT", "--yes")
     print(f"a file mended on one worker, from prompt to prompt: {time.monotonic() - began_s:.1f} s")
@@ -213,7 +213,7 @@ def test_a_right_value_is_applied_after_wrong_ones(site: Site) -> None:
     site.blueprint.write_text(right.replace("\nslurm:\n", "\nslurm:\n  settings: {killwait: 31}\n"))
     done = site.cli("apply", "BLUEPRINT", "--yes", "--verify", "none")
     assert done.returncode == 0
-    assert "an earlier change of slurm_controller was taken back by the node: `systemctl restart" in done.stderr
+    assert "an earlier change of slurm_controller was reverted by the node: `systemctl restart" in done.stderr
     site.becomes("w01", "scontrol show config | grep -o 'KillWait .*'", "KillWait                = 31 sec\n")
     site.blueprint.write_text(right)
     assert site.cli("apply", "BLUEPRINT", "--yes").returncode == 0

@@ -247,7 +247,7 @@ def test_what_waits_for_a_play_can_be_withdrawn_and_what_is_at_work_finishes(
         assert engines.next(3.0) is None  # nothing of n2, for which there would be room now
     nodes.inside("n1", "ls /etc/engines-went-on")
     assert nodes.inside("n2", "ls /etc/engines-went-on 2>/dev/null || true") == ""
-    assert [one.data["detail"] for one in heard if one.node == "n2"] == ["waits for a play"]
+    assert [one.data["detail"] for one in heard if one.node == "n2"] == ["waiting for a play"]
 
 
 def test_a_play_that_is_late_is_late_for_those_that_are_still_at_it(nodes: Nodes, role: Path, tmp_path: Path) -> None:

@@ -85,5 +85,5 @@ def test_without_a_depot_the_role_is_named(tool: Site) -> None:
     tool.blueprint.write_text(tool.blueprint.read_text().replace("  depot: {on: n01}\n", ""))
     done = tool.run("plan", "--offline")
     assert done.returncode == 3
-    assert "the artifacts of role tool reach nodes by the service `depot`, which no node runs" in done.stderr
+    assert "the artifacts of role tool need the service `depot`, which no node provides" in done.stderr
     assert "depot: {on: NODE}" in done.stderr

@@ -64,7 +64,7 @@ def test_a_role_of_a_folder_that_the_blueprint_names_comes_and_goes(site: Site) 
     assert site.inside("n01", "ls /etc/banner /etc/banner-too 2>/dev/null || true") == ""
     assert site.run("plan").returncode == 0
     (site.folder / "ours").rename(site.folder / "elsewhere")
-    assert "there is no folder `ours` there" in site.run("plan").stderr
+    assert "the folder `ours` does not exist" in site.run("plan").stderr
     site.blueprint.write_text(without)
     planned = site.run("plan")
     assert planned.returncode == 2
@@ -146,7 +146,7 @@ def test_what_apply_would_refuse_is_said_before_and_its_node_left_out(site: Site
     for said in (
         "n02: left out, and nothing is done there until this is out of the way:\n",
         "  ! ground: directory /var/lib/faults: /var/lib/faults is a symbolic link, and a directory is wanted there;",
-        "  ! ground: account fora: uid 3001, wanted for 'fora', belongs to 'squatter' on this node; choose another",
+        "  ! ground: account fora: uid 3001 for 'fora' belongs to 'squatter' on this node; choose another",
         "  ! client: file /etc/faults/client.conf: /etc/faults/client.conf is a directory, and a file is wanted there;",
         "1 node to change: n01; left out: n02.\n",
     ):

@@ -324,5 +324,5 @@ def test_the_account_that_hpcforge_logs_in_to_is_not_locked(report, heard, monke
     monkeypatch.setenv("SUDO_USER", "hpcforge-nosuchuser")
     assert accounts.put_back("hpcforge-nosuchuser", True, report) is None
     assert [one["detail"] for one in heard] == [
-        "account hpcforge-nosuchuser is the one that hpcforge logs in to: not locked, and no longer watched"
+        "hpcforge logs in as account hpcforge-nosuchuser: it is not locked, and no longer managed"
     ]

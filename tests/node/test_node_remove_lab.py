@@ -185,7 +185,7 @@ def test_what_is_not_ours_is_left_alone(node, work, before):
         "precious",
         "active",
     ]
-    assert details(events)["/etc/new/a/b.conf"] == "removed; it had been changed by hand"
+    assert details(events)["/etc/new/a/b.conf"] == "removed; it was changed by hand before"
 
 
 def test_kept_is_only_forgotten(node, work, before):
@@ -237,7 +237,7 @@ def test_what_code_made_goes_and_the_node_says_what_stays(node, wanted, before):
         "/opt/was-there": remains.BEFORE,
         "less": remains.PACKAGES,
         "/var/state": "its state",
-        "/etc/kept.d/x": "role base leaves all that it has",
+        "/etc/kept.d/x": "role base keeps everything",
         "/etc/new/full": remains.NOT_EMPTY,
         "/etc/new": remains.NOT_EMPTY,
         "/run/hpcforge": stays["/run/hpcforge"],

@@ -207,7 +207,7 @@ def test_what_jobs_may_use_is_not_taken_from_under_them(cluster: Cluster, desire
     assert "w1 is drained first" in plan_text(plan)
 
 
-UID = "uid 2001, wanted for 'ada', belongs to 'bob' on this node; choose another"
+UID = "uid 2001 for 'ada' belongs to 'bob' on this node; choose another"
 IN_THE_WAY = {
     "role": "client",
     "accounts": [{"name": "ada", "exists": False}],

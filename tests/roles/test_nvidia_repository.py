@@ -108,8 +108,8 @@ def test_what_is_installed_is_not_brought_too(tmp_path: Path, mirror_key: Key) -
     more = '\n  present: {fabric_manager: matched, dcgm: "4.4.1"}'
     said = sorted(one.message for one in refused(written(tmp_path, mirror_key, more=more)))
     assert said == [
-        "NVIDIA's repository has Fabric Manager, too: it comes at the driver's version",
-        "`software.nvidia` installs the dcgm, too",
+        "NVIDIA's repository installs Fabric Manager too, at the driver's version",
+        "`software.nvidia` already installs the dcgm",
     ]
 
 

@@ -167,7 +167,7 @@ def test_a_node_downloads_it_mends_it_and_gives_it_back(server: Server, tmp_path
     found = on_node.compare(want)
     assert found is not None
     assert found["digest"] == hashlib.sha256(b"hers").hexdigest()
-    assert on_node.put(want) == "downloaded anew"
+    assert on_node.put(want) == "downloaded again"
     assert known is not None
     assert on_node.put_back(str(path), {**known, "digest": DIGEST}, Report(quiet)) == "removed"  # type: ignore[arg-type]
     assert not path.exists()

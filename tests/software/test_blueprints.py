@@ -241,7 +241,7 @@ def test_what_nvidia_s_repository_has_is_proposed_from_there(
 @pytest.mark.parametrize("twice", ['driver: "550.163.01"', "modules: open"])
 def test_a_driver_is_installed_or_brought(twice: str, tmp_path: Path) -> None:
     nvidia = '{driver: "550.163.01", modules: open}'
-    with pytest.raises(InvalidInput, match=r"`software.nvidia` installs the (driver|modules), too"):
+    with pytest.raises(InvalidInput, match=r"`software.nvidia` already installs the (driver|modules)"):
         load(installing(tmp_path, nvidia, "13", f"{{{twice}}}"))
 
 

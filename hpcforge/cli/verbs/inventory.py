@@ -32,9 +32,9 @@ def inventory(
     lab: options.LabName = None,
     as_json: options.Json = False,
 ) -> int:
-    """Print the machines of a blueprint: addresses, MACs, BMCs, serials, hardware, groups. Looks at no node.
+    """Print the machines of a blueprint: addresses, MACs, BMCs, serials, hardware, groups. Contacts no node.
 
-    Plain Ansible and pyinfra see them by inventory/for_ansible.py and inventory/for_pyinfra.py.
+    inventory/for_ansible.py and inventory/for_pyinfra.py give them to plain Ansible and pyinfra.
     """
     from hpcforge.cli import inventory as work
 

@@ -1,4 +1,4 @@
-"""`hpcforge nodes`: machines that come, go and are replaced, as edits of the blueprint and its inventory."""
+"""`hpcforge nodes`: add, remove and replace machines by editing the blueprint and its inventory."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import typer
 
 from hpcforge.cli import completion, options
 
-nodes = typer.Typer(help="Add, remove and replace nodes: edits blueprint and inventory, keeps comments, shows a diff.")
+nodes = typer.Typer(help="Add, remove and replace nodes in blueprint and inventory. Keeps comments and shows a diff.")
 _Names = Annotated[str, typer.Argument(help="The nodes, as a hostlist: w[04-06].", show_default=False)]
 _Known = Annotated[
     str,
@@ -19,13 +19,13 @@ _HostKey = Annotated[
     list[str] | None,
     typer.Option(
         "--host-key",
-        help="The machine's SSH host key, type and base64. Repeatable. Without one: apply --trust-new.",
+        help="The machine's SSH host key, type and base64. Repeatable. If it is not known: apply --trust-new.",
         metavar="KEY",
         show_default=False,
     ),
 ]
 
-_EACH = "Once for each node, in their order; written to the inventory."
+_EACH = "Repeat for each node, in order. Written to the inventory."
 _Mac = Annotated[
     list[str] | None,
     typer.Option("--mac", help=f"MAC address of the machine. {_EACH}", metavar="MAC", show_default=False),
@@ -34,7 +34,7 @@ _Bmc = Annotated[
     list[str] | None,
     typer.Option(
         "--bmc",
-        help=f"Of its management controller the address, the MAC address, or both with a comma between. {_EACH}",
+        help=f"Address or MAC address of its management controller, or both separated by a comma. {_EACH}",
         metavar="A",
         show_default=False,
     ),
@@ -57,7 +57,7 @@ def add(
     like: Annotated[
         str | None,
         typer.Option(
-            help="A node of the group that grows. Default: by name.",
+            help="A node of the group that grows. Default: chosen by name.",
             metavar="NODE",
             show_default=False,
             autocompletion=completion.nodes,
@@ -66,7 +66,7 @@ def add(
     addresses: Annotated[
         str | None,
         typer.Option(
-            help="Their addresses, as a hostlist. Default: those that follow the group's.",
+            help="Their addresses, as a hostlist. Default: the next ones after the group's addresses.",
             metavar="A",
             show_default=False,
         ),
@@ -78,7 +78,7 @@ def add(
     inventory: options.Inventory = None,
     yes: _Yes = False,
 ) -> int:
-    """Let a group of nodes grow. Partitions and tests that name all of the group grow with it."""
+    """Add nodes to a group, and to partitions and tests that name the whole group."""
     from hpcforge.cli import nodes as work
 
     return work.add(
@@ -97,7 +97,7 @@ def add(
 
 @nodes.command(epilog="Example: hpcforge nodes remove blueprints/rehearsal.yaml w03")
 def remove(blueprint: options.Blueprint, names: _Known, inventory: options.Inventory = None, yes: _Yes = False) -> int:
-    """Take nodes out. The next apply drains them, waits for their jobs, and takes back what it put on them."""
+    """Remove nodes. The next apply drains them, waits for their jobs, and removes hpcforge's changes from them."""
     from hpcforge.cli import nodes as work
 
     return work.remove(blueprint, names, inventory, yes)
@@ -108,13 +108,13 @@ def replace(
     blueprint: options.Blueprint,
     name: Annotated[str, typer.Argument(help="The node.", show_default=False, autocompletion=completion.nodes)],
     address: Annotated[
-        str | None, typer.Option(help="Its address, if it is another one.", metavar="A", show_default=False)
+        str | None, typer.Option(help="Its address, if it changes.", metavar="A", show_default=False)
     ] = None,
     host_key: _HostKey = None,
     inventory: options.Inventory = None,
     yes: _Yes = False,
 ) -> int:
-    """Give a name to another machine: the old one's host keys are forgotten, so that the new one is let in."""
+    """Replace the machine behind a name: removes the old host keys, so that hpcforge accepts the new machine."""
     from hpcforge.cli import nodes as work
 
     return work.replace(

@@ -1,4 +1,4 @@
-"""`hpcforge pin`: what was chosen stays."""
+"""`hpcforge pin`: keep proposed rack positions."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def register(app: typer.Typer) -> None:
 
 
 def pin(blueprint: options.Blueprint, inventory: options.Inventory = None) -> int:
-    """Write the rack positions that hpcforge proposes into the inventory, so that additions move nothing."""
+    """Write proposed rack positions to the inventory, so that later additions move nothing."""
     from hpcforge.cli import pin as work
 
     return work.pin(blueprint, inventory)

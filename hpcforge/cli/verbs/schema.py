@@ -1,4 +1,4 @@
-"""`hpcforge schema`: JSON Schemas of our files, and a table of what changing a field of a blueprint disrupts."""
+"""`hpcforge schema`: JSON Schemas of hpcforge's files, and a table of what changing a blueprint field disrupts."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ def schema(
     blueprint: Annotated[
         Path | None,
         typer.Argument(
-            help="For `blueprint`: one whose own models, and roles of whose folders, may then be spoken of, too.",
+            help="For `blueprint`: also accept the models and roles of this blueprint.",
             show_default=False,
             autocompletion=completion.blueprints,
         ),
     ] = None,
-    markdown: Annotated[bool, typer.Option("--markdown", help="A reference for people instead.")] = False,
+    markdown: Annotated[bool, typer.Option("--markdown", help="Print a reference for people instead.")] = False,
 ) -> int:
-    """Print the JSON Schema of blueprints, inventories, `design --json`, smoke tests or role.yaml, each described.
+    """Print the JSON Schema of blueprints, inventories, `design --json`, smoke tests or role.yaml.
 
-    `disruption` is a table for people: a row a field of the blueprint, and what changing it disrupts.
+    `disruption` prints a table for people: each blueprint field, and what changing it disrupts.
     """
     from hpcforge.cli import schema as work
 

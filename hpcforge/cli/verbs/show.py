@@ -21,8 +21,8 @@ Nccl = Annotated[
     bool,
     typer.Option(
         "--nccl",
-        help="What NCCL and UCX are told of the fabrics instead, with the reason and source of each value, and what is "
-        "left to them.",
+        help="Show the NCCL and UCX settings for the fabrics instead, with reasons and sources, and the settings "
+        "left to the libraries.",
     ),
 ]
 
@@ -30,11 +30,11 @@ Nccl = Annotated[
 def show(
     blueprint: options.Blueprint,
     inventory: options.Inventory = None,
-    full: Annotated[bool, typer.Option("--full", help="Every value of every node, as YAML.")] = False,
+    full: Annotated[bool, typer.Option("--full", help="Show every value of every node, as YAML.")] = False,
     nccl: Nccl = False,
     as_json: options.Json = False,
 ) -> int:
-    """Print the cluster that a blueprint and its inventory make, nodes that are alike in one row. Looks at no node."""
+    """Print the resolved cluster, with identical nodes in one row. Contacts no node."""
     from hpcforge.cli import show as work
 
     return work.show_nccl(blueprint, inventory, as_json) if nccl else work.show(blueprint, inventory, full, as_json)

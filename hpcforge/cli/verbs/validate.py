@@ -1,4 +1,4 @@
-"""`hpcforge validate`: are the files right?"""
+"""`hpcforge validate`: check a blueprint and its inventory."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def validate(
     inventory: options.Inventory = None,
     as_json: options.Json = False,
 ) -> int:
-    """Check a blueprint and its inventory: every error at once, with place and hint. Looks at no node."""
+    """Check a blueprint and its inventory: every error at once, with place and hint. Contacts no node."""
     from hpcforge.cli import validate as work
 
     return work.validate(blueprint, inventory, as_json)

@@ -26,7 +26,7 @@ def verify(
         list[str] | None,
         typer.Option(
             "--test",
-            help="Only this test, on all of its nodes. Repeatable.",
+            help="Run only this test, on all its nodes. Repeatable.",
             metavar="TEST",
             show_default=False,
             autocompletion=completion.tests,
@@ -34,20 +34,21 @@ def verify(
     ] = None,
     limit: options.Limit = None,
     cabling: Annotated[
-        bool, typer.Option("--cabling", help="Compare what is plugged in with the design instead of running tests.")
+        bool, typer.Option("--cabling", help="Compare the cabling with the design instead of running tests.")
     ] = False,
     saved: Annotated[
         Path | None,
         typer.Option(
             "--from",
-            help="With --cabling: read NODE.lldp.json and FABRIC.ibnetdiscover here instead of asking nodes.",
+            help="With --cabling: read NODE.lldp.json and FABRIC.ibnetdiscover from this folder instead of asking "
+            "nodes.",
             metavar="DIR",
             show_default=False,
         ),
     ] = None,
     as_json: options.Json = False,
 ) -> int:
-    """Run the blueprint's acceptance tests through Slurm. Nodes that are unreachable or drained are left out, named."""
+    """Run the blueprint's acceptance tests through Slurm. Skips and names unreachable or drained nodes."""
     from hpcforge.cli import verify as work
 
     return work.verify(

@@ -36,7 +36,7 @@ def obstacle(wanted: Timer, known: Known) -> str | None:  # noqa: ARG001
         return f"timer {name}: its command is an absolute path and arguments, of one line each"
     said = commands.run(["systemd-analyze", "calendar", "--", wanted.calendar], _TIMEOUT_S, merge=True)
     if said.rc != 0:
-        return f"timer {name}: systemd does not take {wanted.calendar!r} for a time: {readable(said.stdout, 300)}"
+        return f"timer {name}: systemd rejects the time {wanted.calendar!r}: {readable(said.stdout, 300)}"
     return unit_files.obstacle(_texts(wanted))
 
 

@@ -86,8 +86,7 @@ def test_a_home_changes_once_it_is_mounted(root: Path) -> None:
     assert told(heard, "failed", "error") == []
     [warning] = told(heard, "warning")
     assert warning == (
-        f"account hf-guest: its home stays /home/hf-guest for now: {root}/homes is to be mounted first; "
-        "apply again then"
+        f"account hf-guest: its home is still /home/hf-guest: mount {root}/homes first; then apply again"
     )
     assert told(heard, "changed") == ["created", f"home /home/hf-guest -> {root}/homes/hf-guest"]
     assert told(heard, "said") == ["/home/hf-guest\n", "", f"{root}/homes/hf-guest\n"]

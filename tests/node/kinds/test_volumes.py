@@ -119,7 +119,7 @@ def test_what_somebody_has_on_a_drive_is_named_with_the_way_to_give_it_up(machin
     said = obstacle()
     dev = machine.root / "dev"
     assert said.startswith("2 NVMe drives on which nothing is found are to be taken, and there are 1: nvme0n1 has swap")
-    assert "swap theirs " in said and f"(to give up all that is on it: wipefs --all {dev}/nvme0n1)" in said
+    assert "swap theirs " in said and f"(to destroy all its data: wipefs --all {dev}/nvme0n1)" in said
     assert "nvme1n1 has dos, partition nvme1n1p1" in said
     assert f"wipefs --all {dev}/nvme1n1p1 {dev}/nvme1n1)" in said
     with pytest.raises(volumes.NodeError, match="there are 1: nvme0n1 has swap"):
@@ -139,7 +139,7 @@ def test_drives_of_another_size_and_partitions_without_a_name_are_not_taken(mach
 def test_a_drive_that_cannot_be_looked_at_is_not_taken(machine: Machine) -> None:
     machine.drive("nvme0n1")
     machine.drive("nvme1n1").unlink()  # as in a container, which sees what its host has
-    assert "there are 1: nvme1n1 cannot be looked at: `wipefs " in obstacle()
+    assert "there are 1: nvme1n1 cannot be read: `wipefs " in obstacle()
 
 
 def test_one_that_is_there_is_left_as_it_is(machine: Machine) -> None:
