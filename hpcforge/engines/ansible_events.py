@@ -10,7 +10,7 @@ from typing import Any
 from hpcforge.engines.lines import Tail, last_line
 from hpcforge.engines.tasks import Ansible, result
 
-DONE = "The role is done, as hpcforge is told"  # a play's last task, which a node comes to when all went well there
+DONE = "Report the role to hpcforge as done"  # a play's last task, which a node comes to when all went well there
 _LATE = 254  # exit status of ansible-runner when a play's time is up
 _TOLD = 2 | 4  # bits of the exit status that say of some nodes, by name, that they failed or could not be reached
 _REASONS = {  # what OpenSSH says: our word for it

@@ -29,7 +29,7 @@ class Sysctl(Resource):
     @classmethod
     def farewell(cls, name: str) -> str | None:
         """It gets the value that it had."""
-        return f"sysctl {name}: back to what it was before us"
+        return f"sysctl {name}: restored to its value before hpcforge"
 
 
 class Found(Told):

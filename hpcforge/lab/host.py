@@ -43,6 +43,6 @@ def require_programs(kind: Kind) -> None:
     """`LabError` naming the packages that are missing."""
     if missing := missing_host_packages(kind):
         raise LabError(
-            f"this host lacks what a lab is made of: {', '.join(missing)}",
+            f"this host lacks packages for labs: {', '.join(missing)}",
             f"apt-get install --no-install-recommends {' '.join(missing)}",
         )

@@ -28,7 +28,7 @@ class Kind(Protocol):
     """Debian packages that this machine needs for it, beside those of every lab, and a program that each brings."""
 
     BOOTS: bool
-    """Whether nodes boot a kernel of their own: they lie on the disk of an image, not on a tree."""
+    """Whether nodes boot a kernel of their own: they use the disk of an image, not a tree."""
 
     SAVES: bool
     """Whether its disks can be set aside."""

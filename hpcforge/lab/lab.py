@@ -187,7 +187,7 @@ def forget(name: str, save_name: str, progress: Progress) -> None:
         state.save(left)
         shared = saves.disks_of(lab.save(save_name).nodes) & saves.wanted_disks(left)
         kind_of(left).remove_other_disks(left, saves.wanted_disks(left))
-        still = "; nodes or other saves still lie on some of its disks, which stay" if shared else ""
+        still = "; some of its disks stay, since nodes or other saves use them" if shared else ""
         progress(f"save {save_name} is gone{still}")
 
 
@@ -409,7 +409,7 @@ def _remove(name: str, progress: Progress) -> None:
             remove_tree(directory)
         for kind in kinds:
             kind.restore_host()
-    progress(f"lab {name}: removed" if existed else f"lab {name}: there was nothing to remove")
+    progress(f"lab {name}: removed" if existed else f"lab {name}: nothing to remove")
 
 
 def _readable(name: str) -> Lab | None:

@@ -18,12 +18,10 @@ MOST_DISKS = 100  # that a node lies on: an overlay has a page (4096 bytes) for 
 def check_save(lab: Lab, name: str, *, replacing: bool) -> None:
     """`LabError` if the lab cannot be saved under this name."""
     if not replacing and any(save.name == name for save in lab.saves):
-        raise LabError(
-            f"lab {lab.name} has a save {name!r} already", "give another name, or say that it goes: `--replace`"
-        )
+        raise LabError(f"lab {lab.name} has a save {name!r} already", "use another name, or replace it: `--replace`")
     if full := [node.name for node in lab.nodes if len(node.disks) >= MOST_DISKS]:
         raise LabError(
-            f"node {full[0]} lies on the disks of {MOST_DISKS - 1} saves, one upon the other, and no more fit",
+            f"node {full[0]} already uses the disks of {MOST_DISKS - 1} saves, the highest number",
             "go back to an older save (`hpcforge rehearse restore`), or take the lab down",
         )
 

@@ -177,7 +177,7 @@ def _into_scope(request: Request) -> str | None:
     """Move this process out of the login's session; the name of its unit, None where systemd cannot be asked."""
     name = f"hpcforge-run-{request['task']}.scope"
     run = request.get("run")
-    text = "hpcforge " + (f"run {run['number']} of {run['who']}" if run else "of somebody")
+    text = "hpcforge " + (f"run {run['number']} of {run['who']}" if run else "of an unknown user")
     manager = ("org.freedesktop.systemd1", "/org/freedesktop/systemd1", "org.freedesktop.systemd1.Manager")
     properties = [
         *("PIDs", "au", "1", str(os.getpid())),

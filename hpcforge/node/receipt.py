@@ -54,7 +54,7 @@ class Run(NamedTuple):
 
     def __str__(self) -> str:
         since = time.strftime("%Y-%m-%d %H:%M:%S %z", time.localtime(self.since_s))
-        return f"run {self.number} of {self.who or 'somebody'}, here since {since}"
+        return f"run {self.number} of {self.who or 'an unknown user'}, here since {since}"
 
 
 class Receipt(NamedTuple):

@@ -170,7 +170,7 @@ def _reason(role: str, change: Change, seen: Observed, forced: bool, unnoted: bo
     if change.failed_checks:
         return "check failed"
     if any(one["role"] == role for one in seen.reverted):
-        return "taken back"
+        return "reverted"
     if any(one.resource.drifted(one.found) for one in change.resources):
         return "drifted"
     due = any(unit.reason.endswith((" changed", "was cut off")) for unit in change.units)

@@ -30,7 +30,7 @@ from hpcforge.plan.smoke_runs import SmokeRuns, Verify
 from hpcforge.wire import Action
 
 Reason = Literal[
-    "new node", "input changed", "drifted", "taken back", "check failed", "forced", "reboot pending", "to be noted"
+    "new node", "input changed", "drifted", "reverted", "check failed", "forced", "reboot pending", "to be noted"
 ]
 # What of a role calls for a restart of the node: "packages", a kind, "units" or "opaque"; "due": an earlier run was cut
 # off before it.

@@ -154,7 +154,7 @@ def _with_source(folder: Path, file: FileSpec) -> FileSpec:
     except OutsideError as error:
         raise _WrongFileError(f"{file.path}: its text cannot be read: {error}") from error
     if len(names) != 1:
-        lies = "lies in both" if names else "lies in neither of"
+        lies = "is in both" if names else "is in neither of"
         raise _WrongFileError(
             f"{file.path}: its text {lies} files{file.path} and files{file.path}{_RENDERED}",
             "remove one of them" if names else "write one of them: the second is rendered",

@@ -37,14 +37,14 @@ class SecretSpec(BaseModel):
 
     description: str = Field(description="What it is for.")
     rotated: str = Field(
-        "the next apply brings it into the files that hold it", description="What a new value means for the cluster."
+        "the next apply brings it into the files that hold it", description="What happens after a rotation."
     )
-    bytes: int | None = Field(None, le=_LARGEST, description="So many random bytes: for a whole file.")
-    length: int | None = Field(None, le=_LARGEST, description="A random text of so many characters.")
-    alphabet: Alphabet = Field("letters-and-digits", description="Those of a text that is made.")
+    bytes: int | None = Field(None, le=_LARGEST, description="Number of random bytes, for a whole file.")
+    length: int | None = Field(None, le=_LARGEST, description="Number of characters of a random text.")
+    alphabet: Alphabet = Field("letters-and-digits", description="Characters of a generated text.")
     provided: bool = Field(False, description="The site provides it: `hpcforge secrets set`.")
-    binary: bool = Field(False, description="What is provided is all of a file, also a line break at its end.")
-    least: int = Field(1, gt=0, le=_LARGEST, description="What is provided has so many bytes at least.")
+    binary: bool = Field(False, description="The provided value is a whole file, including a final line break.")
+    least: int = Field(1, gt=0, le=_LARGEST, description="Lowest number of bytes of the provided value.")
 
     @property
     def is_text(self) -> bool:

@@ -66,7 +66,7 @@ def _out_of_service(admission: Admission) -> dict[str, tuple[str, str]]:
         short.setdefault(one.node, []).append(one)
     for node, lacks in short.items():
         said = "; ".join(
-            f"{one.what} {one.observed}, declared {one.declared}" + (f" (to mend it: {one.todo})" if one.todo else "")
+            f"{one.what} {one.observed}, declared {one.declared}" + (f" (to fix it: {one.todo})" if one.todo else "")
             for one in lacks
         )
         found[node] = ("drained", f"{said}; to accept it, under overrides:  {lacks[0].override}")
@@ -84,10 +84,10 @@ def _skipped(result: Result) -> dict[str, tuple[str, str]]:
 
 
 def phases_line(phases: Mapping[str, float], total_s: float) -> str:
-    """Where the time went: phases, what lies between them, and all of it, as a clock beside it shows."""
-    spans = {**phases, "between": total_s - sum(phases.values())}
+    """Return the line with the time of each phase, other time, and the total by the wall clock."""
+    spans = {**phases, "other": total_s - sum(phases.values())}
     shown = [f"{name} {duration(s)}" for name, s in spans.items() if s >= _SHOWN_S]
-    return f"time: {', '.join(shown)}; in all {duration(total_s)}\n"
+    return f"time: {', '.join(shown)}; total {duration(total_s)}\n"
 
 
 def next_steps(

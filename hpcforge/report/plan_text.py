@@ -24,7 +24,7 @@ def plan_text(plan: Plan, *, new_files: bool = False) -> str:
     """The whole plan. `new_files` shows the content of files that are not there yet, too."""
     lines: list[str] = []
     if plan.offline:
-        lines += ["No node was looked at: this is what nodes that have nothing would get.", ""]
+        lines += ["No node was contacted: this is the plan for empty nodes.", ""]
     if plan.first_contact:
         lines += [f"bootstrap  {fold(plan.first_contact)}", "  + python3 (missing)", ""]
     for one in plan.leaving:
@@ -181,7 +181,7 @@ def _notes(plan: Plan) -> Iterator[str]:
     for one in plan.shortfalls:
         yield f"{one.node} falls short: {one.what} {one.observed}, declared {one.declared}; it will be drained."
         if one.todo:
-            yield f"  to mend it: {one.todo}"
+            yield f"  to fix it: {one.todo}"
         yield f"  to accept it, add to overrides:  {one.override}"
     for nodes, count, reason in by_reason(plan.unreachable):
         yield f"{nodes} {'is' if count == 1 else 'are'} unreachable and left out: {reason}"
@@ -200,7 +200,7 @@ def _notes(plan: Plan) -> Iterator[str]:
 
 def _too_large(job: Waiting) -> str:
     where = " and ".join(job.partitions)
-    return f"job {job.number} of {job.user} asks for {job.at_least} nodes of {where}: it waits until there are so many"
+    return f"job {job.number} of {job.user} asks for {job.at_least} nodes of {where}: it waits for more nodes"
 
 
 def _clock(one: ClockOff) -> Iterator[str]:

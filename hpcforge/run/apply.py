@@ -109,7 +109,7 @@ def _recorded(engine: Engine, cluster: Cluster, plan: Plan, head: Observed, list
     if recorded != before:
         problem = store_verdicts(engine, cluster.slurm.controller, recorded)
         if problem:
-            listener.say(f"what is to be tested again could not be written down on the head: {problem}")
+            listener.say(f"the list of tests to repeat could not be written on the head: {problem}")
     return recorded
 
 

@@ -91,7 +91,7 @@ def look(site: Site, goal: Goal, choice: Choice, say: Callable[[str], None]) -> 
         found = compare(site, engines, engines, goal, choice, say)
     remark(site, found.survey, say)
     for left in filter(leftover.dead, found.survey.tests):
-        say(f"{left.sentence()}, is of a run that is no more: apply and verify cancel it")
+        say(f"{left.sentence()}: its run has ended; the next apply or verify cancels it")
     return found
 
 
@@ -124,7 +124,7 @@ def _refuse_renamed(site: Site, roster: Roster, choice: Choice) -> None:
     raise UsageError(
         f"{old} leaves, and {new} has the same address or host key: is {new} the machine that was {old}?"
         + (others if len(same) > 1 else ""),
-        f"a machine cannot leave and stay in one apply: {way}",
+        f"one apply cannot remove and keep a machine: {way}",
     )
 
 
@@ -145,7 +145,7 @@ def remark(site: Site, found: Survey, say: Callable[[str], None]) -> Commit | No
         say(f"warning: {warning}")
     for name, seen in found.observed.items():
         if seen.receipt and seen.receipt.get("trouble"):
-            say(f"{name}: its record cannot be used: {seen.receipt['trouble']}; what it says is done again")
+            say(f"{name}: its record is unusable: {seen.receipt['trouble']}; its work is repeated")
         for one in (one for one in seen.reverted if one["role"] in seen.differs):
             say(f"{name}: {taken_back(one)}")
     return commit

@@ -89,7 +89,7 @@ class Drain:
         """Have Slurm start nothing more there, unless it starts nothing there already: that reason stays."""
         seen = parse_slurm_nodes(output).get(self.node)
         if seen is None:
-            self.state, self.detail = "failed", "Slurm does not say how the node is"
+            self.state, self.detail = "failed", "Slurm does not report the node's state"
         elif not drained(seen[0]):
             reason = f"Reason={MARK}{self.why}"
             self._ask("tell", "scontrol", "update", f"NodeName={self.node}", "State=DRAIN", reason)

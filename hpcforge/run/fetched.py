@@ -25,10 +25,10 @@ def accept(artifact: Artifact, arrived: Path, folder: Path) -> None:
         arrived.replace(folder / artifact.sha256)
         return
     arrived.unlink(missing_ok=True)
-    said = "a file of another name came" if found is None else f"its SHA-256 is {found}, pinned is {artifact.sha256}"
+    said = "it has another name" if found is None else f"its SHA-256 is {found}, but {artifact.sha256} is pinned"
     raise FetchError(
-        f"{artifact.name} is not the file that is pinned: {said}",
-        f"look at what {'the index of pip' if artifact.source == 'pip' else artifact.source} serves",
+        f"{artifact.name} differs from the pinned file: {said}",
+        f"check what {'the index of pip' if artifact.source == 'pip' else artifact.source} serves",
     )
 
 

@@ -56,8 +56,8 @@ class LeaseHeldError(ExpectedError):
         left_s = max(1.0, STALE_S - holder.silent_s)
         super().__init__(
             holder.sentence(),
-            "--lock-timeout SECONDS waits for it to end; "
-            f"one that has died is forgotten after {STALE_S:.0f} s of silence, {left_s:.0f} s from now at the earliest",
+            f"--lock-timeout SECONDS waits for it; the lease of a dead run expires after {STALE_S:.0f} s of silence, "
+            f"at the earliest in {left_s:.0f} s",
         )
         self.holder = holder
 
@@ -236,14 +236,14 @@ class Lease:
         if self._answer is None or self._answer.kind == "no_python":
             why = "it has no Python yet" if self._answer else data.get("error") or "no answer"
             if not self._deaf:
-                self._say(f"no lease on {self._head} ({why}): the nodes' own locks still keep two runs apart")
+                self._say(f"no lease on {self._head} ({why}): the nodes' own locks still separate two runs")
             self._deaf = True
             return
         self._deaf = False
         holder, before = _holder(self._answer.data), self.held
         self.held = holder is None
         if holder is not None and not self._asking:
-            why = "took over because this run was silent for too long" if before else "could not be seen before"
+            why = "took over because this run was silent too long" if before else "was not visible before"
             self.lost = f"{holder.sentence()}, and {why}"
             self._say(self.lost)
 

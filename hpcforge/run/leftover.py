@@ -48,11 +48,11 @@ def clear(engine: Engine, cluster: Cluster, say: Callable[[str], None]) -> None:
     found = _ask(engine, cluster)
     for one in found:
         if not dead(one):
-            say(f"{one.sentence()}, is of a run that is at work: left alone")
+            say(f"{one.sentence()}: its run is active; not touched")
     left = [one for one in found if dead(one)]
     waiting = [one for one in left if not one.completing]
     for one in waiting:
-        say(f"{one.sentence()}, is of a run that is no more: cancelled")
+        say(f"{one.sentence()}: its run has ended; cancelled")
     if waiting:
         _run(engine, cluster, ("scancel", *(one.number for one in waiting)))
     numbers, until = {one.number for one in left}, time.monotonic() + _GONE_S

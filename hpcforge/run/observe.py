@@ -170,5 +170,5 @@ def _taken(seen: Observed, event: Event) -> Observed:
     if event.kind == "result" and not data["ok"]:
         return dataclasses.replace(seen, unreachable=data["error"] or "no answer")
     if event.kind == "result" and not seen.facts:
-        return dataclasses.replace(seen, unreachable="it answered, but not what was asked")
+        return dataclasses.replace(seen, unreachable="its answer does not match the request")
     return seen

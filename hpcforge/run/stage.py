@@ -102,7 +102,7 @@ class Confirmation(Stage):
 
     def lost(self, error: str) -> str | None:
         """That no connection can be made is what a guard is for."""
-        return f"no new connection could be made after it, so the node puts the old files back by itself: {error}"
+        return f"no new connection after the change, so the node restores the old files: {error}"
 
 
 class Look(Stage):

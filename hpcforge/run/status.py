@@ -112,7 +112,7 @@ def _node(
     certified: tuple[Certificate, ...],
 ) -> NodeStatus:
     receipt = seen.receipt or {}
-    troubles = [f"its record cannot be used: {receipt['trouble']}"] if receipt.get("trouble") else []
+    troubles = [f"its record is unusable: {receipt['trouble']}"] if receipt.get("trouble") else []
     if seen.at_work:
         troubles.append(f"a step of run {seen.at_work.get('number')} by {seen.at_work.get('who')} is at work")
     troubles += map(taken_back, seen.reverted)
@@ -134,7 +134,7 @@ def _notes(head: str, away: str | None, history: History, roster: Roster, record
     if away is not None:
         notes.append(f"{head} gives no answer ({away}): last run, history and node list are as this host last saw them")
     if history.unreadable:
-        notes.append(f"lines of the history that cannot be read: {history.unreadable}")
+        notes.append(f"unreadable lines of the history: {history.unreadable}")
     if roster.problem:
         notes.append(f"the node list cannot be used: {roster.problem}; nodes that left the blueprint are not noticed")
     if recorded.problem:

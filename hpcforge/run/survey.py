@@ -108,5 +108,5 @@ def _not_entered(name: str, one: Enrolled, controller: str) -> str:
     keys = ", ".join(fingerprint(base64.b64decode(key.split()[1])) for key in one.host_keys) or "none"
     return (
         f"only the node list on {controller} says which machine it is: at {one.address}, with host key {keys}; "
-        f"nobody logs in there until that is confirmed: hpcforge trust BLUEPRINT {name}"
+        f"hpcforge does not log in there until you confirm it: hpcforge trust BLUEPRINT {name}"
     )

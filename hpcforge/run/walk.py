@@ -111,7 +111,7 @@ class _Walker:
             if one.unknown is not None:
                 self._end(self.nodes[one.node], Outcome("failed", one.unknown))
             elif one.unreachable is not None and jobs:  # away from us, but not from Slurm: to forget it would kill them
-                why = f"unreachable, and Slurm says that jobs run there: {', '.join(jobs)}"
+                why = f"unreachable, and Slurm reports jobs there: {', '.join(jobs)}"
                 self._end(self.nodes[one.node], Outcome("deferred", why))
             elif asking and one.worker:
                 self._end(self.nodes[one.node], Outcome("deferred", asked_for(one.node, asking)))

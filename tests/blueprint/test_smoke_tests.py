@@ -60,7 +60,7 @@ def test_what_a_blueprint_may_ask_for_follows(tests: Path) -> None:
         ("at_most: 50", "at_most: fast", ":10:22:", "`fast` is not a number", "digits and a point"),
         ("1.5", "0.5", ":10:45:", "`at_most_of_median` must be at least 1", ""),
         ("plain", "torchrun", ":10:26:", "there is no median: nodes do not report separately", "with torchrun"),
-        (", better: lower", "", ":8:11:", "`sync_ms` does not set whether higher or lower is better", "add `better` to measure sync_ms"),
+        (", better: lower", "", ":8:11:", "`sync_ms` does not set whether higher or lower is better", "add `better`"),
         ("90s", "ninety", ":4:13:", "`ninety` is not a time such as", ""),
         ("sync_ms: {unit", "host: {unit", ":6:3:", "`host` is a reserved name", "choose another"),
         ("[fio]", '["fio; rm -rf /"]', ":3:20:", "is not the name of a package", ""),

@@ -117,5 +117,5 @@ def test_names_of_saves(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["", "-a", "a..b", "../a", "a/b", "A", "a b", "a\n", "a-", "a" * 33])
 def test_names_that_no_save_has(name: str) -> None:
-    with pytest.raises(LabError, match="is no name for a save"):
+    with pytest.raises(LabError, match="is not a valid save name"):
         check_save_name(name)

@@ -120,7 +120,7 @@ def test_a_value_that_looks_like_a_template_stays_text(cluster: Cluster, roles_f
         ("\non: ", "\nneeds: [client]\non: ", "needs itself"),
         ("- /etc/server.conf", "- {path: /etc/server.conf, source: gone.j2}", "cannot read"),
         ("- /etc/server.conf", "- {path: /etc/server.conf, source: gone.j2, content: x}", "at most one"),
-        ("- /etc/server.conf", "- /etc/other.conf", "lies in neither of files/etc/other.conf and "),
+        ("- /etc/server.conf", "- /etc/other.conf", "is in neither of files/etc/other.conf and "),
         ("- /etc/server.conf", '- "/etc/{{ node.name }}.conf"', "say it by `source"),
         ("- /etc/server.conf", '- {path: /x, content: "{{ node.rack }}"}', "say `scope: node`"),
         ("- /etc/server.conf", '- {path: /x, for_each: node.functions, content: "{{ item }}"}', "say `scope: node`"),
@@ -167,7 +167,7 @@ def test_a_file_is_rendered_where_its_name_says_so(cluster: Cluster, roles_folde
     desired = compile_desired(cluster, load_roles(roles_folder), SECRETS)
     assert desired.texts[desired.nodes["head"][0].of(File)[0].digest or ""] == literal.read_text()
     template.write_text("")
-    with pytest.raises(RoleError, match=r"lies in both files/etc/server\.conf and "):
+    with pytest.raises(RoleError, match=r"is in both files/etc/server\.conf and "):
         load_roles(roles_folder)
 
 

@@ -241,7 +241,7 @@ def test_odd_records_of_the_head_are_counted_not_believed(record: str) -> None:
     printed.status()
     printed.check()
     others_are_done(ended)
-    unreadable = "lines of the history that cannot be read: 1\n" in printed.text[4]
+    unreadable = "unreadable lines of the history: 1\n" in printed.text[4]
     assert unreadable == (record != "forged")  # which has the parts of a run, and text that steers a terminal
     assert "the node list cannot be used: damaged" in printed.text[4]
 

@@ -213,7 +213,7 @@ def test_a_node_of_which_slurm_says_nothing_is_not_taken_for_empty() -> None:
     silent = Slurm(ends_after=0)
     silent.node = "w9"
     ended, started = go(one_worker(Rollout()), silent)
-    assert ended.failed()["w1"] == [("conf", "Slurm does not say how the node is")]
+    assert ended.failed()["w1"] == [("conf", "Slurm does not report the node's state")]
     assert not any(one.startswith("finish") for one in started)
 
 
@@ -290,7 +290,7 @@ def test_an_unreachable_node_with_jobs_is_not_forgotten() -> None:
     ended, started = go(plan(HEAD, leaving=(gone,), jobs={"w1": ("12",)}))
     assert started == []
     assert ended.abandoned == {}
-    assert ended.deferred()["w1"] == "unreachable, and Slurm says that jobs run there: 12"
+    assert ended.deferred()["w1"] == "unreachable, and Slurm reports jobs there: 12"
 
 
 def test_a_guarded_change_is_confirmed_over_a_new_connection_and_only_then_done() -> None:

@@ -53,7 +53,7 @@ def up(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rehearsal]:
 def test_drives_with_somebody_s_data_are_named_and_left_alone(up: Rehearsal) -> None:
     before = up.on("head", HEAD.format("nvme1n1"))
     said = up.run("apply", up.blueprint, "--yes", expect=5)
-    assert "2 NVMe drives on which nothing is found are to be taken, and there are 1: nvme1n1 has swap theirs " in said
+    assert "the volume needs 2 blank NVMe drives, and the node has 1: nvme1n1 has swap theirs " in said
     assert "(to destroy all its data: wipefs --all /dev/nvme1n1); nvme2n1 has swap theirs" in said
     assert up.on("head", HEAD.format("nvme1n1")) == before
     assert up.on("head", "sudo wipefs --no-act /dev/nvme0n1") == ""

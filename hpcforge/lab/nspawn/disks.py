@@ -81,7 +81,7 @@ def check(lab: Lab, node: PlacedNode) -> None:
     missing = [layer for layer in (*kept, *node.layers) if not Path(layer).is_dir()]
     if missing:
         raise LabError(
-            f"node {node.name} lies on {missing[0]}, which is gone",
+            f"node {node.name} uses {missing[0]}, which is missing",
             "take the lab down and up again: `hpcforge rehearse down`",
         )
 

@@ -84,7 +84,7 @@ def check(lab: Lab, node: PlacedNode) -> None:
     of_image = [Path(layer) / name for layer in node.layers for name in (system.DISK, system.KERNEL, system.INITRD)]
     if missing := [path for path in (*kept, *of_image) if not path.is_file()]:
         raise LabError(
-            f"node {node.name} lies on {missing[0]}, which is gone",
+            f"node {node.name} uses {missing[0]}, which is missing",
             "take the lab down and up again: `hpcforge rehearse down`",
         )
 

@@ -79,9 +79,7 @@ def test_a_controller_that_does_not_answer_leaves_it_unknown(monkeypatch: pytest
     monkeypatch.setattr(reservations, "_scontrol", silent)
     found = reservations.compare(COURSE)
     assert found is not None
-    assert COURSE.line(found) == (
-        "? reservation course: what there is of it is not known: Slurm's controller does not answer"
-    )
+    assert COURSE.line(found) == ("? reservation course: its state is unknown: Slurm's controller does not answer")
     assert not COURSE.drifted({**found, "put": True})
 
 

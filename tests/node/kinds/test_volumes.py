@@ -106,7 +106,7 @@ def test_drives_on_which_nothing_is_found_are_told_before(machine: Machine) -> N
     line = "+ volume scratch  FORMATS nvme0n1, nvme1n1, where nothing was found: XFS on RAID 0"
     assert WANTED.line(found) == line
     assert obstacle(dataclasses.replace(WANTED, drives=1)).endswith(
-        "nothing is found on nvme0n1, nvme1n1: which of them is not said"
+        "but more are blank: nvme0n1, nvme1n1; hpcforge cannot choose"
     )
 
 
@@ -118,11 +118,11 @@ def test_what_somebody_has_on_a_drive_is_named_with_the_way_to_give_it_up(machin
     before = [hashlib.sha256(drive.read_bytes()).digest() for drive in drives]
     said = obstacle()
     dev = machine.root / "dev"
-    assert said.startswith("2 NVMe drives on which nothing is found are to be taken, and there are 1: nvme0n1 has swap")
+    assert said.startswith("the volume needs 2 blank NVMe drives, and the node has 1: nvme0n1 has swap")
     assert "swap theirs " in said and f"(to destroy all its data: wipefs --all {dev}/nvme0n1)" in said
     assert "nvme1n1 has dos, partition nvme1n1p1" in said
     assert f"wipefs --all {dev}/nvme1n1p1 {dev}/nvme1n1)" in said
-    with pytest.raises(volumes.NodeError, match="there are 1: nvme0n1 has swap"):
+    with pytest.raises(volumes.NodeError, match="the node has 1: nvme0n1 has swap"):
         volumes.put(WANTED)
     assert [hashlib.sha256(drive.read_bytes()).digest() for drive in drives] == before
 
@@ -133,13 +133,13 @@ def test_drives_of_another_size_and_partitions_without_a_name_are_not_taken(mach
     machine.drive("nvme2n1")
     machine.partition("nvme2n1", "nvme2n1p1")
     said = obstacle()
-    assert "there are 1: nvme0n1 has 0.0 GB, and not 0.1; nvme2n1 has partition nvme2n1p1 (to" in said
+    assert "the node has 1: nvme0n1 has 0.0 GB, and not 0.1; nvme2n1 has partition nvme2n1p1 (to" in said
 
 
 def test_a_drive_that_cannot_be_looked_at_is_not_taken(machine: Machine) -> None:
     machine.drive("nvme0n1")
     machine.drive("nvme1n1").unlink()  # as in a container, which sees what its host has
-    assert "there are 1: nvme1n1 cannot be read: `wipefs " in obstacle()
+    assert "the node has 1: nvme1n1 cannot be read: `wipefs " in obstacle()
 
 
 def test_one_that_is_there_is_left_as_it_is(machine: Machine) -> None:
