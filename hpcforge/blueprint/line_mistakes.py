@@ -120,7 +120,7 @@ def _stray_item(refusal: Refusal) -> Told | None:
 
 
 def outside(refusal: Refusal) -> Told | None:
-    """A line that belongs to no document."""
+    """A line outside every YAML document."""
     above = refusal.above(refusal.line)
     if above is not None and content(refusal.text(above)) == "...":
         return "`...` ends the file, and more follows", Mark(above + 1, 1, 3), "remove it"

@@ -25,7 +25,7 @@ MAX_VALUES = 250_000  # 100 MB and a second to read
 MAX_MACHINE_VALUES = 1_000_000  # of an inventory: 100,000 nodes with an address and a host key each have 700,000
 MAX_LINES = 500_000
 
-_IS_IT_THIS_FILE = "is this the file you meant?"
+_IS_IT_THIS_FILE = "is this the right file?"
 
 Loc = tuple[str | int, ...]
 

@@ -119,7 +119,7 @@ class Needs(Section):
 
 
 class SmokeTestSpec(Section):
-    """What `test.yaml` says of a smoke test; the program `NAME.py` is beside it."""
+    """The `test.yaml` of a smoke test; its program `NAME.py` is in the same folder."""
 
     description: v.Sentence = Field(description="What it proves: one sentence with a full stop.")
     launcher: Launcher = Field(

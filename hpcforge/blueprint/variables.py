@@ -66,7 +66,7 @@ class Variable(BaseModel):
 
     @property
     def written(self) -> Any:
-        """Its type in a blueprint, as a pydantic annotation."""
+        """Return the type of the variable in a blueprint, as a pydantic annotation."""
         if self._of is None:
             return Literal[self.one_of]
         one = TYPES[self._of].written

@@ -49,7 +49,7 @@ def apply(
     trust: bool,
     as_json: bool,
 ) -> int:
-    """Do what the help of `hpcforge apply` says; the exit status."""
+    """Run `hpcforge apply`. Returns the exit status."""
     if plan_file is not None and (limit or exclude or only or force or verify):
         hint = "remove --limit, --exclude, --only, --force and --verify, or --plan"
         raise UsageError("--plan applies a plan without changes to it", hint)

@@ -28,7 +28,7 @@ def design(
     train: list[str] | None,
     price_per_kwh: float | None,
 ) -> int:
-    """Do what the help of `hpcforge design` says; the exit status."""
+    """Run `hpcforge design`. Returns the exit status."""
     runs = [_run(text, price_per_kwh) for text in train or ()]
     if as_json + (csv is not None) + (svg is not None) > 1:
         raise UsageError("--json, --csv and --svg all write to standard output", "use one of them at a time")

@@ -33,7 +33,7 @@ _MIB = 1 << 20
 
 
 def build(blueprint: Path, locked: Path | None, as_json: bool, *, disk: bool) -> int:
-    """Do what the help of `hpcforge image build` says; the exit status."""
+    """Run `hpcforge image build`. Returns the exit status."""
     loaded = load(blueprint, None)
     if loaded.cluster.os.name != "debian":
         raise UsageError(
@@ -63,7 +63,7 @@ def build(blueprint: Path, locked: Path | None, as_json: bool, *, disk: bool) ->
 
 
 def list_(as_json: bool) -> int:
-    """Do what the help of `hpcforge image list` says; the exit status."""
+    """Run `hpcforge image list`. Returns the exit status."""
     found = store.all_images()
     if as_json:
         printing.result(json.dumps({"schema_version": 1, "images": list(map(_entry, found))}, indent=2) + "\n")
@@ -75,7 +75,7 @@ def list_(as_json: bool) -> int:
 
 
 def remove(name: str) -> int:
-    """Do what the help of `hpcforge image remove` says; the exit status."""
+    """Run `hpcforge image remove`. Returns the exit status."""
     require_root()
     with Progress() as progress, store.lock(progress.say):
         store.remove(name, state.lying_on, progress.say)

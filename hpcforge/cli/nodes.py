@@ -33,7 +33,7 @@ def add(
     inventory: Path | None,
     yes: bool,
 ) -> int:
-    """Do what the help of `hpcforge nodes add` says; the exit status."""
+    """Run `hpcforge nodes add`. Returns the exit status."""
     loaded = load(blueprint, inventory)
     new = Newcomers(
         _expand(names),
@@ -48,7 +48,7 @@ def add(
 
 
 def remove(blueprint: Path, names: str, inventory: Path | None, yes: bool) -> int:
-    """Do what the help of `hpcforge nodes remove` says; the exit status."""
+    """Run `hpcforge nodes remove`. Returns the exit status."""
     loaded = load(blueprint, inventory)
     gone = _expand(names)
     return _write(loaded, removed(loaded.blueprint, loaded.inventory, gone), gone, yes, inventory)
@@ -57,7 +57,7 @@ def remove(blueprint: Path, names: str, inventory: Path | None, yes: bool) -> in
 def replace(
     *, blueprint: Path, name: str, address: str | None, host_key: list[str] | None, inventory: Path | None, yes: bool
 ) -> int:
-    """Do what the help of `hpcforge nodes replace` says; the exit status."""
+    """Run `hpcforge nodes replace`. Returns the exit status."""
     loaded = load(blueprint, inventory)
     edits = replaced(loaded.blueprint, loaded.inventory, name, address, host_key or ())
     override = loaded.blueprint.overrides.get(name)
@@ -76,7 +76,7 @@ def _expand(text: str) -> tuple[str, ...]:
 
 
 def _write(loaded: Loaded, edits: Edits, names: tuple[str, ...], yes: bool, inventory: Path | None) -> int:
-    """Show what would be written, ask, and write it."""
+    """Show the diff, ask for confirmation, and write the files."""
     try:
         proposed = propose(loaded, edits, names)
     except InvalidInput:

@@ -14,7 +14,7 @@ from hpcforge.report import printing
 
 
 def pin(blueprint: Path, inventory: Path | None) -> int:
-    """Do what the help of `hpcforge pin` says; the exit status."""
+    """Run `hpcforge pin`. Returns the exit status."""
     loaded = load(blueprint, inventory, judged=True)
     if loaded.inventory_path is None:
         raise UsageError(

@@ -38,7 +38,7 @@ def plan(
     trust: bool,
     as_json: bool,
 ) -> int:
-    """Do what the help of `hpcforge plan` says; the exit status."""
+    """Run `hpcforge plan`. Returns the exit status."""
     if offline and (output is not None or trust):
         raise UsageError("--offline contacts no node", "remove it, or remove -o and --trust-new")
     site = open_site(blueprint, inventory, lab, identity, needs_lab=not offline, judged=True)

@@ -1,7 +1,7 @@
-"""Which rehearsal is meant: the one of a blueprint, wherever one stands.
+"""Choose the rehearsal: by its blueprint, in any working directory.
 
 `--lab NAME` (or HPCFORGE_LAB) names one; else a blueprint does, whose rehearsal has a name made from its path. Without
-either, the only one on this machine is meant, but by nothing that takes something away.
+either, verbs that remove nothing use the only rehearsal on this machine.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def named(blueprint: Path, lab: str) -> Named:
 
 
 def parted(words: Sequence[str], lab: str | None) -> tuple[Named, list[str]]:
-    """What `[BLUEPRINT] WORD...` comes to: the rehearsal, and the other words. A blueprint ends in .yaml or .yml."""
+    """Split `[BLUEPRINT] WORD...` into the rehearsal and the other words. A blueprint ends in .yaml or .yml."""
     if words and words[0].endswith((".yaml", ".yml")):
         return Named(Path(words[0]), lab), list(words[1:])
     return Named(None, lab), list(words)
@@ -65,7 +65,7 @@ def take(words: list[str], least: int, most: int | None) -> list[str]:
 
 
 def one_of_all(meant: Named) -> str:
-    """The name of the rehearsal that is meant, or of the only one there is. Raises `UsageError`."""
+    """Return the name of the selected rehearsal, or of the only one. Raises `UsageError`."""
     if meant.name is not None:
         return meant.name
     require_root()
@@ -81,7 +81,8 @@ def one_of_all(meant: Named) -> str:
 
 
 def named_one(meant: Named, verb: str, *words: object) -> str:
-    """The name of the rehearsal that is meant, for what takes something away. Raises `UsageError` with what to type."""
+    """Return the name of the rehearsal for a verb that removes something. Raises `UsageError` with the command to
+    type."""
     if meant.name is not None:
         return meant.name
     name = one_of_all(meant)
@@ -94,7 +95,7 @@ def named_one(meant: Named, verb: str, *words: object) -> str:
 
 
 def not_up(blueprint: Path, lab: str | None) -> UsageError:
-    """What is said of a blueprint whose rehearsal is not there."""
+    """Return the error for a blueprint without a rehearsal."""
     start = typed("rehearse", "up", blueprint, lab=lab)
     others = [] if lab else of_blueprint(blueprint)
     also = f", or name a rehearsal of this blueprint: --lab {' or --lab '.join(others)}" if others else ""

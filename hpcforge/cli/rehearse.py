@@ -38,7 +38,7 @@ from hpcforge.run.secrets import default_identity_path
 
 
 def up(blueprint: Path, lab: str | None, nodes: str | None, on: str | None, *, image: bool, start: bool = True) -> int:
-    """Do what the help of `hpcforge rehearse up` says; the exit status."""
+    """Run `hpcforge rehearse up`. Returns the exit status."""
     loaded = load(blueprint, None, judged=True)
     real, cluster = not loaded.wants_lab, loaded.cluster
     if nodes is not None and not real:
@@ -82,7 +82,7 @@ def up(blueprint: Path, lab: str | None, nodes: str | None, on: str | None, *, i
 
 
 def status(words: list[str], lab: str | None, as_json: bool) -> int:
-    """Do what the help of `hpcforge rehearse status` says; the exit status."""
+    """Run `hpcforge rehearse status`. Returns the exit status."""
     meant, rest = parted(words, lab)
     take(rest, 0, 0)
     _print(labs.status(one_of_all(meant)), as_json)
@@ -90,7 +90,7 @@ def status(words: list[str], lab: str | None, as_json: bool) -> int:
 
 
 def list_(as_json: bool) -> int:
-    """Do what the help of `hpcforge rehearse list` says; the exit status."""
+    """Run `hpcforge rehearse list`. Returns the exit status."""
     found = listed()
     if as_json:
         entries = [dataclasses.asdict(one) for one in found]
@@ -103,7 +103,7 @@ def list_(as_json: bool) -> int:
 
 
 def save(words: list[str], replace: bool, lab: str | None, as_json: bool) -> int:
-    """Do what the help of `hpcforge rehearse save` says; the exit status."""
+    """Run `hpcforge rehearse save`. Returns the exit status."""
     meant, rest = parted(words, lab)
     (name,) = take(rest, 1, 1)
     with Progress() as progress, progress.phase("save"):
@@ -116,7 +116,7 @@ def save(words: list[str], replace: bool, lab: str | None, as_json: bool) -> int
 
 
 def restore(words: list[str], nodes: list[str] | None, lab: str | None, as_json: bool) -> int:
-    """Do what the help of `hpcforge rehearse restore` says; the exit status."""
+    """Run `hpcforge rehearse restore`. Returns the exit status."""
     only = None if nodes is None else [node for text in nodes for node in _expanded(text)]
     meant, rest = parted(words, lab)
     (name,) = take(rest, 1, 1)
@@ -131,7 +131,7 @@ def restore(words: list[str], nodes: list[str] | None, lab: str | None, as_json:
 
 
 def forget(words: list[str], lab: str | None) -> int:
-    """Do what the help of `hpcforge rehearse forget` says; the exit status."""
+    """Run `hpcforge rehearse forget`. Returns the exit status."""
     meant, rest = parted(words, lab)
     (name,) = take(rest, 1, 1)
     with Progress() as progress:
@@ -140,7 +140,7 @@ def forget(words: list[str], lab: str | None) -> int:
 
 
 def down(words: list[str], disks: bool, lab: str | None) -> int:
-    """Do what the help of `hpcforge rehearse down` says; the exit status."""
+    """Run `hpcforge rehearse down`. Returns the exit status."""
     meant, rest = parted(words, lab)
     hostlist = next(iter(take(rest, 0, 1)), None)
     names = None if hostlist is None else _expanded(hostlist)
@@ -161,7 +161,7 @@ def _kind(loaded: Loaded, name: str, on: str | None) -> LabKind:
 
 
 def _image(loaded: Loaded, *, boots: bool) -> Manifest | None:
-    """The image that new nodes lie on. One with a kernel does for those that boot none, too."""
+    """Return the image for new nodes. Nodes that boot no kernel can also use an image with one."""
     request = image_request(loaded)
     return (None if boots else found_for(request)) or found_for(bootable(request))
 

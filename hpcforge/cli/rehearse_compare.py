@@ -24,7 +24,7 @@ from hpcforge.run.site import compile_site, load_site_roles, site_roles
 
 
 def compare(blueprint: Path, inventory: Path | None, lab: str | None, nodes: str | None, as_json: bool) -> int:
-    """Do what the help of `hpcforge rehearse compare` says; the exit status."""
+    """Run `hpcforge rehearse compare`. Returns the exit status."""
     loaded, name = load(blueprint, inventory), lab or default_lab_name(blueprint)
     running = labs.load(name) if nodes is None and os.geteuid() == 0 else None  # who is not root has none
     if loaded.wants_lab:

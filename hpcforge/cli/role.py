@@ -20,7 +20,7 @@ from hpcforge.report import printing
 
 
 def new(name: str, folder: Path, kind: Kind) -> int:
-    """Do what the help of `hpcforge role new` says; the exit status."""
+    """Run `hpcforge role new`. Returns the exit status."""
     if not ROLE_NAME.fullmatch(name):
         raise UsageError(f"{name!r} is not a valid role name", A_ROLE_NAME)
     if (shipped.roles() / name).is_dir():
@@ -37,7 +37,7 @@ def new(name: str, folder: Path, kind: Kind) -> int:
 
 
 def check(folder: Path, blueprint: Path | None, as_json: bool) -> int:
-    """Do what the help of `hpcforge role check` says; the exit status."""
+    """Run `hpcforge role check`. Returns the exit status."""
     folders = role_folders(folder) if folder.is_dir() else []
     if not folders:
         raise UsageError(f"{folder} has no role", "name a folder with role.yaml, or a folder of such folders")

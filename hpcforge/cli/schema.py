@@ -43,7 +43,7 @@ def schema(
     path: Path | None,
     markdown: bool,
 ) -> int:
-    """Do what the help of `hpcforge schema` says; the exit status."""
+    """Run `hpcforge schema`. Returns the exit status."""
     if path is not None and of != "blueprint":
         raise UsageError(
             f"only the schema of blueprints depends on a blueprint, not that of {of}", f"hpcforge schema {of}"

@@ -75,7 +75,7 @@ class _Kept:
 
 
 def init(blueprint: Path, lab: str | None, identity: Path | None) -> int:
-    """Do what the help of `hpcforge secrets init` says; the exit status."""
+    """Run `hpcforge secrets init`. Returns the exit status."""
     kept = _kept(blueprint, lab, identity)
     had_key, before = kept.key.exists(), kept.read()
     made = [name for name in ensure_secrets(kept.file, kept.key, kept.wanted) if name not in before]
@@ -85,7 +85,7 @@ def init(blueprint: Path, lab: str | None, identity: Path | None) -> int:
 
 
 def list_(blueprint: Path, lab: str | None, identity: Path | None, as_json: bool) -> int:
-    """Do what the help of `hpcforge secrets list` says; the exit status."""
+    """Run `hpcforge secrets list`. Returns the exit status."""
     kept = _kept(blueprint, lab, identity)
     known, kinds, wanted_by = kept.read(), kept.kinds, kept.wanted_by()
     entries = [
@@ -119,7 +119,7 @@ def list_(blueprint: Path, lab: str | None, identity: Path | None, as_json: bool
 
 
 def show(blueprint: Path, name: str, lab: str | None, identity: Path | None, reveal: bool) -> int:
-    """Do what the help of `hpcforge secrets show` says; the exit status."""
+    """Run `hpcforge secrets show`. Returns the exit status."""
     site = _site(blueprint, lab, identity)
     file = site.loaded.secrets_path
     known = read_secrets(file, site.identity)
@@ -132,7 +132,7 @@ def show(blueprint: Path, name: str, lab: str | None, identity: Path | None, rev
 
 
 def set_(blueprint: Path, name: str, lab: str | None, identity: Path | None, as_json: bool) -> int:
-    """Do what the help of `hpcforge secrets set` says; the exit status."""
+    """Run `hpcforge secrets set`. Returns the exit status."""
     kept = _kept(blueprint, lab, identity)
     had_key = kept.key.exists()
     value = _given(name, binary=name in kept.kinds and kept.kinds[name].binary)
@@ -150,7 +150,7 @@ def set_(blueprint: Path, name: str, lab: str | None, identity: Path | None, as_
 
 
 def rotate(blueprint: Path, name: str, lab: str | None, identity: Path | None) -> int:
-    """Do what the help of `hpcforge secrets rotate` says; the exit status."""
+    """Run `hpcforge secrets rotate`. Returns the exit status."""
     kept = _kept(blueprint, lab, identity)
     before, kinds = kept.read(), kept.kinds
     after = rotate_secret(kept.file, kept.key, kinds, name)

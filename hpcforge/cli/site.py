@@ -1,7 +1,7 @@
 """The site that a verb is about: its blueprint and inventory read, or those of the rehearsal that is up.
 
-A blueprint made for a lab means its rehearsal. Of any other one the real site is meant, and with `--lab` what stands in
-for it: then nothing of the real machines is left in the site but their names.
+A lab's blueprint selects its rehearsal. Any other blueprint selects the real site, and with `--lab` its rehearsal:
+then the site has only the names of the real machines.
 """
 
 from __future__ import annotations

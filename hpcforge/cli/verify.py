@@ -47,7 +47,7 @@ def verify(
     saved: Path | None,
     as_json: bool,
 ) -> int:
-    """Do what the help of `hpcforge verify` says; the exit status."""
+    """Run `hpcforge verify`. Returns the exit status."""
     if cabling:
         for option, given in (("--test", names), ("--limit", limit)):
             if given:
@@ -104,7 +104,7 @@ def _limited(cluster: Cluster, names: Collection[str], limit: Sequence[str]) -> 
 
 
 def _cabling(blueprint: Path, inventory: Path | None, lab: str | None, saved: Path | None, as_json: bool) -> int:
-    """Compare cables as they are with cables as drawn. What nobody was asked about is counted, and is no fault."""
+    """Compare real cables with the design. Unchecked cables are counted, and are not an error."""
     try:
         if saved is not None:
             loaded = _with_fabrics(load(blueprint, inventory), blueprint)

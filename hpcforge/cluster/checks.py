@@ -175,7 +175,7 @@ def has_driver(model: str, catalog: Catalog, vendor: str) -> bool:
 
 
 def _slurm_fabric(draft: Draft) -> Findings:
-    """Check that the blueprint has the fabric of which Slurm is told."""
+    """Check that the blueprint has the fabric for Slurm's topology."""
     slurm: s.Slurm | None = draft.sections["slurm"]
     if slurm is None or not draft.intact("slurm", "topology"):
         return

@@ -1,4 +1,4 @@
-"""What NCCL and UCX are told of a cluster's fabrics, each value with its reason and source. Pure.
+"""NCCL and UCX settings for a cluster's fabrics, each with its reason and source. Pure.
 
 Said is what the blueprint implies and the library cannot find out by itself, or finds out wrongly. All else stays at
 the library's default, and `Left` says why that is right, or what would have to be known.
@@ -35,7 +35,7 @@ class Setting:
 
 @dataclass(frozen=True)
 class Left:
-    """A variable that stays at the library's default: why that is right, or what nobody has said."""
+    """A variable that stays at the library's default: why that is right, or which value is missing."""
 
     name: str
     why: str
@@ -44,7 +44,7 @@ class Left:
 
 @dataclass(frozen=True)
 class Collectives:
-    """What is said, and left, for nodes that are plugged into the same fabrics."""
+    """Settings and unset variables for nodes on the same fabrics."""
 
     fabric: str | None  # that carries their collectives by RDMA; None: IP does
     adapters: tuple[str, ...]  # that are named, in the order of the fabric's links; none: not said
@@ -65,7 +65,7 @@ class Collectives:
 def collectives(
     fabrics: Sequence[FabricOf], network: Network, others: Sequence[Network], wheels: Sequence[Wheel]
 ) -> Collectives:
-    """Return what is told to nodes on these fabrics.
+    """Return the settings for nodes on these fabrics.
 
     `network` has the nodes' addresses, `others` are all other networks; `wheels` are PyTorch's, which bring NCCL.
     """
@@ -130,7 +130,7 @@ def _crossing(fabric: FabricOf) -> Iterator[Setting | Left]:
 
 
 def _bootstrap(network: Network, others: Sequence[Network]) -> Setting | Left:
-    """The interface by which ranks find each other, and that carries all where there is no RDMA."""
+    """The interface where ranks find each other; without RDMA it carries all traffic."""
     source = _NCCL.format("NCCL_SOCKET_IFNAME")
     if network.interface:
         first = ", ".join(one.name for one in others if not one.bmc and not one.external)

@@ -1,4 +1,4 @@
-"""What a blueprint says of hardware against the catalog: the models that it starts from, and those it names. Pure."""
+"""Check a blueprint's hardware against the catalog: models that entries start from, and models that they name. Pure."""
 
 from __future__ import annotations
 

@@ -75,7 +75,7 @@ def _agreed(networks: Sequence[Network]) -> Findings:
 
 
 def _links(name: str, networks: Sequence[Network], fabric: FabricOf | None) -> Findings:
-    """Yield links that nobody can make one interface of."""
+    """Yield links that cannot form one interface."""
     for network in networks:
         loc: Loc = ("networks", network.name)
         if fabric is None and network.bond:
@@ -87,7 +87,7 @@ def _links(name: str, networks: Sequence[Network], fabric: FabricOf | None) -> F
 
 
 def _unknown_ports(cluster: Cluster, name: str, networks: Sequence[Network], fabric: FabricOf | None) -> Findings:
-    """Yield nodes of which nobody says which of their ports the links are."""
+    """Yield nodes without configured ports for their links."""
     links = fabric.links if fabric else 1
     ends = [(node, on_it) for node in cluster.nodes if (on_it := carried(cluster, node).get(name))]
     unknown = [node.name for node, on_it in ends if not ports(node, fabric, on_it, cluster.network)]

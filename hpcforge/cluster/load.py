@@ -55,7 +55,7 @@ _NOTHING: Mapping[Path, str] = MappingProxyType({})
 
 @dataclass(frozen=True)
 class Judged:
-    """What rules say of racks, power, cooling, fabrics, cables, storage and software.
+    """Return findings of the rules for racks, power, cooling, fabrics, cables, storage and software.
 
     `diagnostics` have what was found before, too.
     `not_checked` is what rules could not judge; of racks, power and cooling nothing where the blueprint has no site.
@@ -351,7 +351,7 @@ def _private_key(access: InventoryAccess | None, inventory_path: Path | None) ->
 
 
 def _own(path: Path) -> Path:
-    """Return the path with `~` in its place; one that begins with the name of nobody stays as it is."""
+    """Return the path with `~` expanded; a path with an unknown user stays unchanged."""
     try:
         return path.expanduser()
     except RuntimeError:

@@ -1,4 +1,4 @@
-"""MIG: how GPUs of NVIDIA are cut into instances, what fits on one, and what Slurm is told of it. Pure.
+"""MIG: instances of NVIDIA GPUs, which layouts fit, and their configuration in Slurm. Pure.
 
 A GPU's memory is some slices (eight), and an instance takes some that lie together; the catalog has for each profile
 how many, and where they may begin. Which slices are taken decides what still fits, so that each instance gets its place
@@ -47,7 +47,7 @@ Layout = tuple[tuple[MigInstance, ...], ...]  # by GPU, in the order of nvidia-s
 def gres(model: str, layout: Layout) -> tuple[Gres, ...]:
     """What Slurm hands out of a node with this layout, GPU by GPU.
 
-    The driver numbers GPUs and instances as it likes, anew with each start. So the files are links, which the node
+    The driver numbers GPUs and instances differently at each start. So the files are links, which the node
     makes when it has made the instances: of the GPU, the instance (gi), and that in it which computes (ci).
     """
     found: list[Gres] = []
@@ -62,7 +62,7 @@ def gres(model: str, layout: Layout) -> tuple[Gres, ...]:
 
 
 def placed(counts: Mapping[str, int], shapes: Mapping[str, MigShape]) -> tuple[MigInstance, ...] | None:
-    """Where so many instances of each profile lie on one GPU, the largest first; None: they do not fit."""
+    """Return the placement of instances on one GPU, the largest first; None: they do not fit."""
     if any(shapes[name].most is not None and count > (shapes[name].most or 0) for name, count in counts.items()):
         return None
     order = sorted(counts, key=lambda name: (-shapes[name].size, len(shapes[name].starts), name))
@@ -87,7 +87,7 @@ def _rest(
 
 
 def layout(group: s.NodeGroup, model: str | None, count: int, catalog: Catalog) -> Layout:
-    """The layout of a node that has so many GPUs of a model; () where none is asked for, or for another model only.
+    """Return the layout for a node's number of GPUs of a model; () if none is set, or only for another model.
 
     A node that an override gives fewer GPUs keeps the layout of those that it has.
     """
@@ -193,7 +193,7 @@ def _too_much(loc: Loc, model: str, counts: Mapping[str, int], shapes: Mapping[s
 
 
 def _nearest(counts: Mapping[str, int], shapes: Mapping[str, MigShape]) -> str:
-    """As much of it as fits: the most memory, then the most instances."""
+    """Return the largest part of a layout that fits: by memory, then by number of instances."""
     best, fits = (0, 0), dict[str, int]()
     for chosen in product(*(range(min(count, len(shapes[name].starts)), -1, -1) for name, count in counts.items())):
         some = {name: count for name, count in zip(counts, chosen, strict=True) if count}

@@ -156,7 +156,7 @@ class _Work:
     def _shared(self, name: str, addresses: Mapping[str, str]) -> Iterator[Finding]:
         """Yield nodes that share an address or have one that no node can have, where it was chosen for one of them.
 
-        What the inventory gives is said there, what the blueprint gives was said before.
+        Reports errors in the inventory's values; the blueprint's were reported before.
         """
         loc: Loc = ("networks", name)
         chosen = {node for node in addresses if self._is_chosen(name, node)}

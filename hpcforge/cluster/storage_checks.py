@@ -1,4 +1,4 @@
-"""What a blueprint says of file systems against the kinds that the catalog has. Pure."""
+"""Check a blueprint's file systems against the catalog's kinds. Pure."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def storage_kind_findings(draft: Draft, catalog: Catalog) -> Findings:
 
 
 def _several(loc: Loc, one: FileSystem, kind: FileSystemKind, catalog: Catalog) -> Findings:
-    """What is said of several servers, their copies and who decides between two."""
+    """Check several servers, their copies and the arbiter."""
     count, replicas = len(one.servers), one.replicas or 1
     if not kind.served or not count:
         return

@@ -82,7 +82,7 @@ def read(stdin: str | Request) -> bytes:
 
 
 def explain(target: Target, rc: int | None, stderr: str, timeout_s: float, wall_s: float) -> str | None:
-    """Why a command that came to an end did not succeed, in a sentence; None if it did."""
+    """Return why a command failed, as a sentence; None if it succeeded."""
     if rc == 0:
         return None
     if rc in {None, 124, 137} and wall_s >= timeout_s:

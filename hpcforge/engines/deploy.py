@@ -3,7 +3,7 @@
 pyinfra keeps the current state and inventory in process-wide variables, so two nodes at a time would overwrite each
 other's. `prepare` moves all four of its context variables to where gevent keeps what belongs to one tree of greenlets
 (pyinfra spawns greenlets of its own, so a plain greenlet-local does not do). That uses private attributes of pyinfra;
-they are looked at first, and the minor version is pinned.
+they are checked at start, and the minor version is pinned.
 """
 
 from __future__ import annotations

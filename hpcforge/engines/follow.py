@@ -1,7 +1,7 @@
 """A remote command followed to its end; the node program's work even across lost connections.
 
-What a node does under a task's name goes on without us (`hpcforge.node`): after a lost connection it is attached to
-where we stopped hearing it, never started a second time. Runs in the engine's child process.
+A named task continues on the node without a connection (`hpcforge.node`). After a lost connection, hpcforge attaches
+to it where the events stopped, and never starts it again. Runs in the engine's child process.
 """
 
 from __future__ import annotations
@@ -45,8 +45,8 @@ class Following:
         """Until it has ended, or time is up.
 
         Raises:
-            UnreachableError: the connection was lost, and did not come back in time where work goes on without it.
-            EngineError: the node was restarted while it was at work.
+            UnreachableError: the connection was lost, and could not be restored in time for a detached task.
+            EngineError: the node restarted during the task.
         """
         start = time.monotonic()
         first = self.task["command"], self.task["stdin"]

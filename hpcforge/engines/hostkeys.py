@@ -1,4 +1,4 @@
-"""Whom we connect to: only nodes whose host key the inventory has. Pure."""
+"""The targets of connections: only nodes with a host key in the inventory. Pure."""
 
 from __future__ import annotations
 

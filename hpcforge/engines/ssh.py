@@ -178,7 +178,7 @@ def _watch(transport: paramiko.Transport) -> None:
 
 
 def alive(client: paramiko.SSHClient) -> bool:
-    """Whether the connection was still up when last heard of."""
+    """Whether the connection was up at its last message."""
     transport = client.get_transport()
     return transport is not None and transport.is_active()
 

@@ -16,7 +16,7 @@ class Source(Resource):
     kind: ClassVar[str] = "sources"
     does: ClassVar[str] = "package source"
 
-    name: Annotated[str, "Of its file below /etc/apt/sources.list.d, without .sources."]
+    name: Annotated[str, "Name of its file in /etc/apt/sources.list.d, without .sources."]
     uris: Annotated[tuple[str, ...], "Where it is."]
     suites: Annotated[tuple[str, ...], "Its suites; a suite that ends in / has no components."]
     signed_by: Annotated[

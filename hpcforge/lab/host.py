@@ -40,7 +40,7 @@ def require_root() -> None:
 
 
 def require_programs(kind: Kind) -> None:
-    """`LabError` naming the packages that are missing."""
+    """Check the host's programs. Raises `LabError` with the missing packages."""
     if missing := missing_host_packages(kind):
         raise LabError(
             f"this host lacks packages for labs: {', '.join(missing)}",

@@ -1,4 +1,4 @@
-"""What the kernel says of AMD's GPUs: its driver (amdgpu) and its interface for computing (KFD), read from /sys.
+"""The kernel's view of AMD GPUs: the driver (amdgpu) and the compute interface (KFD), read from /sys.
 
 All that is read lies in the kernel's memory or in the configuration space of PCI, so that no GPU that hangs keeps a
 read waiting; what asks the GPU itself (temperatures, clocks, error counters) is left out.
@@ -39,7 +39,7 @@ def on_bus(devices: Path) -> list[str]:
 
 
 def told(sys: Path) -> wire.Nvml | None:
-    """What is said of each GPU; None where there is none. `sys`: /sys."""
+    """Return the report on each GPU; None without GPUs. `sys`: /sys."""
     devices = sys / "bus/pci/devices"
     addresses = on_bus(devices)
     if not addresses:

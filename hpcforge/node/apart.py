@@ -91,7 +91,7 @@ def _digest(request: Request) -> str | None:
 
 
 def _claim(path: Path, header: Json) -> int | None:
-    """A new spool, locked for as long as its work goes on; None where this very request has one already."""
+    """Return a new spool, locked while its task runs; None if this request already has one."""
     directory = paths.open_private(path.parent)
     temporary = f".{os.getpid()}-{path.name}"
     fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND, 0o600, dir_fd=directory)
@@ -198,7 +198,7 @@ def _into_scope(request: Request) -> str | None:
 
 
 def _copy(file: BinaryIO, after: int, woken: int | None) -> None:
-    """Copy events to standard output until `done`, or until nobody listens; a dead task gets its end from us."""
+    """Copy events to standard output until `done`, or until the reader is gone. Writes the end of a dead task."""
     header = json.loads(file.readline())
     for number, line in enumerate(_lines(file, woken)):
         if number >= after and not _write(line):

@@ -44,7 +44,7 @@ def prepare(request: Prepare, report: Report) -> None:
 
 
 def finish(request: Finish, report: Report) -> None:
-    """Units and checks, role by role; at the end every unit is looked at once more."""
+    """Run units and checks, role by role; at the end check every unit again."""
     work = request["work"]
     space.check(())
     with lock.held(request, "converge, finish"):
@@ -133,7 +133,7 @@ def _arm(work: Sequence[Work], files: Mapping[str, Sequence[File]], report: Repo
 
 
 def _end_guarded(work: Sequence[Work], remembered: Receipt, report: Report) -> None:
-    """Take back at once what guarded roles that failed have changed; the others' time to be confirmed begins."""
+    """Revert failed guarded roles at once; start the timers of the others."""
     for role in work:
         asked = role.get("guard")
         if asked and role["role"] in report.failures:

@@ -53,7 +53,7 @@ class Entry(NamedTuple):
 
 
 def compare_file(wanted: File) -> Json | None:
-    """What is at a file's path, when it is not what is wanted."""
+    """The observed state of a file's path, if it differs."""
     path = wanted.path
     try:
         entry = look(path)
@@ -71,7 +71,7 @@ def compare_file(wanted: File) -> Json | None:
 
 
 def compare_directory(wanted: Directory) -> Json | None:
-    """What is at a directory's path, when it is not what is wanted."""
+    """The observed state of a directory's path, if it differs."""
     path = wanted.path
     try:
         entry = look(path)
@@ -364,7 +364,7 @@ def _verifier(wanted: File, parent: str, name: str) -> Callable[[], None] | None
 
 
 def rights_of(wanted: File | Directory) -> Rights:
-    """The rights that are wanted. Raises NodeError where there is no such owner."""
+    """Return the desired mode and owner. Raises NodeError for an unknown owner."""
     return Rights(names.user_id(wanted.owner), names.group_id(wanted.group), int(wanted.mode, 8))
 
 
@@ -377,7 +377,7 @@ def same_rights(entry: Entry, wanted: File | Directory) -> bool:
 
 
 def fix_rights(folder: int, name: str, entry: Entry, rights: Rights) -> str | None:
-    """Make them so; what was changed, or None. UnsafeError where it is not what was looked at any more."""
+    """Set mode and owner. Returns the change, or None. Raises UnsafeError if the file was replaced meanwhile."""
     old = entry.rights
     if old == rights:
         return None

@@ -1,4 +1,4 @@
-"""The node's lock: one piece of work at a time, and whoever comes second is told who, since when and for which run."""
+"""The node's lock: one task at a time; the second one gets the holder, its start and its run."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def describe(who: Json) -> str:
 
 
 def _taken(folder: Path) -> int | None:
-    """The lock file, locked; None while somebody else has it."""
+    """Return the locked lock file; None while another process has it."""
     directory = paths.open_private(folder)
     try:
         fd = os.open(NAME, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600, dir_fd=directory)

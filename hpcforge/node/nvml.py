@@ -1,4 +1,4 @@
-"""What the driver says of GPUs, through NVIDIA's management library (NVML).
+"""The driver's report on GPUs, through NVIDIA's management library (NVML).
 
 A process of its own asks, and tells one JSON line a step: a GPU that fell off the bus can make NVML hang, where no
 signal ends it, or crash. What it had told by then is kept. What the library answers is foreign: every number has a

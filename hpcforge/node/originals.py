@@ -59,7 +59,7 @@ def obstacle(path: str) -> str | None:
 def put_back(path: str, before: Json | None, folder: Path = FOLDER) -> str | None:
     """Make a path what it was before us; what was done ("removed", "restored"), or None where it is so already.
 
-    Raises UnsafeError where it lies in somebody's directory, and they are in the way: that is theirs to keep.
+    Raises UnsafeError if it is in a user's directory and the user is in the way.
     """
     parent, name = paths.split(path)
     try:

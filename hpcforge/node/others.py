@@ -1,4 +1,4 @@
-"""The verbs wait and stop: dealing with work that somebody else, or a run that was lost, began on this node."""
+"""The verbs wait and stop: handle tasks that another or a lost run started on this node."""
 
 from __future__ import annotations
 

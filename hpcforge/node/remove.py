@@ -116,7 +116,7 @@ def _arm(work: Sequence[Less], remembered: Receipt, report: Report) -> None:
 
 
 def _can_be_kept(path: str) -> bool:
-    """Whether what is there can come back; where somebody made something else of it, it goes for good."""
+    """Whether the original can be restored; if a user replaced it, it is removed."""
     try:
         return originals.keep(path) is not None
     except (NodeError, OSError):
@@ -124,7 +124,7 @@ def _can_be_kept(path: str) -> bool:
 
 
 def _end_guarded(work: Sequence[Less], left: Receipt, report: Report) -> Receipt:
-    """Take back at once what of guarded roles that failed was removed; the others' time to be confirmed begins."""
+    """Revert removals of failed guarded roles at once; start the timers of the others."""
     for role in work:
         error, asked = report.failures.get(role["role"]), role.get("guard")
         if asked and error and any(one["guard"] == asked["id"] for one in guard.armed()):
@@ -248,7 +248,7 @@ def _remains(done: Sequence[Less], remembered: Receipt, left: Receipt, directori
 
 
 def _directories(work: Sequence[Less], remembered: Receipt, left: Receipt, report: Report) -> list[str]:
-    """Directories that were made for these roles and that nobody else has go, the deepest first, if they are empty.
+    """Remove empty directories that only these roles have, the deepest first.
 
     Returns those of them that are there still, or were a moment ago.
     """

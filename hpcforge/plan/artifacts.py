@@ -62,12 +62,12 @@ def served(cluster: Cluster, depot: Role | None, by_role: Iterable[tuple[Role, I
 
 
 def service_of(depot: Role) -> str:
-    """The service by which a role serves artifacts."""
+    """The service that serves artifacts."""
     return next(name for name, offer in depot.spec.services.items() if offer.serves_artifacts)
 
 
 def artifact(spec: ArtifactSpec, render: Callable[[Template], str]) -> Artifact:
-    """What a role says of one, rendered. Raises ValueError for what cannot be one."""
+    """Return an artifact from its rendered fields. Raises ValueError for invalid ones."""
     name, source, digest = render(spec.name), render(spec.source), render(spec.sha256)
     if not _NAME.fullmatch(name):
         raise ValueError(f"name {name!r} is not FOLDER/FILE, of letters, digits and _ . + -")

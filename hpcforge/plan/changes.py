@@ -28,7 +28,7 @@ from hpcforge.wire import Action
 
 @dataclass(frozen=True)
 class Scope:
-    """What of the whole a plan is for. `only`: these roles; `forced`: roles whose work is done again."""
+    """The scope of a plan. `only`: these roles; `forced`: roles that run again without a difference."""
 
     only: frozenset[str] | None = None
     forced: frozenset[str] = frozenset()
@@ -56,7 +56,7 @@ def node_changes(roles: Sequence[Wanted], seen: Observed, bare: Bare) -> Iterato
 
 @dataclass(frozen=True)
 class _Changed:
-    """What of a node is not as wanted, by name, and the texts that are wanted, by digest."""
+    """The differences of a node, by name, and the desired texts, by digest."""
 
     names: Set[str]
     texts: Mapping[str, str]

@@ -1,4 +1,4 @@
-"""What a node's driver says of its GPUs, against what is declared of them and what the catalog knows of the model.
+"""Compare the driver's report on a node's GPUs with the declared GPUs and the catalog's model.
 
 Faults keep jobs away, as missing memory does (decision 36); remarks are only told. What a driver does not say, or the
 catalog does not know, is not judged.
@@ -30,7 +30,7 @@ _EACH = 2  # so many GPUs are named each with serial and slot, more by their ind
 
 @dataclass(frozen=True)
 class Fault:
-    """One thing in which GPUs fall short. `kind` is the word by which an override accepts it."""
+    """One shortfall of GPUs. An override accepts it by `kind`."""
 
     kind: str
     what: str
@@ -40,7 +40,7 @@ class Fault:
 
 
 def working(nvml: Nvml) -> int | None:
-    """How many GPUs answer; None where NVML did not come to its end."""
+    """Return the number of GPUs that answer; None if NVML did not finish."""
     return None if nvml["error"] else sum(one["error"] is None for one in nvml["gpus"])
 
 

@@ -1,4 +1,4 @@
-"""What nodes answered: the differences from what is wanted of them, and their facts."""
+"""The answers of nodes: differences from the desired state, and facts."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Observed:
 
     @property
     def basis(self) -> str:
-        """A digest of all that a plan for this node rests on."""
+        """A digest of everything that a plan for this node depends on."""
         receipt = self.receipt or {}
         said = {
             "differs": self.differs,

@@ -39,7 +39,7 @@ RebootCause = str
 
 @dataclass(frozen=True, slots=True)
 class ResourceChange:
-    """A resource that is not as wanted, and what the node said of it. No text of a secret is in there."""
+    """A resource that differs, and its observed state. Contains no secret."""
 
     resource: AnyResource
     found: Said
@@ -96,7 +96,7 @@ class Stays:
 
 @dataclass(frozen=True)
 class Obstacle:
-    """Something on a node that is in the way of what is wanted there, so that applying would fail."""
+    """A conflict on a node that would make an apply fail."""
 
     node: str
     role: str

@@ -1,7 +1,7 @@
 """A plan as a file: to be reviewed, kept, and applied later just as it is, or not at all.
 
 Two lines of JSON: a header, and the plan. The header's HMAC, under a key among the cluster's secrets, covers both, so
-that a plan which was edited, cut off, or made for another cluster is refused before anything in it is looked at.
+that a plan which was edited, cut off, or made for another cluster is refused before its content is read.
 """
 
 from __future__ import annotations

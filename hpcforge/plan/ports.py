@@ -23,7 +23,7 @@ class Port:
 
 
 def port(spec: PortSpec, render: Callable[[Template], str]) -> Port:
-    """What a role says of one, rendered. Raises ValueError for what is no port."""
+    """Return a port from its rendered fields. Raises ValueError for an invalid port."""
     text = render(spec.port)
     found = _PORTS.fullmatch(text)
     first, last = (int(one) for one in (found[1], found[2] or found[1])) if found else (0, 0)

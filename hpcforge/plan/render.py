@@ -62,7 +62,7 @@ def _known(of: object, name: object) -> str | None:
 
 
 class _Undefined(StrictUndefined):
-    """An undefined name whose error says what there is instead."""
+    """An undefined name; its error lists the defined names."""
 
     __slots__ = ()
 
@@ -184,7 +184,9 @@ def _syntax(source: str) -> Iterator[None]:
     except TemplateError:
         raise
     except (SyntaxError, ValueError, ArithmeticError, RecursionError, MemoryError, AssertionError) as error:
-        raise TemplateSyntaxError(f"too deep, or too large: {type(error).__name__}", 1) from error
+        raise TemplateSyntaxError(
+            f"the template is nested too deep or is too large: {type(error).__name__}", 1
+        ) from error
 
 
 # Attributes that many nodes have alike; the others are each node's own, or cannot be a key.
@@ -197,9 +199,9 @@ _SHARED = frozenset(
 
 
 def spoken_of(texts: Iterable[object]) -> tuple[str, ...] | None:
-    """The attributes of `node` that texts of a role speak of; None where it may be more than those that nodes share.
+    """Return the attributes of `node` that the role's texts use; None if they may include more than the shared ones.
 
-    What is neither `Expression` nor `Template` speaks of nothing.
+    A value that is neither `Expression` nor `Template` uses none.
     """
     found: set[str] = set()
     for text in texts:
@@ -218,7 +220,7 @@ def speaks_of_node(text: object) -> bool:
 
 @lru_cache(maxsize=4096, typed=True)  # an expression is not equal to a template of the same characters
 def _attributes(text: _Jinja) -> frozenset[str] | None:
-    """The attributes of `node` that a text speaks of; None: perhaps all, or one that is each node's own.
+    """Return the attributes of `node` that a text uses; None: perhaps all, or one that differs by node.
 
     Only `node.NAME` and `node["NAME"]` say which. A `node` that stands alone may become anything: another name, an
     argument, a filter's value.
@@ -267,7 +269,7 @@ def _expression(source: str) -> TemplateExpression:
 
 
 def begin(nodes: int) -> None:
-    """Count the steps of all that is rendered from here on, for a cluster of so many nodes."""
+    """Count the steps of all rendering from here on, for a cluster of this size."""
     sandbox.METER.allow(nodes)
 
 

@@ -50,7 +50,7 @@ class RoleError(ExpectedError):
 class Code:
     """The opaque part of a role: which engine runs it, from where, and the digest of all its files.
 
-    `removes` and `leaves` are what a site's own role says of when it goes; other roles say it in their `RoleSpec`.
+    `removes` and `leaves` are a site role's rules for its removal; other roles have them in their `RoleSpec`.
     """
 
     engine: Literal["pyinfra", "ansible"]
@@ -90,7 +90,7 @@ def load_roles(*folders: Path) -> tuple[Role, ...]:
 
 
 def declared_secrets(roles: Iterable[Role]) -> dict[str, Secret]:
-    """What roles declare under `secrets`, by name. Raises `RoleError` where two declare the same, or one of ours."""
+    """Return the secrets that roles declare, by name. Raises `RoleError` for duplicates and reserved names."""
     found: dict[str, Secret] = {}
     for role in roles:
         for name, spec in role.spec.secrets.items():
@@ -141,7 +141,7 @@ class _WrongFileError(Exception):
 
 
 def _with_source(folder: Path, file: FileSpec) -> FileSpec:
-    """Where the text of a file lies: at the path that it will have, if nothing else is said."""
+    """Return the source of a file's text: by default below the path that it gets on the node."""
     if file.content is not None or file.secret is not None or file.source is not None:
         return file
     if "{" in file.path or not file.path.startswith("/"):
@@ -203,7 +203,7 @@ def _placed(document: Document, message: str, loc: Loc, hint: str | None) -> Dia
 
 
 def _in_text(path: Path, text: str, message: str, line: int | None, hint: str | None = None) -> Diagnostic:
-    """About a line of a text; which characters of it are meant, Jinja does not say."""
+    """A diagnostic for a line of a text; Jinja reports no column."""
     source = Source(str(path), tuple(text.split("\n")))
     if line is None or line > len(source.lines):
         return Diagnostic("error", message, source, hint=hint)

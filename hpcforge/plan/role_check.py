@@ -1,4 +1,4 @@
-"""Is a role right? What can be told of its folder without a node: spelled, rendered for a cluster, well-mannered."""
+"""Check a role's folder without a node: its keys, its rendering for a cluster, and its conventions."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ def _judge(role: Role, known: Mapping[str, Role], cluster: Cluster) -> Judged:
 
 
 def _with_needed(role: Role, known: Mapping[str, Role]) -> list[Role]:
-    """A role and all that it cannot do without: no mistake of another is said of it."""
+    """A role and the roles that it needs, so that errors of other roles are not reported."""
     found: dict[str, Role] = {}
     left = [role]
     while left:
@@ -165,7 +165,8 @@ def _manners(role: Role) -> Iterator[Diagnostic]:
 
 
 def _code(role: Role) -> Iterator[Diagnostic]:
-    """What is said of opaque code: that it is code, that something checks it, and what becomes of what it makes."""
+    """Check the declarations for opaque code: that there is code, that a check proves it, and what happens to its
+    results."""
     assert role.code is not None
     if not role.spec.checks:
         hint = "without a check, hpcforge cannot see that its result is missing"
@@ -207,7 +208,7 @@ def _unused(role: Role) -> Iterator[Diagnostic]:
 
 
 def _rendered(role: Role, wanted: Wanted) -> Iterator[Diagnostic]:
-    """What can be told of names and paths only where they are rendered."""
+    """Check names and paths after rendering."""
     paths = [
         *(("files", file.path) for file in wanted.of(File)),
         *(("removes", tree.path) for tree in wanted.trees),

@@ -1,4 +1,4 @@
-"""Which role comes after which, and what roles as a whole say of themselves."""
+"""The order of roles, and checks across all roles."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def all_needs(roles: Sequence[Role]) -> Needs:
     found = {role.name: role.spec.needs for role in roles}
     for role in roles:
         if role.spec.artifacts and depot is None:
-            raise role.wrong("has artifacts, but no role offers a service that `serves_artifacts`", ("artifacts",))
+            raise role.wrong("has artifacts, but no role offers a service with `serves_artifacts`", ("artifacts",))
         if role.spec.artifacts and depot is not None:
             found[role.name] = tuple(dict.fromkeys((*found[role.name], f"{depot.name}@cluster")))
         for restart in role.spec.restarts:

@@ -44,7 +44,8 @@ class PackageSpec(ResourceSpec):
 
 
 class FileSpec(ResourceSpec):
-    """A file; what is in it lies in the role's folder, at the path that it will have, unless this says otherwise.
+    """A file; its content is in the role's folder, below the path that it gets on the node, unless a field changes
+    that.
 
     `files/etc/motd` is handed on as it is, `files/etc/motd.j2` is rendered. At most one of `content`, `source` and
     `secret`.
@@ -96,7 +97,7 @@ class RereadSpec(_Spec):
 
 
 class UnitSpec(ResourceSpec):
-    """A systemd unit that shall be enabled and active."""
+    """A systemd unit that is enabled and active."""
 
     name: Template = Field(description="Its name, as in `chrony.service`.")
     watches: tuple[Template, ...] | None = Field(
@@ -133,7 +134,7 @@ class ArtifactSpec(ResourceSpec):
 
 
 class TreeSpec(ResourceSpec):
-    """A path that the role's own code makes, and nobody else."""
+    """A path that only the role's own code creates."""
 
     path: Template = Field(description="Removed with the role, with all its content.")
 
@@ -161,7 +162,7 @@ class PortSpec(ResourceSpec):
 
 
 class SettingSpec(ResourceSpec):
-    """A key that a file of another role shall have, the same on all nodes: its template puts it where it belongs."""
+    """A key for a file of another role, the same on all nodes; that role's template inserts it."""
 
     file: Template = Field(description="The path of that file.")
     key: Template = Field(description="As in `PrologFlags`.")
@@ -269,7 +270,7 @@ class RoleSpec(GoingSpec):
     )  # fmt: skip
 
     def of(self, kind: str) -> tuple[ResourceSpec, ...]:
-        """What it says of one kind of resource."""
+        """The entry for one kind of resource."""
         if kind == _DOWNLOADS:
             return tuple(one for one in self.artifacts if one.to is not None)
         return tuple(getattr(self, kind))
@@ -296,7 +297,7 @@ class RoleSpec(GoingSpec):
 
 
 def _spec_of(kind: str) -> Any:
-    """What `role.yaml` may say of one kind of resource; a text alone stands for the field that names one."""
+    """The schema of one kind of resource in `role.yaml`; a string is short for its key field."""
     of = TYPES[kind]
     made: Any = FileSpec
     if kind != "files":

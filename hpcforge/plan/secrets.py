@@ -31,7 +31,7 @@ SecretName = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,62}$")]
 
 
 class SecretSpec(BaseModel):
-    """A secret of a role: so many random bytes, a random text of a `length`, or one that the site provides."""
+    """A secret of a role: a number of random bytes, a random text of a `length`, or a value from the site."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 

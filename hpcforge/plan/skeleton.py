@@ -1,4 +1,4 @@
-"""A new role that already does something small and is right, to be changed into what is wanted. Pure."""
+"""The skeleton of a new role: small, valid, and meant to be edited. Pure."""
 
 from __future__ import annotations
 

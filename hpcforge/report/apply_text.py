@@ -1,4 +1,4 @@
-"""What an apply or a verify came to: nodes, verdicts, phases, and what to type next."""
+"""The result of an apply or a verify: nodes, verdicts, phases, and the next commands."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def nodes_table(plan: Plan, result: Result, admission: Admission | None) -> str:
 
 
 def _stories(plan: Plan, result: Result, admission: Admission | None) -> dict[str, tuple[str, str]]:
-    """What became of each node of the plan, and more of it; the worst that is to be said of one is said."""
+    """Return the result of each node of the plan, with details; each node has its worst result."""
     stories = {node: ("configured" if result.outcomes.get(node) else "unchanged", "") for node in plan.nodes}
     stories |= {one.node: ("left", _left(result.stays.get(one.node))) for one in plan.leaving}
     keys = (
@@ -50,7 +50,7 @@ def _stories(plan: Plan, result: Result, admission: Admission | None) -> dict[st
 
 
 def _left(stays: Sequence[Stays] | None) -> str:
-    """What a node that was cleaned says of itself."""
+    """The report of a cleaned node."""
     if stays is None:
         return "nothing of hpcforge's was known there: an earlier run may have cleaned it"
     return "cleaned; what stays there is below" if stays else "cleaned; nothing that hpcforge put there stays"

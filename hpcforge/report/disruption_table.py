@@ -253,7 +253,7 @@ def effects(roles: Sequence[Role], release: str) -> Iterator[Effect]:
 
 
 def observed_as(before: Desired, after: Desired) -> dict[str, Observed]:
-    """What nodes that are just as `before` says answer when `after` is wanted of them."""
+    """Return the answers of nodes in the state `before` to the desired state `after`."""
     return {name: _answer(name, before, wanted) for name, wanted in after.nodes.items()}
 
 

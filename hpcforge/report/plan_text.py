@@ -46,7 +46,7 @@ def plan_text(plan: Plan, *, new_files: bool = False) -> str:
 
 
 def _smoke(plan: Plan) -> Iterator[str]:
-    """Which tests follow on which nodes, and what of their sets is not tested."""
+    """The tests on each node set, and the nodes of their sets that are not tested."""
     for run in plan.smoke.runs:
         tests = ", ".join(run.tests)
         if run.whole:
@@ -80,7 +80,7 @@ def _why(change: Change) -> str:
 
 
 def _removals(removals: Sequence[Removal]) -> list[str]:
-    """What goes, role by role, and then what of it stays."""
+    """Removals role by role, then what stays."""
     return [*_goes(removals), *_stays(removals)]
 
 

@@ -29,7 +29,7 @@ from hpcforge.verify.kept import VERDICTS_PATH, Recorded, load
 
 @dataclass(frozen=True)
 class Applied:
-    """What an apply came to."""
+    """The result of an apply."""
 
     result: Result
     admission: Admission | None = None

@@ -1,4 +1,4 @@
-"""What `plan` and `apply` do alike: look at the nodes that are meant, and compare them with the goal."""
+"""The common part of `plan` and `apply`: observe the selected nodes, and compare them with the desired state."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from hpcforge.verify.kept import VERDICTS_PATH, Recorded, load
 
 @dataclass(frozen=True)
 class Choice:
-    """What of a cluster is meant."""
+    """The selected part of a cluster."""
 
     nodes: tuple[str, ...]
     whole: bool  # all of it
@@ -86,7 +86,7 @@ def compare(
 
 
 def look(site: Site, goal: Goal, choice: Choice, say: Callable[[str], None]) -> Comparison:
-    """Compare, for a run that will change nothing; what is odd is said. Raises as `compare` does."""
+    """Compare for a run that changes nothing; prints warnings. Raises as `compare` does."""
     with open_engines(site) as engines:
         found = compare(site, engines, engines, goal, choice, say)
     remark(site, found.survey, say)
@@ -96,7 +96,7 @@ def look(site: Site, goal: Goal, choice: Choice, say: Callable[[str], None]) -> 
 
 
 def compare_unseen(site: Site, goal: Goal, choice: Choice) -> Plan:
-    """The plan for nodes that have nothing but Python; nobody is asked."""
+    """Return the plan for nodes that have only Python, without contacting a node."""
     bare = {name: Observed(name, {}, python=False) for name in choice.nodes}
     plan = replace(diff(site.cluster, goal.desired, bare), offline=True, first_contact=())
     return planned(site.cluster, plan, Recorded(), choice.verify)

@@ -52,11 +52,11 @@ class Drain:
 
     @property
     def asking(self) -> bool:
-        """True while the controller has yet to answer."""
+        """True until the controller has answered."""
         return self._asked is not None
 
     def begin(self) -> None:
-        """Look whether somebody has drained the node: since the plan was made, hours may have passed."""
+        """Check whether another user has drained the node; the plan may be hours old."""
         self._until_s = time.monotonic() + self.limit_s
         self._ask("look", "scontrol", "--oneliner", "show", "node", self.node)
 

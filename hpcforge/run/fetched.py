@@ -14,7 +14,7 @@ class FetchError(ExpectedError):
 
 
 def is_there(artifact: Artifact, folder: Path) -> bool:
-    """Whether it lies in a folder, whole: it is hashed again, since disks and people change files."""
+    """Whether a folder has it complete; hashes it again, since files can change."""
     return sha256_of(folder / artifact.sha256) == artifact.sha256
 
 

@@ -1,4 +1,4 @@
-"""Ask every node, in one round trip each, what differs from what is wanted of it."""
+"""Ask every node for its differences from the desired state, in one round trip each."""
 
 from __future__ import annotations
 
@@ -46,8 +46,8 @@ def observe(
 ) -> dict[str, Observed]:
     """Every node's answer, in the order of `nodes`; one that gives none is reported as unreachable, not left out.
 
-    `secrets` are those that its files are to hold: no answer has anything of them. `reads`: files that a node is to
-    show, by its name. `waits` is told which nodes are waited for.
+    `secrets` are the secrets in its files, which no answer contains. `reads`: files to read, by node. `waits` gets the
+    nodes that have not answered.
     """
     contents = Contents(desired.texts, secrets)
     asked = {name: _request(cluster, desired, name, contents, reads.get(name, ())) for name in nodes}
@@ -56,7 +56,7 @@ def observe(
 
 
 def _hiding(seen: Observed, roles: Sequence[Wanted], contents: Contents) -> Observed:
-    """The same, with what was said of files as plans may have it."""
+    """Return the same with reports on files that contain no secrets."""
     differs = dict(seen.differs)
     for role in roles:
         said = differs.get(role.role, {})

@@ -1,4 +1,4 @@
-"""A node that has to restart: it is told to, and waited for until it answers from another boot, or time is up."""
+"""Restart a node, and wait until it answers with a new boot ID or time is up."""
 
 from __future__ import annotations
 

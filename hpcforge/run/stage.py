@@ -14,7 +14,7 @@ from hpcforge.node import requests
 class Stage:
     """One task for one node, for these roles; not before every one of `after` (node, role) is done.
 
-    What a walk has to know of a kind of stage is said by its class.
+    The class of a stage has all that the executor needs to know.
     """
 
     roles: tuple[str, ...]
@@ -29,7 +29,7 @@ class Stage:
 
     @property
     def name(self) -> str:
-        """As people are told."""
+        """Its name for people."""
         raise NotImplementedError
 
     def label(self, role: str) -> str:
@@ -95,7 +95,7 @@ class TakenAway(Stage):
 
 
 class Confirmation(Stage):
-    """A new connection, over which the node is told that what it guards may stay."""
+    """Confirm a guarded change over a new connection."""
 
     name = "confirmation"
     confirms = True
@@ -106,7 +106,7 @@ class Confirmation(Stage):
 
 
 class Look(Stage):
-    """What the node says of itself, its GPUs' driver included, once nothing more is done there."""
+    """Read the node's facts, with its GPU driver, after its last change."""
 
     name = "a last look"
 

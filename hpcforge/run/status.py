@@ -69,7 +69,7 @@ def status(
 ) -> Status:
     """Ask every node, and the head for its records: of the history, the `last` runs. `kept_as`: see `read_log`.
 
-    `say` is told of nodes that are waited for. `roles`: those of each node, whose certificates are looked at.
+    `say` prints the nodes that have not answered. `roles`: the roles of each node, whose certificates are checked.
     """
     names = [node.name for node in cluster.nodes]
     paths = {name: certificate_paths(roles.get(name, ())) for name in names}

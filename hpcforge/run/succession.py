@@ -31,7 +31,7 @@ def refuse_older(ours: str, roster: Roster) -> None:
 
 
 def distrusted(ours: str, number: int | None, receipts: Mapping[str, Mapping[str, Any] | None]) -> dict[str, str]:
-    """Nodes that are left out for what their receipts say, and why; a node speaks for nobody but itself.
+    """Return nodes that are skipped because of their receipts, and why; a receipt affects only its own node.
 
     `number` is the last run's by the roster; None where there is none to compare with.
     """
@@ -56,7 +56,7 @@ def distrusted(ours: str, number: int | None, receipts: Mapping[str, Mapping[str
 def commit_warning(ours: Commit | None, last: LastRun | None, descends: bool | None) -> str | None:
     """What to say if the blueprint's commit does not follow that of the last apply; None if there is nothing to say.
 
-    `descends` is what `hpcforge.run.commit.descends` says of the last apply's commit.
+    `descends` is the result of `hpcforge.run.commit.descends` for the last apply's commit.
     """
     if last is None or last.commit is None or (ours is not None and ours.id == last.commit) or descends:
         return None
@@ -73,7 +73,7 @@ def _called(run: LastRun) -> str:
 
 
 def _version(text: str) -> Version:
-    """What is no version is older than everything: it cannot refuse anybody."""
+    """An invalid version counts as older than all others, so it never refuses a run."""
     try:
         return Version(text[:64])
     except InvalidVersion:

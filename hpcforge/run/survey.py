@@ -58,9 +58,9 @@ def survey(
 ) -> Survey:
     """Ask the nodes, and the head in any case. `reach` is called with nodes that leave, so that they can be asked, too.
 
-    Nodes that leave are looked for only where the `whole` cluster is meant, and asked only where this host's copy of
-    the roster or the `inventory` says the same of them as the head does. `secrets` are as `observe` wants them,
-    `kept_as` is the name of the copy, if it is not the cluster's.
+    Nodes that leave are searched only for the `whole` cluster. They are contacted only if this host's copy of the
+    roster or the `inventory` agrees with the head. `secrets` are as in `observe`; `kept_as` is the name of the copy,
+    if it is not the cluster's.
     """
     controller = cluster.slurm.controller
     asked = nodes if controller in nodes else (*nodes, controller)

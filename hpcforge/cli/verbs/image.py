@@ -15,7 +15,7 @@ image = typer.Typer(
 
 
 def register(app: typer.Typer) -> None:
-    """Add the verb and its own."""
+    """Add the verb and its subcommands."""
     app.add_typer(image, name="image", no_args_is_help=True, rich_help_panel="Try it on this machine")
 
 

@@ -46,7 +46,7 @@ _Serial = Annotated[
 
 
 def register(app: typer.Typer) -> None:
-    """Add the verb and its own."""
+    """Add the verb and its subcommands."""
     app.add_typer(nodes, name="nodes", no_args_is_help=True, rich_help_panel="Live with it")
 
 

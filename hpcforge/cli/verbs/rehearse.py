@@ -12,7 +12,7 @@ rehearse = typer.Typer(help="Start, inspect, save, restore and remove rehearsals
 
 
 def register(app: typer.Typer) -> None:
-    """Add the verb and its own."""
+    """Add the verb and its subcommands."""
     app.add_typer(rehearse, name="rehearse", no_args_is_help=True, rich_help_panel="Try it on this machine")
 
 

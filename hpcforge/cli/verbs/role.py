@@ -13,7 +13,7 @@ role = typer.Typer(help="Create a role of your own, and check it before it reach
 
 
 def register(app: typer.Typer) -> None:
-    """Add the verb and its own."""
+    """Add the verb and its subcommands."""
     app.add_typer(role, name="role", no_args_is_help=True, rich_help_panel="Live with it")
 
 

@@ -16,7 +16,7 @@ Name = Annotated[str, typer.Argument(help="The secret's name, as `secrets list` 
 
 
 def register(app: typer.Typer) -> None:
-    """Add the verb and its own."""
+    """Add the verb and its subcommands."""
     app.add_typer(secrets, name="secrets", no_args_is_help=True, rich_help_panel="Live with it")
 
 

@@ -1,4 +1,4 @@
-"""Commands that run at times: a timer and a service of systemd's, see `hpcforge.node.unit_files`."""
+"""Timed commands: a systemd timer with its service, see `hpcforge.node.unit_files`."""
 
 from __future__ import annotations
 
