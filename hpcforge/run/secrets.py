@@ -219,7 +219,7 @@ def _read_identity(file: Path) -> x25519.Identity:
     mode = file.stat().st_mode & 0o777
     if mode & 0o077:
         raise SecretsError(
-            f"other users can read the key file {file} (mode {mode:04o})",
+            f"other users can access the key file {file} (mode {mode:04o})",
             f"chmod 600 {shlex.quote(str(file))}",
         )
     lines = [line.strip() for line in file.read_text().splitlines() if line.startswith("AGE-SECRET-KEY-")]

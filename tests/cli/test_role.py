@@ -34,15 +34,15 @@ def test_a_new_role_is_right_and_never_overwritten(tmp_path: Path, kind: str) ->
     (tmp_path / "mine/role.yaml").write_text("mine\n")
     code, _, err = hpcforge("new", "mine", "--in", str(tmp_path))
     assert code == 3
-    assert "is there already; nothing was written" in err
+    assert "already exists; nothing was written" in err
     assert (tmp_path / "mine/role.yaml").read_text() == "mine\n"
 
 
 @pytest.mark.parametrize(
     ("name", "said"),
     [
-        ("Mine", "is no name for a role"),
-        ("site_mine", "is no name for a role"),
+        ("Mine", "is not a valid role name"),
+        ("site_mine", "is not a valid role name"),
         ("munge", "hpcforge already has a role munge"),
     ],
 )
@@ -89,11 +89,11 @@ def test_mistakes_are_said_all_at_once_with_their_places(tmp_path: Path) -> None
         (
             "one\n{{ clustr.name }}\n",
             "x.j2:2:1: error: 'clustr' is undefined",
-            "a role knows `cluster`, `node`, `vars`",
+            "a role can use `cluster`, `node`, `vars`",
         ),
         ("{{ cluster.services.tim.on }}\n", "x.j2:1:1: error: 'dict object' has no", "did you mean `time`?"),
         ("one\n{% if %}\n", "x.j2:2:1: error: Expected an expression", ""),
-        ("{{ node.name }}\n", "role.yaml:3:9: error: /etc/x: its text speaks of `node`", "say `scope: node`"),
+        ("{{ node.name }}\n", "role.yaml:3:9: error: /etc/x: its text uses `node`", "set `scope: node`"),
     ],
 )
 def test_a_wrong_text_is_named_with_its_line(tmp_path: Path, text: str, said: str, hint: str) -> None:
@@ -110,12 +110,12 @@ def test_a_wrong_text_is_named_with_its_line(tmp_path: Path, text: str, said: st
 @pytest.mark.parametrize(
     ("files", "more", "severity", "said"),
     [
-        ({"deploy.py": "pass\n"}, "removes: [/opt/mine/x]\n", "error", "its own code, and no `checks`"),
-        ({"deploy.py": "pass\n"}, "checks: [{name: x, command: [x]}]\n", "warning", "what nobody takes away"),
+        ({"deploy.py": "pass\n"}, "removes: [/opt/mine/x]\n", "error", "it has code, but no `checks`"),
+        ({"deploy.py": "pass\n"}, "checks: [{name: x, command: [x]}]\n", "warning", "not removed with the role"),
         ({"deploy.py": "def\n"}, "", "error", "invalid syntax"),
         ({"tasks/main.yml": "a: b\n"}, "", "error", "not a list of tasks"),
         ({"files/etc/y": "y\n"}, "", "error", "role.yaml does not use this file"),
-        ({}, "inputs: {x: cluster.name}\n", "error", "inputs, but no code"),
+        ({}, "inputs: {x: cluster.name}\n", "error", "inputs without code that uses it"),
         ({"deploy.py": "pass\n"}, "removes: [/etc]\n", "error", "/etc is not this role's alone"),
         ({}, "files: [{path: etc/x, content: x}]\n", "error", "'etc/x' is not an absolute path"),
         ({}, "files: [{path: /etc/../x, content: x}]\n", "error", "'/etc/../x' is not an absolute path"),
@@ -150,10 +150,10 @@ def test_a_site_role_of_ansibles_may_say_nothing(tmp_path: Path) -> None:
     (tmp_path / "mine/tasks/main.yml").write_text("[]\n")
     code, out, err = hpcforge("check", str(tmp_path))
     assert (code, out) == (0, "mine: right\n")
-    assert "warning: its own code makes what nobody takes away" in err
+    assert "warning: its code creates things that are not removed" in err
 
 
 def test_a_folder_without_roles_is_refused(tmp_path: Path) -> None:
     code, _, err = hpcforge("check", str(tmp_path))
     assert code == 3
-    assert "there is no role in" in err
+    assert "has no role" in err

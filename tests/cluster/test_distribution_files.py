@@ -94,7 +94,7 @@ def test_a_new_file_is_all_that_is_told(tmp_path: Path, monkeypatch: pytest.Monk
 
 def test_pytorch_that_it_is_not_known_to_have_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     found = folder(tmp_path, new_1=NAMES + VERSIONS.replace('pytorch: "2.1"\n', ""))
-    with pytest.raises(InvalidInput, match="new 1 is not known to have a package of its own"):
+    with pytest.raises(InvalidInput, match="the catalog has no package of new 1"):
         chosen(monkeypatch, found, "new")
 
 

@@ -202,7 +202,7 @@ def test_a_node_that_a_waiting_job_asks_for_stays(cluster: Cluster) -> None:
     mended = f"scontrol update JobId={asks} ReqNodeList="
     assert f"! stays for now: job {asks} of ada asks for w02 by name and has not begun; " in done.stderr
     assert f"{mended} (it runs elsewhere) or scancel {asks}; apply again later\n" in done.stdout
-    assert f"job {wide} of ada asks for 4 nodes of main: it waits until the cluster has them\n" in done.stderr
+    assert f"job {wide} of ada asks for 4 nodes of main: it waits for more nodes\n" in done.stderr
     cluster.settled("w01", "w02", "w03", "w04")
     assert site.ssh("head", WAITING) == "asks\nshuns\nwide\n"
     site.ssh("head", f"sudo {mended}")

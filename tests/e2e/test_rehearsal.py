@@ -365,7 +365,7 @@ def test_the_next_run_cancels_what_a_killed_one_left_and_takes_it_for_nobodys(si
     done = site.cli(*apply)
     assert done.returncode == 0
     assert f"job {job} on w[01-03], a smoke test of " in done.stderr
-    assert "is of a run that is no more: cancelled\n" in done.stderr
+    assert "its run has ended; cancelled\n" in done.stderr
     assert "jobs run there" not in done.stderr
     assert "are waited for" not in done.stderr
 
@@ -376,7 +376,7 @@ def test_the_job_of_a_run_at_work_is_named_and_left_alone(site: Site) -> None:
         second = site.cli("verify", "BLUEPRINT")
         assert first.process.wait(BECOMES_S) == 0
     assert second.returncode == 0
-    assert "is of a run that is at work: left alone\n" in second.stderr
+    assert "its run is active; not touched\n" in second.stderr
     assert passed(second.stdout) == ["allreduce", "train_ddp"]
 
 

@@ -106,7 +106,7 @@ def test_what_cannot_be_saved_or_found() -> None:
     deep = first
     for _ in range(saves.MOST_DISKS - 2):
         deep = saved(deep, "again")
-    with pytest.raises(LabError, match="lies on the disks of 99 saves"):
+    with pytest.raises(LabError, match="already uses the disks of 99 saves"):
         saves.check_save(deep, "again", replacing=True)
 
 

@@ -109,11 +109,9 @@ def test_content_that_its_own_program_refuses_never_gets_there(node, wanted):
     bad = wanted.root_file(CONF, "NoSuchOption yes\n", verify=verify)
     events = node.send(converge("prepare", guarded("g5", files=[other, bad])))
     failed = of(events, "failed")
-    assert (
-        f"{CONF} stays as it was, for `/usr/sbin/sshd -t -f {{file}}` says no to the new content" in failed[0]["error"]
-    )
+    assert f"{CONF} is unchanged: `/usr/sbin/sshd -t -f {{file}}` rejects the new content" in failed[0]["error"]
     assert "NoSuchOption" in failed[0]["error"]
-    assert failed[-1]["error"].endswith("what was changed for it was put back")  # the first file went again, too
+    assert failed[-1]["error"].endswith("its changes were reverted")  # the first file went again, too
     assert node.shell(f"cat {CONF}; ls -A /etc/ssh/sshd_config.d") == "# before\nours.conf\n"
 
 

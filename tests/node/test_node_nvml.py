@@ -67,7 +67,7 @@ def test_mig_is_told_with_its_instances_and_without(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("case", "said"), [("mismatch", "restart the node, or stop all that uses GPUs and load the module anew"),
+    ("case", "said"), [("mismatch", "restart the node, or stop all users of GPUs and reload the module"),
                        ("no_driver", "no driver is loaded")]
 )  # fmt: skip
 def test_a_library_that_does_not_start_says_why(case: str, said: str, tmp_path: Path) -> None:

@@ -74,7 +74,7 @@ def test_what_gpus_lack_is_named_with_number_and_gpu(case: str, tmp_path: Path) 
 def test_a_driver_that_cannot_be_used_keeps_jobs_away_though_all_gpus_are_on_the_bus(tmp_path: Path) -> None:
     (found,) = short("mismatch", tmp_path)
     assert found.what == "GPU driver"
-    assert "restart the node, or stop all that uses GPUs and load the module anew" in found.observed
+    assert "restart the node, or stop all users of GPUs and reload the module" in found.observed
 
 
 def test_a_driver_of_another_version_is_named_with_both_numbers(tmp_path: Path) -> None:

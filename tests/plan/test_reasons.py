@@ -332,7 +332,7 @@ def test_a_leaving_node_that_a_job_asks_for_stays(cluster: Cluster, desired: Des
     assert "leaving  w9\n  ! stays for now: job 17 of ada asks for w9 by name and has not begun; " in text
     assert "scontrol update JobId=17 ReqNodeList= (it runs elsewhere) or scancel 17\n" in text
     assert "munge.key" not in text
-    assert "job 18 of bob asks for 3 nodes of main: it waits until the cluster has them\n" in text
+    assert "job 18 of bob asks for 3 nodes of main: it waits for more nodes\n" in text
 
 
 def made_for(cluster: Cluster, desired: Desired, *observed: Observed) -> Plan:

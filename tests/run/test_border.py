@@ -194,7 +194,7 @@ def test_an_odd_answer_while_at_work_fails_that_node_alone(line: Line) -> None:
         others_are_done(ended)
         if refused(odd):
             assert ODD in ended.failed(), what
-            assert "an answer that is none" in printed.text[1], what
+            assert "sent an invalid response" in printed.text[1], what
 
 
 @pytest.mark.parametrize("line", [LEASE, LOG], ids=lambda line: line["event"])

@@ -232,7 +232,7 @@ def test_one_that_was_silent_too_long_is_told_that_it_lost(head: Head, said: lis
         beat_until(lease, lambda: lease.lost)
         assert lease.lost is not None
         assert "bob@far" in lease.lost
-        assert "silent for too long" in lease.lost
+        assert "silent too long" in lease.lost
         assert said == [lease.lost]
     other = look(head, "head")
     assert other is not None

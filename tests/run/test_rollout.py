@@ -338,7 +338,7 @@ def test_a_change_that_locks_us_out_is_a_failure_of_its_role() -> None:
     change = Change(resources=(secret_file(),), units=unit("nft"), guard=True)
     ended = walk(plan({"nft": {"w1": change}}), {"munge_key": b"x"}, Engine(locked), print, lambda: False, RUN)
     assert ended.lost == {}
-    assert ended.failed()["w1"][0][1].startswith("no new connection could be made after it")
+    assert ended.failed()["w1"][0][1].startswith("no new connection after the change")
 
 
 def less_of(role: str, **more: Any) -> Removal:

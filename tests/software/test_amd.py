@@ -65,7 +65,7 @@ def test_what_is_of_no_use_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InvalidInput, match="no node has an AMD GPU, so nothing would be installed"):
         loaded(tmp_path, "5.7.1", "13", none, bare)
     nvidias = ('  amd: {rocm: "5.7.1"}', '  nvidia: {driver: "550.163.01", modules: open}')
-    with pytest.raises(InvalidInput, match="no node has a GPU of NVIDIA"):
+    with pytest.raises(InvalidInput, match="no node has an NVIDIA GPU"):
         loaded(tmp_path, "5.7.1", "13", nvidias)
 
 

@@ -248,7 +248,7 @@ def test_a_driver_is_installed_or_brought(twice: str, tmp_path: Path) -> None:
 def test_a_driver_without_a_gpu_is_refused(tmp_path: Path) -> None:
     path = installing(tmp_path, '{driver: "550.163.01", modules: open}', "13")
     path.write_text(path.read_text().replace("hardware: gpu-4u,", "hardware: rehearsal-node,"))
-    with pytest.raises(InvalidInput, match="no node has a GPU of NVIDIA"):
+    with pytest.raises(InvalidInput, match="no node has an NVIDIA GPU"):
         load(path)
 
 

@@ -93,14 +93,14 @@ def test_an_answer_of_another_form_is_none(scontrol: dict[str, str]) -> None:
 @pytest.mark.parametrize(
     ("more", "why"),
     [
-        ({"name": "a b"}, "is no name"),
-        ({"nodes": "w01 Users=eve"}, "is no hostlist"),
-        ({"start": "now"}, "is no time"),
+        ({"name": "a b"}, "is not a valid reservation name"),
+        ({"nodes": "w01 Users=eve"}, "is not a hostlist"),
+        ({"start": "now"}, "is not a time"),
         ({"minutes": 0}, "lasts 0 minutes"),
-        ({"users": ""}, "for nobody"),
-        ({"users": "ada eve"}, "are no names"),
-        ({"accounts": "-all"}, "are no names"),
-        ({"flags": "maint,daily"}, "'daily' is none of"),
+        ({"users": ""}, "needs users or accounts"),
+        ({"users": "ada eve"}, "are not names"),
+        ({"accounts": "-all"}, "are not names"),
+        ({"flags": "maint,daily"}, "unknown flag 'daily'"),
     ],
 )
 def test_what_scontrol_would_take_for_something_else_is_refused(more: dict[str, object], why: str) -> None:
