@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar, Literal
 
-Kind = Literal["error", "invalid", "busy"]  # invalid: files or usage; busy: another run is at work
+Kind = Literal["error", "invalid", "busy"]  # invalid: files or usage; busy: another run is active
 
 
 class ExpectedError(Exception):

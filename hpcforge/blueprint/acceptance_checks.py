@@ -75,7 +75,7 @@ def findings_of(
     where: Loc = ("acceptance", "tests", name, "nodes")
     if node_sets.EACH_PARTITION in test.nodes:
         if len(test.nodes) > 1:
-            yield Finding(where, "`each partition` names all sets there are", "write it alone, or name the sets")
+            yield Finding(where, "`each partition` already covers every set", "write it alone, or name the sets")
         for partition, (nodes, _) in partitions.items():
             yield from _never_runs(where, tuple(nodes), {partition: partitions[partition]}, partition, spec)
         return
@@ -107,8 +107,8 @@ def _never_runs(
 ) -> Findings:
     """Yield that nodes are too few, or that no partition has them all, or none that has gives a job time enough."""
     if len(names) < spec.needs.nodes:
-        message = f"`{what}` can never run: it takes {spec.needs.nodes} nodes, and here are {len(names)}"
-        yield Finding(loc, message, "name more workers, or leave the test out")
+        message = f"`{what}` can never run: it needs {spec.needs.nodes} nodes, and {len(names)} are named"
+        yield Finding(loc, message, "name more workers, or remove the test")
         return
     span = set(names)
     holding = {one: max_time for one, (nodes, max_time) in partitions.items() if span <= set(nodes)}
@@ -119,7 +119,9 @@ def _never_runs(
         yield Finding(
             loc,
             f"`{what}` can never run: no partition has all of {hostlist.fold(names)} ({has})",
-            f"a set for each: nodes: each partition; or nodes: [{sets}]" if parts else "add a partition that has them",
+            f"use a set for each partition: nodes: each partition; or nodes: [{sets}]"
+            if parts
+            else "add a partition that has them",
         )
         return
     needed = asked_min(time_limit_s(spec))
@@ -127,7 +129,7 @@ def _never_runs(
         limits = ", ".join(f"{one} {max_time}" for one, max_time in holding.items())
         yield Finding(
             loc,
-            f"a test here can never run: it asks for {needed} min, more than the partition's max_time ({limits})",
+            f"a test here can never run: it needs {needed} min, more than the partition's max_time ({limits})",
             "a longer max_time, or another partition with these nodes",
         )
 
@@ -137,22 +139,22 @@ def _run_as(draft: Draft, acceptance: s.Acceptance) -> Findings:
     if acceptance.run_as not in users and draft.intact("acceptance", "run_as") and draft.keys_intact("users"):
         hint = did_you_mean(acceptance.run_as, users) or "add it under `users`"
         if has_directory(draft):
-            hint += "; people of a directory are not accepted here: tests run also while it is away"
+            hint += "; users of a directory are not accepted here: tests also run while the directory is down"
         message = f"{quote(acceptance.run_as)} is not a user of this blueprint"
         yield Finding(("acceptance", "run_as"), message, hint)
     if acceptance.run_as in _administrators(draft) and draft.intact("acceptance", "run_as"):
         yield Finding(
             ("acceptance", "run_as"),
-            f"{quote(acceptance.run_as)} may become root on all nodes; the tests run as somebody who may not",
-            "name a user without `admin: true`, who need not have keys",
+            f"{quote(acceptance.run_as)} may become root on all nodes; the tests need a user who may not",
+            "name a user without `admin: true`; the user needs no keys",
         )
     users_of: dict[str, s.User] = draft.sections["users"] or {}
     user = users_of.get(acceptance.run_as)
     if user is not None and user.expires is not None:
         yield Finding(
             ("users", acceptance.run_as, "expires"),
-            "it runs the acceptance tests, which must run after that day, too",
-            "take it out, or name another `acceptance.run_as`",
+            "this user runs the acceptance tests, which must still run after that day",
+            "remove it, or name another `acceptance.run_as`",
         )
 
 

@@ -17,33 +17,35 @@ class Tres(Section):
     memory_gib: v.Whole | None = Field(None, ge=0, description="Memory, GiB.")
     node: v.Whole | None = Field(None, ge=0, description="Nodes.")
     gpu: v.Whole | None = Field(None, ge=0, description="GPUs that jobs have to themselves.")
-    shard: v.Whole | None = Field(None, ge=0, description="Shards of GPUs that jobs share, which count as no GPU.")
-    billing: v.Whole | None = Field(None, ge=0, description="What a partition's `billing` makes of them.")
+    shard: v.Whole | None = Field(None, ge=0, description="Shards of shared GPUs; a shard does not count as a GPU.")
+    billing: v.Whole | None = Field(None, ge=0, description="Billing units, by the partition's `billing`.")
 
 
 class Limits(Section):
     """What an account, or a user in it, may have; what is not said is as its parent has it, or without a limit."""
 
-    fairshare: v.Whole | None = Field(None, ge=0, description="Shares among those of the same parent; default: 1.")
+    fairshare: v.Whole | None = Field(
+        None, ge=0, description="Shares among the accounts with the same parent; default: 1."
+    )
     grp_tres: Tres | None = Field(None, description="All jobs at once.")
-    grp_tres_mins: Tres | None = Field(None, description="All jobs in all, minutes times what they had.")
+    grp_tres_mins: Tres | None = Field(None, description="All jobs together, resources times minutes.")
     grp_jobs: v.Whole | None = Field(None, ge=0, description="Running jobs at once.")
     max_tres: Tres | None = Field(None, description="A job.")
     max_jobs: v.Whole | None = Field(None, ge=0, description="Running jobs of each user at once.")
     max_submit_jobs: v.Whole | None = Field(None, ge=0, description="Running and waiting jobs of each user.")
     max_wall: v.MaxTime | None = Field(None, description="Time of a job, [days-]hours:minutes:seconds.")
     qos: tuple[v.SectionName, ...] = Field((), description="QOS that its jobs may have.")
-    default_qos: v.SectionName | None = Field(None, description="The one that they have if they name none.")
+    default_qos: v.SectionName | None = Field(None, description="The QOS of jobs that name none.")
 
 
 class Account(Limits):
     """A group of people, or a project, for which jobs run."""
 
-    parent: v.SectionName | None = Field(None, description="The account that it is part of; default: root.")
+    parent: v.SectionName | None = Field(None, description="The parent account; default: root.")
     users: dict[v.PersonName, Limits] = Field(
         {},
-        description="Who may use it, of `users` or, with the service `directory`, of the directory. Default account of "
-        "a user: the first that names them.",
+        description="Users who may use it, from `users` or, with the service `directory`, from the directory. A "
+        "user's default account is the first that names them.",
     )
 
 
@@ -51,9 +53,9 @@ class Qos(Section):
     """A quality of service: what jobs that ask for it may have."""
 
     priority: v.Whole | None = Field(None, ge=0, description="With PriorityWeightQOS in `settings`; default: 0.")
-    preempt: tuple[v.SectionName, ...] = Field((), description="QOS whose jobs make way for those of this one.")
+    preempt: tuple[v.SectionName, ...] = Field((), description="QOS whose jobs this QOS may preempt.")
     preempt_mode: Literal["requeue", "cancel"] | None = Field(
-        None, description="What becomes of its jobs when they make way; default: requeue."
+        None, description="What happens to its jobs when they are preempted; default: requeue."
     )
     grp_tres: Tres | None = Field(None, description="All its jobs at once.")
     grp_jobs: v.Whole | None = Field(None, ge=0, description="Its running jobs at once.")

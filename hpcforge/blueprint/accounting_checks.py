@@ -13,7 +13,7 @@ from hpcforge.blueprint.validate import Draft, Finding
 
 ROOT = "root"  # the account that Slurm has anyway, of which all others are part
 USUAL_QOS = "normal"  # the QOS that it has anyway
-_FROM_ELSEWHERE = "people of a directory are accepted where `services` has one: `directory`"
+_FROM_ELSEWHERE = "users of a directory need the service `directory`"
 
 Findings = Iterator[Finding]
 
@@ -51,26 +51,26 @@ def _without_service(draft: Draft, slurm: s.Slurm) -> Findings:
 def _of_the_site(slurm: s.Slurm, accounting: Service) -> Findings:
     """What other clusters may be in as well is not this blueprint's to change; slurmdbd has one backup."""
     if accounting.outside[2:]:
-        hint = "the first is asked, and the second while the first is away"
+        hint = "the second is used while the first is down"
         yield Finding(("services", "accounting", "external"), "slurmdbd runs on two hosts at most", hint)
     for key in ("accounts", "qos") if accounting.outside else ():
         if getattr(slurm, key):
-            hint = "use sacctmgr there, and leave this out; roles.slurm_accounting_site.enforced has jobs held to it"
-            yield Finding(("slurm", key), f"`{key}`: what its slurmdbd has is for the site to change", hint, key=True)
+            hint = "remove this and use sacctmgr there; roles.slurm_accounting_site.enforced makes Slurm enforce it"
+            yield Finding(("slurm", key), f"`{key}` cannot be set here: the site manages its slurmdbd", hint, key=True)
 
 
 def _parents(accounts: Mapping[str, Account]) -> Findings:
     for name, account in accounts.items():
         loc = ("slurm", "accounts", name)
         if name == ROOT:
-            yield Finding(loc, "`root` is Slurm's own account, of which all others are part", "rename it", key=True)
+            yield Finding(loc, "`root` is Slurm's own account, the parent of all others", "rename it", key=True)
         if account.parent is not None and account.parent not in (*accounts, ROOT):
             message = f"{quote(account.parent)} is not an account of this blueprint"
             yield Finding((*loc, "parent"), message, did_you_mean(account.parent, accounts))
     parents = {name: (one.parent,) if one.parent else () for name, one in accounts.items()}
     for name, circle in _circles(parents):
         message = f"an account cannot be part of itself: {' in '.join(circle)}"
-        yield Finding(("slurm", "accounts", name, "parent"), message, "leave one `parent` out")
+        yield Finding(("slurm", "accounts", name, "parent"), message, "remove one `parent`")
 
 
 def _people(draft: Draft, accounts: Mapping[str, Account]) -> Findings:
@@ -125,8 +125,8 @@ def _qos(draft: Draft, slurm: s.Slurm) -> Findings:
         if word not in known:
             yield Finding(where, f"{quote(word)} is not a QOS of this blueprint", did_you_mean(word, known))
     for name, circle in _circles({name: one.preempt for name, one in slurm.qos.items()}):
-        message = f"jobs cannot make way for each other: {' before '.join(circle)}"
-        yield Finding(("slurm", "qos", name, "preempt"), message, "say which comes first")
+        message = f"QOS cannot preempt each other: {' before '.join(circle)}"
+        yield Finding(("slurm", "qos", name, "preempt"), message, "decide which comes first")
 
 
 def _circles(first: Mapping[str, Sequence[str]]) -> Iterator[tuple[str, tuple[str, ...]]]:

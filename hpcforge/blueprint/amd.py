@@ -20,6 +20,5 @@ class Amd(Section):
     """What nodes with GPUs of AMD get from the distribution; the driver (amdgpu) is that of its kernel."""
 
     rocm: _Version = Field(
-        description="Version of ROCm, as its HIP runtime has it, which is pinned and held at it. docs/software.md says "
-        "which there are."
+        description="ROCm version of the HIP runtime, pinned and held. docs/software.md lists the versions."
     )

@@ -81,7 +81,7 @@ def node_as_jump_host(via: s.Via | None, declared: NamedNodes) -> Findings:
         return
     for key, given in (("user", via.user), ("host_keys", via.host_keys)):
         if given:
-            message = f"{quote(via.host)} is a node: its own {key.replace('_', ' ')} counts"
+            message = f"{quote(via.host)} is a node: hpcforge uses the node's own {key.replace('_', ' ')}"
             yield Finding(("access", "via", key), message, "leave this out", key=True)
 
 
@@ -121,7 +121,7 @@ def _range_meant(name: str) -> str | None:
 def _taken(loc: Loc, pairs: Iterable[tuple[str, str]], owner: dict[str, str]) -> Findings:
     for name, address in pairs:
         if address in owner:
-            yield Finding(loc, f"{address} of {name} is taken by {owner[address]}")
+            yield Finding(loc, f"{address} of {name} already belongs to {owner[address]}")
         owner.setdefault(address, name)
 
 
@@ -162,12 +162,14 @@ def _services(draft: Draft, declared: NamedNodes) -> Findings:
             yield Finding(
                 loc,
                 f"`{name}` needs one of `on` and `external`, not {'both' if service.on_set else 'neither'}",
-                "on: the node that serves it; external: what the site has",
+                "on: the node that provides it; external: the site's own service",
                 key=True,
             )
         for option in services.offers[name].options if services else ():
             if getattr(service, option) and not service.on_set:
-                yield Finding((*loc, option), f"`{option}` is for a service of our own, with `on`", key=True)
+                yield Finding(
+                    (*loc, option), f"`{option}` needs `on`: it is for a service that a node provides", key=True
+                )
 
 
 def _service_nodes(draft: Draft, declared: NamedNodes, name: str, loc: Loc, text: str) -> Findings:
@@ -205,8 +207,8 @@ def _site_roles(draft: Draft, declared: NamedNodes) -> Findings:
         if having and role.on in declared.group_of and having != (role.on,) and draft.intact("nodes"):
             yield Finding(
                 (*loc, "on"),
-                f"{quote(role.on)} is both a node, which is meant, and a function that other nodes have",
-                f"to mean those write the nodes: {hostlist.fold(having)}",
+                f"{quote(role.on)} names both a node and a function of other nodes; hpcforge uses the node",
+                f"for the function, list the nodes: {hostlist.fold(having)}",
                 severity="warning",
             )
 
@@ -240,7 +242,7 @@ def _partitions(draft: Draft, declared: NamedNodes) -> Findings:
         yield Finding(
             ("slurm", "partitions"),
             "no partition is the default",
-            "jobs that name none are refused; give one `default: true`",
+            "jobs that name no partition are refused; give one `default: true`",
             severity="warning",
             key=True,
         )
@@ -319,8 +321,8 @@ def _cut_by_comment(draft: Draft, loc: Loc, text: str) -> Findings:
     mark, lines = mark_of(draft.document.root, loc), draft.document.source.lines
     rest = lines[mark.line - 1][mark.column - 1 + mark.width :][:200]
     if lines[mark.line - 1][mark.column - 1 :].startswith(text) and re.match(" ++#[^ #]", rest):
-        hint = f"quote it, if all of it is meant: {quote(f'{loc[-1]}: {chr(34)}{text}{rest.rstrip()}{chr(34)}')}"
-        yield Finding(loc, f"{quote(text)} ends at ` #`, which begins a comment", hint, severity="warning")
+        hint = f"quote it to keep all of it: {quote(f'{loc[-1]}: {chr(34)}{text}{rest.rstrip()}{chr(34)}')}"
+        yield Finding(loc, f"{quote(text)} ends at ` #`, which starts a comment", hint, severity="warning")
 
 
 def _acceptance(draft: Draft, declared: NamedNodes) -> Findings:
@@ -345,7 +347,7 @@ def _racks(draft: Draft, declared: NamedNodes) -> Findings:
         if unknown:
             yield unknown_racks(("nodes", key, "rack"), unknown, racks)
         if group.u and not group.rack and draft.intact("nodes", key):
-            yield Finding(("nodes", key, "u"), "`u` without `rack`", "say which racks these units are in", key=True)
+            yield Finding(("nodes", key, "u"), "`u` without `rack`", "add `rack`: the racks of these units", key=True)
 
 
 def _fabrics(draft: Draft, declared: NamedNodes) -> Findings:
@@ -362,8 +364,8 @@ def _sets(draft: Draft, declared: NamedNodes) -> NodeSet:
     def nodes(loc: Loc, text: str) -> tuple[tuple[str, ...] | None, list[Finding]]:
         names, wrong = declared.named(draft, loc, text)
         if names is None and not wrong and declared.names_known:
-            message = f"which nodes {quote(text)} has follows from places that are proposed"
-            wrong = [Finding(loc, message, "give all nodes `rack` and `u`, or write the nodes")]
+            message = f"{quote(text)} depends on proposed rack positions, which may change"
+            wrong = [Finding(loc, message, "give all nodes `rack` and `u`, or list the nodes")]
         elif names == () and draft.intact("nodes"):
             wrong = [no_node(loc, text)]
         return names, wrong

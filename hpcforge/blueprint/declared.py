@@ -21,7 +21,7 @@ from hpcforge.blueprint.variables import Variable, VariableName
 from hpcforge.errors import ExpectedError
 
 ROLE_NAME = re.compile(r"(?!site_)[a-z][a-z0-9_]{0,62}")  # site_NAME is a role of `software.site_roles`
-A_ROLE_NAME = "lower-case letters, digits and _, a letter first; site_... are those of `software.site_roles`"
+A_ROLE_NAME = "lower-case letters, digits and _, a letter first; site_... is reserved for `software.site_roles`"
 ROLES = Addition("role", "role.yaml", ("role_folders",), (("services",), ("roles",)), ROLE_NAME.fullmatch, A_ROLE_NAME)
 
 
@@ -29,7 +29,7 @@ class DeclarationError(ExpectedError):
     """What a role declares is wrong."""
 
     kind = "invalid"
-    hint = "this is a fault in a role, not in the blueprint; hpcforge role check FOLDER shows where"
+    hint = "the error is in a role, not in the blueprint; hpcforge role check FOLDER shows where"
 
 
 class _Said(BaseModel):
@@ -63,9 +63,9 @@ def read_declared(*folders: Path) -> Declared:
         path = folder / ROLES.file
         for name, offer in one.services.items():
             if name in offers:
-                raise DeclarationError(f"{path}: services.{name}: another role offers it, too")
+                raise DeclarationError(f"{path}: services.{name}: another role already offers this service")
             if hasattr(Section, name):
-                raise DeclarationError(f"{path}: services.{name}: this name cannot be a service's")
+                raise DeclarationError(f"{path}: services.{name}: invalid name for a service")
             offers[name] = offer
     chosen = {path.name: one for path, one in said.items() if one.vars}
     return Declared(

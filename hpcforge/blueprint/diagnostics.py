@@ -1,4 +1,4 @@
-"""What is wrong with an input file, where, and what to do: collected, then rendered in one place.
+"""Diagnostics of input files: the error, its place and a hint. Collected first, then rendered in one place.
 
 blueprints/aurora.yaml:14:31: error: unknown hardware `dgx-h10`
    14 |   gpu[001-032]: {functions: [worker], hardware: dgx-h10}

@@ -85,7 +85,7 @@ def with_values(text: str, section: str, values: Mapping[tuple[str, str], Any]) 
         text = _set(text, root, SetValue((section, entry, key), values[entry, key]))
     after = read_bytes(text.encode(), "after", MAX_MACHINE_VALUES)
     if after.diagnostics or plain(after.root) != data:
-        raise EditError(f"{section}: this part is written in a way that cannot be edited safely", "edit it by hand")
+        raise EditError(f"{section}: hpcforge cannot edit this part safely", "edit it by hand")
     return text
 
 
@@ -109,7 +109,7 @@ def _checked(text: str, edit: Edit) -> str:
     after = read_bytes(new.encode(), "after", MAX_MACHINE_VALUES)
     if after.diagnostics or plain(after.root) != wanted:
         where = ".".join(map(str, edit.loc))
-        raise EditError(f"{where}: this place is written in a way that cannot be edited safely", "edit it by hand")
+        raise EditError(f"{where}: hpcforge cannot edit this place safely", "edit it by hand")
     return new
 
 
@@ -248,7 +248,7 @@ def _like(text: str, old: _Span, value: Any, *, flow: bool) -> str:
     if old.kind == "scalar" and old.style == '"' and isinstance(value, str):
         return '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"'
     if old.kind == "sequence" and old.flow and isinstance(value, list | tuple) and "\n" in text[old.start : old.end]:
-        raise EditError("a list over several lines is not rewritten", "edit it by hand")
+        raise EditError("hpcforge does not rewrite a list that spans several lines", "edit it by hand")
     return quoted(value, flow=flow)
 
 

@@ -51,7 +51,7 @@ def _keys(loc: Loc, fabric: Fabric) -> Findings:
             hint = "say `rails`" if key == "links" else f"it is for {known}"
             yield Finding((*loc, key), f"a {fabric.topology} has no {quote(key)}", hint, key=True)
     if fabric.topology == "rail-optimised" and fabric.rails is None:
-        yield Finding(loc, "`rails` is missing", "how many links a node has, each to a leaf of its own", key=True)
+        yield Finding(loc, "`rails` is missing", "the number of links of a node, each to its own leaf", key=True)
     if fabric.topology == "leaf-pair" and fabric.links == 1:
         yield Finding((*loc, "links"), "a leaf pair needs a link of each node to either switch", "links: 2")
     if fabric.kind != "roce":
@@ -62,7 +62,7 @@ def _keys(loc: Loc, fabric: Fabric) -> Findings:
     if fabric.interfaces and len(fabric.interfaces) != links:
         yield Finding((*loc, "interfaces"), f"{len(fabric.interfaces)} interfaces for {links} links", key=True)
     if fabric.uplinks is not None and "oversubscription" in fabric.model_fields_set:
-        message = "`uplinks` and `oversubscription` are two answers to one question"
+        message = "`uplinks` and `oversubscription` set the same thing"
         yield Finding((*loc, "uplinks"), message, "give one of them", key=True)
 
 
@@ -72,7 +72,9 @@ def _endpoints(loc: Loc, fabric: Fabric, node_set: NodeSet) -> Findings:
         where = (*loc, "endpoints", name)
         if (ends.count is None) == (ends.nodes is None):
             message = f"{quote(name)} needs one of `count` and `nodes`, not {'both' if ends.count else 'neither'}"
-            yield Finding(where, message, "count: machines outside this blueprint; nodes: those of it", key=True)
+            yield Finding(
+                where, message, "count: machines outside this blueprint; nodes: nodes of this blueprint", key=True
+            )
         if ends.nodes is None:
             continue
         names, wrong = node_set((*where, "nodes"), ends.nodes)

@@ -39,7 +39,7 @@ class Oversubscription(Section):
 class Fabric(Section):
     """Switches and cables of one purpose."""
 
-    kind: Kind = Field(description="What the switches speak; roce is Ethernet that loses nothing.")
+    kind: Kind = Field(description="Link protocol of the switches; roce is lossless Ethernet.")
     rate_gbps: _Rate = Field(description="Rate of one link of a node, Gb/s.")
     topology: Topology = Field(description="How switches are connected; the tiers of a fat-tree follow from its size.")
     switch: Annotated[v.ModelName, v.OfCatalog("switches")] = Field(description="Switch model in the catalog.")
@@ -49,7 +49,7 @@ class Fabric(Section):
     nodes: v.NodeSet = Field(
         "all", description="Nodes on it, as a node set: all, a function such as worker, a hostlist, all!head."
     )
-    rails: _Links | None = Field(None, description="Links of a node, each to a leaf of its own: rail-optimised only.")
+    rails: _Links | None = Field(None, description="Links of a node, each to its own leaf: rail-optimised only.")
     links: _Links | None = Field(
         None,
         description="Links of a node: to either switch of a leaf pair in turn, else to one leaf where they fit. "
@@ -59,7 +59,7 @@ class Fabric(Section):
         None,
         ge=1,
         le=65_536,
-        description="Nodes that the wiring has room for: new ones at the end move no cable. Default: all.",
+        description="Nodes that the wiring has room for: up to this number, new nodes move no cable. Default: all.",
     )
     oversubscription: Annotated[Oversubscription, v.Short("leaf")] = Field(
         Oversubscription.model_construct(), description="Of the leaf switches, as a number, or by tier. Default: none."
@@ -77,20 +77,22 @@ class Fabric(Section):
     groups: v.Whole | None = Field(
         None, ge=1, le=4_096, description="Groups of a dragonfly; default: the fewest that hold all ends."
     )
-    endpoints: dict[v.EndpointName, Endpoints] = Field({}, description="Other ends by name: subnet managers, storage.")
+    endpoints: dict[v.EndpointName, Endpoints] = Field(
+        {}, description="Other endpoints by name: subnet managers, storage."
+    )
     subnet_manager: (
         Annotated[str, v.Matches(v.SUBNET_MANAGER, "on-switch, external or the name of a node", "on-switch")] | None
     ) = Field(None, description="Where the subnet manager runs: on-switch, external, or a node of this fabric.")
     interfaces: tuple[v.Interface, ...] = Field(
-        (), description="A node's interfaces or adapters in the order of its links; default: as they are seen."
+        (), description="A node's interfaces or adapters in the order of its links; default: as detected."
     )
     dscp: Annotated[v.Whole, Field(ge=0, le=63)] | None = Field(
-        None, description="What marks RDMA in IP headers, as the switches expect it: of roce only. Default: 26."
+        None, description="DSCP value that marks RDMA in IP headers, as the switches expect it; roce only. Default: 26."
     )
     priority: Annotated[v.Whole, Field(ge=0, le=7)] | None = Field(
-        None, description="The Ethernet priority that switches do not drop (PFC), for RDMA: of roce only. Default: 3."
+        None, description="The lossless Ethernet priority (PFC) for RDMA; roce only. Default: 3."
     )
     switches_in: tuple[v.RackHostlist, ...] = Field((), description="Racks that the switches go into, in this order.")
     bond: Literal["802.3ad", "active-backup"] | None = Field(
-        None, description="How a node uses its links together; default: each by itself."
+        None, description="How a node bonds its links; default: not at all."
     )

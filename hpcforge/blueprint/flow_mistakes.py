@@ -63,7 +63,7 @@ def _left_open(refusal: Refusal) -> Told | None:
     if content(refusal.here) and indent(refusal.here) > indent(refusal.text(line)) and _closed(refusal, line, column):
         return _no_comma_above(refusal, last)
     if content(refusal.text(line)).endswith(opening):
-        return message, Mark(line + 1, column + 1), f"write `{close}` where it ends, or leave it out"
+        return message, Mark(line + 1, column + 1), f"write `{close}` where it ends, or remove it"
     whole = quote(content(refusal.text(last)).rstrip(",") + close)
     return message, Mark(line + 1, column + 1), f"end line {last + 1} with `{close}`: {whole}"
 

@@ -40,8 +40,8 @@ class Entry(Section):
     """One model of something; facts that are not known are None."""
 
     description: v.Sentence | None = Field(None, description="What it is, in a sentence.")
-    like: v.ModelName | None = Field(None, description="The model to start from; what is said here replaces its facts.")
-    sources: dict[v.Fact, v.Sentence] = Field({}, description="Where each fact is published, by its name; *: the rest.")
+    like: v.ModelName | None = Field(None, description="The model to start from; the values here replace its own.")
+    sources: dict[v.Fact, v.Sentence] = Field({}, description="The source of each value, by its name; *: all others.")
 
     table: ClassVar[str]  # of the catalog, which has models of this kind
 
@@ -59,7 +59,7 @@ class Gpus(Section):
     """The GPUs of one node."""
 
     model: Annotated[v.ModelName, v.OfCatalog("gpus")] = Field(
-        description="GPU model in the catalog; fake: character devices that compute nothing."
+        description="GPU model in the catalog; fake: character devices that cannot compute."
     )
     count: v.Whole = Field(ge=1, le=16, description="GPUs in one node.")
 
@@ -69,7 +69,7 @@ class Supplies(Section):
 
     count: v.Whole | None = Field(None, ge=1, le=32, description="Supplies fitted.")
     needed: v.Whole | None = Field(None, ge=1, le=32, description="Supplies that carry the machine at full load.")
-    rated_w: _Watts | None = Field(None, description="What one supply gives (its output), W.")
+    rated_w: _Watts | None = Field(None, description="Rated output of one supply, W.")
     efficiency: v.Number | None = Field(None, ge=0.5, le=1, description="Output divided by input at full load.")
     inlet: Inlet | None = Field(None, description="Inlet of each supply, IEC 60320.")
     volts_min: _Volts | None = Field(None, description="Lowest input voltage at which it gives its rated output, V.")
@@ -89,17 +89,20 @@ class Ports(Section):
 
     count: v.Whole = Field(ge=1, le=256, description="Ports of this kind.")
     rate_gbps: v.Number = Field(ge=0.1, le=3_200, description="Rate of each port, Gb/s.")
-    kind: Literal["ethernet", "infiniband", "either"] | None = Field(None, description="What the ports speak.")
+    kind: Literal["ethernet", "infiniband", "either"] | None = Field(None, description="Link protocols of the ports.")
     connector: v.ModelName | None = Field(None, description="Cage or socket: rj45, sfp28, qsfp112, osfp.")
 
 
 class Raid(Section):
     """Groups of drives that are alike, in each of which as many may fail as there are for parity."""
 
-    data: v.Whole = Field(ge=1, le=256, description="Drives of a group whose capacity is for files; 1: mirrors.")
-    parity: v.Whole = Field(ge=0, le=8, description="Further drives of a group, as many as may fail.")
+    data: v.Whole = Field(ge=1, le=256, description="Data drives of a group; 1: mirrors.")
+    parity: v.Whole = Field(ge=0, le=8, description="Parity drives of a group: the number of drives that may fail.")
     groups: v.Whole | None = Field(
-        None, ge=1, le=1_024, description="Groups; what is left stands by, or is the system's. Default: as many as fit."
+        None,
+        ge=1,
+        le=1_024,
+        description="Number of groups; the other drives are spares or hold the system. Default: as many as fit.",
     )
 
 
@@ -115,29 +118,29 @@ class Server(Entry):
     cores_per_socket: v.Whole | None = Field(None, ge=1, le=512, description="Cores in one socket.")
     threads_per_core: v.Whole | None = Field(None, ge=1, le=8, description="Hardware threads in one core.")
     memory_gib: v.Whole | None = Field(None, ge=1, le=65_536, description="Memory, GiB.")
-    gpus: Gpus | None = Field(None, description="GPUs that it comes with.")
-    gpus_max: _Count | None = Field(None, description="GPUs that the chassis takes; 0: none.")
-    gpu_form_factors: tuple[FormFactor, ...] | None = Field(None, description="GPU form factors that it takes.")
-    gpu_cooling: tuple[GpuCooling, ...] | None = Field(None, description="How GPUs in this chassis may be cooled.")
+    gpus: Gpus | None = Field(None, description="Built-in GPUs.")
+    gpus_max: _Count | None = Field(None, description="Highest number of GPUs in the chassis; 0: none.")
+    gpu_form_factors: tuple[FormFactor, ...] | None = Field(None, description="Supported GPU form factors.")
+    gpu_cooling: tuple[GpuCooling, ...] | None = Field(None, description="Supported cooling of GPUs.")
     nvswitch: v.Truth | None = Field(
-        None, description="Switches connect the NVLinks of its GPUs, so that it needs NVIDIA's Fabric Manager."
+        None, description="NVSwitches connect its GPUs, so it needs NVIDIA's Fabric Manager."
     )
     cpu: Annotated[v.ModelName, v.OfCatalog("cpus")] | None = Field(None, description="Processor model in the catalog.")
     rack_units: v.Whole | None = Field(None, ge=0, le=60, description="Height in rack units; 0: on the floor.")
     depth_mm: _Millimetres | None = Field(None, description="Depth of the chassis without cables, mm.")
     weight_kg: _Kilograms | None = Field(None, description="Weight as fitted, without packaging, kg.")
-    max_w: _Watts | None = Field(None, description="Most it takes at its inlets, with all that it comes with, W.")
+    max_w: _Watts | None = Field(None, description="Maximum power at its inlets, with all built-in parts, W.")
     other_w: _Watts | None = Field(
-        None, description="Most that board, memory and fans take together; used where max_w is unknown, W."
+        None, description="Maximum power of board, memory and fans together, used where max_w is unknown, W."
     )
     psu: Supplies | None = Field(None, description="Power supplies.")
-    cooling: Literal["air", "liquid"] | None = Field(None, description="What carries its heat away.")
-    airflow: Airflow | None = Field(None, description="Which way air goes through it.")
+    cooling: Literal["air", "liquid"] | None = Field(None, description="How it is cooled.")
+    airflow: Airflow | None = Field(None, description="Direction of airflow.")
     inlet_max_c: v.Number | None = Field(None, ge=0, le=100, description="Warmest air at its inlet, degrees Celsius.")
     pcie_slots: tuple[Slots, ...] | None = Field(None, description="PCIe slots for cards, GPUs included; []: none.")
-    pcie_switched: v.Truth = Field(False, description="Cards share the processors' lanes through PCIe switches.")
+    pcie_switched: v.Truth = Field(False, description="Cards share the lanes of the processors through PCIe switches.")
     ports: tuple[Ports, ...] | None = Field(
-        None, description="Network ports it comes with, on cards that take none of pcie_slots; without the BMC's."
+        None, description="Built-in network ports, without the BMC's and outside pcie_slots."
     )
     bmc_ports: _Count | None = Field(None, description="Ports of the management controller.")
     nics: Annotated[tuple[v.Counted, ...], v.Short()] = Field(
@@ -146,7 +149,7 @@ class Server(Entry):
     nvme: Annotated[tuple[v.Counted, ...], v.Short()] = Field(
         (), description="Drives: a count and a model in the catalog, or a size, as in 24 x 15.36TB."
     )
-    raid: Raid | None = Field(None, description="How they are put together, of a machine that serves files.")
+    raid: Raid | None = Field(None, description="RAID groups of a file server's drives.")
 
 
 class Gpu(Entry):
@@ -156,33 +159,33 @@ class Gpu(Entry):
 
     vendor: Literal["none", "nvidia", "amd"] | None = Field(None, description="Who makes it.")
     architecture: Literal["volta", "turing", "ampere", "ada", "hopper", "blackwell", "cdna2", "cdna3"] | None = Field(
-        None, description="The maker's name of its generation: which drivers and libraries know it."
+        None, description="The vendor's name of its architecture, which decides the supported drivers and libraries."
     )
     driver_names: tuple[v.Sentence, ...] | None = Field(
         None,
-        description="What the driver calls it (NVML, nvidia-smi; of AMD's the instruction set, gfx942); several, where "
-        "that changed.",
+        description="Its name in the driver (NVML, nvidia-smi; for AMD the instruction set, gfx942); a list where "
+        "the name changed.",
     )
     memory_gb: v.Number | None = Field(None, ge=1, le=4_096, description="Memory as marketed, GB.")
     memory_peak_tb_per_s: v.Number | None = Field(None, ge=0, le=100, description="Peak memory bandwidth, TB/s.")
     bf16_dense_peak_tflops: v.Number | None = Field(
         None, ge=0, le=100_000, description="Peak BF16 rate without sparsity, TFLOPS."
     )
-    tdp_w: _Watts | None = Field(None, description="Most it takes, W.")
-    form_factor: FormFactor | None = Field(None, description="How it is fitted.")
-    cooling: GpuCooling | None = Field(None, description="How it is cooled; passive: by the chassis's fans.")
+    tdp_w: _Watts | None = Field(None, description="Maximum power, W.")
+    form_factor: FormFactor | None = Field(None, description="Its form factor.")
+    cooling: GpuCooling | None = Field(None, description="Its cooling; passive: the chassis's fans cool it.")
     pcie_lanes: _Lanes | None = Field(None, description="PCIe lanes to the host.")
     pcie_generation: _Generation | None = Field(None, description="PCIe generation.")
-    slots_wide: v.Whole | None = Field(None, ge=1, le=4, description="Slot widths a card takes.")
+    slots_wide: v.Whole | None = Field(None, ge=1, le=4, description="Slots that a card occupies.")
     nvlink_gb_per_s: v.Number | None = Field(
         None, ge=0, le=100_000, description="All NVLinks of one GPU together, in one direction, GB/s."
     )
-    nvlinks: v.Whole | None = Field(None, ge=1, le=36, description="NVLinks of one GPU that are all in use.")
+    nvlinks: v.Whole | None = Field(None, ge=1, le=36, description="Number of NVLinks of one GPU.")
     nvlink_reduces: v.Truth | None = Field(
-        None, description="The switches between its NVLinks add up what passes (NVLink SHARP)."
+        None, description="Its NVSwitches reduce data in the network (NVLink SHARP)."
     )
     mig: dict[MigProfile, MigShape] | None = Field(
-        None, description="MIG profiles, by which it can be cut into instances; none: it cannot."
+        None, description="MIG profiles that it supports; none: it has no MIG."
     )
 
 
@@ -193,7 +196,7 @@ class Cpu(Entry):
 
     cores: v.Whole | None = Field(None, ge=1, le=512, description="Cores.")
     threads_per_core: v.Whole | None = Field(None, ge=1, le=8, description="Hardware threads in one core.")
-    tdp_w: _Watts | None = Field(None, description="Most it takes, W.")
+    tdp_w: _Watts | None = Field(None, description="Maximum power, W.")
     pcie_lanes: _Lanes | None = Field(None, description="PCIe lanes of one processor in a machine with all sockets.")
     pcie_generation: _Generation | None = Field(None, description="PCIe generation.")
     memory_channels: v.Whole | None = Field(None, ge=1, le=64, description="Memory channels.")
@@ -205,7 +208,9 @@ class Nic(Entry):
     table: ClassVar[str] = "nics"
 
     ports: tuple[Ports, ...] | None = Field(None, description="Network ports.")
-    max_w: _Watts | None = Field(None, description="Most it takes, transceivers included where the source does, W.")
+    max_w: _Watts | None = Field(
+        None, description="Maximum power, with transceivers where the source includes them, W."
+    )
     pcie_lanes: _Lanes | None = Field(None, description="PCIe lanes.")
     pcie_generation: _Generation | None = Field(None, description="PCIe generation.")
 
@@ -219,8 +224,10 @@ class Drive(Entry):
     capacity_gb: v.Number | None = Field(None, ge=1, le=1_000_000, description="Capacity, decimal gigabytes.")
     form_factor: v.ModelName | None = Field(None, description="Form factor: u.2, m.2-2280, e3.s.")
     read_gb_per_s: v.Number | None = Field(None, ge=0.001, le=1_000, description="Large reads, GB/s.")
-    write_gb_per_s: v.Number | None = Field(None, ge=0.001, le=1_000, description="Large writes, however long, GB/s.")
-    max_w: _Watts | None = Field(None, description="Most it takes, W.")
+    write_gb_per_s: v.Number | None = Field(
+        None, ge=0.001, le=1_000, description="Sustained sequential write rate, GB/s."
+    )
+    max_w: _Watts | None = Field(None, description="Maximum power, W.")
 
 
 class Pdu(Entry):
@@ -246,7 +253,7 @@ class RunTime(Section):
     """A point of a published run-time curve."""
 
     load_w: _Watts = Field(description="Load, W.")
-    minutes: v.Number = Field(ge=0, le=10_000, description="How long it is carried, minutes.")
+    minutes: v.Number = Field(ge=0, le=10_000, description="Run time, minutes.")
 
 
 class Ups(Entry):
@@ -254,8 +261,8 @@ class Ups(Entry):
 
     table: ClassVar[str] = "ups"
 
-    capacity_va: v.Number | None = Field(None, ge=1, le=10_000_000, description="Apparent power that it carries, VA.")
-    capacity_w: v.Number | None = Field(None, ge=1, le=10_000_000, description="Power that it carries, W.")
+    capacity_va: v.Number | None = Field(None, ge=1, le=10_000_000, description="Rated apparent power, VA.")
+    capacity_w: v.Number | None = Field(None, ge=1, le=10_000_000, description="Rated power, W.")
     battery_wh: v.Number | None = Field(None, ge=1, le=100_000_000, description="Usable energy of its battery, Wh.")
     run_times: tuple[RunTime, ...] | None = Field(None, description="Published run times, by load.")
     efficiency: v.Number | None = Field(None, ge=0.5, le=1, description="Output divided by input or battery energy.")
@@ -273,8 +280,8 @@ class RackModel(Entry):
     depth_mm: _Millimetres | None = Field(None, description="Outer depth, mm.")
     width_mm: _Millimetres | None = Field(None, description="Outer width, mm.")
     mounting_depth_mm: _Millimetres | None = Field(None, description="Deepest machine that fits inside, mm.")
-    limit_kg: _Kilograms | None = Field(None, description="Most it holds standing still, kg.")
-    weight_kg: _Kilograms | None = Field(None, description="Its own weight, kg.")
+    limit_kg: _Kilograms | None = Field(None, description="Static load limit, kg.")
+    weight_kg: _Kilograms | None = Field(None, description="Weight of the empty rack, kg.")
     pdu_mounts: _Count | None = Field(None, description="Places for upright PDUs.")
 
 
@@ -284,17 +291,17 @@ class CableModel(Entry):
     table: ClassVar[str] = "cables"
 
     kind: CableKind | None = Field(None, description="What it is; optics: fibre, with a transceiver at each end.")
-    rate_gbps: v.Number | None = Field(None, ge=0.1, le=3_200, description="Rate of the link that it carries, Gb/s.")
+    rate_gbps: v.Number | None = Field(None, ge=0.1, le=3_200, description="Link rate, Gb/s.")
     protocols: tuple[Literal["infiniband", "ethernet", "omni-path"], ...] | None = Field(
-        None, description="What it is sold for; roce is Ethernet. Default: whatever runs at its rate."
+        None, description="Supported protocols; roce is Ethernet. Default: all at its rate."
     )
-    reach_m: v.Number | None = Field(None, ge=0.1, le=100_000, description="The longest that works, m.")
+    reach_m: v.Number | None = Field(None, ge=0.1, le=100_000, description="Maximum length, m.")
     lengths_m: tuple[Annotated[v.Number, Field(ge=0.1, le=100_000)], ...] | None = Field(
-        None, description="Lengths that are sold, m."
+        None, description="Available lengths, m."
     )
     fibre: Literal["multimode", "single-mode"] | None = Field(None, description="Fibre between two transceivers.")
     end_w: _Watts | None = Field(
-        None, description="Most that the plug or transceiver of one link takes at an end, W; part of a machine's max_w."
+        None, description="Maximum power of one plug or transceiver, W; included in a machine's max_w."
     )
 
 
@@ -306,7 +313,7 @@ class SwitchPorts(Section):
     connector: v.ModelName | None = Field(None, description="Cage or socket: rj45, qsfp56, osfp.")
     per_cage: v.Whole = Field(1, ge=1, le=8, description="Ports behind one cage: 2 where transceivers are twin-port.")
     breakouts: tuple[Annotated[Literal[2, 4, 8], BeforeValidator(v.whole)], ...] | None = Field(
-        None, description="Into how many lanes a port can be split; []: not at all."
+        None, description="Numbers of ports that one port can be split into; []: none."
     )
 
 
@@ -316,7 +323,7 @@ class Switch(Entry):
     table: ClassVar[str] = "switches"
 
     protocols: tuple[Literal["infiniband", "ethernet", "omni-path"], ...] | None = Field(
-        None, description="What it speaks; roce is Ethernet."
+        None, description="Its link protocols; roce is Ethernet."
     )
     ports: tuple[SwitchPorts, ...] | None = Field(None, description="Ports for data, the lowest numbers first.")
     managed: v.Truth | None = Field(
@@ -325,9 +332,9 @@ class Switch(Entry):
     rack_units: v.Whole | None = Field(None, ge=1, le=60, description="Height in rack units.")
     depth_mm: _Millimetres | None = Field(None, description="Depth of the chassis without cables, mm.")
     weight_kg: _Kilograms | None = Field(None, description="Weight, kg.")
-    max_w: _Watts | None = Field(None, description="Most it takes at its inlets, active cables included, W.")
+    max_w: _Watts | None = Field(None, description="Maximum power at its inlets, with active cables, W.")
     psu: Supplies | None = Field(None, description="Power supplies.")
-    airflow: Airflow | None = Field(None, description="Which way air goes through it.")
+    airflow: Airflow | None = Field(None, description="Direction of airflow.")
 
 
 class Parts(Section):

@@ -47,7 +47,7 @@ def expand(text: str) -> tuple[str, ...]:
     size = sum(_size(part) for part in parts)
     if size > MAX_NAMES:
         shown = f"{size:,}" if size < _UNCOUNTED else f"{_UNCOUNTED:,} or more"
-        raise HostlistError(f"stands for {shown} names; at most {MAX_NAMES:,} are allowed")
+        raise HostlistError(f"expands to {shown} names; at most {MAX_NAMES:,} are allowed")
     names = [name for part in parts for name in _expand_part(part)]
     twice = [name for name, count in Counter(names).items() if count > 1]
     if twice:
@@ -132,7 +132,7 @@ def _check_characters(part: str) -> None:
     if part != part.lower() and _PART.fullmatch(part.lower()):
         raise HostlistError("has upper-case letters", f"names are lower-case: {part.lower()}")
     if "@" in part:
-        raise HostlistError("uses `@`", "groups have no `@` here: write the names, or the name of a group alone")
+        raise HostlistError("uses `@`", "`@` is not used here: write the names, or the name of a group")
     if " " in part:
         raise HostlistError("has a space in it", "separate names by single commas, with no spaces: a01,a02")
     guess = re.sub("\\.\\.+|:", "-", part.translate(_LIKE_BRACKETS)).replace("_", "-")
@@ -149,7 +149,7 @@ def _size(part: str) -> int:
     size = 1
     pieces = _BRACKETS.split(part)  # text and what brackets hold, in turn
     if len(pieces) > 1 and sum(map(len, pieces[::2])) + len(pieces) // 2 > _MAX_CHARACTERS:
-        raise HostlistError(f"stands for names of more than {_MAX_CHARACTERS} characters")
+        raise HostlistError(f"expands to names longer than {_MAX_CHARACTERS} characters")
     for brackets in pieces[1::2]:
         size = min(size * _count(brackets), _UNCOUNTED)
     return size

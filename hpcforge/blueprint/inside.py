@@ -102,7 +102,7 @@ def _walk(handle: int, way: str, found: list[str]) -> None:
 def _parts(name: str) -> tuple[str, ...]:
     path = PurePosixPath(name)
     if not path.parts or path.is_absolute() or ".." in path.parts or "\0" in name:
-        raise OutsideError("it is to be a path in its own folder: relative, and without `..`")
+        raise OutsideError("the path must be inside its own folder: relative and without `..`")
     return path.parts
 
 
@@ -124,7 +124,7 @@ def _step(name: str, around: int | None) -> int:
         return os.open(name, _FOLDER, dir_fd=around)
     except OSError as error:
         if stat.S_ISLNK(os.stat(name, dir_fd=around, follow_symlinks=False).st_mode):
-            raise OutsideError(f"{PurePosixPath(name).name} is a symbolic link, and none is followed") from error
+            raise OutsideError(f"{PurePosixPath(name).name} is a symbolic link; hpcforge follows none") from error
         raise
 
 

@@ -40,17 +40,17 @@ class InventoryNode(Section):
     address: v.Ipv4 | None = Field(None, description="IPv4 address; default: the blueprint's.")
     host_keys: tuple[HostKey, ...] = Field((), description="OpenSSH public host keys, type and base64.")
     addresses: dict[v.SectionName, v.Ipv4] = Field(
-        {}, description="IPv4 addresses on other networks, by network; default: chosen by its name."
+        {}, description="IPv4 addresses on other networks, by network; default: derived from its name."
     )
     mac: v.Mac | None = Field(None, description="MAC address of the interface that has `address`.")
     ports: dict[v.FabricName, tuple[v.Mac, ...]] = Field(
         {},
-        description="MAC addresses of its ports by fabric, in the order of its links, for networks that say "
-        "`configure`; default: those that the fabric's `interfaces` name.",
+        description="MAC addresses of its ports by fabric, in the order of its links, for networks with `configure`; "
+        "default: the fabric's `interfaces`.",
     )
     bmc: Bmc | None = Field(None, description="Its management controller.")
     serial: v.Serial | None = Field(None, description="The maker's serial number, as on the machine.")
-    note: v.Sentence | None = Field(None, description="What else people should know of it.")
+    note: v.Sentence | None = Field(None, description="Notes for people.")
 
 
 class InventorySwitch(Section):
@@ -73,7 +73,7 @@ class PinnedPosition(Section):
     """Where a node or switch stands, as hpcforge once chose it."""
 
     rack: v.RackName = Field(description="Rack.")
-    u: v.Whole = Field(ge=1, le=60, description="Lowest rack unit it takes, counted from 1 at the bottom.")
+    u: v.Whole = Field(ge=1, le=60, description="Lowest of its rack units, counted from 1 at the bottom.")
 
 
 class Inventory(Section):
@@ -82,13 +82,13 @@ class Inventory(Section):
     schema_: Annotated[Literal[1], BeforeValidator(v.whole)] = Field(
         alias="schema", description="Version of the inventory's schema."
     )
-    access: InventoryAccess | None = Field(None, description="How hpcforge gets in, where it differs.")
+    access: InventoryAccess | None = Field(None, description="Access settings that differ from the blueprint's.")
     networks: dict[v.SectionName, InventoryNetwork] = Field(
         {}, description="Subnets that differ from the blueprint's, by name."
     )
     nodes: dict[v.NodeName, InventoryNode] = Field({}, description="Machines by node name.")
     switches: dict[v.NodeName, InventorySwitch] = Field(
-        {}, description="What switches say of themselves, by their names in the design."
+        {}, description="Names and addresses that switches report, by their names in the design."
     )
     positions: dict[v.NodeName, PinnedPosition] = Field(
         {}, description="Pinned rack positions by node or switch; `hpcforge pin` writes them."

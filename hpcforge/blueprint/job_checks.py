@@ -15,11 +15,11 @@ Findings = Iterator[Finding]
 _SYSTEM = frozenset(("bin", "boot", "dev", "etc", "lib", "lib32", "lib64", "proc", "root", "run", "sbin", "sys", "usr"))
 _SHARED = frozenset(("/home", "/mnt", "/opt", "/srv", "/var", "/var/cache", "/var/lib", "/var/log", "/var/spool"))
 _WITHIN = {
-    "/tmp": "that is what jobs are given another of",  # noqa: S108 - compared, not used
-    "/var/tmp": "systemd removes there what is old",  # noqa: S108
-    "/var/lib/slurm": "slurmd keeps its own there",
+    "/tmp": "each job gets its own",  # noqa: S108 - compared, not used
+    "/var/tmp": "systemd removes old files there",  # noqa: S108
+    "/var/lib/slurm": "slurmd keeps its files there",
     "/home": "homes are there",
-    "/opt/hpcforge": "hpcforge installs what jobs import there",
+    "/opt/hpcforge": "hpcforge installs libraries for jobs there",
 }
 
 
@@ -38,38 +38,38 @@ def job_findings(draft: Draft, declared: NamedNodes) -> Findings:
 def _ssh(draft: Draft, declared: NamedNodes, slurm: s.Slurm) -> Findings:
     loc: Loc = ("slurm", "ssh")
     if draft.intact("slurm", "enforce") and not slurm.enforce:
-        message = "`jobs-only` needs cgroups, in which a session becomes part of a job, and `enforce` is empty"
-        yield Finding(loc, message, "let `enforce` name cores, memory or gpus, or leave `ssh` out")
+        message = "`jobs-only` needs cgroups to make a session part of a job, and `enforce` is empty"
+        yield Finding(loc, message, "add cores, memory or gpus to `enforce`, or remove `ssh`")
     if not (declared.names_known and draft.intact("nodes")):
         return
     workers = declared.with_function("worker")
     entered = {*declared.with_function("head"), *declared.with_function("login")}
     if workers and entered.issuperset(workers):
-        message = "`jobs-only` is for no node: every worker is a head or a login node, too"
-        yield Finding(loc, message, "leave it out; who is to log in there could not")
+        message = "`jobs-only` has no effect: every worker is also a head or a login node"
+        yield Finding(loc, message, "remove it: it would lock out users of these nodes")
 
 
 def _private_tmp(draft: Draft, declared: NamedNodes, folder: str) -> Findings:
     loc: Loc = ("slurm", "private_tmp")
-    hint = "choose a folder of its own on a local disk, as /var/spool/jobs or /scratch/jobs"
+    hint = "choose a separate folder on a local disk, such as /var/spool/jobs or /scratch/jobs"
     why = next((why for path, why in _WITHIN.items() if _within(folder, path)), None)
     if folder.split("/")[1] in _SYSTEM:
-        why = f"`/{folder.split('/')[1]}` is the system's"
+        why = f"`/{folder.split('/')[1]}` belongs to the system"
     elif folder in _SHARED:
-        why = "others have their files there"
+        why = "other users have files there"
     if why:
-        yield Finding(loc, f"jobs cannot have their /tmp below `{folder}`: {why}", hint)
+        yield Finding(loc, f"jobs cannot have a private /tmp below `{folder}`: {why}", hint)
     systems: dict[str, FileSystem] = draft.sections["storage"] or {}
     for name, one in systems.items():
         if one.drives is not None:
             if _within(one.mount, folder):
-                message = f"jobs cannot have their /tmp below `{folder}`: `storage.{name}` is there"
+                message = f"jobs cannot have a private /tmp below `{folder}`: `storage.{name}` is there"
                 yield Finding(loc, message, f"choose a folder of it, as {one.mount}/jobs")
             continue
         of_worker = one.path if {*one.keepers} & {*declared.with_function("worker")} else None
         path = next((path for path in (one.mount, of_worker) if path and _meet(folder, path)), None)
         if path:
-            message = f"jobs cannot have their /tmp below `{folder}`: nodes share `{path}` of `storage.{name}`"
+            message = f"jobs cannot have a private /tmp below `{folder}`: nodes share `{path}` of `storage.{name}`"
             yield Finding(loc, message, hint)
 
 
@@ -80,8 +80,8 @@ def _no_hold(slurm: s.Slurm) -> Findings:
     held = {"ssh": slurm.ssh == "jobs-only", "private_tmp": slurm.private_tmp is not None}
     fields = " and ".join(f"`{field}`" for field, chosen in held.items() if chosen)
     if fields:
-        message = f"{fields} have Slurm's Contain, and Slurm does not start with that and NoHold"
-        yield Finding(("slurm", "settings", key), message, f"leave NoHold out, or {fields}")
+        message = f"{fields} need PrologFlags=Contain, and Slurm does not start with Contain and NoHold"
+        yield Finding(("slurm", "settings", key), message, f"remove NoHold, or {fields}")
 
 
 def _meet(one: str, other: str) -> bool:

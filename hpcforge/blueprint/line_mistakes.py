@@ -53,7 +53,8 @@ def _further(refusal: Refusal, above: int) -> Told:
     if _rarer(refusal, start, key_column(refusal.here)):
         return _out_of_line(refusal, above)
     message = (
-        f"{quote(word)} is indented further than {quote(first_word(refusal.text(above)))} above it, which has a value"
+        f"{quote(word)} is indented further than {quote(first_word(refusal.text(above)))} above it, which already "
+        f"has a value"
     )
     mark = Mark(refusal.line + 1, key_column(refusal.here) + 1, len(word))
     return message, mark, f"begin it in column {start + 1}, if it belongs beside it"
@@ -107,7 +108,7 @@ def no_key(refusal: Refusal) -> Told | None:
 def _stray_item(refusal: Refusal) -> Told | None:
     if not is_item_line(refusal.here):
         return None
-    mark, message = Mark(refusal.line + 1, refusal.column + 1), "a list item where a key is due"
+    mark, message = Mark(refusal.line + 1, refusal.column + 1), "a list item where a key is expected"
     for line, _ in _levels(refusal):
         if is_item_line(refusal.text(line)):
             return (
@@ -119,7 +120,7 @@ def _stray_item(refusal: Refusal) -> Told | None:
 
 
 def outside(refusal: Refusal) -> Told | None:
-    """A line that belongs to no document."""
+    """A line outside every YAML document."""
     above = refusal.above(refusal.line)
     if above is not None and content(refusal.text(above)) == "...":
         return "`...` ends the file, and more follows", Mark(above + 1, 1, 3), "remove it"
@@ -148,7 +149,7 @@ def _misaligned(refusal: Refusal) -> Told | None:
         for at, start in deeper + higher
     ]
     return (
-        f"{quote(word)} begins in a column in which nothing above it does",
+        f"{quote(word)} starts in a column where nothing above it starts",
         mark,
         f"begin it in {', or in '.join(ways)}",
     )

@@ -85,7 +85,7 @@ def number(text: str) -> str | None:
 
 
 def address(text: str, example: str = "10.20.0.11") -> str:
-    """The hint for what is no IPv4 address, or no list of them."""
+    """The hint for what is not an IPv4 address, or no list of them."""
     plain = plainer(text)
     if ":" in plain:
         return f"IPv4 only, for example {example}"

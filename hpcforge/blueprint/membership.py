@@ -46,7 +46,7 @@ def added(blueprint: Blueprint, inventory: Inventory | None, new: Newcomers) -> 
     if taken:
         raise EditError(f"{hostlist.fold(taken)} is in the blueprint already", "a new machine: hpcforge nodes replace")
     if new.host_keys and len(new.names) > 1:
-        raise EditError("a host key is of one machine", "add the nodes one by one, or apply with --trust-new")
+        raise EditError("a host key belongs to one machine", "add the nodes one by one, or apply with --trust-new")
     key = _group_to_grow(blueprint, new)
     group, members = blueprint.nodes[key], hostlist.expand(key)
     addresses = _addresses(blueprint, inventory, group, new)
@@ -210,9 +210,9 @@ def _group_to_grow(blueprint: Blueprint, new: Newcomers) -> str:
     alike = sorted({key for name, key in groups.items() if _stem(name) in stems})
     if len(alike) != 1 or len(stems) != 1:
         which = (
-            f"{hostlist.fold(new.names)} could be of {', '.join(alike)}" if alike else "no group's names are like it"
+            f"{hostlist.fold(new.names)} could belong to {', '.join(alike)}" if alike else "no group has similar names"
         )
-        raise EditError(f"{which}: which group grows?", "name one of its nodes: --like NODE")
+        raise EditError(f"{which}: the group that grows is not clear", "name one of its nodes: --like NODE")
     return alike[0]
 
 
@@ -226,14 +226,14 @@ def _addresses(blueprint: Blueprint, inventory: Inventory | None, group: NodeGro
             raise EditError(f"{len(new.names)} names but {len(new.addresses)} addresses", "give one for each node")
         return new.addresses
     if group.addresses is None:
-        raise EditError("the inventory has this group's addresses", "say the new ones: --addresses 10.20.0.[43-44]")
+        raise EditError("the inventory has this group's addresses", "give the new ones: --addresses 10.20.0.[43-44]")
     taken = {address for one in blueprint.nodes.values() if one.addresses for address in hostlist.expand(one.addresses)}
     taken |= {machine.address for machine in (inventory.nodes.values() if inventory else ()) if machine.address}
     last = ipaddress.IPv4Address(hostlist.expand(group.addresses)[-1])
     following = tuple(str(last + step) for step in range(1, len(new.names) + 1))
     clash = [address for address in following if address in taken]
     if clash:
-        raise EditError(f"{clash[0]}, which follows the group's last address, is taken", "say others: --addresses")
+        raise EditError(f"the next address after the group's last, {clash[0]}, is in use", "say others: --addresses")
     return following
 
 
@@ -284,4 +284,6 @@ def _require_known(blueprint: Blueprint, names: Collection[str]) -> None:
 
 def _require_inventory(inventory: Inventory | None, edits: Sequence[Edit]) -> None:
     if edits and inventory is None:
-        raise EditError("there is no inventory to write this into", "name one with `inventory:`, or --inventory")
+        raise EditError(
+            "the blueprint names no inventory to write this to", "name one with `inventory:`, or --inventory"
+        )

@@ -58,8 +58,8 @@ Shards = Annotated[v.Whole, Field(ge=2, le=128)]
 class MigShape(Section):
     """How an instance of a MIG profile lies on a GPU."""
 
-    size: v.Whole = Field(ge=1, le=8, description="Memory slices that it takes, of eight.")
-    placements: tuple[v.Whole, ...] = Field(min_length=1, description="Slices that it may begin at, counted from 0.")
+    size: v.Whole = Field(ge=1, le=8, description="Memory slices that it uses, of eight.")
+    placements: tuple[v.Whole, ...] = Field(min_length=1, description="Slices where it may start, counted from 0.")
     max_instances: v.Whole | None = Field(
-        None, ge=1, le=7, description="Instances on one GPU, where there may be fewer than fit."
+        None, ge=1, le=7, description="Highest number of instances on one GPU, where that is lower than what fits."
     )

@@ -70,7 +70,7 @@ def network_findings(draft: Draft, reference: Reference, node_set: NodeSet) -> I
 def _purpose(loc: Loc, name: str, network: Network) -> Findings:
     if network.external and network.nodes is None:
         yield Finding(
-            loc, "`nodes` is missing: who is on this network of the site", 'nodes: "head01,login01"', key=True
+            loc, "`nodes` is missing: the nodes on this network of the site", 'nodes: "head01,login01"', key=True
         )
     if network.boot and (network.external or is_bmc(name, network)):
         what = "the site's" if network.external else "for management controllers"
@@ -81,19 +81,19 @@ def _carried(loc: Loc, network: Network, fabric: Fabric) -> Findings:
     """Yield what a fabric cannot carry."""
     if network.vlan is not None and fabric.kind in _NO_VLANS:
         yield Finding(
-            (*loc, "vlan"), f"{fabric.kind} has no VLANs", "its partitions are the subnet manager's", key=True
+            (*loc, "vlan"), f"{fabric.kind} has no VLANs", "its partitions are set in the subnet manager", key=True
         )
     if network.mtu is not None and network.mtu > _MTU[fabric.kind]:
         connected = fabric.kind == "infiniband" and network.mtu <= _MTU_CONNECTED
         yield Finding(
             (*loc, "mtu"),
-            f"{network.mtu} bytes are more than {fabric.kind} carries in one packet, {_MTU[fabric.kind]}",
-            "only in connected mode, which adapters' own acceleration excludes" if connected else None,
+            f"{network.mtu} bytes are more than the largest packet of {fabric.kind}, {_MTU[fabric.kind]}",
+            "larger packets need connected mode, which excludes the adapters' acceleration" if connected else None,
             severity="warning" if connected else "error",
         )
     links = fabric.rails or fabric.links or (2 if fabric.topology == "leaf-pair" else 1)
     if network.bond and links < 2:
-        yield Finding((*loc, "bond"), f"a bond of {links} link: nodes have no more on {network.fabric}", key=True)
+        yield Finding((*loc, "bond"), f"a bond needs two links, and nodes have {links} on {network.fabric}", key=True)
     if network.bond == "802.3ad" and fabric.kind in _NO_VLANS:
         yield Finding((*loc, "bond"), f"{fabric.kind} cannot bond by 802.3ad", "bond: active-backup")
 
@@ -115,6 +115,6 @@ def _together(networks: Mapping[str, Network], fabrics: Mapping[str, Fabric]) ->
             )
     if primary(networks, fabrics) is None:
         booting = [name for name, network in networks.items() if network.boot]
-        message = f"{', '.join(booting)} all say `boot`" if len(booting) > 1 else "none says `boot: true`"
-        hint = "say `boot: true` of the one that all of them are on; hpcforge starts no PXE server for it"
-        yield Finding(("networks",), f"which network are the addresses of nodes on? {message}", hint, key=True)
+        message = f"{', '.join(booting)} all have `boot: true`" if len(booting) > 1 else "none has `boot: true`"
+        hint = "set `boot: true` on the network of all nodes; hpcforge starts no PXE server for it"
+        yield Finding(("networks",), f"the network of the nodes' addresses is not clear: {message}", hint, key=True)

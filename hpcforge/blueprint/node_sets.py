@@ -104,7 +104,7 @@ def expand(text: str, known: Known) -> tuple[str, ...] | None:
 
 
 def sure(text: str, known: Known) -> tuple[str, ...]:
-    """The nodes of a set that has been checked: a KeyError from here is a hole in the checks."""
+    """Return the nodes of a checked set. A KeyError means that the checks missed an error."""
     names = expand(text, known)
     if names is None:
         raise KeyError(text)

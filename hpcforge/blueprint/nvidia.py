@@ -42,12 +42,14 @@ class Nvidia(Section):
     """What nodes with GPUs of NVIDIA get, from the distribution or from NVIDIA's repository (`sources.nvidia`)."""
 
     driver: DriverVersion = Field(
-        description="Version of the driver: modules and libraries, pinned and held at it, and from NVIDIA's repository "
-        "Fabric Manager on machines with NVSwitches. docs/software.md says which there are."
+        description="Driver version, pinned and held: modules and libraries, and Fabric Manager from NVIDIA's "
+        "repository on machines with NVSwitches. docs/software.md lists the versions."
     )
-    modules: Literal["open", "closed"] = Field(description="Which of its kernel modules.")
+    modules: Literal["open", "closed"] = Field(description="Which kernel modules: open or proprietary.")
     cuda: tuple[_CudaVersion, ...] = Field(
-        (), max_length=6, description="CUDA, side by side: the distribution's runtime, or NVIDIA's toolkits."
+        (),
+        max_length=6,
+        description="CUDA versions, installed side by side: the distribution's runtime, or NVIDIA's toolkits.",
     )
     dcgm: _Full | None = Field(None, description="Version of DCGM, from NVIDIA's repository.")
     container_toolkit: _Full | None = Field(
@@ -58,19 +60,19 @@ class Nvidia(Section):
 class NvidiaRepository(Section):
     """NVIDIA's package repository, or a mirror of it."""
 
-    url: _Repository | None = Field(None, description="Where it is; default: NVIDIA's own for the release.")
+    url: _Repository | None = Field(None, description="Its address; default: NVIDIA's repository for the release.")
     key: v.FilePath = Field(
-        description="The file of its public key in ASCII armour, relative to the blueprint; nothing else may sign it."
+        description="The file of its public key in ASCII armour, relative to the blueprint; no other key is accepted."
     )
     fingerprint: _Fingerprint | None = Field(
-        None, description="Of that key; default: of the one with which NVIDIA signs for the release."
+        None, description="Fingerprint of that key; default: NVIDIA's key for the release."
     )
     licence_accepted: v.Truth = Field(
-        False, description="You accept NVIDIA's licences of what is installed from there; without it nothing is."
+        False, description="You accept NVIDIA's licences of the installed packages; required."
     )
 
 
 class Sources(Section):
     """Where software comes from that the distribution does not have."""
 
-    nvidia: NvidiaRepository | None = Field(None, description="What `software.nvidia` names comes from here.")
+    nvidia: NvidiaRepository | None = Field(None, description="The package repository for `software.nvidia`.")

@@ -97,9 +97,9 @@ def _wrong(addition: Addition, folder: Path, before: Sequence[Path], shipped: Pa
         yield f"{name} cannot be read: {error.strerror}", None
         return
     if not there:
-        yield f"there is no folder {name} there", f"a path is relative to the blueprint; looked for as {folder}"
+        yield f"the folder {name} does not exist", f"a path is relative to the blueprint; looked for as {folder}"
     elif same:
-        yield f"{name} is a folder of {what}s already", "leave it out"
+        yield f"{name} is already a folder of {what}s", "leave it out"
     elif not inside:
         within = (folder / addition.file).is_file()
         example = f"{folder.name}/{what.upper().replace(' ', '_')}/{addition.file}"
@@ -113,4 +113,4 @@ def _wrong(addition: Addition, folder: Path, before: Sequence[Path], shipped: Pa
         for other in before:
             if one in _in(other, addition):
                 whose = f"a shipped {what}" if other == shipped else f"in {quote(other.name)}"
-                yield f"{quote(one)} in it is {whose}, too", f"give it another name: no {what} replaces another"
+                yield f"{quote(one)} in it is {whose}, too", f"rename it: a {what} cannot replace another"

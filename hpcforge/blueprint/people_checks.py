@@ -25,10 +25,15 @@ def people_findings(draft: Draft) -> Iterator[Finding]:
 
 def _groups(draft: Draft, users: Mapping[str, s.User]) -> Iterator[Finding]:
     groups: dict[str, s.Group] = draft.sections["groups"] or {}
-    owners = {user.uid: f"the group that user `{name}` has of her own" for name, user in users.items()}
+    owners = {user.uid: f"the primary group of user `{name}`" for name, user in users.items()}
     for name, group in groups.items():
         if name in users:
-            yield Finding(("groups", name), f"user {quote(name)} has a group of that name", "choose another", key=True)
+            yield Finding(
+                ("groups", name),
+                f"user {quote(name)} already has a primary group of that name",
+                "choose another",
+                key=True,
+            )
         first = owners.setdefault(group.gid, f"`{name}`")
         if first != f"`{name}`":
             yield Finding(("groups", name, "gid"), f"gid {group.gid} is taken by {first}", "each group needs its own")
@@ -37,20 +42,20 @@ def _groups(draft: Draft, users: Mapping[str, s.User]) -> Iterator[Finding]:
         for place, group_name in enumerate(user.groups):
             if group_name not in known:
                 hint = did_you_mean(group_name, known) or f"add it: groups: {{{group_name}: {{gid: 3001}}}}"
-                yield Finding(("users", name, "groups", place), f"there is no group {quote(group_name)}", hint)
+                yield Finding(("users", name, "groups", place), f"group {quote(group_name)} does not exist", hint)
 
 
 def _way_in(name: str, user: s.User) -> Iterator[Finding]:
     """What is said of the account by which hpcforge comes in."""
     for key, closed in (("expires", user.expires is not None), ("shell", user.shell == "nologin")):
         if closed:
-            message = f"{quote(name)} is who hpcforge logs in as: this would lock it out"
-            yield Finding(("users", name, key), message, "take it out, or name another `access.user`")
+            message = f"hpcforge logs in as {quote(name)}: this would lock it out"
+            yield Finding(("users", name, key), message, "remove it, or name another `access.user`")
     if user.keys:
         yield Finding(
             ("users", name, "keys"),
-            f"{quote(name)} is who hpcforge logs in as: these keys are its own way in",
-            "nodes take a change of them back after a minute unless hpcforge gets in again",
+            f"hpcforge logs in as {quote(name)}: it needs these keys itself",
+            "nodes revert a change of these keys after a minute unless hpcforge can log in again",
             severity="warning",
             key=True,
         )

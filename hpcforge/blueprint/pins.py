@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 
 _SECTION = re.compile(r"^positions:.*(?:\n|\Z)(?:(?:[ \t]*\n)*[ \t]+\S.*(?:\n|\Z))*", re.MULTILINE)
-_NOTE = "positions:  # written by `hpcforge pin`: rack and lowest unit of what the blueprint gives none\n"
+_NOTE = "positions:  # written by `hpcforge pin`: positions that the blueprint does not give\n"
 
 
 def with_positions(inventory: str, positions: Mapping[str, tuple[str, int]]) -> str:

@@ -19,7 +19,7 @@ _Kernel = Annotated[
     str,
     v.Matches(
         r"[0-9]{1,3}\.[0-9]{1,3}(?:[.+-][A-Za-z0-9_]{1,32}){0,8}",  # Debian 13 has 6.12.48+deb13-amd64
-        "the release of a kernel, as `uname -r` says it",
+        "the release of a kernel, as `uname -r` prints it",
         "6.1.0-40-amd64",
         guess=meant.plainer,
     ),
@@ -29,13 +29,13 @@ _Kernel = Annotated[
 class Present(Section):
     """What nodes with GPUs bring with them."""
 
-    kernel: _Kernel | None = Field(None, description="The kernel's release, as `uname -r` says it.")
-    secure_boot: v.Truth | None = Field(None, description="The firmware checks what is booted (Secure Boot).")
+    kernel: _Kernel | None = Field(None, description="The kernel's release, as `uname -r` prints it.")
+    secure_boot: v.Truth | None = Field(None, description="Secure Boot is on.")
     signed_by: Literal["none", "owner", "distribution"] | None = Field(
-        None, description="Who signed the kernel modules; owner: a machine owner key that was enrolled."
+        None, description="The signer of the kernel modules; owner: an enrolled machine owner key."
     )
     driver: DriverVersion | None = Field(None, description="Version of NVIDIA's driver.")
-    modules: Literal["open", "closed"] | None = Field(None, description="Which of its kernel modules.")
+    modules: Literal["open", "closed"] | None = Field(None, description="Which kernel modules: open or proprietary.")
     fabric_manager: _Matched | None = Field(
         None, description="Version of Fabric Manager; matched: the driver's version."
     )
@@ -43,7 +43,7 @@ class Present(Section):
     dcgm: v.Version | None = Field(None, description="Version of DCGM.")
     container_toolkit: v.Version | None = Field(None, description="Version of NVIDIA's container toolkit.")
     ofed: v.Version | None = Field(
-        None, description="Version of DOCA-OFED, where not the kernel's own drivers are used."
+        None, description="Version of DOCA-OFED, if used instead of the kernel's own drivers."
     )
     gpudirect: Literal["peermem", "dma-buf"] | None = Field(
         None, description="How adapters reach the memory of GPUs; peermem: over the module nvidia-peermem."

@@ -25,7 +25,7 @@ MAX_VALUES = 250_000  # 100 MB and a second to read
 MAX_MACHINE_VALUES = 1_000_000  # of an inventory: 100,000 nodes with an address and a host key each have 700,000
 MAX_LINES = 500_000
 
-_IS_IT_THIS_FILE = "is this the file you meant?"
+_IS_IT_THIS_FILE = "is this the right file?"
 
 Loc = tuple[str | int, ...]
 
@@ -210,7 +210,7 @@ class _Builder:
         if isinstance(event, yaml.DocumentStartEvent):
             self.documents += 1
             if self.documents > 1:
-                self._error("a second document", _mark(event), "keep what stands above `---` in one file")
+                self._error("a second document", _mark(event), "keep the part above `---` in this file")
                 return False
         elif isinstance(event, yaml.AliasEvent):
             if event.anchor not in self.aliases:  # once each: a bomb has thousands
@@ -267,7 +267,7 @@ class _Builder:
             return tree.text
         if not (isinstance(tree, Scalar) and tree.broken):
             twice = self.source.lines[tree.mark.line - 1][tree.mark.column - 2 :].startswith("{{")
-            hint = "values are no templates here: write the value itself" if twice else "quote it, if it is text"
+            hint = "templates are not accepted here: write the value itself" if twice else "quote it, if it is text"
             self._error("a key must be text", tree.mark, hint)
         return "<<"
 
@@ -277,7 +277,7 @@ class _Builder:
             return
         if key in parent.keys:
             first = parent.keys[key]
-            self._error(f"duplicate key {quote(key)}", mark, f"it stands first in line {first.line}")
+            self._error(f"duplicate key {quote(key)}", mark, f"first used in line {first.line}")
             return
         parent.entries[key] = value
         parent.keys[key] = mark

@@ -24,8 +24,8 @@ def reservation_findings(draft: Draft, workers: Callable[[Loc, str], Findings]) 
         loc: Loc = ("slurm", "reservations", name)
         yield from workers((*loc, "nodes"), one.nodes)
         if not 60 <= limit_s(one.duration) < math.inf:
-            hint = "Slurm counts in minutes, and forgets a reservation once it is over"
-            yield Finding((*loc, "duration"), "a reservation lasts a minute at least, and ends", hint)
+            hint = "Slurm counts in minutes, and removes a reservation after its end"
+            yield Finding((*loc, "duration"), "a reservation needs a duration of at least one minute", hint)
         for place, user in enumerate(one.users):
             yield from unknown_user(draft, (*loc, "users", place), user)
         for place, account in enumerate(one.accounts) if draft.intact("slurm", "accounts") else ():

@@ -43,8 +43,8 @@ class Lab(Section):
     """A rehearsal on this machine."""
 
     lab: LabKind = Field(
-        description="What the rehearsal's nodes are: nspawn starts containers with systemd, vm virtual machines "
-        "that boot a kernel of their own, vagrant has Vagrant make such machines."
+        description="The kind of the rehearsal's nodes: nspawn, containers with systemd; vm, virtual machines with a "
+        "kernel of their own; vagrant, virtual machines that Vagrant starts."
     )
 
 
@@ -54,7 +54,7 @@ class Via(Section):
     host: v.HostOrAddress = Field(description="A node, or the name or IPv4 address of another machine.")
     user: v.LoginName | None = Field(None, description="The ssh user there; default, and for a node always: `user`.")
     host_keys: tuple[HostKey, ...] = Field(
-        (), description="Its OpenSSH public host keys, type and base64; for a node those of the inventory."
+        (), description="Its OpenSSH public host keys, type and base64; default for a node: from the inventory."
     )
 
 
@@ -64,10 +64,10 @@ Through = Annotated[Via, v.Short("host")]
 class Access(Section):
     """A way into the nodes."""
 
-    user: v.LoginName = Field(description="The ssh user on every node; an ordinary one is enough.")
+    user: v.LoginName = Field(description="The ssh user on every node; need not be root.")
     become: Literal["sudo", "none"] = Field("sudo", description="How that user becomes root; none: it is root already.")
     via: Through | None = Field(
-        None, description="A jump host: over one connection to it all other nodes are reached. Default: straight."
+        None, description="A jump host: hpcforge reaches all other nodes over one connection to it. Default: none."
     )
 
 
@@ -81,18 +81,19 @@ class OverrideGpus(Section):
 class NodeGroup(Section):
     """Machines that are alike."""
 
-    functions: tuple[Function, ...] = Field(min_length=1, description="What the nodes are for; one may have several.")
+    functions: tuple[Function, ...] = Field(min_length=1, description="Functions of the nodes, one or more.")
     hardware: Annotated[v.ModelName, v.OfCatalog("servers")] = Field(description="Server model in the catalog.")
-    gpus: Gpus | None = Field(None, description="GPUs of each node; default: those the server model comes with.")
+    gpus: Gpus | None = Field(None, description="GPUs of each node; default: the server model's built-in GPUs.")
     mig: Annotated[dict[GpuSet, Annotated[dict[MigProfile, Instances], Field(min_length=1)]], Later()] = Field(
         {},
-        description="The MIG instances that GPUs of each node are cut into: by GPUs (all, 0-3, 0,2) how many of each "
-        "profile one has. A GPU that is not named stays whole.",
+        description="MIG instances of each node's GPUs: by GPUs (all, 0-3, 0,2) the number of instances of each "
+        "profile on one GPU. A GPU that is not named stays whole.",
     )
     shards: Annotated[dict[GpuSet, Shards], Later()] = Field(
         {},
-        description="The shards that jobs may ask for instead of a GPU: by GPUs (all, 0-3, 0,2) how many one has, as "
-        "many jobs can share it. A GPU that is not named is not shared. Slurm 23.11.5 or later.",
+        description="Shards of each node's GPUs, for jobs that share a GPU: by GPUs (all, 0-3, 0,2) the number on "
+        "one GPU, which is the number of jobs that can share it. A GPU that is not named is not shared. Slurm "
+        "23.11.5 or later.",
     )
     addresses: v.Ipv4Hostlist | None = Field(
         None, description="IPv4 addresses in the order of the names, as a hostlist; default: from the inventory."
@@ -103,7 +104,7 @@ class NodeGroup(Section):
     u: Units | None = Field(
         None,
         min_length=1,
-        description="Lowest rack unit of each node of a rack: the first rack takes as many nodes as there are units.",
+        description="Lowest rack unit of each node in a rack; the first rack gets one node for each entry.",
     )
 
 
@@ -138,20 +139,22 @@ class Software(Section):
 
     os: OperatingSystem = Field(description="Operating system of all nodes.")
     frameworks: Frameworks = Field(Frameworks.model_construct(), description="Frameworks on the workers.")
-    site_roles: tuple[SiteRole, ...] = Field((), description="The site's own Ansible roles, run after hpcforge's.")
+    site_roles: tuple[SiteRole, ...] = Field(
+        (), description="The site's own Ansible roles; they run after hpcforge's roles."
+    )
     nvidia: Annotated[Nvidia | None, Later()] = Field(
-        None, description="The driver and CUDA that nodes with GPUs of NVIDIA get; judged before any change."
+        None, description="Driver and CUDA for nodes with NVIDIA GPUs; checked before any change."
     )
     amd: Annotated[Amd | None, Later()] = Field(
-        None, description="The ROCm that nodes with GPUs of AMD get; judged before any change."
+        None, description="ROCm for nodes with AMD GPUs; checked before any change."
     )
     sources: Annotated[Sources, Later()] = Field(
-        Sources.model_construct(), description="Where software comes from beside the distribution."
+        Sources.model_construct(), description="Package sources in addition to the distribution's."
     )
     preinstalled: Annotated[Present, Later()] = Field(
         Present.model_construct(),
-        description="Drivers and what goes with them, as nodes with GPUs bring them: judged before any change, "
-        "together with `nvidia`, and never installed by hpcforge.",
+        description="Driver software that is already on nodes with GPUs. hpcforge checks it with `nvidia` before any "
+        "change, and never installs it.",
     )
 
 
@@ -160,11 +163,13 @@ class Reserve(Section):
 
     cores: v.ReserveCores | None = Field(
         None,
-        description="Cores of a worker that jobs do not get; default: one of each socket of 16 cores or more.",
+        description="Cores of a worker that are reserved for the system; default: one of each socket of 16 cores or "
+        "more.",
     )
     memory_gib: v.ReserveMemoryGib | None = Field(
         None,
-        description="Memory of a worker that jobs do not get, GiB; default: 30 MiB for each GiB, and 400 MiB.",
+        description="Memory of a worker that is reserved for the system, GiB; default: 400 MiB, and 30 MiB for each "
+        "GiB.",
     )
 
 
@@ -172,15 +177,15 @@ class Partition(Section):
     """A Slurm partition."""
 
     nodes: v.NodeSet = Field(description="Workers, as a node set: all, a hostlist, a group, a rack, all!gpu03.")
-    default: v.Truth = Field(False, description="Jobs that name no partition go here.")
+    default: v.Truth = Field(False, description="The partition of jobs that name none.")
     max_time: v.MaxTime = Field(
         "infinite", description="Time limit of a job, [days-]hours:minutes:seconds, or infinite."
     )
     qos: v.SectionName | None = Field(
-        None, description="A QOS whose limits its jobs have, too; with `services.accounting`."
+        None, description="A QOS whose limits also apply to its jobs; with `services.accounting`."
     )
     billing: Billing | None = Field(
-        None, description="What jobs are billed for what they have, with `services.accounting`; default: 1 a thread."
+        None, description="Billing weights of resources, with `services.accounting`; default: 1 for each thread."
     )
 
 
@@ -188,10 +193,12 @@ class SlurmTopology(Section):
     """What the scheduler is told of a fabric, so that the nodes of a job are near each other."""
 
     fabric: v.FabricName | None = Field(
-        None, description="The fabric; default: the fastest that workers are on, of infiniband, roce and omni-path."
+        None, description="The fabric; default: the workers' fastest infiniband, roce or omni-path fabric."
     )
     plugin: Literal["tree", "block", "flat"] = Field(
-        "tree", description="tree: switches; block: units that jobs are kept in, Slurm 24.11 or later; flat: nothing."
+        "tree",
+        description="tree: jobs stay below few switches; block: jobs stay in one unit, Slurm 24.11 or later; "
+        "flat: Slurm ignores the network.",
     )
 
 
@@ -201,37 +208,40 @@ class Slurm(Section):
     controller: v.NodeName = Field(description="The head that runs slurmctld.")
     reserve: Reserve = Field(
         Reserve.model_construct(),
-        description="What jobs do not get of each worker; `hpcforge show --full` has the outcome.",
+        description="Resources of each worker that are reserved for the system; `hpcforge show --full` prints the "
+        "result.",
     )
-    enforce: tuple[Enforced, ...] = Field(("cores", "memory", "gpus"), description="What jobs are held to by cgroups.")
+    enforce: tuple[Enforced, ...] = Field(
+        ("cores", "memory", "gpus"), description="Limits of jobs that cgroups enforce."
+    )
     ssh: Literal["anyone", "jobs-only"] = Field(
         "anyone",
-        description="Who may ssh to a worker that is neither head nor login node. jobs-only: users who have a job "
-        "there, whose sessions are then part of it, and administrators.",
+        description="Users who may log in to a worker that is neither head nor login node. jobs-only: "
+        "administrators, and users with a job there, whose session becomes part of the job.",
     )
     private_tmp: Folder | None = Field(
         None,
-        description="A folder on each worker's own disk, for Slurm alone: below it each job has a /tmp of its own, "
-        "which goes with it, as a /dev/shm does. Default: jobs share the node's.",
+        description="A folder on each worker's own disk, used only by Slurm, for a private /tmp of each job. It and "
+        "the job's /dev/shm are removed with the job. Default: jobs share the node's /tmp.",
     )
     partitions: dict[v.SectionName, Partition] = Field(min_length=1, description="Partitions by name.")
     settings: dict[v.SlurmKey, v.SlurmSetting] = Field(
         {},
-        description="Further settings of slurm.conf, as in TreeWidth: 50, by names that its release has. Those that "
-        "hpcforge writes are refused. DefMemPerCPU, DefMemPerGPU or DefMemPerNode: for jobs that ask for no memory; "
-        "else their CPUs' share.",
+        description="More settings of slurm.conf, such as TreeWidth: 50, with names that the release of Slurm knows. "
+        "Settings that hpcforge writes are refused. Jobs that ask for no memory get their CPUs' share, unless "
+        "DefMemPerCPU, DefMemPerGPU or DefMemPerNode is set.",
     )
     accounts: Annotated[dict[v.SectionName, Account], Later()] = Field(
-        {}, description="Accounts by name, with `services.accounting`; then jobs are for users who are in one."
+        {}, description="Accounts by name, with `services.accounting`; then only users in an account may run jobs."
     )
     qos: Annotated[dict[v.SectionName, Qos], Later()] = Field(
         {}, description="Qualities of service by name, with `services.accounting`."
     )
     reservations: Annotated[dict[v.SectionName, Reservation], Later()] = Field(
-        {}, description="Nodes that Slurm keeps for somebody from one time to another, by name."
+        {}, description="Reservations by name: nodes that Slurm keeps free for users or accounts during a time."
     )
     topology: SlurmTopology = Field(
-        SlurmTopology.model_construct(), description="What Slurm knows of the network between nodes."
+        SlurmTopology.model_construct(), description="The network between nodes, as Slurm uses it."
     )
 
 
@@ -246,17 +256,19 @@ class User(Section):
     keys: tuple[UserKey, ...] = Field(
         (), description="OpenSSH public keys, or paths of .pub files relative to the blueprint."
     )
-    groups: tuple[v.GroupName, ...] = Field((), description="Groups of `groups` that she is in, beside her own.")
-    shell: Shell = Field("bash", description="What she logs in to; `nologin`: owns files and jobs, and never logs in.")
-    expires: v.Date | None = Field(
-        None, description="From this day on nobody logs in to it, by whatever means (year-month-day, UTC)."
+    groups: tuple[v.GroupName, ...] = Field(
+        (), description="Names from `groups` that the user belongs to, in addition to the user's own group."
     )
+    shell: Shell = Field(
+        "bash", description="The login shell; `nologin`: the user may own files and jobs, but cannot log in."
+    )
+    expires: v.Date | None = Field(None, description="The account is locked from this day on (year-month-day, UTC).")
 
 
 class Group(Section):
     """People who share files, the same on every node."""
 
-    gid: v.Whole = Field(ge=1000, le=59_999, description="Group number, 1000 to 59999; no user's.")
+    gid: v.Whole = Field(ge=1000, le=59_999, description="Group number, 1000 to 59999, different from every user's.")
 
 
 class Override(Section):
@@ -268,9 +280,9 @@ class Override(Section):
     memory_gib: v.MemoryGib | None = Field(None, description="Memory, GiB.")
     gpus: OverrideGpus | None = Field(None, description="GPUs.")
     accept: tuple[GpuFault, ...] = Field(
-        (), description="What its GPUs may fall short in, and it gets jobs all the same: see docs/software.md."
+        (), description="GPU shortfalls that are accepted: the node still gets jobs. See docs/software.md."
     )
-    reason: v.Sentence = Field(description="Why this node differs; shown wherever the override matters.")
+    reason: v.Sentence = Field(description="Why this node differs; shown with every message about the override.")
 
 
 class SmokeTest(Section):
@@ -278,10 +290,10 @@ class SmokeTest(Section):
 
     nodes: Annotated[tuple[v.NodeSet, ...], v.Short()] = Field(
         min_length=1,
-        description="Workers that it spans: a node set such as all, gpu[01-04], a partition, a rack, all!gpu03; a list "
-        "of sets, or `each partition`: a launch for each. A set is within one partition.",
+        description="Workers that it spans: a node set such as all, gpu[01-04], a partition, a rack, all!gpu03; a "
+        "list of sets, or `each partition`, with one launch for each. All nodes of a set must be in one partition.",
     )
-    options: Chosen = Field(Chosen.model_construct(), description="What the test lets one choose.")
+    options: Chosen = Field(Chosen.model_construct(), description="Options of the test.")
 
 
 class SmokeTests(Section):
@@ -298,7 +310,9 @@ class SmokeTests(Section):
 class Acceptance(Section):
     """Tests, and who runs them."""
 
-    run_as: v.UserName = Field(description="The user, from `users`, that submits the tests; no administrator.")
+    run_as: v.UserName = Field(
+        description="The user, from `users`, that submits the tests; must not be an administrator."
+    )
     folders: tuple[v.FilePath, ...] = Field(
         (),
         description="Folders of the site's own smoke tests, TEST/test.yaml in each, relative to the blueprint; added "
@@ -310,36 +324,40 @@ class Acceptance(Section):
 class BusyNodes(Section):
     """What becomes of changes to a node on which jobs run and that would disturb them."""
 
-    wait: v.Duration = Field(description="How long its jobs are waited for, as in 30min or 48h; it gets no new ones.")
-    then: Literal["defer"] = Field("defer", description="What follows: the change is left for another apply.")
+    wait: v.Duration = Field(
+        description="How long to wait for its jobs, such as 30min or 48h. The node gets no new jobs meanwhile."
+    )
+    then: Literal["defer"] = Field("defer", description="After that time: leave the change for another apply.")
 
 
 class Rollout(Section):
     """How carefully nodes in service are changed; default above 4 nodes: one canary, 8 at a time, 2 failures."""
 
     canary: v.Whole | None = Field(
-        None, ge=0, le=64, description="Nodes of each group that must be done and well before the rest of it moves."
+        None, ge=0, le=64, description="Nodes of each group that must succeed before the rest of the group starts."
     )
-    max_parallel: v.Whole | None = Field(None, ge=1, le=10_000, description="Workers that are changed at a time.")
+    max_parallel: v.Whole | None = Field(None, ge=1, le=10_000, description="Workers that change at the same time.")
     stop_after_failures: v.Whole | None = Field(
-        None, ge=1, le=10_000, description="Failed nodes after which no further node is begun."
+        None, ge=1, le=10_000, description="Number of failed nodes after which no further node starts."
     )
-    busy_nodes: BusyNodes | None = Field(None, description="Nodes on which jobs run; default: wait 10min, then defer.")
+    busy_nodes: BusyNodes | None = Field(
+        None, description="Rules for nodes with running jobs; default: wait 10min, then defer."
+    )
     reboot_wait: v.Duration | None = Field(
-        None, description="How long a node that has to restart is waited for; default: 20min."
+        None, description="How long to wait for a node that restarts; default: 20min."
     )
     confirm_wait: v.Duration | None = Field(
         None,
-        description="After so long a node takes back a change that could lock hpcforge out, unless that got in again; "
-        "default: 60s.",
+        description="Time after which a node reverts a change that could lock hpcforge out, unless hpcforge has "
+        "logged in again; default: 60s.",
     )
 
 
-_ROLES = "What roles let one choose: by role, then by variable as its role.yaml declares it."
-_SERVICES = "Services: a node hosts it (`on`), or the site has one (`external`)."
+_ROLES = "Variables of roles: by role, then by variable, as its role.yaml declares them."
+_SERVICES = "Services: a node provides it (`on`), or the site does (`external`)."
 
 
-_ACCEPTANCE = "What must be shown before the cluster counts as working."
+_ACCEPTANCE = "Tests that must pass before the cluster counts as working."
 
 
 class Blueprint(Section):
@@ -357,18 +375,18 @@ class Blueprint(Section):
         ]
         | None
     ) = Field(
-        None, description="What there is: the path of an inventory relative to the blueprint, or a lab on this machine."
+        None, description="The machines: the path of an inventory relative to the blueprint, or a lab on this machine."
     )
     secrets: v.SecretsPath | None = Field(
         None, description="age-encrypted file for generated secrets; default: beside the blueprint, ending in .age."
     )
-    access: Access = Field(description="How hpcforge gets in.")
+    access: Access = Field(description="How hpcforge logs in.")
     nodes: dict[v.NodeHostlist, NodeGroup] = Field(min_length=1, description="Nodes by hostlist.")
     networks: dict[v.SectionName, Network] = Field(
-        min_length=1, description="Subnets by name; the addresses of nodes are on one that all of them are on."
+        min_length=1, description="Subnets by name; node addresses are in a subnet that all nodes are on."
     )
     services: Services = Field(description=_SERVICES)
-    software: Software = Field(description="What runs on the nodes.")
+    software: Software = Field(description="Software of the nodes.")
     role_folders: tuple[v.FilePath, ...] = Field(
         (),
         description="Folders of the site's own roles, ROLE/role.yaml in each, relative to the blueprint; added to the "
@@ -387,12 +405,12 @@ class Blueprint(Section):
     )
     site: Annotated[Site | None, Later()] = Field(None, description="The room: feeds, power, cooling, racks.")
     hardware: Annotated[dict[v.ModelName, Server], Later()] = Field(
-        {}, description="Server models to add to the catalog, or to replace."
+        {}, description="Server models to add to the catalog or to replace in it."
     )
     parts: Annotated[Parts, Later()] = Field(
         Parts.model_construct(), description="GPUs, PDUs, racks and other parts to add."
     )
-    rollout: Rollout | None = Field(None, description="How carefully nodes in service are changed.")
+    rollout: Rollout | None = Field(None, description="How changes reach nodes in service.")
     acceptance: Acceptance | None = Field(None, description=_ACCEPTANCE)
 
     @property
@@ -408,7 +426,7 @@ def blueprint_model(declared: Declared, smoke_tests: Mapping[str, SmokeTestFolde
     roles: Any = (model, Field(model.model_construct(), description=_ROLES))
     tested: Any = (acceptance_model(smoke_tests) | None, Field(None, description=_ACCEPTANCE))
     fields = {"services": services, "roles": roles, "acceptance": tested}
-    return create_model("Blueprint", __base__=Blueprint, __doc__="What a cluster should be.", **fields)
+    return create_model("Blueprint", __base__=Blueprint, __doc__="The description of a cluster.", **fields)
 
 
 def acceptance_model(smoke_tests: Mapping[str, SmokeTestFolder]) -> type[Acceptance]:
@@ -427,7 +445,7 @@ def _smoke_test_model(name: str, spec: SmokeTestSpec) -> type[SmokeTest]:
     if not spec.options:
         return SmokeTest
     model = chosen_model(name, spec.options)
-    options: Any = (model, Field(model.model_construct(), description="What the test lets one choose."))
+    options: Any = (model, Field(model.model_construct(), description="Options of the test."))
     title = "".join(word.capitalize() for word in ("test", *name.split("_")))
     return create_model(title, __base__=SmokeTest, __doc__=SmokeTest.__doc__, options=options)
 

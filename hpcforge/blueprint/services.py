@@ -31,19 +31,19 @@ class Offer(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    description: str = Field(description="What the service is.")
-    on: str = Field("The node that serves it.", description="What `on` means in a blueprint.")
-    external: Listed | None = Field(None, description="What may stand in for it outside the cluster. Default: nothing.")
-    options: Mapping[ServiceName, Listed] = Field({}, description="What else a blueprint may say where it runs here.")
+    description: str = Field(description="Description of the service.")
+    on: str = Field("The node that provides it.", description="What `on` means in a blueprint.")
+    external: Listed | None = Field(None, description="External services that may replace it. Default: none.")
+    options: Mapping[ServiceName, Listed] = Field({}, description="More keys that a blueprint may set with `on`.")
     multiple_nodes: bool = Field(False, description="It may run on more than one node.")
     serves_artifacts: bool = Field(
-        False, description="It serves what roles call `artifacts`, over HTTP at its node's address, by their names."
+        False, description="It serves the `artifacts` of roles over HTTP at its node's address, by their names."
     )
     certified: bool = Field(
         False,
-        description="Its node has a certificate of the cluster's own authority: the secret `tls_certificate:NODE`.",
+        description="Its node gets a certificate from the cluster's own authority: the secret `tls_certificate:NODE`.",
     )
-    required: bool = Field(False, description="A blueprint has to say where it comes from.")
+    required: bool = Field(False, description="A blueprint must set `on` or `external`.")
 
 
 class Service(Section):

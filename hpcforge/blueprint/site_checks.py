@@ -24,7 +24,7 @@ def site_findings(draft: Draft, _: object) -> Findings:
     for name, feed in site.feeds.items():
         if feed.limit_w is not None and feed.amps is not None:
             where = ("site", "feeds", name, "amps")
-            yield Finding(where, "`limit_w` and `amps` are two answers to one question", "give one of them", key=True)
+            yield Finding(where, "`limit_w` and `amps` set the same thing", "give one of them", key=True)
     for key, racks in site.racks.items():
         loc = ("site", "racks", key)
         if racks.pdu and not racks.feeds and draft.intact(*loc, "feeds"):

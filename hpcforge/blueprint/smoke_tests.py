@@ -76,24 +76,31 @@ def _or_none(schema: dict[str, Any]) -> None:
 class Measure(Section):
     """A number that the test reports."""
 
-    unit: _Unit = Field(description="Its unit, as in GB/s, ms or samples/s; 1: a number without one.")
-    better: Literal["higher", "lower"] | None = Field(None, description="Which way is better; default: neither.")
+    unit: _Unit = Field(description="Its unit, such as GB/s, ms or samples/s; 1: no unit.")
+    better: Literal["higher", "lower"] | None = Field(
+        None, description="Whether higher or lower is better; default: neither."
+    )
     format: Shown = Field(
         "number",
-        description="How people read it: number: three digits that count; count: whole; size: bytes as KiB, MiB, GiB.",
+        description="Format for people: number, three significant digits; count, a whole number; size, bytes as KiB, "
+        "MiB or GiB.",
     )
 
 
 class Line(Section):
     """What a measure is held to."""
 
-    at_least: v.Number | None = Field(None, description="No number is below this one.")
-    at_most: v.Number | None = Field(None, description="No number is above this one.")
+    at_least: v.Number | None = Field(None, description="Lowest value that passes.")
+    at_most: v.Number | None = Field(None, description="Highest value that passes.")
     at_least_of_median: _Part | None = Field(
-        None, description="No node is below this part of the median of all nodes, as in 0.8: that is a bad node."
+        None,
+        description="Lowest value of a node as a fraction of the median of all nodes, such as 0.8; a node "
+        "below it fails.",
     )
     at_most_of_median: _Times | None = Field(
-        None, description="No node is above so many times the median of all nodes, as in 1.25: that is a bad node."
+        None,
+        description="Highest value of a node as a multiple of the median of all nodes, such as 1.25; a node "
+        "above it fails.",
     )
 
 
@@ -101,40 +108,42 @@ class Needs(Section):
     """What must be there for the test to run."""
 
     nodes: Annotated[int, Field(ge=1, le=10_000), BeforeValidator(v.whole)] = Field(
-        1, description="How many nodes it takes at the least."
+        1, description="Lowest number of nodes."
     )
     gpus: Literal["any", "real"] | None = Field(
-        None, description="any: GPUs, or the stand-ins of a rehearsal; real: no stand-ins; default: none are needed."
+        None, description="any: GPUs or a rehearsal's stand-ins; real: only real GPUs; default: none."
     )
-    pytorch: v.Truth = Field(False, description="PyTorch, of `software.frameworks`; with the launcher torchrun always.")
+    pytorch: v.Truth = Field(
+        False, description="PyTorch from `software.frameworks`; always true with the launcher torchrun."
+    )
     packages: tuple[_Package, ...] = Field((), description="Packages of the distribution, installed on every worker.")
 
 
 class SmokeTestSpec(Section):
-    """What `test.yaml` says of a smoke test; the program `NAME.py` is beside it."""
+    """The `test.yaml` of a smoke test; its program `NAME.py` is in the same folder."""
 
-    description: v.Sentence = Field(description="What it shows, one sentence with its full stop.")
+    description: v.Sentence = Field(description="What it proves: one sentence with a full stop.")
     launcher: Launcher = Field(
-        description="torchrun: ranks that use torch.distributed, one for each GPU and at least one a node; srun: as "
-        "many processes, each a task with Slurm's environment; plain: one process on each node, which knows no other."
+        description="torchrun: ranks of torch.distributed, one for each GPU and at least one on each node; srun: the "
+        "same number of Slurm tasks; plain: one independent process on each node."
     )
-    needs: Needs = Field(Needs.model_construct(), description="What must be there.")
-    time_limit: v.Duration = Field("10min", description="How long it may take, as in 90s or 10min.")
+    needs: Needs = Field(Needs.model_construct(), description="Requirements.")
+    time_limit: v.Duration = Field("10min", description="Time limit, such as 90s or 10min.")
     options: dict[OptionName, Variable] = Field(
         {},
-        description="What a blueprint may choose of it, by name with its unit, each with a default. The program is "
-        "told --NAME=VALUE, with - for _; a list with commas, a truth as true or false, a duration in seconds.",
+        description="Options that a blueprint may set, by name with its unit, each with a default. The program gets "
+        "--NAME=VALUE, with - for _; a list with commas, a boolean as true or false, a duration in seconds.",
     )
     measures: dict[MeasureName, Measure] = Field(
-        min_length=1, description="What it reports, by name; one that is not reported is a failure."
+        min_length=1, description="Measures that it reports, by name; a missing measure is a failure."
     )
     headline: v.Sentence = Field(
-        description="What one would quote, with measures in braces: busbw {busbw_gb_per_s} GB/s. Of several nodes that "
-        "is the median; {NAME:worst} and {NAME:worst_node} are the worst number and its node."
+        description="Summary of the result, with measures in braces: busbw {busbw_gb_per_s} GB/s. For several nodes "
+        "it is the median; {NAME:worst} and {NAME:worst_node} are the worst value and its node."
     )
     thresholds: Annotated[dict[MeasureName, Line], BeforeValidator(_lines)] = Field(
         {},
-        description="Lines that measures are held to, by measure; none: what the program itself asserts is all.",
+        description="Limits of measures, by measure; none: only the program's own checks count.",
         json_schema_extra=_or_none,
     )
 
@@ -213,11 +222,11 @@ def _options(draft: Draft) -> Iterator[Finding]:
         loc = ("options", name)
         if draft.intact(*loc) and option.required:
             yield Finding(
-                loc, f"{quote(name)} has no default", "say what is done where the blueprint is silent", key=True
+                loc, f"{quote(name)} has no default", "add the default for blueprints that do not set it", key=True
             )
         if draft.intact(*loc) and option.list_of in _HOLD_COMMAS:
             hint = "a list of name, whole, number or another type without commas"
-            yield Finding((*loc, "list_of"), f"a list of {option.list_of} cannot be told to a program", hint)
+            yield Finding((*loc, "list_of"), f"a program cannot get a list of {option.list_of}", hint)
 
 
 def option_text(value: Any) -> str:
@@ -230,32 +239,34 @@ def option_text(value: Any) -> str:
 def _headline(text: str, measures: Mapping[str, Measure], apart: bool) -> Iterator[Finding]:
     rest = PLACEHOLDER.sub("", text)
     if "{" in rest or "}" in rest:
-        yield Finding(
-            ("headline",), "a brace without a measure in it", "write {NAME}, {NAME:worst} or {NAME:worst_node}"
-        )
+        yield Finding(("headline",), "braces without a measure", "write {NAME}, {NAME:worst} or {NAME:worst_node}")
     for name, of in PLACEHOLDER.findall(text):
         if name not in measures:
-            yield Finding(("headline",), f"{quote(name)} is no measure of this test", did_you_mean(name, measures))
+            yield Finding(("headline",), f"{quote(name)} is not a measure of this test", did_you_mean(name, measures))
         elif of and of not in OF_NODES:
-            yield Finding(("headline",), f"{quote(of)} is not accepted behind a measure", did_you_mean(of, OF_NODES))
+            yield Finding(("headline",), f"{quote(of)} is not accepted after a measure", did_you_mean(of, OF_NODES))
         elif of and not apart:
-            yield Finding(("headline",), f"{quote(of)} is for launchers by which each node reports", "srun or plain")
+            yield Finding(("headline",), f"{quote(of)} needs a launcher with a report from each node", "srun or plain")
         elif of.startswith("worst") and measures[name].better is None:
-            yield Finding(("headline",), f"which {quote(name)} is worst is not said", f"add `better` to measure {name}")
+            yield Finding(
+                ("headline",),
+                f"{quote(name)} does not set whether higher or lower is better",
+                f"add `better` to measure {name}",
+            )
 
 
 def _line(
     loc: tuple[str, ...], name: str, line: Line, measures: Mapping[str, Measure], apart: bool
 ) -> Iterator[Finding]:
     if name not in measures:
-        yield Finding(loc, f"{quote(name)} is no measure of this test", did_you_mean(name, measures), key=True)
+        yield Finding(loc, f"{quote(name)} is not a measure of this test", did_you_mean(name, measures), key=True)
     given = bounds(line)
     if not given:
-        yield Finding(loc, "no line is said", "at_least, at_most, at_least_of_median or at_most_of_median", key=True)
+        yield Finding(loc, "no limit is set", "at_least, at_most, at_least_of_median or at_most_of_median", key=True)
     for bound in given:
         if bound.endswith("_of_median") and not apart:
-            hint = "with torchrun one rank reports for all; use at_least or at_most, or the launcher srun or plain"
-            yield Finding((*loc, bound), "there is no median: the nodes do not report apart", hint, key=True)
+            hint = "with torchrun, one rank reports for all; use at_least or at_most, or the launcher srun or plain"
+            yield Finding((*loc, bound), "there is no median: nodes do not report separately", hint, key=True)
 
 
 def bounds(line: Line) -> dict[Bound, float]:

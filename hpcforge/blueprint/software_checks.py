@@ -9,7 +9,7 @@ from hpcforge.blueprint.nvidia import Nvidia
 from hpcforge.blueprint.validate import Draft, Finding
 
 _NVIDIA = ("software", "sources", "nvidia")
-_BROUGHT = "leave it out here: nodes bring what hpcforge does not install"
+_BROUGHT = "remove it here: this lists software that hpcforge does not install"
 _LICENCES = {
     "driver": "of the driver the License For Customer Use of NVIDIA Software (nvidia.com/en-us/drivers/nvidia-license)",
     "cuda": "of CUDA the End User License Agreement (docs.nvidia.com/cuda/eula)",
@@ -29,18 +29,18 @@ def software_findings(draft: Draft) -> Iterator[Finding]:
     if software.sources.nvidia is None:
         return
     if asked is None:
-        hint = "say what under `software.nvidia`, or leave it out"
+        hint = "say what under `software.nvidia`, or remove it"
         yield Finding(_NVIDIA, "nothing is installed from NVIDIA's repository", hint, key=True)
     elif not software.sources.nvidia.licence_accepted:
         licences = "; ".join(text for key, text in _LICENCES.items() if getattr(asked, key))
-        message = f"nobody has accepted NVIDIA's licences of what is to be installed: {licences}"
+        message = f"NVIDIA's licences of these packages are not accepted: {licences}"
         yield Finding(_NVIDIA, message, "read them, and write `licence_accepted: true` here", key=True)
 
 
 def _brought_too(software: s.Software, asked: Nvidia) -> Iterator[Finding]:
     for key in ("driver", "modules", "dcgm", "container_toolkit"):
         if getattr(asked, key) and getattr(software.preinstalled, key) is not None:
-            yield Finding(("software", "preinstalled", key), f"`software.nvidia` installs the {key}, too", _BROUGHT)
+            yield Finding(("software", "preinstalled", key), f"`software.nvidia` already installs the {key}", _BROUGHT)
     if software.sources.nvidia and software.preinstalled.fabric_manager is not None:
-        message = "NVIDIA's repository has Fabric Manager, too: it comes at the driver's version"
+        message = "NVIDIA's repository installs Fabric Manager too, at the driver's version"
         yield Finding(("software", "preinstalled", "fabric_manager"), message, _BROUGHT)

@@ -35,7 +35,7 @@ Address = Annotated[
 class Needs(Section):
     """What all who mount a file system need of it together; `hpcforge design` holds it to drives and links."""
 
-    capacity_tib: v.Number | None = Field(None, gt=0, le=10_000_000, description="Room for files, TiB.")
+    capacity_tib: v.Number | None = Field(None, gt=0, le=10_000_000, description="Required capacity, TiB.")
     read_gb_per_s: v.Number | None = Field(None, gt=0, le=1_000_000, description="Large reads, GB/s.")
     write_gb_per_s: v.Number | None = Field(None, gt=0, le=1_000_000, description="Large writes, GB/s.")
 
@@ -46,67 +46,70 @@ class FileSystem(Section):
     """
 
     kind: Annotated[v.SectionName, v.OfCatalog("file_systems")] = Field(
-        description="How nodes reach it, as in nfs or lustre; the catalog has the kinds."
+        description="Kind of file system, such as nfs or lustre; the catalog lists the kinds."
     )
     server: v.NodeHostlist | None = Field(
-        None, description="The node that has the files; of a kind that several can serve together, those: stor[01-02]."
+        None,
+        description="The node that serves the files; several nodes, such as stor[01-02], for kinds that support it.",
     )
     replicas: Annotated[Literal[1, 2, 3], BeforeValidator(v.whole)] | None = Field(
-        None, description="Of several servers, how many have each file: of stor[01-04] with 2, the first two the same."
+        None,
+        description="Number of servers that store each file: with 2 and stor[01-04], the first two store the "
+        "same files.",
     )
     arbiter: v.NodeName | None = Field(
         None,
-        description="Of 2 `replicas`, a node that keeps the names of files and nothing in them: with it any one server "
-        "may be away, and no file comes to be two.",
+        description="With 2 `replicas`, a node that stores only names of files. With it any server may be down, and "
+        "no file gets two versions.",
     )
     path: Folder | None = Field(
         None,
-        description="Where they are on `server`, and what its `arbiter` keeps: as in /tmp all may make files, and "
-        "nobody removes another's; of `homes` only who has one, in hers.",
+        description="The folder on `server` and on `arbiter`. All users may create files there and delete their own, "
+        "as in /tmp; with `homes`, each user only in the own home.",
     )
     network: v.SectionName | None = Field(
         None,
-        description="The network over which `server` serves it; all who mount it are on that, too. Default: the "
+        description="The network over which `server` serves it; nodes that mount it must be on it. Default: the "
         "network of the nodes' addresses.",
     )
     external: Address | None = Field(
-        None, description="What the site has, as mount(8) names it for this kind: 10.20.2.9@tcp:/proj."
+        None, description="The site's file system, as mount(8) names it for this kind: 10.20.2.9@tcp:/proj."
     )
     drives: v.Counted | None = Field(
         None,
-        description="So many of each node's own NVMe drives, as its hardware's `nvme` says them: 8 x 3.84TB. They are "
-        "formatted where nothing at all is found on them, and never else.",
+        description="A number of each node's own NVMe drives, as in `nvme` of its hardware: 8 x 3.84TB. hpcforge "
+        "formats only drives on which it finds nothing at all.",
     )
     raid: Annotated[Literal[0, 1, 6], BeforeValidator(v.whole)] | None = Field(
         None,
-        description="Of several `drives`, 0: with one all is lost; 1: each has all; 6: two of four or more may be "
-        "lost. Default: 0.",
+        description="RAID level of several `drives`. 0: all files are lost with one drive; 1: each drive has all "
+        "files; 6: two of four or more drives may fail. Default: 0.",
     )
     quota_gib: v.Whole | None = Field(
         None,
         ge=1,
         le=10_000_000,
-        description="What each user may have on a node's `drives`, GiB, by whatever way it comes there: of what is "
-        "served from them, too. Default: all.",
+        description="Quota of each user on a node's `drives`, GiB; includes files that the node serves from them. "
+        "Default: none.",
     )
     keep_after_jobs: v.Truth = Field(
-        False, description="Whether what a user has on `drives` stays when her last job on that node has ended."
+        False, description="Whether a user's files on `drives` stay after the user's last job on that node."
     )
     homes: v.Truth = Field(
         False,
-        description="Whether users' homes are there, `mount`/NAME, made by `server`, or by the site where it has them; "
-        "people of a directory have theirs there, too.",
+        description="Whether users' homes are there, as `mount`/NAME, also for users of a directory. `server` "
+        "creates them, or the site if it serves them.",
     )
-    mount: Folder = Field(description="Where nodes find the files.")
+    mount: Folder = Field(description="The mount point on nodes.")
     options: tuple[MountOption, ...] = Field(
-        (), description="Further options of mount(8); they count before those that the kind has of its own."
+        (), description="More options of mount(8); they override the kind's own options."
     )
     on: v.NodeSet | None = Field(
         None,
-        description="The nodes that mount it; default: those with the function worker or login, of `drives` worker, of "
-        "`homes` all.",
+        description="The nodes that mount it; default: workers and login nodes; with `drives` workers, with `homes` "
+        "all nodes.",
     )
-    needs: Needs | None = Field(None, description="What is needed of it.")
+    needs: Needs | None = Field(None, description="Required capacity and speed.")
 
     @property
     def servers(self) -> tuple[str, ...]:

@@ -25,10 +25,10 @@ _SYSTEM = frozenset(
 _FEWEST_OF_SIX = 4  # mdadm(8)
 _FREE_WITHIN = ("/usr/local",)  # of those: what packages leave to a site
 _HELD = {  # not to be hidden, though what is beside it there may be
-    "/home": "who hpcforge logs in as has hers there, and would be kept out while a server is away",
-    "/mnt": "people mount there what they need for a while",
-    "/opt": "software is there, of hpcforge, too",
-    "/opt/hpcforge": "hpcforge installs what jobs import there",
+    "/home": "the home of hpcforge's login user is there, and hpcforge could not log in while a server is down",
+    "/mnt": "it is for temporary mounts",
+    "/opt": "software is there, also hpcforge's",
+    "/opt/hpcforge": "hpcforge installs libraries for jobs there",
     "/usr/local": "programs are there",
 }  # fmt: skip
 
@@ -64,7 +64,7 @@ def _source(draft: Draft, name: str, one: FileSystem, reference: Reference) -> F
     said = [f"`{key}`" for key in ("server", "external", "drives") if getattr(one, key) is not None]
     if len(said) != 1:
         many = " and ".join(said) or "none"
-        hint = "server and path: a node that has the files; external: what the site has; drives: of each node's own"
+        hint = "server and path: a node serves it; external: the site serves it; drives: each node's own drives"
         yield Finding(loc, f"`{name}` needs one of `server`, `external` and `drives`, not {many}", hint, key=True)
     elif one.server is not None:
         yield from reference((*loc, "server"), one.servers)
@@ -74,12 +74,14 @@ def _source(draft: Draft, name: str, one: FileSystem, reference: Reference) -> F
             yield Finding((*loc, "server"), "`server` without `path`", hint)
     elif one.path is not None:
         hint = (
-            "leave it out; `external` says the path there" if one.external else "leave it out; `mount` says where it is"
+            "remove it; `external` already has the path"
+            if one.external
+            else "remove it; `mount` is the place on the node"
         )
         yield Finding((*loc, "path"), "`path` is a folder of `server`", hint)
     for key in () if one.server else ("replicas", "arbiter"):
         if getattr(one, key) is not None:
-            yield Finding((*loc, key), f"`{key}` is of several nodes of `server`", "leave it out", key=True)
+            yield Finding((*loc, key), f"`{key}` needs several nodes in `server`", "leave it out", key=True)
     yield from _of_drives(loc, one)
 
 
@@ -91,12 +93,12 @@ def _of_drives(loc: Loc, one: FileSystem) -> Findings:
         "keep_after_jobs": one.keep_after_jobs,
     }
     for key in (key for key, there in said.items() if there and one.drives is None):
-        yield Finding((*loc, key), f"`{key}` is of `drives`, and there are none here", "leave it out", key=True)
+        yield Finding((*loc, key), f"`{key}` needs `drives`", "leave it out", key=True)
     count = counted(one.drives)[0] if one.drives is not None else 0
     if count == 1 and one.raid is not None:
-        yield Finding((*loc, "raid"), "`raid` is of several drives, and this is one", "leave it out")
+        yield Finding((*loc, "raid"), "`raid` needs several drives, and this is one drive", "leave it out")
     elif count and one.raid == 6 and count < _FEWEST_OF_SIX:
-        yield Finding((*loc, "raid"), f"RAID 6 takes {_FEWEST_OF_SIX} drives or more, and these are {count}", "raid: 1")
+        yield Finding((*loc, "raid"), f"RAID 6 needs {_FEWEST_OF_SIX} drives or more, not {count}", "raid: 1")
 
 
 def _network(draft: Draft, declared: NamedNodes, name: str, one: FileSystem, nodes: frozenset[str] | None) -> Findings:
@@ -113,7 +115,7 @@ def _network(draft: Draft, declared: NamedNodes, name: str, one: FileSystem, nod
         yield Finding(loc, f"{quote(one.network)} is not a network of this blueprint", hint)
     elif isinstance(lab, s.Lab) and lab.lab == "nspawn":
         hint = "rehearse on virtual machines: inventory: {lab: vm}"
-        yield Finding(loc, "containers are on the network of their addresses alone", hint)
+        yield Finding(loc, "containers have only the network of their addresses", hint)
     elif network and (network.external or is_bmc(one.network, network)):
         whose = "is the site's" if network.external else "has management controllers"
         yield Finding(loc, f"`{one.network}` {whose}: nodes serve nothing there", "take a network of the nodes' own")
@@ -142,15 +144,15 @@ def _homes_said(systems: Mapping[str, FileSystem]) -> Findings:
     """Where homes of users are: at one place, which nodes share, and where they can write."""
     said = [name for name, one in systems.items() if one.homes]
     for name in said[1:]:
-        message = f"homes are in `{said[0]}` already"
-        yield Finding(("storage", name, "homes"), message, "a user has one home: leave one of both out", key=True)
+        message = f"`{said[0]}` already has the homes"
+        yield Finding(("storage", name, "homes"), message, "a user has one home: remove one of the two", key=True)
     for name in said:
         one, loc = systems[name], ("storage", name, "homes")
         if one.drives is not None:
-            hint = "say server and path: a node that makes them; or external: what the site has, and makes homes in"
-            yield Finding(loc, "homes on `drives` would be another on each node", hint, key=True)
+            hint = "use server and path: a node creates them; or external: the site creates them"
+            yield Finding(loc, "homes on `drives` would differ on each node", hint, key=True)
         if "ro" in one.options:
-            yield Finding(loc, "homes are mounted to be read alone (`ro`)", "leave out `ro`", key=True)
+            yield Finding(loc, "homes are mounted read-only (`ro`)", "leave out `ro`", key=True)
 
 
 def _nodes(
@@ -175,14 +177,18 @@ def _hides(loc: Loc, path: str, how: str, draft: Draft) -> Findings:
     first = path.split("/")[1]
     own = [home for home in _homes(draft) if _within(home, path) or _within(path, home)]
     if path in _HELD:
-        yield Finding(loc, f"`{path}` cannot be {how}: {_HELD[path]}", f"choose a folder of its own, as /{loc[1]}")
+        yield Finding(loc, f"`{path}` cannot be {how}: {_HELD[path]}", f"choose a separate folder, such as /{loc[1]}")
     elif first in _SYSTEM and not any(_within(path, free) for free in _FREE_WITHIN):
-        yield Finding(loc, f"`{path}` cannot be {how}: `/{first}` is the system's", "choose one outside, as /projects")
+        yield Finding(
+            loc,
+            f"`{path}` cannot be {how}: `/{first}` belongs to the system",
+            "choose another folder, such as /projects",
+        )
     elif _within(path, "/opt/hpcforge"):
         yield Finding(loc, f"`{path}` cannot be {how}: {_HELD['/opt/hpcforge']}", "choose another")
     elif own:
         yield Finding(
-            loc, f"`{path}` cannot be {how}: {own[0]} is a user's home", "choose a folder beside, as /projects"
+            loc, f"`{path}` cannot be {how}: {own[0]} is a user's home", "choose another folder, such as /projects"
         )
 
 
@@ -210,16 +216,18 @@ def _beside(
             yield Finding(loc, f"`{other}` is mounted at `{path}`, too, on {which}", "each needs a folder of its own")
         elif _within(path, where) or _within(where, path):
             inner, outer = (name, other) if _within(path, where) else (other, name)
-            message = f"`{inner}` would be mounted inside of `{outer}`, on {which}: it is away whenever that is"
-            yield Finding(loc, message, "mount it beside")
+            message = (
+                f"`{inner}` is nested inside the mount `{outer}` on {which}; it disappears when `{outer}` is unmounted"
+            )
+            yield Finding(loc, message, "use another mount point")
 
 
 def _at_home(loc: Loc, servers: Sequence[str], path: str, mount: str, nodes: frozenset[str] | None) -> Findings:
     """A server that is to find its own folder at a second place."""
     both = [server for server in servers if server in (nodes or ())]
     if both and (_within(path, mount) or _within(mount, path)):
-        verbs = "mounts it, too, and has" if len(both) == 1 else "mount it, too, and have"
-        message = f"{hostlist.fold(both)} {verbs} it at `{path}`: one is inside of the other"
+        verbs = "also mounts it, and has" if len(both) == 1 else "also mount it, and have"
+        message = f"{hostlist.fold(both)} {verbs} it at `{path}`: one folder is inside the other"
         yield Finding((*loc, "mount"), message, f"take other folders, as path: /srv/{loc[1]} and mount: /{loc[1]}")
 
 
@@ -235,18 +243,20 @@ def _of_volumes(systems: Mapping[str, FileSystem], declared: NamedNodes, draft: 
             lacking = [server for server in one.servers if server not in there]
             which = hostlist.fold(having)
             if having and one.path.rpartition("/")[0] != below.mount:
-                message = f"`{one.path}` is not a folder right in `{below.mount}`, the volume `{volume}` of {which}"
+                message = f"`{one.path}` must be a direct child of `{below.mount}`, the volume `{volume}` of {which}"
                 yield Finding(("storage", name, "path"), message, f"as {below.mount}/{name}")
             elif having and lacking:
                 message = f"`{one.path}` is on the volume `{volume}` of {which}, and on the system disk of "
-                hint = f"say them in `on` of `{volume}`, too, or another path"
+                hint = f"add them to `on` of `{volume}`, or use another path"
                 yield Finding(("storage", name, "path"), message + hostlist.fold(lacking), hint)
             elif (
                 having
                 and not below.keep_after_jobs
                 and any(declared.functions(server) == ("worker",) for server in having)
             ):
-                message = f"what a user has on `{volume}` goes with her last job on {which}, which serves it"
+                message = (
+                    f"files of a user on `{volume}` are deleted after the user's last job on {which}, which serves it"
+                )
                 yield Finding(("storage", volume), message, "keep_after_jobs: true", key=True)
 
 
@@ -256,8 +266,8 @@ def _served(
     for other, hosts, where in others:
         both = [server for server in servers if server in hosts]
         if both and (_within(path, where) or _within(where, path)):
-            message = f"`{path}` and `{where}` of `{other}` are one inside of the other, on {hostlist.fold(both)}"
-            hint = "who mounts one would reach the other's files; take a folder beside"
+            message = f"`{path}` and `{where}` of `{other}` are nested on {hostlist.fold(both)}"
+            hint = "nodes that mount one could reach the other's files; use separate folders"
             yield Finding((*loc, "path"), message, hint)
 
 

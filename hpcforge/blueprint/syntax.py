@@ -38,13 +38,13 @@ _PROBLEMS = (
     ("could not find expected ':'", "a key without a colon after it"),
     ("did not find expected ',' or ']'", "`,` or `]` is missing"),
     ("did not find expected ',' or '}'", "`,` or `}` is missing"),
-    ("did not find expected '-' indicator", "a list goes on without `- `"),
+    ("did not find expected '-' indicator", "a list item without `- `"),
     ("did not find expected <document start>", "text after the end of the document"),
     ("did not find expected key", "a key is missing"),
     ("did not find expected node content", "a value is missing"),
-    ("block sequence entries are not allowed", "no item of a list can begin here"),
-    ("mapping values are not allowed", "no `:` can stand here"),
-    ("found unexpected ':'", "no `:` can stand here"),
+    ("block sequence entries are not allowed", "a list item cannot start here"),
+    ("mapping values are not allowed", "`:` is not allowed here"),
+    ("found unexpected ':'", "`:` is not allowed here"),
     ("found unexpected end of stream", "the file ends within quotes"),
     ("found unexpected document indicator", "a line `---` or `...` within quotes"),
     ("escape", "an unknown escape in double quotes"),
@@ -77,8 +77,8 @@ def explain(error: yaml.YAMLError, source: Source, text: str) -> Told:
     """Return message, place and hint for what the parser refused of a text."""
     if isinstance(error, yaml.reader.ReaderError) and isinstance(error.character, int):
         before = Source.of("", text.encode()[: error.position].decode(errors="ignore")).lines
-        message = f"the character U+{error.character:04X} cannot stand in a text file"
-        return message, Mark(len(before), len(before[-1]) + 1), "remove it; is this a file that an editor has saved?"
+        message = f"the character U+{error.character:04X} is not allowed in a text file"
+        return message, Mark(len(before), len(before[-1]) + 1), "remove it; is this a text file?"
     marked = error if isinstance(error, yaml.MarkedYAMLError) else yaml.MarkedYAMLError()
     begun = marked.context_mark
     place = marked.problem_mark or begun

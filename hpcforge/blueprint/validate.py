@@ -30,7 +30,7 @@ from hpcforge.blueprint.reader import Document, Loc, Mapping, broken_locs, find,
 from hpcforge.blueprint.renamed_keys import old_names
 
 Data = dict[str, Any]
-_AND_MORE = "and more: shown when what is said here is mended"
+_AND_MORE = "more errors follow: fix these first"
 
 
 @dataclass(frozen=True, slots=True)

@@ -42,8 +42,8 @@ _CERTIFICATES = v.Matches(
 _KERNEL_ARGUMENT = v.Matches(
     r"(?!(?:root|rootflags|rootfstype|init|rdinit|initrd|ro|rw|single|emergency|rescue|break|systemd[.]unit|BOOT_IMAGE)"
     r"(?:=|$))[A-Za-z][A-Za-z0-9_.:/=,-]{1,199}",
-    "a word for the kernel's command line: it begins with a letter, has letters, digits and _.-=,:/, and is none of "
-    "those by which the machine starts, such as root=, init=, ro or single",
+    "a word for the kernel's command line: it begins with a letter, has letters, digits and _.-=,:/, and is not a "
+    "start-up argument such as root=, init=, ro or single",
     "iommu=pt",
     guess=meant.plainer,
 )

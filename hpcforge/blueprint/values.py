@@ -179,7 +179,7 @@ def _moment(text: str) -> str:
     day, _, clock = text.partition("T")
     if not re.fullmatch(r"(?:[01][0-9]|2[0-3]):[0-5][0-9]", clock):
         example = "year-month-dayThours:minutes, for example 2027-03-31T08:00"
-        raise refusal(f"{quote(text)} is not a time of a day", odd_characters(text) or example)
+        raise refusal(f"{quote(text)} is not a date with a time", odd_characters(text) or example)
     return f"{_date(day)}T{clock}"
 
 
@@ -450,7 +450,7 @@ def may_set(name: str) -> bool:
 
 def _slurm_key(text: str) -> str:
     if not may_set(_SLURM_KEY.check(text)):
-        raise refusal(f"{quote(text)} is not to be set here", "hpcforge writes it, or it names a program or a file")
+        raise refusal(f"{quote(text)} cannot be set here", "hpcforge sets it, or it names a program or a file")
     return text
 
 

@@ -31,13 +31,15 @@ class Variable(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    type: TypeName | None = Field(None, description="Of what type it is.")
-    list_of: TypeName | None = Field(None, description="It is a list; of what type each is.")
+    type: TypeName | None = Field(None, description="Its type.")
+    list_of: TypeName | None = Field(None, description="It is a list; the type of its items.")
     one_of: tuple[_Word, ...] = Field((), description="It is one of these words.")
-    at_least: v.Number | None = Field(None, description="The least that a number, or each of a list, may be.")
+    at_least: v.Number | None = Field(None, description="Lowest value of the number, or of each number in the list.")
     at_most: v.Number | None = Field(None, description="The most.")
-    default: Any = Field(None, description="What it is where the blueprint is silent. None: it has to speak.")
-    description: v.Sentence = Field(description="What it is for, with its unit.")
+    default: Any = Field(
+        None, description="Its value if the blueprint sets none. Without a default, the blueprint must set it."
+    )
+    description: v.Sentence = Field(description="Its meaning, with the unit.")
 
     @model_validator(mode="after")
     def _fits_together(self) -> Self:
@@ -64,7 +66,7 @@ class Variable(BaseModel):
 
     @property
     def written(self) -> Any:
-        """Its type in a blueprint, as a pydantic annotation."""
+        """Return the type of the variable in a blueprint, as a pydantic annotation."""
         if self._of is None:
             return Literal[self.one_of]
         one = TYPES[self._of].written
@@ -132,7 +134,7 @@ def roles_model(variables: Mapping[str, Mapping[str, Variable]], others: Iterabl
     fields: dict[str, Any] = {}
     for role, declared in variables.items():
         model = chosen_model(role, declared)
-        description = f"What the role {role} lets one choose."
+        description = f"Variables of the role {role}."
         fields[_field(role)] = model, Field(model.model_construct(), alias=role, description=description)
     made: type[Roles] = create_model("Roles", __base__=Roles, __doc__=Roles.__doc__, **fields)
     made.not_keys = {role: f"the role `{role}` has no variables" for role in others}

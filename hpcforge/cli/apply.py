@@ -1,4 +1,4 @@
-"""`hpcforge apply`: make the nodes what the blueprint says, and prove that they work together."""
+"""`hpcforge apply`: change the nodes to match the blueprint, and prove that they work together."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from hpcforge.run.session import Wishes, apply_site
 from hpcforge.run.site import Site, goal
 from hpcforge.run.testing import Verified
 
-_STOPPING = "running steps finish, then it stops; press again to stop at once"
+_STOPPING = "stopping after the running steps; press again to stop at once"
 
 
 def apply(
@@ -49,10 +49,10 @@ def apply(
     trust: bool,
     as_json: bool,
 ) -> int:
-    """Do what the help of `hpcforge apply` says; the exit status."""
+    """Run `hpcforge apply`. Returns the exit status."""
     if plan_file is not None and (limit or exclude or only or force or verify):
-        hint = "leave out --limit, --exclude, --only, --force and --verify, or --plan"
-        raise UsageError("a plan is applied as it is", hint)
+        hint = "remove --limit, --exclude, --only, --force and --verify, or --plan"
+        raise UsageError("--plan applies a plan without changes to it", hint)
     site = open_site(blueprint, inventory, lab, identity, judged=True)
     site = trust_new(site) if trust else site
     wanted = goal(site, make=True)
@@ -125,6 +125,6 @@ def below(tests: Verified) -> bool:
 
 def _confirm(progress: Progress, nodes: int) -> None:
     if not sys.stdin.isatty():
-        raise UsageError("there is no terminal to ask on", "look at `hpcforge plan`, then apply with --yes")
+        raise UsageError("there is no terminal for the question", "read `hpcforge plan`, then apply with --yes")
     with progress.paused(), progress.phase("your answer"):
         typer.confirm(f"Change {nodes} nodes?", abort=True, err=True)

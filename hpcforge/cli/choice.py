@@ -1,4 +1,4 @@
-"""What of a cluster the options of `plan` and `apply` mean."""
+"""The part of a cluster that the options of `plan` and `apply` select."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ def choose(
     force: Sequence[str] | None,
     verify: str | None,
 ) -> Choice:
-    """Which nodes, roles and tests are meant. Raises UsageError and SelectionError for what there is not."""
+    """Return the selected nodes, roles and tests. Raises UsageError and SelectionError for unknown names."""
     what = next((one for one in VERIFY if one == (verify or "touched")), None)
     if what is None:
-        raise UsageError(f"--verify {verify}: there is no such choice", f"one of {', '.join(VERIFY)}")
+        raise UsageError(f"--verify {verify}: invalid value", f"one of {', '.join(VERIFY)}")
     for role in (*(only or ()), *(force or ())):
         if role not in desired.roles:
-            raise UsageError(f"there is no role {role!r}", f"roles: {', '.join(desired.roles)}")
+            raise UsageError(f"role {role!r} does not exist", f"roles: {', '.join(desired.roles)}")
     return Choice(
         select(site.cluster, limit or (), exclude or ()),
         not (limit or exclude or only),

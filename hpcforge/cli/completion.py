@@ -76,14 +76,14 @@ def behind_blueprint(then: Words | None = None) -> Words:
 
 
 def rehearsed_nodes(context: typer.Context, incomplete: str) -> list[str]:
-    """Nodes of the rehearsal that is meant."""
+    """Nodes of the selected rehearsal."""
     lab = _lab(context)
     names = [node.name for node in lab.nodes] if lab else []
     return [name for name in names if name.startswith(incomplete)]
 
 
 def saves(context: typer.Context, incomplete: str) -> list[str]:
-    """Saves of the rehearsal that is meant."""
+    """Saves of the selected rehearsal."""
     lab = _lab(context)
     names = [save.name for save in lab.saves] if lab else []
     return [name for name in names if name.startswith(incomplete)]

@@ -28,10 +28,10 @@ def design(
     train: list[str] | None,
     price_per_kwh: float | None,
 ) -> int:
-    """Do what the help of `hpcforge design` says; the exit status."""
+    """Run `hpcforge design`. Returns the exit status."""
     runs = [_run(text, price_per_kwh) for text in train or ()]
     if as_json + (csv is not None) + (svg is not None) > 1:
-        raise UsageError("--json, --csv and --svg all go to stdout", "ask for one of them at a time")
+        raise UsageError("--json, --csv and --svg all write to standard output", "use one of them at a time")
     loaded = load(blueprint, inventory)
     whole = None if csv in ("cables", "ports") and html is None else designed(loaded, str(loaded.blueprint_path), runs)
     if html is not None and whole is not None:
@@ -95,5 +95,5 @@ def _run(text: str, price_per_kwh: float | None) -> TrainingRun:
     except ValueError:
         parameters = tokens = utilisation = 0.0
     if not (0 < parameters < 1e18 and 0 < tokens < 1e21 and 0 < utilisation <= 1):
-        raise UsageError(f"{text!r} is not a training run", "parameters:tokens:utilisation, as in 70e9:2e12:0.4")
+        raise UsageError(f"invalid training run: {text!r}", "parameters:tokens:utilisation, as in 70e9:2e12:0.4")
     return TrainingRun(parameters, tokens, utilisation, price_per_kwh)

@@ -23,7 +23,7 @@ class Exit(IntEnum):
 
 
 MEANING = {
-    Exit.DONE: "done, or nothing to do",
+    Exit.DONE: "success, or nothing to do",
     Exit.ERROR: "error",
     Exit.PENDING: "changes are pending or deferred",
     Exit.INVALID: "invalid blueprint, inventory, role or command line",

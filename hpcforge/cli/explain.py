@@ -1,4 +1,4 @@
-"""`hpcforge explain`: what is behind a code."""
+"""`hpcforge explain`: the rules behind codes such as POWER-003."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from hpcforge.storage.rules import RULES as STORAGE_RULES
 
 
 def explain(code: str | None, as_json: bool) -> int:
-    """Do what the help of `hpcforge explain` says; the exit status."""
+    """Run `hpcforge explain`. Returns the exit status."""
     known = {**FACILITY_RULES, **FABRIC_RULES, **STORAGE_RULES, **software_rules()}
     if code is not None and code.upper() not in known:
         raise UsageError(

@@ -11,7 +11,7 @@ _NO_ROOM = (errno.ENOSPC, errno.EDQUOT)  # of a write, which does not say what t
 
 
 def explain(error: Exception) -> tuple[str | None, Exit]:
-    """Message and exit code; no message for an error that nobody expected."""
+    """Return message and exit code; no message for an unexpected error."""
     if isinstance(error, ExpectedError):
         return error.shown(), OF_ERRORS[error.kind]
     if isinstance(error, OSError) and error.filename is not None:

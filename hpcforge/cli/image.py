@@ -33,10 +33,12 @@ _MIB = 1 << 20
 
 
 def build(blueprint: Path, locked: Path | None, as_json: bool, *, disk: bool) -> int:
-    """Do what the help of `hpcforge image build` says; the exit status."""
+    """Run `hpcforge image build`. Returns the exit status."""
     loaded = load(blueprint, None)
     if loaded.cluster.os.name != "debian":
-        raise UsageError(f"no image can be built of {loaded.cluster.os.name}", "say `software.os: {name: debian, ...}`")
+        raise UsageError(
+            f"images of {loaded.cluster.os.name} are not supported", "set `software.os: {name: debian, ...}`"
+        )
     request, lock = image_request(loaded), None if locked is None else _lock(locked)
     if disk:
         request = bootable(request)
@@ -53,7 +55,7 @@ def build(blueprint: Path, locked: Path | None, as_json: bool, *, disk: bool) ->
         document = {"schema_version": 1, "built": not built.was_there, "image": _entry(built.manifest)}
         printing.result(json.dumps(document, indent=2) + "\n")
     else:
-        was_there = "it was there already\n" if built.was_there else ""
+        was_there = "it already existed\n" if built.was_there else ""
         printing.result(f"{was_there}{_table([built.manifest])}")
         on = "vm" if disk and not KINDS[lab_kind(loaded)].BOOTS else None
         printing.note(f"Next: {typed('rehearse', 'up', blueprint, on=on)}\n")
@@ -61,7 +63,7 @@ def build(blueprint: Path, locked: Path | None, as_json: bool, *, disk: bool) ->
 
 
 def list_(as_json: bool) -> int:
-    """Do what the help of `hpcforge image list` says; the exit status."""
+    """Run `hpcforge image list`. Returns the exit status."""
     found = store.all_images()
     if as_json:
         printing.result(json.dumps({"schema_version": 1, "images": list(map(_entry, found))}, indent=2) + "\n")
@@ -73,11 +75,11 @@ def list_(as_json: bool) -> int:
 
 
 def remove(name: str) -> int:
-    """Do what the help of `hpcforge image remove` says; the exit status."""
+    """Run `hpcforge image remove`. Returns the exit status."""
     require_root()
     with Progress() as progress, store.lock(progress.say):
         store.remove(name, state.lying_on, progress.say)
-        progress.say(f"image {name} is gone")
+        progress.say(f"removed image {name}")
     return Exit.DONE
 
 
@@ -97,7 +99,9 @@ def _lock(path: Path) -> Lock:
     try:
         return from_text(path.read_text(), str(path)).lock
     except (FileNotFoundError, IsADirectoryError):
-        raise UsageError(f"there is no manifest {path}", "an image's folder has it: `image list --json`") from None
+        raise UsageError(
+            f"manifest {path} does not exist", "the folder of an image has it: `image list --json`"
+        ) from None
 
 
 def _entry(found: Manifest | store.Unreadable) -> dict[str, Any]:

@@ -29,7 +29,7 @@ _HEADER = ("machine", "address", "mac", "bmc", "bmc mac", "serial", "functions",
 
 
 def inventory(blueprint: Path | None, inventory: Path | None, lab: str | None, as_json: bool) -> int:
-    """Do what the help of `hpcforge inventory` says; the exit status."""
+    """Run `hpcforge inventory`. Returns the exit status."""
     site = open_site(blueprint or default_blueprint(), inventory, lab, None, needs_lab=False)
     printing.result(json.dumps(document(site), indent=2) + "\n" if as_json else _table(site))
     return Exit.DONE

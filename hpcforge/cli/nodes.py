@@ -1,4 +1,4 @@
-"""`hpcforge nodes`: machines that come, go and are replaced, as edits of the blueprint and its inventory."""
+"""`hpcforge nodes`: add, remove and replace machines by editing the blueprint and its inventory."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def add(
     inventory: Path | None,
     yes: bool,
 ) -> int:
-    """Do what the help of `hpcforge nodes add` says; the exit status."""
+    """Run `hpcforge nodes add`. Returns the exit status."""
     loaded = load(blueprint, inventory)
     new = Newcomers(
         _expand(names),
@@ -48,7 +48,7 @@ def add(
 
 
 def remove(blueprint: Path, names: str, inventory: Path | None, yes: bool) -> int:
-    """Do what the help of `hpcforge nodes remove` says; the exit status."""
+    """Run `hpcforge nodes remove`. Returns the exit status."""
     loaded = load(blueprint, inventory)
     gone = _expand(names)
     return _write(loaded, removed(loaded.blueprint, loaded.inventory, gone), gone, yes, inventory)
@@ -66,7 +66,7 @@ def replace(
     inventory: Path | None,
     yes: bool,
 ) -> int:
-    """Do what the help of `hpcforge nodes replace` says; the exit status."""
+    """Run `hpcforge nodes replace`. Returns the exit status."""
     loaded = load(blueprint, inventory)
     new = Newcomers(
         (name,),
@@ -86,7 +86,9 @@ def replace(
         printing.note(f"note: nodes.{name}.note stays ({machine.note}): take it out if it is about the old machine\n")
     override = loaded.blueprint.overrides.get(name)
     if override is not None:
-        printing.note(f"note: overrides.{name} stays ({override.reason}): take it out if the new machine is whole\n")
+        printing.note(
+            f"note: overrides.{name} stays ({override.reason}): remove it if the new machine has no such fault\n"
+        )
     return _write(loaded, edits, (name,), yes, inventory)
 
 
@@ -98,11 +100,11 @@ def _expand(text: str) -> tuple[str, ...]:
 
 
 def _write(loaded: Loaded, edits: Edits, names: tuple[str, ...], yes: bool, inventory: Path | None) -> int:
-    """Show what would be written, ask, and write it."""
+    """Show the diff, ask for confirmation, and write the files."""
     try:
         proposed = propose(loaded, edits, names)
     except InvalidInput:
-        printing.note("nothing was written: with this change the files would be wrong (lines as they would then be)\n")
+        printing.note("nothing was written: this change would make the files invalid (line numbers after the change)\n")
         raise
     if not proposed.changed:
         printing.note(
@@ -116,7 +118,7 @@ def _write(loaded: Loaded, edits: Edits, names: tuple[str, ...], yes: bool, inve
     if not yes:
         if not sys.stdin.isatty():
             raise UsageError(
-                "there is no terminal to ask on, and nothing was written", "look at the diff, then add --yes"
+                "there is no terminal for the question; nothing was written", "look at the diff, then add --yes"
             )
         typer.confirm(f"Write {' and '.join(map(str, proposed.changed))}?", abort=True, err=True)
     for path in proposed.changed:

@@ -21,8 +21,8 @@ LabName = Annotated[
     str | None,
     typer.Option(
         "--lab",
-        help="The rehearsal of this name is meant: of a real site's blueprint, which means the site without; or of one "
-        "made for a lab, if it is not the name that follows from it.",
+        help="Work on the rehearsal with this name. Required for a real site's blueprint, which otherwise means the "
+        "site. For a lab's blueprint: only if the rehearsal does not have its default name.",
         metavar="NAME",
         show_default=False,
         envvar="HPCFORGE_LAB",
@@ -31,8 +31,8 @@ LabName = Annotated[
 Identity = Annotated[
     Path | None,
     typer.Option(
-        help="The age key file that opens the secrets. Default: $HPCFORGE_IDENTITY, or age.key in the user's "
-        "configuration directory.",
+        help="The age key file for the secrets. Default: $HPCFORGE_IDENTITY, or age.key in the user's configuration "
+        "directory.",
         metavar="FILE",
         show_default=False,
     ),
@@ -41,10 +41,10 @@ TrustNew = Annotated[
     bool,
     typer.Option(
         "--trust-new",
-        help="Accept the host key that a node without a recorded one shows now, and record it in the inventory.",
+        help="Accept and record the host key of each node that has none in the inventory.",
     ),
 ]
-Json = Annotated[bool, typer.Option("--json", help="Machine-readable results on stdout, schema-versioned.")]
+Json = Annotated[bool, typer.Option("--json", help="Print results as JSON with a schema version.")]
 
 Limit = Annotated[
     list[str] | None,
@@ -70,7 +70,7 @@ Only = Annotated[
     list[str] | None,
     typer.Option(
         "--only",
-        help="Only what this role does. Repeatable.",
+        help="Only this role. Repeatable.",
         metavar="ROLE",
         show_default=False,
         autocompletion=completion.roles,
@@ -80,7 +80,7 @@ Force = Annotated[
     list[str] | None,
     typer.Option(
         "--force",
-        help="Run this role's code and restart its units though nothing differs. Repeatable.",
+        help="Run this role's code and restart its units even if nothing differs. Repeatable.",
         metavar="ROLE",
         show_default=False,
         autocompletion=completion.roles,
@@ -90,8 +90,8 @@ Verify = Annotated[
     str | None,
     typer.Option(
         "--verify",
-        help="What to test afterwards: touched (what changed, with a partner each; all of what has not passed yet), "
-        "all, or none. Default: touched.",
+        help="Tests after the change: touched (changed nodes, each with a partner, and tests that have not passed "
+        "yet), all, or none. Default: touched.",
         metavar="touched|all|none",
         show_default=False,
         autocompletion=lambda: ["touched", "all", "none"],

@@ -1,4 +1,4 @@
-"""`hpcforge pin`: what was chosen stays."""
+"""`hpcforge pin`: keep proposed rack positions."""
 
 from __future__ import annotations
 
@@ -14,11 +14,12 @@ from hpcforge.report import printing
 
 
 def pin(blueprint: Path, inventory: Path | None) -> int:
-    """Do what the help of `hpcforge pin` says; the exit status."""
+    """Run `hpcforge pin`. Returns the exit status."""
     loaded = load(blueprint, inventory, judged=True)
     if loaded.inventory_path is None:
         raise UsageError(
-            "there is no inventory to pin positions in", "name one with `inventory:` in the blueprint, or --inventory"
+            "the blueprint names no inventory to write positions to",
+            "name one with `inventory:` in the blueprint, or --inventory",
         )
     layout = loaded.layout
     chosen = {
@@ -30,7 +31,9 @@ def pin(blueprint: Path, inventory: Path | None) -> int:
     new = with_positions(old, chosen)
     broken = read_bytes(new.encode(), str(loaded.inventory_path), MAX_MACHINE_VALUES).diagnostics
     if broken:
-        raise UsageError(f"`positions:` of {loaded.inventory_path} cannot be replaced", "remove it, then pin again")
+        raise UsageError(
+            f"hpcforge cannot replace `positions:` of {loaded.inventory_path}", "remove it, then pin again"
+        )
     if new != old:
         rewrite(loaded.inventory_path, new)
     printing.note(f"{loaded.inventory_path}: {len(chosen)} positions pinned\n")

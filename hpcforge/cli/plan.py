@@ -38,9 +38,9 @@ def plan(
     trust: bool,
     as_json: bool,
 ) -> int:
-    """Do what the help of `hpcforge plan` says; the exit status."""
+    """Run `hpcforge plan`. Returns the exit status."""
     if offline and (output is not None or trust):
-        raise UsageError("--offline looks at no node", "leave it out, or leave out -o and --trust-new")
+        raise UsageError("--offline contacts no node", "remove it, or remove -o and --trust-new")
     site = open_site(blueprint, inventory, lab, identity, needs_lab=not offline, judged=True)
     site = trust_new(site) if trust else site
     wanted = goal(site, make=output is not None)  # a plan file is sealed with one of the secrets

@@ -1,7 +1,7 @@
-"""Which rehearsal is meant: the one of a blueprint, wherever one stands.
+"""Choose the rehearsal: by its blueprint, in any working directory.
 
 `--lab NAME` (or HPCFORGE_LAB) names one; else a blueprint does, whose rehearsal has a name made from its path. Without
-either, the only one on this machine is meant, but by nothing that takes something away.
+either, verbs that remove nothing use the only rehearsal on this machine.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def named(blueprint: Path, lab: str) -> Named:
 
 
 def parted(words: Sequence[str], lab: str | None) -> tuple[Named, list[str]]:
-    """What `[BLUEPRINT] WORD...` comes to: the rehearsal, and the other words. A blueprint ends in .yaml or .yml."""
+    """Split `[BLUEPRINT] WORD...` into the rehearsal and the other words. A blueprint ends in .yaml or .yml."""
     if words and words[0].endswith((".yaml", ".yml")):
         return Named(Path(words[0]), lab), list(words[1:])
     return Named(None, lab), list(words)
@@ -55,44 +55,49 @@ def parted(words: Sequence[str], lab: str | None) -> tuple[Named, list[str]]:
 def take(words: list[str], least: int, most: int | None) -> list[str]:
     """The words behind a blueprint, if there are as many as there should be."""
     if len(words) < least or (most is not None and len(words) > most):
-        what = f"{words[most]!r} is a word too many" if most is not None and len(words) > most else "a word is missing"
+        what = (
+            f"unexpected argument {words[most]!r}"
+            if most is not None and len(words) > most
+            else "an argument is missing"
+        )
         raise UsageError(what, "a blueprint comes first and ends in .yaml; --help shows what follows")
     return words
 
 
 def one_of_all(meant: Named) -> str:
-    """The name of the rehearsal that is meant, or of the only one there is. Raises `UsageError`."""
+    """Return the name of the selected rehearsal, or of the only one. Raises `UsageError`."""
     if meant.name is not None:
         return meant.name
     require_root()
     known = labs.lab_names()
     if not known:
-        raise UsageError("there is no rehearsal on this machine", f"start one: {typed('rehearse', 'up', 'BLUEPRINT')}")
+        raise UsageError("this machine has no rehearsal", f"start one: {typed('rehearse', 'up', 'BLUEPRINT')}")
     if len(known) > 1:
         raise UsageError(
-            f"there are {len(known)} rehearsals on this machine: {', '.join(known)}",
-            f"say which by its blueprint, or with --lab; to see them: {typed('rehearse', 'list')}",
+            f"this machine has {len(known)} rehearsals: {', '.join(known)}",
+            f"name one by its blueprint or with --lab; to list them: {typed('rehearse', 'list')}",
         )
     return known[0]
 
 
 def named_one(meant: Named, verb: str, *words: object) -> str:
-    """The name of the rehearsal that is meant, for what takes something away. Raises `UsageError` with what to type."""
+    """Return the name of the rehearsal for a verb that removes something. Raises `UsageError` with the command to
+    type."""
     if meant.name is not None:
         return meant.name
     name = one_of_all(meant)
     blueprint = blueprint_of(name)
     there = named(blueprint, name) if blueprint else Named(None, name)
     raise UsageError(
-        "what takes something away wants the rehearsal named, by its blueprint or with --lab",
-        f"the only one here: {there.typed(verb, *words)}",
+        "this removes something: name the rehearsal by its blueprint or with --lab",
+        f"the only rehearsal here: {there.typed(verb, *words)}",
     )
 
 
 def not_up(blueprint: Path, lab: str | None) -> UsageError:
-    """What is said of a blueprint whose rehearsal is not there."""
+    """Return the error for a blueprint without a rehearsal."""
     start = typed("rehearse", "up", blueprint, lab=lab)
     others = [] if lab else of_blueprint(blueprint)
-    also = f", or name one that was made from it: --lab {' or --lab '.join(others)}" if others else ""
+    also = f", or name a rehearsal of this blueprint: --lab {' or --lab '.join(others)}" if others else ""
     what = f"the rehearsal {lab!r}" if lab else f"the rehearsal of {blueprint}"
     return UsageError(f"{what} is not up", f"start it: {start}{also}")

@@ -38,11 +38,11 @@ from hpcforge.run.secrets import default_identity_path
 
 
 def up(blueprint: Path, lab: str | None, nodes: str | None, on: str | None, *, image: bool, start: bool = True) -> int:
-    """Do what the help of `hpcforge rehearse up` says; the exit status."""
+    """Run `hpcforge rehearse up`. Returns the exit status."""
     loaded = load(blueprint, None, judged=True)
     real, cluster = not loaded.wants_lab, loaded.cluster
     if nodes is not None and not real:
-        raise UsageError("a blueprint made for a lab is rehearsed whole", "leave out --nodes")
+        raise UsageError("a lab's blueprint is always rehearsed as a whole", "leave out --nodes")
     names = chosen(cluster, nodes) if real else tuple(cluster.by_name)
     user = login_user(cluster)
     name = lab or default_lab_name(blueprint)
@@ -82,7 +82,7 @@ def up(blueprint: Path, lab: str | None, nodes: str | None, on: str | None, *, i
 
 
 def status(words: list[str], lab: str | None, as_json: bool) -> int:
-    """Do what the help of `hpcforge rehearse status` says; the exit status."""
+    """Run `hpcforge rehearse status`. Returns the exit status."""
     meant, rest = parted(words, lab)
     take(rest, 0, 0)
     _print(labs.status(one_of_all(meant)), as_json)
@@ -90,7 +90,7 @@ def status(words: list[str], lab: str | None, as_json: bool) -> int:
 
 
 def list_(as_json: bool) -> int:
-    """Do what the help of `hpcforge rehearse list` says; the exit status."""
+    """Run `hpcforge rehearse list`. Returns the exit status."""
     found = listed()
     if as_json:
         entries = [dataclasses.asdict(one) for one in found]
@@ -103,7 +103,7 @@ def list_(as_json: bool) -> int:
 
 
 def save(words: list[str], replace: bool, lab: str | None, as_json: bool) -> int:
-    """Do what the help of `hpcforge rehearse save` says; the exit status."""
+    """Run `hpcforge rehearse save`. Returns the exit status."""
     meant, rest = parted(words, lab)
     (name,) = take(rest, 1, 1)
     with Progress() as progress, progress.phase("save"):
@@ -111,12 +111,12 @@ def save(words: list[str], replace: bool, lab: str | None, as_json: bool) -> int
     printing.note(phases_line(progress.phases, progress.elapsed_s))
     _print(labs.status(made.name), as_json)
     again = named(Path(made.blueprint), made.name).typed("restore", name)
-    printing.note(f"Next: to have the rehearsal back as it is now: {again}\n")
+    printing.note(f"Next, to return the rehearsal to its present state: {again}\n")
     return Exit.DONE
 
 
 def restore(words: list[str], nodes: list[str] | None, lab: str | None, as_json: bool) -> int:
-    """Do what the help of `hpcforge rehearse restore` says; the exit status."""
+    """Run `hpcforge rehearse restore`. Returns the exit status."""
     only = None if nodes is None else [node for text in nodes for node in _expanded(text)]
     meant, rest = parted(words, lab)
     (name,) = take(rest, 1, 1)
@@ -131,7 +131,7 @@ def restore(words: list[str], nodes: list[str] | None, lab: str | None, as_json:
 
 
 def forget(words: list[str], lab: str | None) -> int:
-    """Do what the help of `hpcforge rehearse forget` says; the exit status."""
+    """Run `hpcforge rehearse forget`. Returns the exit status."""
     meant, rest = parted(words, lab)
     (name,) = take(rest, 1, 1)
     with Progress() as progress:
@@ -140,7 +140,7 @@ def forget(words: list[str], lab: str | None) -> int:
 
 
 def down(words: list[str], disks: bool, lab: str | None) -> int:
-    """Do what the help of `hpcforge rehearse down` says; the exit status."""
+    """Run `hpcforge rehearse down`. Returns the exit status."""
     meant, rest = parted(words, lab)
     hostlist = next(iter(take(rest, 0, 1)), None)
     names = None if hostlist is None else _expanded(hostlist)
@@ -154,14 +154,14 @@ def _kind(loaded: Loaded, name: str, on: str | None) -> LabKind:
     """What its nodes are to be: as was said, else as those that are there, else as the blueprint says."""
     if on is not None:
         if on not in KINDS:
-            raise UsageError(f"{on!r} is no kind of rehearsal", f"--on takes {' or '.join(KINDS)}")
+            raise UsageError(f"{on!r} is not a kind of rehearsal", f"--on takes {' or '.join(KINDS)}")
         return next(kind for kind in KINDS if kind == on)
     there = labs.load(name)
     return lab_kind(loaded) if there is None else there.kind
 
 
 def _image(loaded: Loaded, *, boots: bool) -> Manifest | None:
-    """The image that new nodes lie on. One with a kernel does for those that boot none, too."""
+    """Return the image for new nodes. Nodes that boot no kernel can also use an image with one."""
     request = image_request(loaded)
     return (None if boots else found_for(request)) or found_for(bootable(request))
 
@@ -226,7 +226,7 @@ def _table(found: labs.LabStatus) -> str:
         text += "\n" + table(("save", "when", "nodes", "on disk"), kept)
     if step := found.lab.under_way:
         verb = "restore" if step.step == "restored" else "save"
-        text += f"{verb} {step.save} was cut off: run it again, or start the nodes with `rehearse up`\n"
+        text += f"{verb} {step.save} was interrupted: run it again, or start the nodes with `rehearse up`\n"
     return text
 
 

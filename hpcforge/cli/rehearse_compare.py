@@ -24,12 +24,12 @@ from hpcforge.run.site import compile_site, load_site_roles, site_roles
 
 
 def compare(blueprint: Path, inventory: Path | None, lab: str | None, nodes: str | None, as_json: bool) -> int:
-    """Do what the help of `hpcforge rehearse compare` says; the exit status."""
+    """Run `hpcforge rehearse compare`. Returns the exit status."""
     loaded, name = load(blueprint, inventory), lab or default_lab_name(blueprint)
     running = labs.load(name) if nodes is None and os.geteuid() == 0 else None  # who is not root has none
     if loaded.wants_lab:
         if nodes is not None:
-            raise UsageError("a blueprint made for a lab is rehearsed whole", "leave out --nodes")
+            raise UsageError("a lab's blueprint is always rehearsed as a whole", "leave out --nodes")
         if running is None:
             raise not_up(blueprint, lab)
         site, facts, rules = open_site(blueprint, inventory, lab, None), facts_of(running), OF_LABS

@@ -1,4 +1,4 @@
-"""`hpcforge rehearse ssh`: into a node of a rehearsal. Other verbs read blueprints, which takes longer than this."""
+"""`hpcforge rehearse ssh`: log in to a node of a rehearsal. Reads no blueprint, so that it starts fast."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from hpcforge.report import printing
 
 
 def ssh(words: list[str], lab: str | None) -> int:
-    """Do what the help of `hpcforge rehearse ssh` says; the exit status."""
+    """Run `hpcforge rehearse ssh`. Returns the exit status."""
     meant, rest = parted(words, lab)
     node, *command = take(rest, 1, None)
     name = one_of_all(meant)

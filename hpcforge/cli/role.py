@@ -1,4 +1,4 @@
-"""`hpcforge role`: roles of a site's own, begun and judged."""
+"""`hpcforge role`: create and check a site's own roles."""
 
 from __future__ import annotations
 
@@ -20,27 +20,27 @@ from hpcforge.report import printing
 
 
 def new(name: str, folder: Path, kind: Kind) -> int:
-    """Do what the help of `hpcforge role new` says; the exit status."""
+    """Run `hpcforge role new`. Returns the exit status."""
     if not ROLE_NAME.fullmatch(name):
-        raise UsageError(f"{name!r} is no name for a role", A_ROLE_NAME)
+        raise UsageError(f"{name!r} is not a valid role name", A_ROLE_NAME)
     if (shipped.roles() / name).is_dir():
-        raise UsageError(f"hpcforge has a role {name}", "choose another name")
+        raise UsageError(f"hpcforge already has a role {name}", "choose another name")
     target = folder / name
     if target.exists():
-        raise UsageError(f"{target} is there already; nothing was written", "choose another name, or edit it")
+        raise UsageError(f"{target} already exists; nothing was written", "choose another name, or edit it")
     for path, text in skeleton(name, kind).items():
         (target / path).parent.mkdir(parents=True, exist_ok=True)
         (target / path).write_text(text, "utf-8")
         printing.result(f"{target / path}\n")
-    printing.note(f"Next, when you have changed it: hpcforge role check {target}\n")
+    printing.note(f"Next, after your changes: hpcforge role check {target}\n")
     return Exit.DONE
 
 
 def check(folder: Path, blueprint: Path | None, as_json: bool) -> int:
-    """Do what the help of `hpcforge role check` says; the exit status."""
+    """Run `hpcforge role check`. Returns the exit status."""
     folders = role_folders(folder) if folder.is_dir() else []
     if not folders:
-        raise UsageError(f"there is no role in {folder}", "a folder with role.yaml, or one of such folders")
+        raise UsageError(f"{folder} has no role", "name a folder with role.yaml, or a folder of such folders")
     path = blueprint or shipped.root() / "blueprints" / "rehearsal.yaml"
     loaded = load(path)
     asked = {one.resolve() for one in folders}
@@ -55,7 +55,7 @@ def check(folder: Path, blueprint: Path | None, as_json: bool) -> int:
         on = f", on {fold(one.nodes)} of {path.name}" if one.nodes else ""
         printing.result(f"{one.folder.name}: {'right' if one.right else 'wrong'}{on}\n")
     if code == Exit.DONE and folders[0].parent.resolve() not in {one.resolve() for one in loaded.role_folders}:
-        printing.note(f"Next, in the blueprint that shall have it: role_folders: [{folders[0].parent}]\n")
+        printing.note(f"Next, in the blueprint that uses it: role_folders: [{folders[0].parent}]\n")
     return code
 
 

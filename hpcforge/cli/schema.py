@@ -1,4 +1,4 @@
-"""`hpcforge schema`: JSON Schemas of our files, and a table of what changing a field of a blueprint disrupts."""
+"""`hpcforge schema`: JSON Schemas of hpcforge's files, and a table of what changing a blueprint field disrupts."""
 
 from __future__ import annotations
 
@@ -43,9 +43,11 @@ def schema(
     path: Path | None,
     markdown: bool,
 ) -> int:
-    """Do what the help of `hpcforge schema` says; the exit status."""
+    """Run `hpcforge schema`. Returns the exit status."""
     if path is not None and of != "blueprint":
-        raise UsageError(f"the schema of {of} is the same for all blueprints", f"hpcforge schema {of}")
+        raise UsageError(
+            f"only the schema of blueprints depends on a blueprint, not that of {of}", f"hpcforge schema {of}"
+        )
     if of == "disruption":
         printing.result(disruption_table(load_roles(shipped.roles())))
         return Exit.DONE

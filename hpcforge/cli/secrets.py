@@ -1,4 +1,4 @@
-"""`hpcforge secrets`: make, set, list, show and replace what the cluster's nodes share and nobody else may know."""
+"""`hpcforge secrets`: make, set, list, show and replace the cluster's secrets."""
 
 from __future__ import annotations
 
@@ -75,17 +75,17 @@ class _Kept:
 
 
 def init(blueprint: Path, lab: str | None, identity: Path | None) -> int:
-    """Do what the help of `hpcforge secrets init` says; the exit status."""
+    """Run `hpcforge secrets init`. Returns the exit status."""
     kept = _kept(blueprint, lab, identity)
     had_key, before = kept.key.exists(), kept.read()
     made = [name for name in ensure_secrets(kept.file, kept.key, kept.wanted) if name not in before]
-    printing.note(f"{kept.file}: made {', '.join(made)}\n" if made else f"{kept.file}: nothing is missing\n")
+    printing.note(f"{kept.file}: made {', '.join(made)}\n" if made else f"{kept.file}: complete\n")
     _note_new_key(kept, had_key)
     return Exit.DONE
 
 
 def list_(blueprint: Path, lab: str | None, identity: Path | None, as_json: bool) -> int:
-    """Do what the help of `hpcforge secrets list` says; the exit status."""
+    """Run `hpcforge secrets list`. Returns the exit status."""
     kept = _kept(blueprint, lab, identity)
     known, kinds, wanted_by = kept.read(), kept.kinds, kept.wanted_by()
     entries = [
@@ -119,20 +119,20 @@ def list_(blueprint: Path, lab: str | None, identity: Path | None, as_json: bool
 
 
 def show(blueprint: Path, name: str, lab: str | None, identity: Path | None, reveal: bool) -> int:
-    """Do what the help of `hpcforge secrets show` says; the exit status."""
+    """Run `hpcforge secrets show`. Returns the exit status."""
     site = _site(blueprint, lab, identity)
     file = site.loaded.secrets_path
     known = read_secrets(file, site.identity)
     if name not in known:
-        raise UsageError(f"there is no secret {name!r} in {file}", f"there are: {', '.join(known) or 'none yet'}")
+        raise UsageError(f"{file} has no secret {name!r}", f"there are: {', '.join(known) or 'none yet'}")
     if not (reveal or printing.on_terminal()):
-        raise UsageError("this would write a secret into a file or a pipe", "if that is what you want, add --reveal")
+        raise UsageError("this would write a secret into a file or a pipe", "if you want this, add --reveal")
     printing.result(_printable(known[name]))
     return Exit.DONE
 
 
 def set_(blueprint: Path, name: str, lab: str | None, identity: Path | None, as_json: bool) -> int:
-    """Do what the help of `hpcforge secrets set` says; the exit status."""
+    """Run `hpcforge secrets set`. Returns the exit status."""
     kept = _kept(blueprint, lab, identity)
     had_key = kept.key.exists()
     value = _given(name, binary=name in kept.kinds and kept.kinds[name].binary)
@@ -142,7 +142,7 @@ def set_(blueprint: Path, name: str, lab: str | None, identity: Path | None, as_
         done = {"schema_version": 1, "name": name, "changed": changed, "fingerprint": print_}
         printing.result(json.dumps(done, indent=2) + "\n")
     else:
-        printing.note(f"{kept.file}: {name} {'is set' if changed else 'is what it was'}\n")
+        printing.note(f"{kept.file}: {name} {'is set' if changed else 'is unchanged'}\n")
     _note_new_key(kept, had_key)
     if changed:
         printing.note(f"{kept.kinds[name].rotated}\nNext: {typed('plan', blueprint, lab=lab, identity=identity)}\n")
@@ -150,7 +150,7 @@ def set_(blueprint: Path, name: str, lab: str | None, identity: Path | None, as_
 
 
 def rotate(blueprint: Path, name: str, lab: str | None, identity: Path | None) -> int:
-    """Do what the help of `hpcforge secrets rotate` says; the exit status."""
+    """Run `hpcforge secrets rotate`. Returns the exit status."""
     kept = _kept(blueprint, lab, identity)
     before, kinds = kept.read(), kept.kinds
     after = rotate_secret(kept.file, kept.key, kinds, name)
@@ -195,19 +195,19 @@ def _given(name: str, *, binary: bool) -> bytes:
         return given if binary else given.removesuffix(b"\n")
     first = getpass.getpass(f"{name}: ")
     if getpass.getpass(f"{name}, once more: ") != first:
-        raise UsageError("these were not the same", "nothing was changed; type it again")
+        raise UsageError("the two values differ", "nothing was changed; run it again")
     return first.encode()
 
 
 def _origin(kinds: Kinds, name: str) -> str:
     if name not in kinds:
-        return "hpcforge" if name == REVOKED else "nobody now"
+        return "hpcforge" if name == REVOKED else "unused"
     return "hpcforge" if kinds[name].make else "the site"
 
 
 def _purpose(kinds: Kinds, name: str) -> str:
     if name == REVOKED:
-        return "host keys of machines that left or were replaced: ssh on nodes refuses them"
+        return "host keys of removed or replaced machines, which ssh on nodes refuses"
     return kinds[name].purpose if name in kinds else "no role of this blueprint declares it"
 
 

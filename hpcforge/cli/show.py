@@ -18,7 +18,7 @@ from hpcforge.report.show_text import show_text
 
 
 def show(blueprint: Path, inventory: Path | None, full: bool, as_json: bool) -> int:
-    """Do what the help of `hpcforge show` says; the exit status."""
+    """Run `hpcforge show`. Returns the exit status."""
     resolved = load(blueprint, inventory).cluster
     if not (full or as_json):
         again = f"{typed('show', blueprint, inventory=inventory)} --full"
@@ -33,7 +33,7 @@ def show(blueprint: Path, inventory: Path | None, full: bool, as_json: bool) -> 
 
 
 def show_nccl(blueprint: Path, inventory: Path | None, as_json: bool) -> int:
-    """Do what the help of `hpcforge show --nccl` says; the exit status."""
+    """Run `hpcforge show --nccl`. Returns the exit status."""
     cluster = load(blueprint, inventory).cluster
     if as_json:
         printing.result(json.dumps(collectives_json(cluster), indent=2) + "\n")

@@ -1,7 +1,7 @@
 """The site that a verb is about: its blueprint and inventory read, or those of the rehearsal that is up.
 
-A blueprint made for a lab means its rehearsal. Of any other one the real site is meant, and with `--lab` what stands in
-for it: then nothing of the real machines is left in the site but their names.
+A lab's blueprint selects its rehearsal. Any other blueprint selects the real site, and with `--lab` its rehearsal:
+then the site has only the names of the real machines.
 """
 
 from __future__ import annotations
@@ -137,11 +137,11 @@ def lab_facts(loaded: Loaded, lab: labs.Lab | None, nodes: str | None = None) ->
     up = typed("rehearse", "up", loaded.blueprint_path, lab=named(loaded.blueprint_path, lab.name).lab)
     if any(network.overlaps(lab.network_address) for network in real_networks(cluster)):
         raise UsageError(
-            f"the rehearsal {lab.name!r} is on {lab.cidr}, where this blueprint has machines of its own",
-            f"take it down, and up again: {named(loaded.blueprint_path, lab.name).typed('down')}",
+            f"the rehearsal {lab.name!r} uses {lab.cidr}, and this blueprint has machines in that subnet",
+            f"remove it and start it again: {named(loaded.blueprint_path, lab.name).typed('down')}",
         )
     facts = replace(facts, machines={name: one for name, one in facts.machines.items() if name in cluster.by_name})
     missing = [node.name for node in cluster.nodes if node.name in carriers(cluster) - facts.machines.keys()]
     if missing:
-        raise UsageError(f"the rehearsal {lab.name!r} lacks {fold(missing)}, which carries a service", up)
+        raise UsageError(f"the rehearsal {lab.name!r} lacks {fold(missing)}, which provides a service", up)
     return facts

@@ -1,4 +1,4 @@
-"""`hpcforge status`: how the cluster is doing, and what was done to it."""
+"""`hpcforge status`: the state of the cluster, and its history."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _LOOK_BACK = 200  # runs among which each node's last change is sought
 
 
 def status(*, blueprint: Path, inventory: Path | None, lab: str | None, history: bool, last: int, as_json: bool) -> int:
-    """Do what the help of `hpcforge status` says; the exit status."""
+    """Run `hpcforge status`. Returns the exit status."""
     site = open_site(blueprint, inventory, lab, None)
     desired = compile_site(site_roles(site), {}, site.cluster)
     with open_engines(site) as engine:

@@ -28,7 +28,7 @@ def at_once() -> None:
 
 @contextmanager
 def in_good_order(say: Callable[[str], None], then: str) -> Iterator[Callable[[], bool]]:
-    """The first of them only makes what is given true, and is told with what happens `then`; the next ends at once."""
+    """The first signal sets the given flag and prints what happens `then`; the next one ends the process at once."""
     told: list[int] = []
 
     def take(number: int, _frame: FrameType | None) -> None:

@@ -1,7 +1,7 @@
-"""`--trust-new`: host keys that nobody has recorded yet are shown, put into the inventory, and held to from then on.
+"""`--trust-new`: show host keys without a record, write them to the inventory, and require them from then on.
 
-The one time that a key is believed because a machine shows it; whoever gives the option says so. A key that is
-recorded is never replaced here: `hpcforge nodes replace` forgets it.
+Only this option trusts a key because a machine presents it. It never replaces a recorded key: `hpcforge nodes replace`
+removes it.
 
 `hpcforge trust`: a node that has left the blueprint, and that only the head still knows, is confirmed by a person.
 """
@@ -27,7 +27,7 @@ from hpcforge.run.trust import Shown, confirm, enrolled, new_keys, record
 
 
 def trust(blueprint: Path, node: str, inventory: Path | None, lab: str | None, yes: bool) -> int:
-    """Do what the help of `hpcforge trust` says; the exit status."""
+    """Run `hpcforge trust`. Returns the exit status."""
     site = open_site(blueprint, inventory, lab, None)
     head = site.cluster.slurm.controller
     if node in site.cluster.by_name:
@@ -39,8 +39,10 @@ def trust(blueprint: Path, node: str, inventory: Path | None, lab: str | None, y
     )
     if not yes:
         if not sys.stdin.isatty():
-            raise UsageError("there is no terminal to ask on", "compare with the machine's console, then add --yes")
-        typer.confirm(f"Is this {node}, and may hpcforge log in there?", abort=True, err=True)
+            raise UsageError(
+                "there is no terminal for the question", "compare the key with the machine's console, then add --yes"
+            )
+        typer.confirm(f"Is this {node}, and may hpcforge log in to it?", abort=True, err=True)
     confirm(site, node, one)
     printing.note(f"Next: {typed('apply', blueprint, inventory=inventory, lab=lab)}\n")
     return Exit.DONE

@@ -1,4 +1,4 @@
-"""`hpcforge validate`: are the files right?"""
+"""`hpcforge validate`: check a blueprint and its inventory."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from hpcforge.report import printing
 
 
 def validate(blueprint: Path, inventory: Path | None, as_json: bool) -> int:
-    """Do what the help of `hpcforge validate` says; the exit status."""
+    """Run `hpcforge validate`. Returns the exit status."""
     try:
         loaded = load(blueprint, inventory)
     except InvalidInput as error:
@@ -42,8 +42,8 @@ def validate(blueprint: Path, inventory: Path | None, as_json: bool) -> int:
 def _of_roles(loaded: Loaded) -> tuple[Diagnostic, ...]:
     """What is wrong in a site's own roles; and what roles want that the site has to provide and has not.
 
-    Roles are rendered only where the site has its own, or one may want a secret. A shipped role wants one only where
-    the blueprint chooses something of that role, or has an outside service that it speaks of.
+    Render roles only if the site has roles of its own, or a role may need a secret. A shipped role needs one only if
+    the blueprint sets its variables, or has an external service that the role uses.
     """
     shipped, *own = loaded.role_folders
     chosen = [shipped / name for name in sorted(loaded.blueprint.roles.said()) if (shipped / name).is_dir()]

@@ -33,7 +33,7 @@ from hpcforge.verify.cabling import CablingError, read_saved
 from hpcforge.verify.jobs import StoppedError
 from hpcforge.verify.kept import Recorded
 
-_STOPPING = "the tests end; press again to stop at once"
+_STOPPING = "ending the tests; press again to stop at once"
 
 
 def verify(
@@ -47,11 +47,11 @@ def verify(
     saved: Path | None,
     as_json: bool,
 ) -> int:
-    """Do what the help of `hpcforge verify` says; the exit status."""
+    """Run `hpcforge verify`. Returns the exit status."""
     if cabling:
         for option, given in (("--test", names), ("--limit", limit)):
             if given:
-                raise UsageError(f"{option} is for smoke tests", f"leave out {option}, or --cabling")
+                raise UsageError(f"{option} is for smoke tests", f"remove {option}, or --cabling")
         return _cabling(blueprint, inventory, lab, saved, as_json)
     if saved is not None:
         raise UsageError("--from is for --cabling", "add --cabling")
@@ -104,7 +104,7 @@ def _limited(cluster: Cluster, names: Collection[str], limit: Sequence[str]) -> 
 
 
 def _cabling(blueprint: Path, inventory: Path | None, lab: str | None, saved: Path | None, as_json: bool) -> int:
-    """Compare cables as they are with cables as drawn. What nobody was asked about is counted, and is no fault."""
+    """Compare real cables with the design. Unchecked cables are counted, and are not an error."""
     try:
         if saved is not None:
             loaded = _with_fabrics(load(blueprint, inventory), blueprint)
@@ -112,7 +112,7 @@ def _cabling(blueprint: Path, inventory: Path | None, lab: str | None, saved: Pa
         else:
             site = open_site(blueprint, inventory, lab, None)
             if site.stand_ins:
-                raise UsageError("a rehearsal has no cables", "leave out --lab, or --cabling")
+                raise UsageError("a rehearsal has no cables", "remove --lab, or --cabling")
             loaded = _with_fabrics(site.loaded, blueprint)
             with open_engines(site) as engine, Progress() as progress, progress.phase("ask"):
                 asked = ask(engine, site.cluster)

@@ -114,7 +114,9 @@ def _facts(draft: Draft, catalog: Catalog) -> Findings:
             yield _unknown_facts(key, group.hardware, facts, draft.keys("hardware"))
     for problem, names in too_small.items():
         fact = "cores" if "cores" in problem else "memory_gib"
-        yield Finding(("slurm", "reserve", fact), f"nothing is left for jobs on {hostlist.fold(names)}: {problem}")
+        yield Finding(
+            ("slurm", "reserve", fact), f"no resources are left for jobs on {hostlist.fold(names)}: {problem}"
+        )
 
 
 def _swallowed(declared: Shape, reserve: s.Reserve) -> Iterator[str]:
@@ -136,8 +138,8 @@ def _unknown_facts(key: str, hardware: str, facts: tuple[str, ...], own: Collect
         way = f"add: hardware: {{{hardware}: {{like: {hardware}, {values}}}}}"
     return Finding(
         ("nodes", key, "hardware"),
-        f"the catalog does not know {', '.join(facts)} of {quote(hardware)}, which workers need",
-        f"{way} (with your numbers: `lscpu` and `free -g` say them)",
+        f"the catalog has no {', '.join(facts)} of {quote(hardware)}, which workers need",
+        f"{way} (use your own numbers, from `lscpu` and `free -g`)",
     )
 
 
@@ -163,8 +165,8 @@ def _drivers(draft: Draft, catalog: Catalog, software: s.Software) -> Findings:
     for vendor, asked in (("nvidia", software.nvidia), ("amd", software.amd)):
         models = gpu_models(draft.sections["nodes"] or {}, draft.sections["overrides"] or {}, catalog)
         if asked is not None and not any(has_driver(model, catalog, vendor) for model in models):
-            message = f"no node has a GPU of {vendor.upper()}, so nothing would be installed"
-            yield Finding(("software", vendor), message, "leave it out, or give `gpus:` to a group of nodes", key=True)
+            message = f"no node has an {vendor.upper()} GPU, so nothing would be installed"
+            yield Finding(("software", vendor), message, "remove it, or add `gpus:` to a group of nodes", key=True)
 
 
 def has_driver(model: str, catalog: Catalog, vendor: str) -> bool:
@@ -173,7 +175,7 @@ def has_driver(model: str, catalog: Catalog, vendor: str) -> bool:
 
 
 def _slurm_fabric(draft: Draft) -> Findings:
-    """Check that the blueprint has the fabric of which Slurm is told."""
+    """Check that the blueprint has the fabric for Slurm's topology."""
     slurm: s.Slurm | None = draft.sections["slurm"]
     if slurm is None or not draft.intact("slurm", "topology"):
         return
@@ -206,7 +208,7 @@ def _package_manager(system: Distribution, catalog: Catalog) -> Findings:
 
 def _packages_otherwise(system: str, by: str, catalog: Catalog) -> Finding:
     known = [" ".join(key) for key, one in catalog.distributions.items() if one.package_manager in PACKAGE_MANAGERS]
-    message = f"{system} has {by}: packages are installed by {' '.join(PACKAGE_MANAGERS)} alone"
+    message = f"{system} has {by}: hpcforge installs packages only with {' '.join(PACKAGE_MANAGERS)}"
     return Finding(("software", "os", "name"), message, f"use one of {', '.join(known)}")
 
 
@@ -223,9 +225,7 @@ def _pytorch(draft: Draft, catalog: Catalog, system: Distribution | None, versio
     unknown = unknown_gpus(draft, catalog) if device == "cpu" else {}
     if system and version not in builds and unknown:
         group, names = next(iter(unknown.items()))
-        message = (
-            f"which build of PyTorch {version} depends on the GPUs, and nothing says which {hostlist.fold(names)} have"
-        )
+        message = f"PyTorch {version} has a build for each kind of GPU, and {hostlist.fold(names)} have no `gpus`"
         yield Finding(
             loc, message, f"nodes.{group}: gpus: {example(draft.sections['nodes'][group], catalog)}, for example"
         )
@@ -235,20 +235,20 @@ def _pytorch(draft: Draft, catalog: Catalog, system: Distribution | None, versio
             loc,
             f"the catalog has no pinned build of PyTorch {version} for Python {system.python} and "
             + (f"{device}, which {real} needs" if real else device),
-            f"known for it: {', '.join(builds)}" if builds else "leave out `pytorch`: a CPU build leaves GPUs idle",
+            f"known for it: {', '.join(builds)}" if builds else "remove `pytorch`: a CPU build leaves GPUs idle",
         )
     elif system and version not in builds:
         missing = f"no pinned wheel of PyTorch {version} for Python {system.python}"
         own = f"{system.name} {system.release}"
         if system.pytorch is None:
-            yield Finding(loc, f"{missing}, and {own} is not known to have a package of its own", "leave out `pytorch`")
+            yield Finding(loc, f"{missing}, and the catalog has no package of {own}", "leave out `pytorch`")
         else:
-            message = f"{missing}: nodes get {own}'s own package, version {system.pytorch}"
+            message = f"{missing}: nodes get the package of {own}, version {system.pytorch}"
             yield Finding(loc, message, severity="warning")
     elif system and services and draft.intact("services"):
         serving = [name for name, offer in services.offers.items() if offer.serves_artifacts]
         if serving and serving[0] not in services.by_name():
-            message = f"`{serving[0]}` is missing: PyTorch's wheels are served to the nodes"
+            message = f"`{serving[0]}` is missing: nodes get PyTorch's wheels from it"
             yield Finding(("services",), message, f"{serving[0]}: {{on: NODE}}", key=True)
 
 
@@ -296,7 +296,7 @@ def check_inventory(inventory: Draft, blueprint: Draft) -> Findings:
     nodes = f"its nodes: {hostlist.fold(list(declared.group_of)[:64])}"
     for position, name in enumerate(unknown):
         hint = did_you_mean(name, declared.group_of) if position < _MAX_GUESSES else None
-        message = f"{quote(name)} is not a node of the blueprint: not used"  # it may have left it
+        message = f"{quote(name)} is not a node of the blueprint and is ignored"  # it may have left it
         yield Finding(("nodes", name), message, hint or nodes, key=True, severity="warning")
     if inventory.sections["access"] and inventory.intact("access"):
         yield from node_as_jump_host(inventory.sections["access"].via, declared)
@@ -331,7 +331,7 @@ def _shared_identities(inventory: Draft, blueprint: Draft) -> Findings:
         )
         for key, value in own:
             if value is not None and owner.setdefault(value, name) != name:
-                yield Finding(("nodes", name, *key), f"{value} of {name} is taken by {owner[value]}")
+                yield Finding(("nodes", name, *key), f"{value} of {name} already belongs to {owner[value]}")
 
 
 def _effective_addresses(inventory: Draft, blueprint: Draft, declared: NamedNodes) -> Findings:
@@ -351,7 +351,7 @@ def _effective_addresses(inventory: Draft, blueprint: Draft, declared: NamedNode
     for name, address in given.items():
         loc = ("nodes", name, "address")
         if address in owner:
-            yield Finding(loc, f"{address} of {name} is taken by {owner[address]}")
+            yield Finding(loc, f"{address} of {name} already belongs to {owner[address]}")
         owner.setdefault(address, name)
         if subnet and astray:
             yield from outside(loc, (address,), subnet, f"network `{network}`")

@@ -1,4 +1,4 @@
-"""What NCCL and UCX are told of a cluster's fabrics, each value with its reason and source. Pure.
+"""NCCL and UCX settings for a cluster's fabrics, each with its reason and source. Pure.
 
 Said is what the blueprint implies and the library cannot find out by itself, or finds out wrongly. All else stays at
 the library's default, and `Left` says why that is right, or what would have to be known.
@@ -35,7 +35,7 @@ class Setting:
 
 @dataclass(frozen=True)
 class Left:
-    """A variable that stays at the library's default: why that is right, or what nobody has said."""
+    """A variable that stays at the library's default: why that is right, or which value is missing."""
 
     name: str
     why: str
@@ -44,7 +44,7 @@ class Left:
 
 @dataclass(frozen=True)
 class Collectives:
-    """What is said, and left, for nodes that are plugged into the same fabrics."""
+    """Settings and unset variables for nodes on the same fabrics."""
 
     fabric: str | None  # that carries their collectives by RDMA; None: IP does
     adapters: tuple[str, ...]  # that are named, in the order of the fabric's links; none: not said
@@ -65,7 +65,7 @@ class Collectives:
 def collectives(
     fabrics: Sequence[FabricOf], network: Network, others: Sequence[Network], wheels: Sequence[Wheel]
 ) -> Collectives:
-    """Return what is told to nodes on these fabrics.
+    """Return the settings for nodes on these fabrics.
 
     `network` has the nodes' addresses, `others` are all other networks; `wheels` are PyTorch's, which bring NCCL.
     """
@@ -74,14 +74,14 @@ def collectives(
     fabric = max(fast, key=lambda one: one.rate_gbps * one.links, default=None)
     found: list[Setting | Left] = []
     if fabric is None:
-        why = "the nodes are on no InfiniBand or RoCE fabric; NCCL uses an RDMA adapter that is up all the same"
+        why = "the nodes have no InfiniBand or RoCE fabric; NCCL still uses an RDMA adapter that is up"
         found.append(Left("NCCL_IB_HCA", why, _NCCL.format("NCCL_IB_HCA")))
     else:
         found += [*_adapters(fabric, plugged), *_crossing(fabric)]
     found.append(_bootstrap(network, others))
     if fabric is not None and fabric.kind == "roce":
         found += [*_address(wheels), *_marks(fabric)]
-    why = "NCCL reads the PCIe tree itself; a file is for virtual machines that hide it, from whoever runs them"
+    why = "NCCL reads the PCIe tree itself; only virtual machines that hide it need a file, from their provider"
     found.append(Left("NCCL_TOPO_FILE", why, _NCCL.format("NCCL_TOPO_FILE")))
     return Collectives(
         fabric.name if fabric else None,
@@ -100,17 +100,17 @@ def _adapters(fabric: FabricOf, plugged: Sequence[FabricOf]) -> Iterator[Setting
     """Which adapters carry collectives."""
     names = ("NCCL_IB_HCA", _NCCL.format("NCCL_IB_HCA")), ("UCX_NET_DEVICES", _OPEN_MPI)
     if adapters := _named(fabric):
-        why = f"the {len(adapters)} adapters of {fabric.name}, in the order of its links, and no others"
+        why = f"only the {len(adapters)} adapters of {fabric.name}, in the order of its links"
         exact = "=" + ",".join(adapters)  # else mlx5_1 means mlx5_10, too
         ports = ",".join(f"{name}:1" for name in adapters)
         for (name, source), value in zip(names, (exact, ports), strict=True):
             yield Setting(name, value, why, source)
         return
-    why = "the nodes are on no other fabric, and every adapter that is up is used"
+    why = "the nodes have no other fabric; NCCL uses every adapter that is up"
     if len(plugged) > 1:
         others = ", ".join(one.name for one in plugged if one is not fabric)
-        cure = "say `interfaces` of it" if fabric.kind == "infiniband" else "only the machine can tell"
-        why = f"nobody says which adapters are those of {fabric.name}, and which of {others}: {cure}"
+        cure = "set its `interfaces`" if fabric.kind == "infiniband" else "only the machine can tell"
+        why = f"the blueprint does not separate the adapters of {fabric.name} from those of {others}: {cure}"
     for name, source in names:
         yield Left(name, why, source)
 
@@ -119,26 +119,26 @@ def _crossing(fabric: FabricOf) -> Iterator[Setting | Left]:
     """Whether a ring may leave its rail."""
     source = _NCCL.format("NCCL_CROSS_NIC")
     if fabric.links == 1 or fabric.bond:
-        why = "bonded ports of one card are one adapter" if fabric.bond else "a node has one link"
+        why = "bonded ports of a card are one adapter" if fabric.bond else "a node has one link"
         yield Left("NCCL_CROSS_NIC", why, source)
     elif fabric.rails:
-        why = f"from link to link of {fabric.name} there is less than the links carry: a ring stays on its own"
+        why = f"{fabric.name} carries less between its rails than on them: a ring stays on its rail"
         yield Setting("NCCL_CROSS_NIC", "0", why, source)
     else:
-        why = f"{fabric.name} carries as much from any link to any other: NCCL's own choice (2) costs nothing"
+        why = f"{fabric.name} carries the same between any two links: NCCL's default (2) costs nothing"
         yield Left("NCCL_CROSS_NIC", why, source)
 
 
 def _bootstrap(network: Network, others: Sequence[Network]) -> Setting | Left:
-    """The interface by which ranks find each other, and that carries all where there is no RDMA."""
+    """The interface where ranks find each other; without RDMA it carries all traffic."""
     source = _NCCL.format("NCCL_SOCKET_IFNAME")
     if network.interface:
         first = ", ".join(one.name for one in others if not one.bmc and not one.external)
         else_ = f", not one of {first}" if first else ""
-        why = f"the workers' interface on {network.name}, which all nodes are on{else_}"
+        why = f"the workers' interface on {network.name}, the network of all nodes{else_}"
         return Setting("NCCL_SOCKET_IFNAME", f"={network.interface}", why, source)
-    why = f"nobody says what workers call theirs on {network.name}: say `interface` of that network"
-    return Left("NCCL_SOCKET_IFNAME", f"{why}. NCCL takes those called ib* first, then any that is up", source)
+    why = f"the workers' interface on {network.name} is not known: set `interface` of that network"
+    return Left("NCCL_SOCKET_IFNAME", f"{why}. NCCL prefers interfaces named ib*, then uses any that is up", source)
 
 
 def _address(wheels: Sequence[Wheel]) -> Iterator[Left]:
@@ -147,11 +147,11 @@ def _address(wheels: Sequence[Wheel]) -> Iterator[Left]:
     found = next(filter(None, (_NCCL_WHEEL.match(one.file) for one in wheels)), None)
     version = (int(found[1]), int(found[2])) if found else None
     if version is None:
-        why = "NCCL finds it from 2.21 on; no wheel says which NCCL jobs bring. Before that only the machine can tell"
+        why = "NCCL finds it from 2.21 on; the jobs' NCCL is not known. Older ones need the value from the machine"
     elif version >= _FINDS_GID:
         why = f"NCCL {version[0]}.{version[1]} of PyTorch finds the address of RoCE v2 itself (from 2.21 on)"
     else:
-        why = f"NCCL {version[0]}.{version[1]} of PyTorch needs it, and only the machine can tell (`show_gids`)"
+        why = f"NCCL {version[0]}.{version[1]} of PyTorch needs it, and only the machine has it (`show_gids`)"
     yield Left("NCCL_IB_GID_INDEX", why, source)
     yield Left("UCX_IB_GID_INDEX", "UCX finds the address of RoCE v2 itself", _UCX.format("src/uct/ib/base/ib_iface.c"))
 
@@ -161,7 +161,7 @@ def _marks(fabric: FabricOf) -> Iterator[Setting | Left]:
     if fabric.dscp is None:
         return
     value = str(fabric.dscp << 2 | _ECN_CAPABLE)
-    why = f"DSCP {fabric.dscp}, by which switches of {fabric.name} know what they do not drop; ECN may mark it"
+    why = f"DSCP {fabric.dscp} marks lossless traffic for the switches of {fabric.name}; ECN may mark it"
     yield Setting("NCCL_IB_TC", value, why, _NCCL.format("NCCL_IB_TC"))
     source = _UCX.format("src/uct/ib/base/ib_iface.c (TRAFFIC_CLASS)")
     if fabric.dscp == _UCX_DSCP:

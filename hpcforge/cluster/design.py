@@ -23,7 +23,7 @@ class Design(FacilityDesign):
 
     fabrics: Annotated[tuple[FabricDesign, ...], about("Fabrics: switches, cables, and what they carry.")]
     storage: Annotated[tuple[FileSystemDesign, ...], about("File systems that nodes serve.")]
-    training: Annotated[tuple[Training, ...], about("Training runs that were asked for.")]
+    training: Annotated[tuple[Training, ...], about("Requested training runs.")]
     diagnostics: Annotated[tuple[Remark, ...], about("What rules say.")]
 
 

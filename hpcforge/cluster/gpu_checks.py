@@ -34,8 +34,8 @@ def gpu_findings(draft: Draft, catalog: Catalog) -> Iterator[Finding]:
             group = draft.sections["nodes"][key]
             most = catalog.servers[group.hardware].gpus_max
             takes = f"{quote(group.hardware)} takes {f'up to {most} ' if most else ''}GPUs"
-            message = f"{takes}, and nothing says which {hostlist.fold(names)} have: Slurm gets none"
-            hint = f"give `gpus:` to this group, for example {example(group, catalog)}"
+            message = f"{takes}, and {hostlist.fold(names)} have no `gpus`: Slurm gets none"
+            hint = f"add `gpus:` to this group, for example {example(group, catalog)}"
             yield Finding(("nodes", key, "hardware"), message, hint, severity="warning")
 
 

@@ -1,4 +1,4 @@
-"""What a blueprint says of hardware against the catalog: the models that it starts from, and those it names. Pure."""
+"""Check a blueprint's hardware against the catalog: models that entries start from, and models that they name. Pure."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def _parts(parts: Parts, catalog: Catalog) -> Findings:
         cable = catalog.cables[name]
         missing = [fact for fact in ("kind", "rate_gbps", "reach_m", "lengths_m") if not getattr(cable, fact)]
         if missing and (cable.like is None or cable.like in catalog.cables):
-            message = f"a cable that does not say {' or '.join(missing)} is never chosen"
+            message = f"a cable without {' or '.join(missing)} is never chosen"
             hint = "start from a model of the catalog with `like:`"
             yield Finding(("parts", "cables", name), message, hint, key=True)
 
@@ -57,10 +57,10 @@ def _likes(section: Loc, own: Mapping[str, Entry], known: Collection[str]) -> Fi
     for name, entry in own.items():
         loc = (*section, name, "like")
         if entry.like and entry.like not in known:
-            message = f"there is no model {quote(entry.like)} to be like, in the catalog or in this blueprint"
+            message = f"neither the catalog nor this blueprint has the model {quote(entry.like)}"
             yield Finding(loc, message, closest_or_all(entry.like, known))
         elif _circle(name, own):
-            yield Finding(loc, f"{quote(name)} is like itself, by way of {quote(entry.like or '')}")
+            yield Finding(loc, f"{quote(name)} is based on itself, through {quote(entry.like or '')}")
 
 
 def _circle(name: str, own: Mapping[str, Entry]) -> bool:

@@ -14,7 +14,7 @@ from hpcforge.cluster.load import Loaded
 def inputs(loaded: Loaded) -> tuple[Path, ...]:
     """The blueprint first, then files of keys and the folders of roles and smoke tests; no secrets, no inventory.
 
-    The shipped roles and tests are among them where the blueprint lies in a checkout of hpcforge: its commit has them.
+    They include the shipped roles and tests if the blueprint is in a checkout of hpcforge, whose commit has them.
     """
     blueprint, folder = loaded.blueprint, loaded.blueprint_path.absolute().parent
     keys = [folder / key for user in blueprint.users.values() for key in user.keys if is_path(key)]

@@ -1,7 +1,7 @@
 """The network interfaces of nodes that a blueprint asks hpcforge to set up: ports, bonds, VLANs. Pure.
 
-Networks share a *carrier*: the links of a fabric, or one port that belongs to none. What is said of all networks of a
-carrier comes together here, for the role `networks` and for the cards of a lab's machines.
+Networks share a *carrier*: the links of a fabric, or one port that belongs to none. This module merges the settings of
+all networks on a carrier, for the role `networks` and for the network cards of lab machines.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ DATAGRAM_MTU = 4_092  # the most that IPoIB has in datagram mode, bytes
 
 @dataclass(frozen=True)
 class Interface:
-    """A port, a bond or a VLAN of a node, as systemd-networkd is told of it."""
+    """A port, bond or VLAN of a node, as configured in systemd-networkd."""
 
     kind: Literal["port", "bond", "vlan"]
     name: str | None = None  # None: a port that is known by its MAC address alone
@@ -40,7 +40,7 @@ class Interface:
 
 
 def port_below(network: Network) -> str | None:
-    """The interface that a network's own is upon, or is: `bond0` of `bond0.20` in VLAN 20."""
+    """Return the parent of a network's interface, or the interface itself: `bond0` for `bond0.20` in VLAN 20."""
     if network.interface is None or network.vlan is None:
         return network.interface
     below = network.interface.removesuffix(f".{network.vlan}")
@@ -48,7 +48,7 @@ def port_below(network: Network) -> str | None:
 
 
 def carrier(network: Network) -> str:
-    """What carries a network on its nodes: a fabric, a port, or what nobody says more of, by the network's name."""
+    """Return the carrier of a network: a fabric, a port, or the network's own name if neither is set."""
     return network.fabric or port_below(network) or network.name
 
 
@@ -67,7 +67,7 @@ def carried(cluster: Cluster, node: Node) -> dict[str, tuple[Network, ...]]:
 
 
 def ports(node: Node, fabric: FabricOf | None, networks: Sequence[Network], main: Network) -> tuple[Interface, ...]:
-    """A node's ports on a carrier, in the order of links; none where nobody says which they are."""
+    """Return a node's ports on a carrier, in the order of links; none if they are not configured."""
     links = fabric.links if fabric else 1
     if fabric and fabric.name in node.ports:
         known = tuple(Interface("port", mac=mac) for mac in node.ports[fabric.name])

@@ -36,7 +36,7 @@ def key_file_problems(path: Path) -> Iterator[tuple[str, str | None]]:
             )
             return
         if not path.is_file() or path.stat().st_size > _MAX_BYTES:
-            yield f"{name} is not a file of public keys", f"{_RELATIVE}; or write the key here"
+            yield f"{name} does not contain public keys", f"{_RELATIVE}; or write the key here"
             return
         lines = _lines(path)
     except (OSError, UnicodeDecodeError) as error:

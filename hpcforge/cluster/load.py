@@ -56,7 +56,7 @@ _NOTHING: Mapping[Path, str] = MappingProxyType({})
 
 @dataclass(frozen=True)
 class Judged:
-    """What rules say of racks, power, cooling, fabrics, cables, storage and software.
+    """Return findings of the rules for racks, power, cooling, fabrics, cables, storage and software.
 
     `diagnostics` have what was found before, too.
     `not_checked` is what rules could not judge; of racks, power and cooling nothing where the blueprint has no site.
@@ -318,8 +318,8 @@ def _unknown_switches(inventory: Inventory, built: Iterable[Fabric]) -> Iterator
     known = [device.name for fabric in built for device in fabric.devices if device.model is not None]
     for name in inventory.switches:
         if name not in set(known):
-            hint = did_you_mean(name, known) or "`hpcforge design` has the names of switches"
-            yield Finding(("switches", name), f"{quote(name)} is no switch of the design", hint, key=True)
+            hint = did_you_mean(name, known) or "`hpcforge design` lists the names of switches"
+            yield Finding(("switches", name), f"{quote(name)} is not a switch of the design", hint, key=True)
 
 
 def _compare(draft: Draft, machines: Draft | None) -> list[Diagnostic]:
@@ -353,7 +353,7 @@ def _private_key(access: InventoryAccess | None, inventory_path: Path | None) ->
 
 
 def _own(path: Path) -> Path:
-    """Return the path with `~` in its place; one that begins with the name of nobody stays as it is."""
+    """Return the path with `~` expanded; a path with an unknown user stays unchanged."""
     try:
         return path.expanduser()
     except RuntimeError:

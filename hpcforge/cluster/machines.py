@@ -14,7 +14,7 @@ class GroupNameError(ExpectedError):
     """Two partitions would be one group."""
 
     kind = "invalid"
-    hint = "in names of groups `-` becomes `_`: rename one of them"
+    hint = "`-` becomes `_` in names of groups: rename one of them"
 
 
 def groups(cluster: Cluster) -> dict[str, tuple[str, ...]]:
@@ -44,7 +44,7 @@ def _groups(cluster: Cluster) -> Iterator[tuple[str, str, tuple[str, ...]]]:
 
 
 def variables(cluster: Cluster, node: Node) -> dict[str, Any]:
-    """What a site's own Ansible role is told of the node that it runs on."""
+    """Variables of the node for a site's own Ansible role."""
     return {
         "hpcforge_cluster": cluster.name,
         "hpcforge_domain": cluster.domain,

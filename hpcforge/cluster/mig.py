@@ -1,4 +1,4 @@
-"""MIG: how GPUs of NVIDIA are cut into instances, what fits on one, and what Slurm is told of it. Pure.
+"""MIG: instances of NVIDIA GPUs, which layouts fit, and their configuration in Slurm. Pure.
 
 A GPU's memory is some slices (eight), and an instance takes some that lie together; the catalog has for each profile
 how many, and where they may begin. Which slices are taken decides what still fits, so that each instance gets its place
@@ -47,7 +47,7 @@ Layout = tuple[tuple[MigInstance, ...], ...]  # by GPU, in the order of nvidia-s
 def gres(model: str, layout: Layout) -> tuple[Gres, ...]:
     """What Slurm hands out of a node with this layout, GPU by GPU.
 
-    The driver numbers GPUs and instances as it likes, anew with each start. So the files are links, which the node
+    The driver numbers GPUs and instances differently at each start. So the files are links, which the node
     makes when it has made the instances: of the GPU, the instance (gi), and that in it which computes (ci).
     """
     found: list[Gres] = []
@@ -62,8 +62,11 @@ def gres(model: str, layout: Layout) -> tuple[Gres, ...]:
 
 
 def placed(counts: Mapping[str, int], shapes: Mapping[str, MigShape]) -> tuple[MigInstance, ...] | None:
-    """Where so many instances of each profile lie on one GPU, the largest first; None: they do not fit."""
-    if any(_too_many(shapes[name], count) for name, count in counts.items()):
+    """Return the placement of instances on one GPU, the largest first; None: they do not fit."""
+    if any(
+        shapes[name].max_instances is not None and count > (shapes[name].max_instances or 0)
+        for name, count in counts.items()
+    ):
         return None
     order = sorted(counts, key=lambda name: (-shapes[name].size, len(shapes[name].placements), name))
     return _rest([name for name in order for _ in range(counts[name])], shapes, 0)
@@ -87,7 +90,7 @@ def _rest(
 
 
 def layout(group: s.NodeGroup, model: str | None, count: int, catalog: Catalog) -> Layout:
-    """The layout of a node that has so many GPUs of a model; () where none is asked for, or for another model only.
+    """Return the layout for a node's number of GPUs of a model; () if none is set, or only for another model.
 
     A node that an override gives fewer GPUs keeps the layout of those that it has.
     """
@@ -118,16 +121,14 @@ def mig_findings(draft: Draft, catalog: Catalog) -> Iterator[Finding]:
             yield from _group(("nodes", key, "mig"), group, catalog)
     slurm = draft.sections["slurm"]
     if asked and slurm and draft.intact("slurm", "enforce") and "gpus" not in slurm.enforce:
-        message = "jobs on MIG instances have to be held to theirs: CUDA takes the first one that it sees"
-        yield Finding(("slurm", "enforce"), message, "add gpus, or leave out `mig`")
+        message = "Slurm must limit jobs to their MIG instances: CUDA uses the first that it sees"
+        yield Finding(("slurm", "enforce"), message, "add gpus, or remove `mig`")
 
 
 def _group(loc: Loc, group: s.NodeGroup, catalog: Catalog) -> Iterator[Finding]:
     gpus = gpus_of(group, None, catalog.servers[group.hardware])
     if gpus is None:
-        yield Finding(
-            loc, "there are no GPUs to cut into instances", "give `gpus:` to this group, or leave out `mig`", key=True
-        )
+        yield Finding(loc, "the group has no GPUs for MIG", "add `gpus:` to this group, or remove `mig`", key=True)
         return
     if gpus.model not in catalog.gpus:
         return  # said already
@@ -135,7 +136,7 @@ def _group(loc: Loc, group: s.NodeGroup, catalog: Catalog) -> Iterator[Finding]:
     if not shapes:
         able = ", ".join(name for name, gpu in catalog.gpus.items() if gpu.mig)
         yield Finding(
-            loc, f"{quote(gpus.model)} cannot be cut into MIG instances", f"the catalog has it of: {able}", key=True
+            loc, f"{quote(gpus.model)} does not support MIG", f"GPUs with MIG in the catalog: {able}", key=True
         )
         return
     seen: dict[int, str] = {}
@@ -166,10 +167,10 @@ def named_findings(loc: Loc, named: str, count: int, seen: dict[int, str], what:
     beyond = [index for index in there if index >= count]
     twice = [index for index in there if index in seen]
     if beyond:
-        message = f"there is no GPU {beyond[0]}: a node of this group has {count}"
-        yield Finding(loc, message, f"they are 0 to {count - 1}" if count > 1 else "it is 0", key=True)
+        message = f"GPU {beyond[0]} does not exist: a node of this group has {count}"
+        yield Finding(loc, message, f"use 0 to {count - 1}" if count > 1 else "it is 0", key=True)
     elif twice:
-        yield Finding(loc, f"GPU {twice[0]} has {what} by {quote(seen[twice[0]])} already", key=True)
+        yield Finding(loc, f"GPU {twice[0]} already has {what} from {quote(seen[twice[0]])}", key=True)
     seen |= dict.fromkeys(there, named)
 
 
@@ -179,12 +180,12 @@ def _too_much(loc: Loc, model: str, counts: Mapping[str, int], shapes: Mapping[s
     there = max(shape.size + max(shape.placements) for shape in shapes.values())
     rare = [name for name, count in counts.items() if _too_many(shapes[name], count)]
     if rare:
-        why = f"there is no more than {shapes[rare[0]].max_instances} x {rare[0]} on one"
+        why = f"a GPU supports at most {shapes[rare[0]].max_instances} x {rare[0]}"
     elif slices > there:
-        why = f"they take {slices} memory slices of {there}"
+        why = f"they need {slices} of {there} memory slices"
     else:
         why = "; ".join(
-            f"{name} may begin at slice {_listed(shapes[name].placements)} and takes {shapes[name].size}"
+            f"{name} must start at slice {_listed(shapes[name].placements)} and needs {shapes[name].size}"
             for name in counts
         )
     return Finding(
@@ -193,7 +194,7 @@ def _too_much(loc: Loc, model: str, counts: Mapping[str, int], shapes: Mapping[s
 
 
 def _nearest(counts: Mapping[str, int], shapes: Mapping[str, MigShape]) -> str:
-    """As much of it as fits: the most memory, then the most instances."""
+    """Return the largest part of a layout that fits: by memory, then by number of instances."""
     best, fits = (0, 0), dict[str, int]()
     for chosen in product(*(range(min(count, len(shapes[name].placements)), -1, -1) for name, count in counts.items())):
         some = {name: count for name, count in zip(counts, chosen, strict=True) if count}

@@ -104,7 +104,7 @@ class StandInGpus(Gpus):
 
 @dataclass(frozen=True)
 class GpuModel:
-    """What the catalog knows of a GPU model that its driver can be held to; None or nothing: not known."""
+    """Catalog values of a GPU model that are compared with its driver; None or empty: not known."""
 
     driver_names: tuple[str, ...] = ()  # what the driver calls it
     memory_gb: float | None = None  # as marketed
@@ -211,7 +211,7 @@ class Network:
 
 @dataclass(frozen=True)
 class FabricOf:
-    """A fabric, as far as nodes know of it; its switches and cables are `hpcforge.fabric.graph.Fabric`."""
+    """A fabric as nodes see it; `hpcforge.fabric.graph.Fabric` has its switches and cables."""
 
     name: str
     kind: Literal["infiniband", "roce", "ethernet", "omni-path"]
@@ -367,7 +367,7 @@ class Association:
 
 @dataclass(frozen=True)
 class Reservation:
-    """Workers that Slurm keeps for somebody from one time to another."""
+    """A Slurm reservation: workers kept free for users or accounts during a time."""
 
     name: str
     nodes: tuple[str, ...]
@@ -380,7 +380,7 @@ class Reservation:
 
 @dataclass(frozen=True)
 class Slurm:
-    """What the scheduler is told."""
+    """Settings of the scheduler."""
 
     controller: str
     enforce: tuple[Literal["cores", "memory", "gpus"], ...]
@@ -410,7 +410,7 @@ class Measure:
 
 @dataclass(frozen=True)
 class Line:
-    """What a measure is held to: a number, or a part of the median of the nodes."""
+    """The limit of a measure: a number, or a fraction of the nodes' median."""
 
     measure: str
     bound: Literal["at_least", "at_most", "at_least_of_median", "at_most_of_median"]
@@ -456,7 +456,7 @@ class SmokeTest:
 
 @dataclass(frozen=True)
 class Acceptance:
-    """What must be shown before the cluster counts as working."""
+    """Tests that must pass before the cluster counts as working."""
 
     run_as: str
     tests: tuple[SmokeTest, ...]
@@ -482,7 +482,7 @@ class Rollout:
 
 @dataclass(frozen=True)
 class Cluster:
-    """Everything hpcforge knows about a cluster before it looks at a node."""
+    """Everything hpcforge knows about a cluster before it contacts a node."""
 
     name: str
     domain: str
@@ -563,7 +563,7 @@ class Cluster:
         return tuple(brick for one in self.storage for brick in one.bricks if brick.node == node.name)
 
     def collectives(self, fabrics: Collection[str]) -> Collectives:
-        """What NCCL and UCX are told on nodes that are plugged into these fabrics, by name."""
+        """NCCL and UCX settings for nodes on these fabrics, by name."""
         plugged = [one for one in self.fabrics if one.name in fabrics]
         others = [one for one in self.networks if one.name != self.network.name]
         return collectives(plugged, self.network, others, self.pytorch.wheels if self.pytorch else ())

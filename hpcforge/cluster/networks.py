@@ -127,8 +127,8 @@ class _Work:
         missing = [node for node in self.nodes if node not in self.on[self.first]]
         if missing:
             where = ("networks", self.first)
-            message = f"the addresses of nodes are on `{self.first}`, but {hostlist.fold(missing)} is not on it"
-            yield Finding(where, message, "a network that all nodes are on; or say `nodes: all`", key=True)
+            message = f"node addresses are on `{self.first}`, but {hostlist.fold(missing)} is not on it"
+            yield Finding(where, message, "use a network of all nodes; or set `nodes: all`", key=True)
         for name, network in self.blueprint.networks.items():
             yield from self._gateway(name, network, addresses[name])
             yield from self._shared(name, addresses[name])
@@ -147,7 +147,7 @@ class _Work:
             yield from outside(loc, (gateway,), self.cidr[name], f"network `{name}`")
             taken = [node for node, address in addresses.items() if address == gateway]
             if taken:
-                hint = "name the node instead if it is the gateway; or pin another address of it in the inventory"
+                hint = "name the node if it is the gateway; or give it another address in the inventory"
                 yield Finding(loc, f"{gateway} is the address of {taken[0]}", hint)
         elif gateway not in addresses:
             why = "has no address on it: pin one in the inventory" if network.external else "is not on it"
@@ -156,7 +156,7 @@ class _Work:
     def _shared(self, name: str, addresses: Mapping[str, str]) -> Iterator[Finding]:
         """Yield nodes that share an address or have one that no node can have, where it was chosen for one of them.
 
-        What the inventory gives is said there, what the blueprint gives was said before.
+        Reports errors in the inventory's values; the blueprint's were reported before.
         """
         loc: Loc = ("networks", name)
         chosen = {node for node in addresses if self._is_chosen(name, node)}
@@ -175,7 +175,7 @@ class _Work:
             ways = {self.first: "address: ...", self.bmc: "bmc: {address: ...}"}
             pin = ways.get(name, f"addresses: {{{name}: ...}}")
             hint = f"pin another one in the inventory: nodes: {{{pairs[0][1]}: {{{pin}}}}}"
-            yield Finding(loc, f"chosen by their names, two nodes get one address: {shown}{more}", hint, key=True)
+            yield Finding(loc, f"two nodes get the same derived address: {shown}{more}", hint, key=True)
 
     def _is_chosen(self, name: str, node: str) -> bool:
         machine = self.machines.get(node)
@@ -195,7 +195,7 @@ class _Work:
                 loc: Loc = ("nodes", node, "addresses", name) if pinned else ("nodes", node, "bmc", "address")
                 if pinned and name == self.bmc:
                     hint = f"bmc: {{address: {machine.addresses[name]}}}"
-                    yield Finding(loc, f"what a machine has on `{name}` is its BMC's address", hint, key=True)
+                    yield Finding(loc, f"on `{name}` a machine has only its BMC's address", hint, key=True)
                 elif name not in self.blueprint.networks:
                     yield Finding(loc, f"`{name}` is not a network of the blueprint", key=True)
                 elif name == self.first:
@@ -206,4 +206,4 @@ class _Work:
                     yield from outside(loc, (address,), self.cidr[name], f"network `{name}`")
                     first = owner.setdefault((name, address), node)
                     if first != node:
-                        yield Finding(loc, f"{address} of {node} is taken by {first}")
+                        yield Finding(loc, f"{address} of {node} already belongs to {first}")

@@ -1,4 +1,4 @@
-"""What hpcforge installs of NVIDIA's: by which packages, from where, and on which nodes. Pure."""
+"""NVIDIA software that hpcforge installs: packages, sources and nodes. Pure."""
 
 from __future__ import annotations
 
@@ -142,7 +142,7 @@ def _archive(software: s.Software) -> Archive:
 
 
 def _other(archive: Archive, asked: nv.Nvidia) -> str:
-    """Which installed packages are of another version than is wanted, as a condition of awk's."""
+    """An awk condition: installed packages whose version differs from the desired one."""
     others = ((archive.pinned_dcgm, asked.dcgm), (archive.pinned_container_toolkit, asked.container_toolkit))
     parts = [(_of_driver(archive), asked.driver), *((named(names), version) for names, version in others if version)]
     return " || ".join(f'({part} && $3 != "{version}")' for part, version in parts)
@@ -153,7 +153,7 @@ def _of_driver(archive: Archive) -> str:
 
 
 def _names(known: Iterable[Packages], version: str | None, cuda: str = "") -> tuple[str, ...]:
-    """The packages of a version; none of one that nobody asks for, or that is not known."""
+    """Return the packages of a version; none if it is not requested or not known."""
     if version is None:
         return ()
     major, minor = (*numbers(version), 0)[:2]

@@ -47,9 +47,9 @@ def _lost(name: str, key: str, group: s.NodeGroup, override: s.Override, catalog
                 f"its override says {_said(own)}, and `{field}` of {quote(key)} is for {_said(usual)}"
             )
             if own is None or own.model == usual.model:
-                hint = "leave it so where that is what the node can give; jobs that ask for them run on other nodes"
+                hint = "ignore this if the node has no more; jobs that ask for them run on other nodes"
             else:
-                hint = f"to have {what} on it, make it a group of its own, with `{field}` for its GPUs"
+                hint = f"to have {what} on it, make it a separate group, with `{field}` for its GPUs"
             yield Finding(("overrides", name, "gpus"), message, hint, "warning", key=True)
 
 

@@ -61,8 +61,8 @@ def _refuse_what_moves(before: Cluster, after: Cluster, names: tuple[str, ...]) 
         new = after.by_name.get(old.name)
         if new is not None and old.name not in names and _place(new) != _place(old):
             raise UsageError(
-                f"{old.name} would move: {_place(old)} would become {_place(new)}; nothing was written",
-                "write the nodes that stay as groups of their own, or first: hpcforge pin",
+                f"{old.name} would move from {_place(old)} to {_place(new)}; nothing was written",
+                "make the nodes that stay separate groups, or first run hpcforge pin",
             )
 
 

@@ -1,4 +1,4 @@
-"""The file of a package repository's public key: whether it is one, and whose. Pure, but for reading it."""
+"""Check the public key file of a package repository, and read its fingerprint. Pure except for reading the file."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def armoured(path: Path) -> str:
 
 
 def repository_key_problems(path: Path, wanted: str | None) -> Iterator[tuple[str, str | None]]:
-    """Yield what is wrong with the file of a key whose fingerprint is to be `wanted`; None: that nobody has said."""
+    """Yield errors in the file of a key with the fingerprint `wanted`; None: no fingerprint is set."""
     name = quote(path.name)
     try:
         if not path.exists():
@@ -44,15 +44,15 @@ def repository_key_problems(path: Path, wanted: str | None) -> Iterator[tuple[st
         found = None
     if found is None:
         yield (
-            f"{name} is no OpenPGP public key in ASCII armour, one alone",
+            f"{name} is not exactly one OpenPGP public key in ASCII armour",
             f"{_RELATIVE}; `gpg --export --armor FINGERPRINT` writes one",
         )
     elif wanted is None:
-        yield f"the key in {name} is {found}, and nothing says whose it has to be", "write it as `fingerprint` here"
+        yield f"the key in {name} is {found}, and the expected fingerprint is missing", "add it as `fingerprint` here"
     elif found != wanted:
         yield (
             f"the key in {name} is {found}, not {wanted}",
-            "have the right file; or, where a mirror of yours signs anew, write that key's `fingerprint` here",
+            "use the right file; or, if your mirror signs with its own key, add its `fingerprint` here",
         )
 
 
@@ -61,7 +61,7 @@ def _text(path: Path) -> str:
 
 
 def _fingerprint(text: str) -> str | None:
-    """Of the first key in armour, of version 4 (RFC 9580, 5.5.4.2); None of what is no such key."""
+    """Return the fingerprint of the first armoured key of version 4 (RFC 9580, 5.5.4.2); None if there is none."""
     block = _BLOCK.match(text)
     try:
         data = base64.b64decode(_CHECKSUM.sub("", block[2]) if block else "", validate=False)

@@ -302,7 +302,7 @@ def _slow_between_links(fabric: Fabric) -> bool:
 
 
 def _services(services: Services, known: Known) -> dict[str, m.Service]:
-    """Every service that roles offer; one that the blueprint does not speak of is nowhere."""
+    """Return every service that roles offer; a service that the blueprint does not name has no place."""
     said = services.by_name()
     return {name: _service(said.get(name), offer, known) for name, offer in services.offers.items()}
 

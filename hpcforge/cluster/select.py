@@ -28,7 +28,7 @@ def select(
     without = set(_named(known, exclude))
     chosen = tuple(name for name in known.nodes if name in within and name not in without)
     if not chosen:
-        raise SelectionError("no node is left after --limit and --exclude", "widen --limit, or leave --exclude out")
+        raise SelectionError("no node is left after --limit and --exclude", "widen --limit, or remove --exclude")
     return chosen
 
 

@@ -1,4 +1,4 @@
-"""From a blueprint to the file systems that its nodes serve, in numbers, and what rules say of them. Pure."""
+"""The file systems that nodes serve, in numbers, and the findings of rules. Pure."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def served(cluster: Cluster, room: Room, built: Mapping[str, Fabric]) -> tuple[S
 
 
 def storage_breaches(room: Room, systems: tuple[Served, ...]) -> Iterator[Breach]:
-    """Yield what rules say of them, and of needs of those that nobody here serves."""
+    """Yield findings of rules for them, and for needs of file systems that no node serves."""
     ours = {one.name for one in systems}
     others = [(name, one.needs) for name, one in room.blueprint.storage.items() if one.needs and name not in ours]
     foreign = (not_served(name, sorted(needs.model_fields_set)) for name, needs in others)
@@ -85,7 +85,7 @@ def _drives(server: Server, catalog: Catalog) -> tuple[Drives, ...]:
 
 
 def _of_volume(said: str, level: int, catalog: Catalog) -> tuple[tuple[Drives, ...], Raid]:
-    """The drives that apply makes a volume of, all in one group, and what of it is for files."""
+    """The drives of a volume that apply builds, all in one group, and the share for files."""
     count, model = counted(said)
     parity = spare(level, count)
     return (_alike(model, count, 1, catalog),), Raid.model_construct(data=count - parity, parity=parity, groups=1)

@@ -49,14 +49,14 @@ def shard_findings(draft: Draft, catalog: Catalog) -> Iterator[Finding]:
 def _group(loc: Loc, group: s.NodeGroup, catalog: Catalog) -> Iterator[Finding]:
     gpus = gpus_of(group, None, catalog.servers[group.hardware])
     if gpus is None:
-        hint = "give `gpus:` to this group, or leave out `shards`"
-        yield Finding(loc, "there are no GPUs to share", hint, key=True)
+        hint = "add `gpus:` to this group, or remove `shards`"
+        yield Finding(loc, "the group has no GPUs to share", hint, key=True)
         return
     if "worker" not in group.functions:
-        yield Finding(loc, "no jobs run on these nodes, which could share GPUs", "leave out `shards`", key=True)
+        yield Finding(loc, "these nodes run no jobs that could share GPUs", "remove `shards`", key=True)
     if group.mig:
-        message = "GPUs of a group are cut into instances (`mig`) or shared (`shards`)"
-        yield Finding(loc, message, "leave one of both out, or make two groups of these nodes", key=True)
+        message = "a group can use `mig` or `shards` for its GPUs, not both"
+        yield Finding(loc, message, "remove one of the two, or make two groups of these nodes", key=True)
     seen: dict[int, str] = {}
     for named in group.shards:
         yield from named_findings((*loc, named), named, gpus.count, seen, "its shards")
@@ -65,8 +65,8 @@ def _group(loc: Loc, group: s.NodeGroup, catalog: Catalog) -> Iterator[Finding]:
 def _free(slurm: s.Slurm) -> Iterator[Finding]:
     for name, partition in slurm.partitions.items():
         if partition.billing and partition.billing.gpu and partition.billing.shard is None:
-            message = "a GPU is billed and a shard is not: for Slurm a shard is no GPU, and jobs on shards have it free"
-            hint = "say `shard`, too, for example a GPU's divided by its shards; or 0"
+            message = "jobs on shards pay nothing: Slurm bills GPUs and shards separately"
+            hint = "add `shard`, for example the GPU's value divided by its shards; or 0"
             yield Finding(("slurm", "partitions", name, "billing"), message, hint, "warning", key=True)
 
 
@@ -74,8 +74,8 @@ def _uncounted(slurm: s.Slurm) -> Iterator[Finding]:
     """What counts shards where there are none: slurmdbd does not know them then, and sacctmgr refuses."""
     for loc, section in _sections(("slurm",), slurm):
         if isinstance(section, Tres) and section.shard is not None:
-            hint = "say `shards` of a group of workers, or leave this out"
-            yield Finding((*loc, "shard"), "no worker has GPUs that are shared", hint, key=True)
+            hint = "set `shards` of a group of workers, or remove this"
+            yield Finding((*loc, "shard"), "no worker has shards", hint, key=True)
 
 
 def _sections(loc: Loc, section: Section) -> Iterator[tuple[Loc, Section]]:

@@ -26,7 +26,7 @@ def slurm_findings(draft: Draft, catalog: Catalog) -> Iterator[Finding]:
     release = catalog.slurm.get(system.slurm)
     if release is None:
         known = f"those of {', '.join(catalog.slurm)} are"
-        message = f"the names of these are not checked: the catalog does not know the settings of Slurm {system.slurm}"
+        message = f"the names are not checked: the catalog has no settings of Slurm {system.slurm}"
         yield Finding(_LOC, message, known, severity="warning", key=True)
         return
     choice = [name for name in release.settings if may_set(name)]
@@ -41,5 +41,5 @@ def _twice(slurm: s.Slurm) -> Iterator[Finding]:
     for name in slurm.settings:
         before = first.setdefault(name.lower(), name)
         if before != name:
-            message = f"{quote(name)} is {quote(before)} once more: Slurm's names have no case"
-            yield Finding((*_LOC, name), message, "leave one of them out", key=True)
+            message = f"{quote(name)} repeats {quote(before)}: Slurm ignores case in names"
+            yield Finding((*_LOC, name), message, "remove one of them", key=True)

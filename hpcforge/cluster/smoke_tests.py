@@ -68,12 +68,12 @@ def impossible_tests(blueprint: Blueprint, cluster: Cluster) -> Iterator[Finding
         without = [node for node in one.nodes if not one.program.has_gpus(cluster.by_name[node])]
         if without:
             needed = "real GPUs" if one.program.gpus == "real" else "GPUs"
-            message = f"`{one.name}` can never run: it needs {needed}, and there are none on {hostlist.fold(without)}"
+            message = f"`{one.name}` can never run: it needs {needed}, and {hostlist.fold(without)} have none"
             where = ("acceptance", "tests", one.name, "nodes")
-            yield Finding(where, message, "name other workers, or leave the test out")
+            yield Finding(where, message, "name other workers, or remove the test")
         cut = [node for node in one.nodes if one.program.wants_whole_gpus and _cut(cluster.by_name[node])]
         if cut:
-            there = f"those of {hostlist.fold(cut)} are cut into MIG instances, of which a process can use but one"
+            there = f"{hostlist.fold(cut)} use MIG, and a process can use only one instance"
             where = ("acceptance", "tests", one.name, "nodes")
             yield Finding(
                 where, f"`{one.name}` needs whole GPUs: {there}", f"name other workers, for example all!{cut[0]}"

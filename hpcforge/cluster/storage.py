@@ -54,7 +54,8 @@ class FileSystem:
 
     @property
     def bricks(self) -> tuple[Brick, ...]:
-        """What of it is where, of a kind that is spread: `replicas` in a row have the same files, then the arbiter."""
+        """The placement of a distributed file system: groups of `replicas` servers with the same files, then the
+        arbiter."""
         if not self.spread or self.path is None:
             return ()
         found: list[Brick] = []
@@ -94,7 +95,7 @@ class Brick:
 
     @property
     def on_volume(self) -> bool:
-        """Whether it lies on drives that are mounted, else on the system disk."""
+        """Whether it is on mounted drives, not on the system disk."""
         return self.system.volume is not None and self.node in self.system.servers
 
 

@@ -1,4 +1,4 @@
-"""What a blueprint says of file systems against the kinds that the catalog has. Pure."""
+"""Check a blueprint's file systems against the catalog's kinds. Pure."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from hpcforge.catalog.file_systems import FileSystemKind
 Findings = Iterator[Finding]
 
 _OURS = {  # options by which whoever mounts is told when, and by whom
-    "_netdev": "it is mounted after the network is there",
-    "auto": "it is mounted at every start",
-    "defaults": "it stands for no option at all",
-    "noauto": "it is mounted at every start",
-    "nofail": "no start waits for it",
+    "_netdev": "hpcforge mounts it after the network is up",
+    "auto": "hpcforge mounts it at every start",
+    "defaults": "it is not a mount option",
+    "noauto": "hpcforge mounts it at every start",
+    "nofail": "a start never waits for it",
     "owner": "root mounts it",
     "user": "root mounts it",
     "users": "root mounts it",
@@ -45,28 +45,28 @@ def storage_kind_findings(draft: Draft, catalog: Catalog) -> Findings:
         if one.drives is not None:
             yield from _drives(draft, loc, one, one.drives, catalog)
         if one.homes and kind.without_homes:
-            message = f"homes of users are not put on {one.kind}: {kind.without_homes}"
+            message = f"homes cannot be on {one.kind}: {kind.without_homes}"
             yield Finding((*loc, "homes"), message, _homes_elsewhere(catalog), key=True)
         if kind.address is None:
             continue
         if one.server is not None and not kind.served:
             served = ", ".join(name for name, each in catalog.file_systems.items() if each.served)
             hint = f'external: "{kind.address.example}"; a node of this blueprint may serve {served}'
-            yield Finding((*loc, "server"), f"no role makes a node a server of {one.kind}", hint)
+            yield Finding((*loc, "server"), f"no role serves {one.kind}", hint)
         if draft.intact(*loc):
             yield from _several(loc, one, kind, catalog)
         if one.external is not None and not re.fullmatch(kind.address.pattern, one.external):
-            message = f"{quote(one.external)} is no address of {one.kind}: {kind.address.form}"
+            message = f"{quote(one.external)} is not an address of {one.kind}: {kind.address.form}"
             yield Finding((*loc, "external"), message, f'for example "{kind.address.example}"')
 
 
 def _several(loc: Loc, one: FileSystem, kind: FileSystemKind, catalog: Catalog) -> Findings:
-    """What is said of several servers, their copies and who decides between two."""
+    """Check several servers, their copies and the arbiter."""
     count, replicas = len(one.servers), one.replicas or 1
     if not kind.served or not count:
         return
     if one.homes and kind.served_without_homes:
-        message = f"homes of users are not put on {one.kind} of our own: {kind.served_without_homes}"
+        message = f"homes cannot be on {one.kind} that nodes serve: {kind.served_without_homes}"
         yield Finding((*loc, "homes"), message, _homes_elsewhere(catalog), key=True)
     if not kind.spread:
         if count > 1:
@@ -75,14 +75,16 @@ def _several(loc: Loc, one: FileSystem, kind: FileSystemKind, catalog: Catalog) 
             if getattr(one, key) is not None:
                 yield Finding((*loc, key), f"{one.kind} is served by one node", "leave it out", key=True)
     elif one.arbiter is not None and (replicas != 2 or one.arbiter in one.servers):
-        message = f"{one.arbiter} has the files itself" if replicas == 2 else f"of {replicas} it decides nothing"
-        hint = "name another node, as the head" if replicas == 2 else "leave it out, or replicas: 2"
-        yield Finding((*loc, "arbiter"), f"an arbiter decides between two copies, and {message}", hint)
+        message = f"{one.arbiter} already stores the files" if replicas == 2 else f"with {replicas} it has no effect"
+        hint = "name another node, as the head" if replicas == 2 else "remove it, or replicas: 2"
+        yield Finding((*loc, "arbiter"), f"an arbiter needs two copies: {message}", hint)
     elif count > 1 and one.replicas is None:
-        hint = "replicas: 3; or 2, and an `arbiter`; 1: a server that is lost takes its files with it"
-        yield Finding((*loc, "server"), f"on how many of the {count} servers each file is, is not said", hint)
+        hint = "replicas: 3; or 2 with an `arbiter`; 1: a failed server loses its files"
+        yield Finding(
+            (*loc, "server"), f"`replicas` is missing: the number of the {count} servers that store each file", hint
+        )
     elif count % replicas:
-        message = f"each file on {replicas} of {hostlist.fold(one.servers)}: their number is no multiple of {replicas}"
+        message = f"the number of servers ({hostlist.fold(one.servers)}) must be a multiple of `replicas`, {replicas}"
         yield Finding((*loc, "replicas"), message, f"{count + replicas - count % replicas} servers, or other replicas")
 
 
@@ -91,8 +93,8 @@ def _homes_elsewhere(catalog: Catalog) -> str:
     kinds = {name: kind for name, kind in catalog.file_systems.items() if kind.address and not kind.without_homes}
     served = ", ".join(name for name, kind in kinds.items() if kind.served and not kind.served_without_homes)
     return (
-        "leave it out, and homes are each node's own; or say it of a file system of another kind: one that a node "
-        f"serves ({served}), or one where the site has homes (`external`: {', '.join(kinds)})"
+        f"remove it for homes on each node; or set it on another kind of file system: one that a node serves "
+        f"({served}), or the site's (`external`: {', '.join(kinds)})"
     )
 
 
@@ -100,10 +102,10 @@ def _where(loc: Loc, one: FileSystem, kind: FileSystemKind) -> Findings:
     """A kind of drives that is elsewhere, and another that is on drives."""
     key = "server" if one.server else "external" if one.external else ""
     if kind.address is None and key:
-        hint = "say which of their hardware's `nvme`, as drives: 8 x 3.84TB"
-        yield Finding((*loc, key), f"{one.kind} is made on drives of each node's own", hint)
+        hint = "name drives from the hardware's `nvme`, such as drives: 8 x 3.84TB"
+        yield Finding((*loc, key), f"{one.kind} needs `drives` of each node", hint)
     if kind.address is not None and one.drives is not None:
-        yield Finding((*loc, "drives"), f"{one.kind} is not made on drives of a node", "say kind: xfs")
+        yield Finding((*loc, "drives"), f"{one.kind} cannot use `drives`", "say kind: xfs")
 
 
 def _drives(draft: Draft, loc: Loc, one: FileSystem, said: str, catalog: Catalog) -> Findings:
@@ -127,14 +129,14 @@ def _drives(draft: Draft, loc: Loc, one: FileSystem, said: str, catalog: Catalog
     for hardware, names in lacking.items():
         has_ = ", ".join(catalog.servers[hardware].nvme) or "none that is known"
         like = "" if hardware in draft.keys("hardware") else f"like: {hardware}, "
-        hint = f"if that is what they have: hardware: {{{hardware}: {{{like}nvme: [{said}]}}}}"
-        yield Finding((*loc, "drives"), f"{hostlist.fold(names)} ({hardware}) has other NVMe drives: {has_}", hint)
+        hint = f"if the nodes have them: hardware: {{{hardware}: {{{like}nvme: [{said}]}}}}"
+        yield Finding((*loc, "drives"), f"the NVMe drives of {hostlist.fold(names)} ({hardware}) differ: {has_}", hint)
 
 
 def _options(loc: Loc, one: FileSystem, kind: FileSystemKind) -> Findings:
     if one.options and kind.mounted_by:
         message = f"{one.kind} is mounted by {kind.mounted_by}"
-        yield Finding((*loc, "options"), message, "say its options there", key=True)
+        yield Finding((*loc, "options"), message, "set its options there", key=True)
         return
     seen: dict[str, str] = {}
     for place, option in enumerate(one.options):
@@ -145,6 +147,6 @@ def _options(loc: Loc, one: FileSystem, kind: FileSystemKind) -> Findings:
             yield Finding((*loc, "options", place), f"`{shown}` is not safe for {one.kind}: {why}", "leave it out")
         elif word in _OURS or word.startswith(("x-", "comment")):
             reason = _OURS.get(word, "hpcforge writes the unit itself")
-            yield Finding((*loc, "options", place), f"`{option}` is not to be said here: {reason}", "leave it out")
+            yield Finding((*loc, "options", place), f"`{option}` cannot be set here: {reason}", "leave it out")
         elif seen.setdefault(word, option) != option or option in one.options[:place]:
-            yield Finding((*loc, "options", place), f"`{word}` is said twice", f"first as `{seen[word]}`")
+            yield Finding((*loc, "options", place), f"`{word}` is repeated", f"first as `{seen[word]}`")

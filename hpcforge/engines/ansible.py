@@ -1,7 +1,7 @@
 """Ansible roles that a site already has, through ansible-runner: one play for the nodes that wait for the same role.
 
-Which nodes a play takes is said by `ansible_gather`, what Ansible is given by `ansible_play`, what is made of what it
-says by `ansible_events`. Here are the threads, the processes and the folders.
+`ansible_gather` chooses the nodes of a play, `ansible_play` writes Ansible's input, and `ansible_events` reads its
+output. This module has the threads, processes and folders.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class Playbooks:
         self._put(Event(task.node, task.id, "result", data))
 
     def withdraw(self, task: str) -> bool:
-        """Take back a task that is not in a play yet; False if it is, or is unknown."""
+        """Cancel a task that is not in a play yet; False if it is, or is unknown."""
         with self._changed:
             return self._gathering is not None and self._gathering.withdraw(task)
 
@@ -90,7 +90,7 @@ class Playbooks:
                 self._gathering = Gathering(_memory_mib())
                 dispatcher = threading.Thread(target=self._dispatch, args=(self._gathering,), daemon=True)
                 dispatcher.start()
-            self._put(Event(task.node, task.id, "progress", {"role": task.source.name, "detail": "waits for a play"}))
+            self._put(Event(task.node, task.id, "progress", {"role": task.source.name, "detail": "waiting for a play"}))
             self._gathering.add(task, target, alone=alone, now_s=time.monotonic())
             self._changed.notify_all()
 
@@ -121,7 +121,7 @@ class Playbooks:
                 self._changed.notify_all()
 
     def _say(self, play: Play, events: Iterable[Said]) -> None:
-        """Pass on what is said of nodes; one with its result makes room for others."""
+        """Pass on events of nodes; a node with a result makes room for others."""
         for node, kind, data in events:
             task = play.left[node].task
             if kind == "result":

@@ -1,4 +1,4 @@
-"""What ansible-runner says of a play, taken apart: to each node its own events and its own result. Pure."""
+"""Split the output of ansible-runner into events and a result for each node. Pure."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 from hpcforge.engines.lines import Tail, last_line
 from hpcforge.engines.tasks import Ansible, result
 
-DONE = "The role is done, as hpcforge is told"  # a play's last task, which a node comes to when all went well there
+DONE = "Report the role to hpcforge as done"  # a play's last task, which a node comes to when all went well there
 _LATE = 254  # exit status of ansible-runner when a play's time is up
 _TOLD = 2 | 4  # bits of the exit status that say of some nodes, by name, that they failed or could not be reached
 _REASONS = {  # what OpenSSH says: our word for it
@@ -38,7 +38,7 @@ class _Seen:
 class Hearing:
     """Hears a play out. `mends`: the role may go on after a failure, so that only the play's end tells.
 
-    A node's last event is its result, as soon as it is certain; what is said of it afterwards is dropped.
+    A node's last event is its result, once it is certain; later events are dropped.
     """
 
     def __init__(self, tasks: Mapping[str, Ansible], *, mends: bool) -> None:
@@ -79,7 +79,7 @@ class Hearing:
                 yield from self._end(seen, why(seen.task))
 
     def _end(self, seen: _Seen, data: dict[str, Any]) -> Iterator[Said]:
-        """What failed is said only now: a role that mends it has not failed."""
+        """Report failures only at the end: a rescued failure does not fail the role."""
         task = seen.task
         del self._left[task.node]
         for name, message in () if data["ok"] else seen.failures:
@@ -87,7 +87,7 @@ class Hearing:
         yield task.node, "result", data
 
     def _judged(self, seen: _Seen, rc: int | None) -> dict[str, Any]:
-        """The result of a node that did not come to the play's last task."""
+        """The result of a node that did not reach the play's last task."""
         where = f"{seen.task.source.name} on {seen.task.node}"
         if seen.unreachable is not None:
             reason = next((word for text, word in _REASONS.items() if text in seen.unreachable), "link")
@@ -97,7 +97,7 @@ class Hearing:
         if finished and seen.task.node not in failures:  # the role left off by itself, as `meta: end_host` does
             return result(ok=True, rc=0, stdout=self._output.text(), changed=seen.changed)
         if rc == _LATE and not seen.failures:
-            error = f"{where}: not done within {seen.task.timeout_s:g} s: stopped here, it may still be at work there"
+            error = f"{where}: not finished within {seen.task.timeout_s:g} s: stopped waiting; it may still run there"
         else:
             failed = [f"{name}: {last_line(message)}" for name, message in seen.failures[-1:]]
             last = failed[0] if failed else last_line(self._output.text())

@@ -23,7 +23,7 @@ from hpcforge.engines.tasks import HANDSHAKE_S, Target
 
 
 def ssh_options(target: Target, known_hosts_file: Path) -> list[str]:
-    """OpenSSH options: only keys that the inventory has, nobody's own configuration, no questions, no endless wait."""
+    """OpenSSH options: only keys from the inventory, no user configuration, no prompts, bounded waits."""
     quoted = f'"{known_hosts_file}"'  # ssh splits the value at blanks
     options = ["StrictHostKeyChecking=yes", f"UserKnownHostsFile={quoted}", "GlobalKnownHostsFile=/dev/null"]
     options += ["BatchMode=yes", "ConnectTimeout=5", "ServerAliveInterval=10", "ServerAliveCountMax=2"]
@@ -37,12 +37,12 @@ def ssh_words(target: Target, known_hosts_file: Path) -> list[str]:
 
 
 def proxy_command(words: Sequence[str], via: Target) -> str:
-    """What ssh shall run to get to a node through a machine, by a command line as of `ssh_words`."""
+    """The ProxyCommand that reaches a node through a machine, from a command line as in `ssh_words`."""
     return shlex.join(word.replace("%", "%%") for word in words) + f" -W %h:%p {shlex.quote(where(via))}"
 
 
 def where(via: Target) -> str:
-    """Whom ssh goes to."""
+    """The destination of ssh."""
     return f"{via.user}@{via.address}"
 
 
@@ -66,7 +66,7 @@ class Jump:
         self._master: subprocess.Popen[bytes] | None = None
 
     def proxy_command(self) -> str:
-        """What ssh shall run to get to a node. Raises `UnreachableError` where the jump host cannot be reached."""
+        """Return the ProxyCommand for a node. Raises `UnreachableError` if the jump host cannot be reached."""
         with self._lock:
             if self._master is None or self._master.poll() is not None:
                 self._connect()

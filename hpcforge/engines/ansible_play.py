@@ -59,7 +59,7 @@ class Host:
 
 @dataclass(frozen=True)
 class Role:
-    """What the texts of a role speak of: facts, a play as a whole (`alone`), what may mend a failure (`mends`)."""
+    """What the files of a role use: facts, a play as a whole (`alone`), a rescue of failures (`mends`)."""
 
     facts: bool
     alone: bool
@@ -120,7 +120,7 @@ def playbook(role: str, *, facts: bool, alone: bool = False) -> str:
 
 
 def write(folder: Path, hosts: Sequence[Host], role: Role, sockets: Path) -> None:
-    """Put everything into a folder that nobody else can see. Raises `OSError`, and `ValueError` for an odd input."""
+    """Write everything to a private folder. Raises `OSError`, and `ValueError` for an invalid input."""
     task = hosts[0].task
     files = {
         "known_hosts": known_hosts(host.target for host in hosts),

@@ -37,7 +37,7 @@ class Hearing:
         try:
             fits(wire.EVENTS[kind])(data)
         except MisfitError as error:
-            self._say(f"it gave an answer that is none ({kind}: {error})")
+            self._say(f"sent an invalid response ({kind}: {error})")
             return None
         self.changed |= kind == "changed"
         self.answered |= kind in LAST_EVENTS

@@ -1,7 +1,7 @@
 """The engine's child process: JSON lines in, JSON lines out, all ssh connections in between.
 
-The first line of input has the targets; then one task a line. It never asks anybody anything: it has no terminal, and
-what it reads and writes are file descriptors that roles and libraries do not see. It ends when its input ends, so it
+The first line of input has the targets; each further line has one task. The process never prompts: it has no terminal,
+and roles and libraries cannot see its file descriptors. It ends when its input ends, so it
 does not outlive hpcforge.
 """
 
@@ -149,7 +149,7 @@ def _do(site: Site, link: Link, task: Json) -> Json:
 
 
 def _reach(link: Link, patience_s: float) -> None:
-    """Connect; an sshd that reads its configuration again listens to nobody for a moment."""
+    """Connect; an sshd that reloads its configuration refuses connections for a moment."""
     until = time.monotonic() + patience_s
     while True:
         try:
@@ -183,7 +183,7 @@ def _exec(link: Link, task: Json, emit: Any) -> Json:
 
     ended = Following(link, task, on_line, emit).run()
     if ended.late:
-        error: str | None = f"not done within {task['listen_s']:g} s on {target.name}: {ended.note}"
+        error: str | None = f"not finished within {task['listen_s']:g} s on {target.name}: {ended.note}"
     elif ended.flooded:
         error = f"more than {MAX_OUTPUT_BYTES >> 20} MiB of output on {target.name}: stopped listening"
     else:

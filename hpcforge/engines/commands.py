@@ -82,16 +82,16 @@ def read(stdin: str | Request) -> bytes:
 
 
 def explain(target: Target, rc: int | None, stderr: str, timeout_s: float, wall_s: float) -> str | None:
-    """Why a command that came to an end did not succeed, in a sentence; None if it did."""
+    """Return why a command failed, as a sentence; None if it succeeded."""
     if rc == 0:
         return None
     if rc in {None, 124, 137} and wall_s >= timeout_s:
-        return f"not done within {timeout_s:g} s on {target.name}: stopped" + _colon(last_line(stderr))
+        return f"not finished within {timeout_s:g} s on {target.name}: stopped" + _colon(last_line(stderr))
     if rc is None:
         return f"{_BY_SIGNAL} on {target.name}" + _colon(last_line(stderr))
     first = stderr.lstrip().split("\n", 1)[0]
     if rc == 1 and first.startswith("sudo:") and "password" in first:
-        return f"{first[:500]} (on {target.name}: let {target.user} use sudo without one)"
+        return f"{first[:500]} (on {target.name}: allow {target.user} sudo without a password)"
     return f"exit status {rc} on {target.name}" + _colon(last_line(stderr))
 
 

@@ -3,7 +3,7 @@
 pyinfra keeps the current state and inventory in process-wide variables, so two nodes at a time would overwrite each
 other's. `prepare` moves all four of its context variables to where gevent keeps what belongs to one tree of greenlets
 (pyinfra spawns greenlets of its own, so a plain greenlet-local does not do). That uses private attributes of pyinfra;
-they are looked at first, and the minor version is pinned.
+they are checked at start, and the minor version is pinned.
 """
 
 from __future__ import annotations
@@ -67,8 +67,7 @@ def prepare() -> None:
     objects: list[Any] = [getattr(each, "context", None) for each in contexts]
     if not all(hasattr(each, "_container") for each in objects) or not hasattr(connector_util, "getpass"):
         raise EngineError(
-            f"pyinfra {pyinfra.__version__} differs inside from 3.10, which hpcforge is written for: "
-            "install the version that hpcforge asks for"
+            f"pyinfra {pyinfra.__version__} has other internals than 3.10: install the version that hpcforge requires"
         )
     for each in objects:
         each._container = _TreeLocal()
@@ -77,7 +76,7 @@ def prepare() -> None:
 
 
 def _no_password(prompt: str) -> str:
-    raise EngineError(f"{prompt.strip(': ')} is asked for: let the login user use sudo without one")
+    raise EngineError(f"{prompt.strip(': ')} is required: allow the login user sudo without a password")
 
 
 def deploy(
@@ -107,7 +106,7 @@ def deploy(
         if timeout is not late:
             raise
         what, node = f"{source.parent.name}/{source.name}", link.target.name
-        return result(error=f"{what} was not done within {timeout_s:g} s on {node}")
+        return result(error=f"{what} did not finish within {timeout_s:g} s on {node}")
 
 
 @contextmanager

@@ -39,7 +39,7 @@ class Engines:
 
     `work_dir` gets known_hosts and, while they run, Ansible's files; it must be private to the operator.
     `via` is the machine that nodes are reached through, itself a node or not; None: straight.
-    `artifacts` is where files for the nodes lie on this host; deploy.py sees it as `host.data.artifacts`.
+    `artifacts` is the folder with files for nodes on this host; deploy.py gets it as `host.data.artifacts`.
     Entering raises EngineError if the child process cannot live here, and says its last words.
     """
 
@@ -107,7 +107,8 @@ class Engines:
             self._fail(task.id)
 
     def withdraw(self, task: str) -> bool:
-        """Take back a task that has not begun: nothing is heard of it any more. False if it has, or cannot be."""
+        """Cancel a task that has not started: it reports nothing more. False if it has started or cannot be
+        cancelled."""
         return self._playbooks.withdraw(task)
 
     def next(self, timeout_s: float | None = None) -> Event | None:
@@ -173,7 +174,7 @@ def _target(target: Target) -> dict[str, Any]:
 
 
 def _order(task: Program | Bootstrap | Deploy | Command | HostKey, target: Target) -> dict[str, Any]:
-    """What the child is told to do."""
+    """The tasks for the child process."""
     if isinstance(task, HostKey):
         return {"do": "host_key", **dataclasses.asdict(task)}
     if isinstance(task, Deploy):

@@ -1,7 +1,7 @@
 """A remote command followed to its end; the node program's work even across lost connections.
 
-What a node does under a task's name goes on without us (`hpcforge.node`): after a lost connection it is attached to
-where we stopped hearing it, never started a second time. Runs in the engine's child process.
+A named task continues on the node without a connection (`hpcforge.node`). After a lost connection, hpcforge attaches
+to it where the events stopped, and never starts it again. Runs in the engine's child process.
 """
 
 from __future__ import annotations
@@ -45,8 +45,8 @@ class Following:
         """Until it has ended, or time is up.
 
         Raises:
-            UnreachableError: the connection was lost, and did not come back in time where work goes on without it.
-            EngineError: the node was restarted while it was at work.
+            UnreachableError: the connection was lost, and could not be restored in time for a detached task.
+            EngineError: the node restarted during the task.
         """
         start = time.monotonic()
         first = self.task["command"], self.task["stdin"]
@@ -66,7 +66,7 @@ class Following:
             if not self.unknown:
                 break
             if self.heard:
-                raise EngineError(f"{self.link.target.name} was restarted while it was at work: apply again")
+                raise EngineError(f"{self.link.target.name} restarted during a step: apply again")
             command, stdin = first  # it never got there whole, so nothing was done
             self.attaching = self.unknown = False
         note = self._stop() if ended.late else ""
@@ -102,7 +102,7 @@ class Following:
     def _reach_again(self, lost: UnreachableError) -> None:
         """Connect again, for as long as the task says."""
         target, again_s = self.link.target, self.task["reattach_s"]
-        detail = f"the connection was lost; its work goes on there, trying to reach it again for {again_s:g} s"
+        detail = f"the connection was lost; the step continues on the node; reconnecting for up to {again_s:g} s"
         self.emit("warning", {"detail": detail})
         until = time.monotonic() + again_s
         while time.monotonic() < until:
@@ -113,28 +113,28 @@ class Following:
                     raise
                 gevent.sleep(AGAIN_S)
             else:
-                self.emit("warning", {"detail": f"reached again after {again_s - until + time.monotonic():.0f} s"})
+                self.emit("warning", {"detail": f"reconnected after {again_s - until + time.monotonic():.0f} s"})
                 return
         raise UnreachableError(
             "link",
-            f"the connection to {target.name} ({target.address}) was lost while it was at work, and it could not be "
-            f"reached again within {again_s:g} s: what it was doing may have gone on; apply again when it is back",
+            f"the connection to {target.name} ({target.address}) was lost during a step, and hpcforge could not "
+            f"reconnect within {again_s:g} s: the step may have continued; apply again when the node is back",
         ) from lost
 
     def _stop(self) -> str:
         """Have the node end what it does under the task's name. What became of it, for people."""
         if self.task["task"] is None:
-            return "it may still be at work there"
+            return "the step may still run there"
         answers: list[str] = []
         try:
             stop: Stop = {"verb": "stop", "task": self.task["task"], "timeout_s": STOP_S}
             ended = self._execute(node_program(self.link.target), stop, STOP_S + HANDSHAKE_S, answers.append)
         except UnreachableError:
-            return "it cannot be reached any more, and may still be at work"
+            return "it is unreachable, and the step may still run there"
         events = [event for event in map(parse_event, answers) if event]
         refused = any(kind == "failed" for kind, _ in events)
         if ended.late or refused or not any(kind == "done" for kind, _ in events):
-            return "it was asked to stop, and may still be at work there"
+            return "it was asked to stop; the step may still run there"
         return "stopped"
 
 

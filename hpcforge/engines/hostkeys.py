@@ -1,4 +1,4 @@
-"""Whom we connect to: only nodes whose host key the inventory has. Pure."""
+"""The targets of connections: only nodes with a host key in the inventory. Pure."""
 
 from __future__ import annotations
 
@@ -32,15 +32,14 @@ def host_keys(target: Target) -> list[tuple[str, str]]:
     if not target.host_keys:
         raise UnreachableError(
             "no-host-key",
-            "the inventory has no host key: add what `ssh-keyscan` says of the address, "
-            "compared with the node's console, as `host_keys`; or run the same command with --trust-new, which "
-            "accepts and records the key that it shows now",
+            "the inventory has no host key: compare the output of `ssh-keyscan` with the node's console and add it "
+            "as `host_keys`; or run the same command with --trust-new, which accepts and records the present key",
         )
     found = [_KEY.fullmatch(line.strip()) for line in target.host_keys]
     if not all(found) or not _ADDRESS.fullmatch(target.address):
         raise UnreachableError(
             "no-host-key",
-            "the address or a host key in the inventory is not one: a key is expected as in `ssh-ed25519 AAAA...`",
+            "invalid address or host key in the inventory; a key looks like `ssh-ed25519 AAAA...`",
         )
     return [(match[1], match[2]) for match in found if match]
 

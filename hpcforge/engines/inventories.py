@@ -1,6 +1,4 @@
-"""What Ansible and pyinfra are told of a node, ours and those that somebody starts by hand: how to get in, and no more
-than that is trusted. Pure.
-"""
+"""Connection variables of a node for Ansible and pyinfra, run by hpcforge or by hand. Pure."""
 
 from __future__ import annotations
 
@@ -32,7 +30,7 @@ def unsafe(value: Any) -> Any:
 
 
 def ansible_connection(target: Target, known_hosts: Path, proxy: str | None = None) -> dict[str, Any]:
-    """Variables of Ansible's ssh: strict host keys, nobody's ssh configuration; `proxy` is a command to the node."""
+    """Variables of Ansible's ssh: strict host keys, no user configuration; `proxy` is a command to the node."""
     options = [*ssh_options(target, known_hosts), *(["-o", f"ProxyCommand={proxy}"] if proxy else [])]
     return {
         "ansible_host": target.address,
@@ -55,7 +53,7 @@ def ansible_inventory(hosts: Mapping[str, Mapping[str, Any]], groups: Mapping[st
 
 
 def pyinfra_connection(target: Target, known_hosts: Path, ssh_config: Path | None = None) -> dict[str, Any]:
-    """`host.data` of pyinfra's ssh: strict host keys, nobody's ssh configuration but `ssh_config`."""
+    """`host.data` of pyinfra's ssh: strict host keys, no configuration except `ssh_config`."""
     return {
         "ssh_hostname": target.address,
         "ssh_user": target.user,

@@ -75,7 +75,7 @@ class Link:
 
     @property
     def alive(self) -> bool:
-        """Whether there is a connection that was up when last heard of."""
+        """Whether the connection was up at its last message."""
         return self._client is not None and alive(self._client)
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""Folders of a run's own, for what nobody else may see: those of runs that were killed go when the next one begins.
+"""Private folders of a run. The next run removes the folders of killed runs.
 
 They lie in one folder a user, hpcforge-UID in the temporary folder; what is in use is locked by who uses it, and a lock
 ends with its process, however that ends.
@@ -35,7 +35,7 @@ def private_folder() -> Iterator[Path]:
 
 
 def _place() -> Path:
-    """Where this user's folders lie. Raises `PermissionError` where somebody else has made something of that name."""
+    """Return the parent of this user's folders. Raises `PermissionError` if another user owns that name."""
     place = Path(tempfile.gettempdir()) / f"hpcforge-{os.geteuid()}"
     with suppress(FileExistsError):
         place.mkdir(mode=0o700)

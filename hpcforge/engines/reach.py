@@ -36,22 +36,22 @@ def classify(target: Target, error: BaseException) -> UnreachableError:
     if dropped(error):
         return UnreachableError(
             "handshake",
-            f"{where} answers on port 22 but closes the connection before its banner: too many logins are under way, "
-            "or sshd refuses this address; `ss -tn 'sport = :22'` on its console shows where they come from",
+            f"{where} answers on port 22 but closes the connection before its banner: it has too many pending "
+            "logins, or sshd refuses this address; `ss -tn 'sport = :22'` on its console lists the connections",
         )
     if isinstance(error, OSError):
         return _no_connection(where, error, target.start)
     if isinstance(error, paramiko.SSHException) and "opening channel" in str(error):  # paramiko has no type for it
-        return UnreachableError("timeout", f"the jump host hears nothing from port 22 of {where}")
+        return UnreachableError("timeout", f"the jump host gets no answer from port 22 of {where}")
     detail = str(error) or type(error).__name__
-    return UnreachableError("handshake", f"{where} answers on port 22 but ssh does not come about: {detail}")
+    return UnreachableError("handshake", f"{where} answers on port 22, but the ssh handshake fails: {detail}")
 
 
 def _no_way_through(where: str, error: paramiko.ChannelException) -> UnreachableError:
     """What a jump host says: RFC 4254, section 5.1; the codes are all that paramiko keeps."""
     if error.code == 1:
         return UnreachableError(
-            "via", f"the jump host may not pass connections on to {where}: let its sshd say AllowTcpForwarding yes"
+            "via", f"the jump host may not forward connections to {where}: set AllowTcpForwarding yes in its sshd"
         )
     return UnreachableError("no-route", f"the jump host cannot connect to port 22 of {where}: is it up?")
 
@@ -74,7 +74,8 @@ def _no_connection(where: str, error: OSError, start: str | None) -> Unreachable
 def _host_key_changed(name: str, where: str, error: paramiko.BadHostKeyException) -> UnreachableError:
     return UnreachableError(
         "host-key",
-        f"the host key of {where} is {error.key.fingerprint}, the inventory says {error.expected_key.fingerprint}: "
-        "nothing was sent; if it was reinstalled or replaced, forget the old key with "
+        f"the host key of {where} is {error.key.fingerprint}, but the inventory has "
+        f"{error.expected_key.fingerprint}: nothing was sent; if the node was reinstalled or replaced, remove the "
+        "old key with "
         f"`hpcforge nodes replace BLUEPRINT {name}`, then apply with --trust-new",
     )

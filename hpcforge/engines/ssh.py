@@ -120,9 +120,7 @@ def _known(target: Target) -> list[tuple[str, paramiko.PKey]]:
     try:
         return [(kind, paramiko.PKey.from_type_string(kind, base64.b64decode(text))) for kind, text in keys]
     except (ValueError, paramiko.SSHException) as error:
-        raise UnreachableError(
-            "no-host-key", f"a host key of {target.name} in the inventory is not a whole key"
-        ) from error
+        raise UnreachableError("no-host-key", f"a host key of {target.name} in the inventory is incomplete") from error
 
 
 @cache
@@ -180,7 +178,7 @@ def _watch(transport: paramiko.Transport) -> None:
 
 
 def alive(client: paramiko.SSHClient) -> bool:
-    """Whether the connection was still up when last heard of."""
+    """Whether the connection was up at its last message."""
     transport = client.get_transport()
     return transport is not None and transport.is_active()
 
@@ -234,16 +232,16 @@ def lost(target: Target) -> UnreachableError:
     """The connection died while the node was at work."""
     return UnreachableError(
         "link",
-        f"the connection to {target.name} ({target.address}) was lost while it was at work: "
-        "what it was doing may have gone on; look again",
+        f"the connection to {target.name} ({target.address}) was lost during a step, which may have continued; check "
+        "the node",
     )
 
 
 def _silent(target: Target, begins_s: float | None) -> UnreachableError:
     return UnreachableError(
         "silent",
-        f"{target.name} ({target.address}) let us in and then said nothing for {begins_s:g} s: "
-        "it hangs or is overloaded",
+        f"{target.name} ({target.address}) accepted the login and then sent nothing for {begins_s:g} s: it hangs or "
+        "is overloaded",
     )
 
 

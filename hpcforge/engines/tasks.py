@@ -39,9 +39,9 @@ class Program:
 
     `aside`: it does not wait for the node's other tasks, as a heartbeat must not; over a connection of its own.
     `fresh`: over a new connection, so that its success shows that one can be made.
-    `begins_s`: a node that has said nothing at all so long after it was asked is unreachable ("silent").
-    A request with a "task" goes on when the connection is lost: it is connected to again for `reattach_s`, and only
-    then the node is unreachable. One that is late is stopped on the node.
+    `begins_s`: a node that sends nothing for this long after the request is unreachable ("silent").
+    A request with a "task" continues when the connection is lost: hpcforge tries to reconnect for `reattach_s`, and
+    only then the node is unreachable. A late task is stopped on the node.
     """
 
     id: str
@@ -94,8 +94,8 @@ class Command:
 class Ansible:
     """One Ansible role (its folder) on one node, as root. Inputs are variables there, never templates.
 
-    It waits a little for nodes that have come to the same role, and longer where plays are at work; `timeout_s` is from
-    the beginning of its play.
+    It waits a little for other nodes with the same role, and longer while plays run; `timeout_s` counts from the start
+    of its play.
     """
 
     id: str
@@ -107,7 +107,7 @@ class Ansible:
 
 @dataclass(frozen=True)
 class HostKey:
-    """A node's public host key as it says itself, the result's stdout. Nothing is checked and nobody logs in."""
+    """Read the host key that a node presents, into the result's stdout. Checks nothing and does not log in."""
 
     id: str
     node: str
@@ -142,7 +142,8 @@ class Engine(Protocol):
         """Begin a task; tasks of one node run in the order they were started, nodes run side by side."""
 
     def withdraw(self, task: str) -> bool:
-        """Take back a task that has not begun: nothing is heard of it any more. False if it has, or cannot be."""
+        """Cancel a task that has not started: it reports nothing more. False if it has started or cannot be
+        cancelled."""
 
     def next(self, timeout_s: float | None = None) -> Event | None:
         """The next event of any task; None when none came in time (None waits for ever)."""

@@ -121,5 +121,5 @@ class FabricDesign:
     failures: Annotated[tuple[Loss, ...], _about("What one failure costs, by what fails.")]
     cutting: Annotated[Cutting, _about("Cables as they are bought.")]
     placed: Annotated[tuple[SwitchPlace, ...], _about("Every switch, and where it stands.")]
-    notes: Annotated[tuple[str, ...], _about("What was decided that the blueprint does not say, in words.")]
+    notes: Annotated[tuple[str, ...], _about("Choices that the blueprint does not set, in words.")]
     moves: Annotated[tuple[CableMove, ...], _about("Where there are more nodes than designed for: cables that move.")]

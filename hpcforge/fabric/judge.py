@@ -27,7 +27,7 @@ def judge(fabric: Fabric, spec: f.Fabric, catalog: Catalog) -> Breaches:
         sums = f"{there} nodes > {fabric.designed}; {len(fabric.moves)} cables of the old wiring move"
         yield breach("FABRIC-004", (*loc, "designed_for"), f"{fabric.name}: more nodes than designed for", sums)
     if spec.kind in ("infiniband", "omni-path") and spec.subnet_manager is None:
-        message = f"{fabric.name}: nothing is said of its subnet manager"
+        message = f"{fabric.name}: `subnet_manager` is missing"
         yield breach("FABRIC-006", loc, message, hint="subnet_manager: on-switch, external or a node", key=True)
     managed = catalog.switches[spec.switch].managed
     if spec.subnet_manager == "on-switch" and managed is False:
@@ -35,7 +35,7 @@ def judge(fabric: Fabric, spec: f.Fabric, catalog: Catalog) -> Breaches:
         yield breach("FABRIC-007", where, f"{fabric.name}: {spec.switch} has no management processor")
     elif spec.subnet_manager == "on-switch" and managed is None:
         where = (*loc, "subnet_manager")
-        message = f"{fabric.name}: nobody has published whether {spec.switch} is managed"
+        message = f"{fabric.name}: not published whether {spec.switch} is managed"
         yield breach("FABRIC-007", where, message, severity="not-checked")
     if spec.subnet_manager not in (None, "on-switch", "external", *fabric.index):
         where = (*loc, "subnet_manager")

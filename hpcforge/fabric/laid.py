@@ -144,5 +144,5 @@ def _unknown_ways(one: Cabled) -> Iterator[Breach]:
         tall = a.standing.top_m is not None and b.standing.top_m is not None
         said["the way between rooms (site.cabling.between_rooms_m)" if tall else "the height of a rack"] += 1
     for what, count in said.items():
-        message = f"{one.fabric.name}: {count} cables have no lengths, for nobody has said {what}"
+        message = f"{one.fabric.name}: {count} cables have no lengths: missing {what}"
         yield breach("CABLE-002", ("fabrics", one.fabric.name), message, key=True)

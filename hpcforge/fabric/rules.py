@@ -51,7 +51,7 @@ _ALL = (
     Rule(
         "FABRIC-006",
         "warning",
-        "somebody manages the subnet",
+        "the subnet has a manager",
         "An InfiniBand or Omni-Path fabric carries nothing before a subnet manager has configured it: `subnet_manager` "
         "must say where it runs.",
         "subnet_manager: on-switch, external, or the name of a node.",
@@ -59,7 +59,7 @@ _ALL = (
     Rule(
         "FABRIC-007",
         "error",
-        "a subnet manager can run where it is said to",
+        "a subnet manager can run on its device",
         "`subnet_manager: on-switch` against whether the switch model is managed; a node against the fabric's ends.",
         "A managed switch model, or a subnet manager elsewhere.",
     ),
@@ -74,7 +74,7 @@ _ALL = (
         "FABRIC-009",
         "not-checked",
         "the ports of switches are known",
-        "A fabric is built from the ports of its switch model; where nobody has published them, nothing is built.",
+        "A fabric is built from the ports of its switch model; without published ports, nothing is built.",
         "Say `ports` in an entry like it, under `parts: {switches: ...}`.",
     ),
     Rule(

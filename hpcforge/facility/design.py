@@ -27,11 +27,11 @@ class Remark:
 
     code: Annotated[str, about("The rule's code, POWER-003; hpcforge explain says more.")]
     severity: Annotated[Severity, about("Error, warning or not-checked.")]
-    message: Annotated[str, about("A sentence, without code and arithmetic.")]
+    message: Annotated[str, about("The message, without code and arithmetic.")]
     arithmetic: Annotated[str | None, about("What was compared, with units: 4 x 10.2 kW = 40.8 kW > 36.8 kW = ...")]
     hint: Annotated[str | None, about("A way out.")]
     file: Annotated[str, about("The file it is about, as given.")]
-    line: Annotated[int | None, about("Line, from 1; null: the whole file is meant.")]
+    line: Annotated[int | None, about("Line, from 1; null: the whole file.")]
     column: Annotated[int | None, about("Column, from 1, in characters.")]
 
 
@@ -74,7 +74,7 @@ class PduLoad:
 
     name: Annotated[str, about("Rack and feed: g01-A, or g01-A2 for the second on feed A.")]
     model: Annotated[str, about("PDU model.")]
-    feed: Annotated[str, about("The feed it hangs on.")]
+    feed: Annotated[str, about("Its feed.")]
     load_w: Annotated[float, about("Load, W.")]
     limit_w: Annotated[float | None, about("What it gives after derating, W; null: not known.")]
     load_w_one_lost: Annotated[float, about("The most when any one other feed is lost, W.")]
@@ -127,7 +127,7 @@ class UpsDesign:
     """The UPS of a feed, and how long it carries the feed's load."""
 
     model: Annotated[str | None, about("UPS model; null: not given.")]
-    count: Annotated[int, about("How many share the load.")]
+    count: Annotated[int, about("Number of units that share the load.")]
     load_w: Annotated[float, about("The feed's load after diversity, W.")]
     capacity_w: Annotated[float | None, about("What all of them carry, W; null: not published.")]
     wanted_min: Annotated[float | None, about("Wanted run time, minutes; null: not given.")]

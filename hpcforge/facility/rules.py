@@ -165,14 +165,14 @@ _ALL = (
     Rule(
         "RACK-004",
         "error",
-        "everything is short enough for its rack",
+        "every chassis fits the depth of its rack",
         "The chassis's depth against the rack's mounting depth, both without cables.",
         "Use a deeper rack.",
     ),
     Rule(
         "RACK-005",
         "error",
-        "the rack carries what is mounted",
+        "the rack can carry its equipment",
         "Weight of nodes, equipment and PDUs against `limit_kg` of the rack or of its model, whichever is less.",
         "Spread the nodes over more racks.",
     ),
@@ -295,7 +295,8 @@ _ALL = (
         "POWER-010",
         "warning",
         "the phases of a PDU are balanced",
-        "The phase of a PDU farthest from the mean of its phases, at maximum load, against `phase_imbalance`.",
+        "Compares the deviation of each phase of a PDU from the mean of its phases, at maximum load, with "
+        "`phase_imbalance`.",
         "Move plugs to other outlets, or change the number of nodes.",
     ),
     Rule(

@@ -39,7 +39,7 @@ def breaker_terms(volts: float, amps: float, phases: int, derating: float) -> st
 
 
 def line_amps(loads_w: Sequence[float], volts: float, wiring: str | None) -> tuple[float, ...]:
-    """Current in each line, A, of loads at power factor 1.
+    """Return the current in each line, A, for loads at power factor 1.
 
     One load: one phase at `volts`. Three with wiring wye: each between a line and neutral, at volts / sqrt(3). Three
     with wiring delta: between lines 1-2, 2-3 and 3-1 at `volts`; a line carries the two loads on it, whose currents

@@ -58,7 +58,7 @@ def require_programs(*, disk: bool = False) -> None:
     wanted = {**_PROGRAMS, **(_FOR_DISKS if disk else {})}
     if missing := [package for package, brings in wanted.items() if not Path(brings).exists()]:
         raise ImageError(
-            f"this host lacks what an image is made with: {', '.join(missing)}",
+            f"this host lacks packages for images: {', '.join(missing)}",
             f"apt-get install --no-install-recommends {' '.join(missing)}",
         )
 
@@ -103,8 +103,8 @@ def _locked(request: Request, apt: Apt, tell: Tell, locked: Lock | None) -> Lock
     sources, how = _made(request)
     if locked is not None and (locked.request, locked.recipe, locked.sources) != (request, how, sources):
         raise ImageError(
-            "the lock is of an image that was asked for, or is made, otherwise",
-            "build without --locked; what the blueprint asks for, hpcforge or the package sources changed since",
+            "the lock file does not match this image",
+            "build without --locked: blueprint, recipe or package sources have changed",
         )
     tell.say(f"reading the package lists of {request.distribution} {request.release}")
     apt.update(sources)
@@ -128,7 +128,7 @@ def _again(locked: Lock, apt: Apt) -> Lock:
     """The same lock. Raises ImageError where it does not come out the same any more."""
     offered = apt.offered([package.name for package in locked.packages])
     if gone := [f"{one.name} {one.version}" for one in locked.packages if (one.name, one.version) not in offered]:
-        raise ImageError(f"not to be had any more: {_first(gone)}", "build without --locked")
+        raise ImageError(f"no longer available: {_first(gone)}", "build without --locked")
     apt.pin(preferences(locked.packages))
     try:
         chosen = apt.choose([*recipe.ALWAYS, *recipe.BASE, *locked.to_install])
@@ -149,7 +149,7 @@ def _there(lock: Lock, made_for: MadeFor, say: Progress) -> Manifest | None:
         store.checked(found)
     except ImageError as error:
         if labs := state.lying_on(store.directory(found.name)):
-            raise ImageError(f"{error}; {', '.join(labs)} lies on it", "take that down, then build again") from None
+            raise ImageError(f"{error}; {', '.join(labs)} uses it", "remove that rehearsal, then build again") from None
         say(f"built again: {error}")
         return None
     others = tuple(one for one in found.blueprints if one.path != made_for.path)

@@ -93,7 +93,7 @@ def check_name(name: str) -> str:
     """The name itself; `ImageError` if it could not be used as it is for a directory."""
     if not _NAME.fullmatch(name) or len(name) > 48:
         raise ImageError(
-            f"{name!r} is no name of an image",
+            f"{name!r} is not a valid image name",
             "names are up to 48 of a-z, 0-9 and single hyphens; `hpcforge image list` shows those that there are",
         )
     return name

@@ -21,7 +21,7 @@ class Account(Resource):
     uid: Annotated[int, "Its number, and that of its group."]
     home: Annotated[str, "Its home directory."]
     shell: Annotated[str, "What it logs in to.", Named.PATH] = "/bin/bash"
-    expires: Annotated[str, "The day from which on nobody logs in to it, year-month-day; empty: never."] = ""
+    expires: Annotated[str, "The day from which the account is locked, year-month-day; empty: never."] = ""
     make_home: Annotated[bool, "Whether its home is made where there is none; false: another node does."] = True
     mount: Annotated[
         str,

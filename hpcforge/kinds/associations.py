@@ -22,7 +22,7 @@ class Association(Resource):
     def line(self, found: Said) -> str:
         """With what differs; or why that is not known."""
         if found.get("unknown"):
-            return f"? {self.name}: what there is of it is not known: {found['unknown']}"
+            return f"? {self.name}: its state is unknown: {found['unknown']}"
         if not found["exists"]:
             return f"+ {self.name} {self.settings}".rstrip()
         return f"~ {self.name} {found.get('wanted')}  ({found.get('found')} in the database)"

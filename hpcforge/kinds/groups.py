@@ -26,7 +26,7 @@ class Group(Resource):
     @classmethod
     def farewell(cls, name: str) -> str | None:
         """Its number may be on files."""
-        return f"group {name}: goes, unless somebody is in it"
+        return f"group {name}: removed, unless it has members"
 
 
 class Found(Told):

@@ -26,7 +26,7 @@ class Hold(Resource):
     @classmethod
     def farewell(cls, name: str) -> str | None:
         """In words."""
-        return f"package {name}: held no more, unless it was before us"
+        return f"package {name}: no longer held, unless it was before hpcforge"
 
 
 class Found(Told):

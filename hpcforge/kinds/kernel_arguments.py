@@ -17,7 +17,7 @@ class KernelArguments(Resource):
     does: ClassVar[str] = "kernel arguments:"
     goes: ClassVar[str] = "removes kernel arguments:"
 
-    name: Annotated[str, "Of its file below /etc/default/grub.d, which is `zz-hpcforge-NAME.cfg`."]
+    name: Annotated[str, "NAME of its file in /etc/default/grub.d, `zz-hpcforge-NAME.cfg`."]
     words: Annotated[str, "With a blank between: letters, digits and `_.-=,:/`."]
 
     def line(self, found: Said) -> str:  # noqa: ARG002

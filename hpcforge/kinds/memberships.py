@@ -27,7 +27,7 @@ class Membership(Resource):
     def farewell(cls, name: str) -> str | None:
         """In words."""
         account, _, group = name.partition(":")
-        return f"{account} out of group {group}, unless it was in there before us"
+        return f"{account} removed from group {group}, unless it was a member before hpcforge"
 
 
 class Found(Told):

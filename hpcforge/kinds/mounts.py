@@ -34,7 +34,8 @@ class Mount(Resource):
     ] = 0
     fuse: Annotated[
         bool,
-        "With `retry_s`, whether a program on the node serves it (FUSE): it is mounted anew where that has ended.",
+        "With `retry_s`, whether a program on the node serves it (FUSE): it is mounted again if that program has "
+        "ended.",
     ] = False
 
     def line(self, found: Said) -> str:

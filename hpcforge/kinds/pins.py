@@ -16,7 +16,7 @@ class Pin(Resource):
     kind: ClassVar[str] = "pins"
     does: ClassVar[str] = "pin"
 
-    name: Annotated[str, "Of its file below /etc/apt/preferences.d."]
+    name: Annotated[str, "Name of its file in /etc/apt/preferences.d."]
     packages: Annotated[
         tuple[str, ...], "Names or patterns, several with blanks between them or each by itself.", Named.PACKAGE
     ]

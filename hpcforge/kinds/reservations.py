@@ -27,7 +27,7 @@ class Reservation(Resource):
     def line(self, found: Said) -> str:
         """With what differs; or why that is not known."""
         if found.get("unknown"):
-            return f"? reservation {self.name}: what there is of it is not known: {found['unknown']}"
+            return f"? reservation {self.name}: its state is unknown: {found['unknown']}"
         if found["exists"]:
             return f"~ reservation {self.name} {found.get('wanted')}  ({found.get('found')} in Slurm)"
         said = {"users": self.users, "accounts": self.accounts, "flags": self.flags}

@@ -16,9 +16,9 @@ class Source(Resource):
     kind: ClassVar[str] = "sources"
     does: ClassVar[str] = "package source"
 
-    name: Annotated[str, "Of its file below /etc/apt/sources.list.d, without .sources."]
+    name: Annotated[str, "Name of its file in /etc/apt/sources.list.d, without .sources."]
     uris: Annotated[tuple[str, ...], "Where it is."]
-    suites: Annotated[tuple[str, ...], "Which of its suites; one that ends in / has no components."]
+    suites: Annotated[tuple[str, ...], "Its suites; a suite that ends in / has no components."]
     signed_by: Annotated[
         str, "The public key in ASCII armour, or the path of a keyring that is there before packages.", Named.PATH
     ]

@@ -23,13 +23,13 @@ class Sysctl(Resource):
     def line(self, found: Said) -> str:
         """With the value that it has."""
         old = found.get("value")
-        here = f"{old} on the node" if old != self.value else "so until the node restarts"
+        here = f"{old} on the node" if old != self.value else "until the node restarts"
         return f"~ sysctl {self.name} = {self.value}" + (f"  ({here})" if found["exists"] else "")
 
     @classmethod
     def farewell(cls, name: str) -> str | None:
         """It gets the value that it had."""
-        return f"sysctl {name}: back to what it was before us"
+        return f"sysctl {name}: restored to its value before hpcforge"
 
 
 class Found(Told):

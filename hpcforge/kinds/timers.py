@@ -16,7 +16,7 @@ class Timer(Resource):
     kind: ClassVar[str] = "timers"
     does: ClassVar[str] = "runs at times"
 
-    name: Annotated[str, "Of its units, without .timer."]
+    name: Annotated[str, "Name of its units, without .timer."]
     command: Annotated[tuple[str, ...], "An absolute path and its arguments; no shell reads them.", Named.COMMAND]
     calendar: Annotated[str, "When, as systemd.time(7) has it: `daily`, `Mon *-*-* 04:00`."]
     user: Annotated[str, "Who runs it.", Named.ACCOUNT] = "root"

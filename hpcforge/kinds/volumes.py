@@ -18,7 +18,7 @@ class Volume(Resource):
     goes: ClassVar[str] = "leaves"
 
     name: Annotated[str, "Its name."]
-    uuid: Annotated[str, "By which it is known, wherever its drives are."]
+    uuid: Annotated[str, "Its name, independent of the place of its drives."]
     mount: Annotated[str, "Where it is mounted, by `mounts`: who looks after its quota has to find it.", Named.PATH]
     drives: Annotated[int, "How many drives."]
     drive_mb: Annotated[int, "Size of each, decimal megabytes, to 2 %; 0: of any."] = 0
@@ -46,7 +46,7 @@ class Volume(Resource):
     @classmethod
     def farewell(cls, name: str) -> str | None:
         """Nothing is done to the drives."""
-        return f"volume {name}: its drives stay as they are, with all that is on them"
+        return f"volume {name}: its drives and their data stay unchanged"
 
 
 def _size(gib: int) -> str:

@@ -40,9 +40,9 @@ def require_root() -> None:
 
 
 def require_programs(kind: Kind) -> None:
-    """`LabError` naming the packages that are missing."""
+    """Check the host's programs. Raises `LabError` with the missing packages."""
     if missing := missing_host_packages(kind):
         raise LabError(
-            f"this host lacks what a lab is made of: {', '.join(missing)}",
+            f"this host lacks packages for labs: {', '.join(missing)}",
             f"apt-get install --no-install-recommends {' '.join(missing)}",
         )

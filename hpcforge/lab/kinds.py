@@ -1,8 +1,8 @@
 """The kinds of labs, and what one has to do.
 
 `up`, `down`, `status`, `save` and `restore` (`hpcforge.lab.lab`) and how one enters (`hpcforge.lab.access`) are the
-same for all: subnet and bridge, package proxy, what is written down, which disks a save names. A kind is what they rest
-upon: what a node is made of, how it starts and stops, and its disks. It is a module `hpcforge.lab.NAME`, which nothing
+same for all: subnet and bridge, package proxy, what is written down, which disks a save names. A kind is the layer
+below: the form of a node, its start and stop, and its disks. It is a module `hpcforge.lab.NAME`, which nothing
 else imports, with its name in `hpcforge.blueprint.lab_kinds` and its row here.
 """
 
@@ -28,7 +28,7 @@ class Kind(Protocol):
     """Debian packages that this machine needs for it, beside those of every lab, and a program that each brings."""
 
     BOOTS: bool
-    """Whether nodes boot a kernel of their own: they lie on the disk of an image, not on a tree."""
+    """Whether nodes boot a kernel of their own: they use the disk of an image, not a tree."""
 
     SAVES: bool
     """Whether its disks can be set aside."""
@@ -37,7 +37,8 @@ class Kind(Protocol):
         """`LabError` for a distribution that nodes cannot be made of."""
 
     def trees(self, release: str, in_use: Iterable[Path], progress: Progress) -> Trees:
-        """What new nodes are to lie on, made if need be. Those that are `in_use` by any lab stay. Under the host lock.
+        """Return the base of new nodes; builds it if needed. Bases that are `in_use` by any lab stay. Call under the
+        host lock.
 
         `LabError` for a release that nodes cannot be made of.
         """
@@ -74,7 +75,7 @@ class Kind(Protocol):
         """The public host key that a node was made with, "ssh-ed25519 AAAA..."; None: it was not made yet."""
 
     def check_disks(self, lab: Lab, node: PlacedNode) -> None:
-        """`LabError` if something of what a node lies on is gone."""
+        """Raise `LabError` if a disk or base of a node is missing."""
 
     def written(self, lab: Lab, node: PlacedNode) -> Path:
         """The first of a stopped node's disks, made if need be; from here on it can be set aside by a save."""

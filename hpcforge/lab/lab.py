@@ -1,7 +1,7 @@
 """Rehearsal clusters: up, status, save, restore, forget, down.
 
-`up` writes a lab down before it makes anything on the host, so `down` removes a lab that was cut off at any point. What
-a save or restore comes to is written down in one piece while no node runs, so one that was cut off can be run again.
+`up` writes a lab down before it makes anything on the host, so `down` removes a lab that was cut off at any point. A
+save or restore writes its result at once while no node runs, so an interrupted one can run again.
 """
 
 from __future__ import annotations
@@ -104,8 +104,8 @@ def up(
     What runs is reused, what is stopped is started with its disk and host key, what is new is added. `cidr_wanted` is
     used if it is free on this host, else another subnet of its size in which every node keeps its host part.
     `network_name` is the blueprint's name for that network, `login_uid` the number of the login user (None: any),
-    `avoid` are networks that the lab must have nothing of, `kind` is what its nodes are, `image` gives the
-    tree that new nodes lie on instead of a base system, and keeps it while it is open. `sources` are the origins of
+    `avoid` are networks that the lab must not use, `kind` is the kind of its nodes. `image` gives the tree for new
+    nodes in place of a base system, and keeps it while it is open. `sources` are the origins of
     packages that the nodes may fetch over TLS, and no others. `progress` gets a line for each thing done.
     """
     request = settle.Request(
@@ -180,14 +180,14 @@ def restore(name: str, save_name: str, progress: Progress, *, nodes: Sequence[st
 
 
 def forget(name: str, save_name: str, progress: Progress) -> None:
-    """Remove a save, and of its disks those that no node and no other save lies on."""
+    """Remove a save, and those of its disks that no node and no other save uses."""
     with lab_lock(name, progress):
         lab = _existing(name)
         left = saves.forgotten(lab, save_name)
         state.save(left)
         shared = saves.disks_of(lab.save(save_name).nodes) & saves.wanted_disks(left)
         kind_of(left).remove_other_disks(left, saves.wanted_disks(left))
-        still = "; nodes or other saves still lie on some of its disks, which stay" if shared else ""
+        still = "; some of its disks stay, since nodes or other saves use them" if shared else ""
         progress(f"save {save_name} is gone{still}")
 
 
@@ -312,7 +312,7 @@ def _settle(request: settle.Request, tree: Path | None, progress: Progress) -> L
 
 
 def _refuse_another_blueprint(lab: Lab, request: settle.Request) -> None:
-    """`LabError` where the name is that of somebody else's lab. A blueprint that was moved is the same."""
+    """Raise `LabError` if the name belongs to the lab of another blueprint. A moved blueprint counts as the same."""
     asked = request.blueprint.absolute()
     if Path(lab.blueprint) != asked and Path(lab.blueprint).is_file():
         raise LabError(
@@ -409,7 +409,7 @@ def _remove(name: str, progress: Progress) -> None:
             remove_tree(directory)
         for kind in kinds:
             kind.restore_host()
-    progress(f"lab {name}: removed" if existed else f"lab {name}: there was nothing to remove")
+    progress(f"lab {name}: removed" if existed else f"lab {name}: nothing to remove")
 
 
 def _readable(name: str) -> Lab | None:

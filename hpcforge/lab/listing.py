@@ -25,7 +25,7 @@ class Listed:
 
 
 def listed() -> tuple[Listed, ...]:
-    """All rehearsals of this machine, of anybody. Raises `LabError` where we are not root."""
+    """Return all rehearsals of this machine, of all users. Raises `LabError` without root."""
     host.require_root()
     started_s = {machine: at_s for kind in KINDS.values() for machine, at_s in kind.started_s().items()}
     found = []

@@ -39,7 +39,7 @@ def check_lab_name(name: str) -> str:
     """The name itself; `LabError` if it could not be used as it is for directories and processes."""
     if not _LAB_NAME.fullmatch(name) or len(name) > 32:
         raise LabError(
-            f"{name!r} is no name for a lab",
+            f"{name!r} is not a valid lab name",
             "use up to 32 of a-z, 0-9 and single hyphens, beginning with a letter, e.g. `my-lab`",
         )
     return name
@@ -49,7 +49,7 @@ def check_node_name(name: str) -> str:
     """The name itself; `LabError` if it is not a plain lower-case host name."""
     if not _NODE_NAME.fullmatch(name) or len(name) > 63:
         raise LabError(
-            f"{name!r} is no name for a node", "use up to 63 of a-z, 0-9 and hyphens, beginning with a letter"
+            f"{name!r} is not a valid node name", "use up to 63 of a-z, 0-9 and hyphens, beginning with a letter"
         )
     return name
 
@@ -58,7 +58,7 @@ def check_save_name(name: str) -> str:
     """The name itself; `LabError` if it is none for a save."""
     if not _SAVE_NAME.fullmatch(name) or len(name) > 32:
         raise LabError(
-            f"{name!r} is no name for a save",
+            f"{name!r} is not a valid save name",
             "use up to 32 of a-z, 0-9 and single `-`, `_` or `.` in between, e.g. `before-24.11`",
         )
     return name

@@ -35,7 +35,7 @@ def lab_names() -> tuple[str, ...]:
 @contextmanager
 def lab_lock(name: str, progress: Progress) -> Iterator[None]:
     """One run at a time on one lab."""
-    with _lock(f"lab-{check_lab_name(name)}", f"another run is at work on lab {name}", progress):
+    with _lock(f"lab-{check_lab_name(name)}", f"another run is active on lab {name}", progress):
         yield
 
 

@@ -1,7 +1,7 @@
 """What a lab becomes by a save, a restore or the loss of disks. Pure.
 
-A save moves nothing. A node writes to a disk of its own above others that nobody writes to; a save writes down those
-that there are, and from then on the node has a new one above them. To restore is to write down the old ones again.
+A save moves nothing. A node writes to its own top disk above read-only disks. A save records the present disks, and
+the node gets a new top disk above them. A restore records the old list again.
 """
 
 from __future__ import annotations
@@ -18,12 +18,10 @@ MOST_DISKS = 100  # that a node lies on: an overlay has a page (4096 bytes) for 
 def check_save(lab: Lab, name: str, *, replacing: bool) -> None:
     """`LabError` if the lab cannot be saved under this name."""
     if not replacing and any(save.name == name for save in lab.saves):
-        raise LabError(
-            f"lab {lab.name} has a save {name!r} already", "give another name, or say that it goes: `--replace`"
-        )
+        raise LabError(f"lab {lab.name} has a save {name!r} already", "use another name, or replace it: `--replace`")
     if full := [node.name for node in lab.nodes if len(node.disks) >= MOST_DISKS]:
         raise LabError(
-            f"node {full[0]} lies on the disks of {MOST_DISKS - 1} saves, one upon the other, and no more fit",
+            f"node {full[0]} already uses the disks of {MOST_DISKS - 1} saves, the highest number",
             "go back to an older save (`hpcforge rehearse restore`), or take the lab down",
         )
 
@@ -54,7 +52,7 @@ def restored(lab: Lab, save: Save, names: Sequence[str] | None) -> Lab:
 
 
 def forgotten(lab: Lab, name: str) -> Lab:
-    """The lab without a save; the disks of it that nothing else lies on are no longer wanted."""
+    """Return the lab without a save, and without the disks that only it used."""
     lab.save(name)
     return replace(lab, saves=tuple(save for save in lab.saves if save.name != name))
 
@@ -76,7 +74,7 @@ def ended(lab: Lab, not_started: Collection[str] = ()) -> Lab:
 
 
 def disks_of(nodes: Collection[PlacedNode]) -> set[tuple[str, int]]:
-    """The disks that nodes lie on: node and number."""
+    """The disks of nodes: node and number."""
     return {(node.name, disk) for node in nodes for disk in node.disks}
 
 
@@ -86,7 +84,7 @@ def wanted_disks(lab: Lab) -> set[tuple[str, int]]:
 
 
 def _on_new_disks(lab: Lab, nodes: Sequence[PlacedNode]) -> Lab:
-    """The lab with these nodes alone, each with a new disk above those that it lies on."""
+    """Return the lab with only these nodes, each with a new disk above its others."""
     fresh = (
         replace(node, disks=(disk, *node.disks)) for disk, node in enumerate(nodes, start=lab.disks_made + 1)
     )  # fmt: skip

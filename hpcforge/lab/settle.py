@@ -39,7 +39,7 @@ class Trees:
 
 
 def trees_of(image: Path) -> Trees:
-    """What nodes of an image lie on: they all have Python."""
+    """The base of nodes from an image; it always has Python."""
     return Trees((str(image),), (str(image),))
 
 
@@ -133,7 +133,7 @@ def _refuse_another_kind(lab: Lab, request: Request) -> None:
 
 
 def _moved(wanted: IPv4Network, subnet: IPv4Network, node: LabNode) -> str | None:
-    """Where the blueprint's address lies in the lab's subnet."""
+    """Return the address in the lab's subnet for a blueprint's address."""
     if node.address is None:
         return None
     return str(subnets.place(wanted, subnet, {node.name: node.address})[node.name])

@@ -32,7 +32,7 @@ def check_distribution(name: str) -> None:
     """`LabError` for one that no lab can be built of."""
     if name != _DISTRIBUTION:
         raise LabError(
-            f"no lab can be built of {name}: rehearsals are Debian's", "say `software.os: {name: debian, ...}`"
+            f"no lab can be built of {name}: rehearsals are Debian's", "set `software.os: {name: debian, ...}`"
         )
 
 

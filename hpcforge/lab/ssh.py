@@ -1,4 +1,4 @@
-"""ssh into a lab's nodes: whether anybody answers, and the command line."""
+"""ssh to a lab's nodes: whether sshd answers, and the command line."""
 
 from __future__ import annotations
 

@@ -25,7 +25,8 @@ SCHEMA = 3  # raised with the second kind: versions before kinds take every lab 
 class LabNode:
     """A node that is asked for. `address` None: the lab chooses; `python` False: built without Python 3.
 
-    A machine has these `cards`, the first on the lab's bridge (none: one card), and so many `drives` beside its disk.
+    A machine has these network `cards`, the first on the lab's bridge (none: one card), and a number of `drives` in
+    addition to its disk.
     """
 
     name: str
@@ -55,7 +56,7 @@ class PlacedNode:
 
 @dataclass(frozen=True)
 class Save:
-    """The lab as it was: `nodes` with the disks that they are to lie on, and which of them ran."""
+    """A saved state of the lab: `nodes` with their disks, and which of them ran."""
 
     name: str
     saved_s: float  # seconds since 1970, UTC
@@ -121,7 +122,7 @@ class Lab:
 
     @property
     def trees(self) -> set[Path]:
-        """The base trees that the lab's nodes and saves lie on."""
+        """The base trees of the lab's nodes and saves."""
         nodes = (*self.nodes, *(node for save in self.saves for node in save.nodes))
         return {Path(layer) for node in nodes for layer in node.layers}
 

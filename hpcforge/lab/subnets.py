@@ -15,7 +15,7 @@ def parse_cidr(text: str) -> IPv4Network:
     try:
         network = IPv4Network(text)
     except (AddressValueError, NetmaskValueError, ValueError) as error:
-        raise LabError(f"{text!r} is no IPv4 network: {error}", "write it as 10.77.0.0/24") from None
+        raise LabError(f"{text!r} is not an IPv4 network: {error}", "write it as 10.77.0.0/24") from None
     if not POOL.prefixlen <= network.prefixlen <= 29:
         raise LabError(f"network {text} does not suit a lab", "use a prefix length between /16 and /29")
     return network
@@ -65,7 +65,7 @@ def _inside(wanted: IPv4Network, name: str, text: str) -> IPv4Address:
     try:
         address = IPv4Address(text)
     except AddressValueError:
-        raise LabError(f"node {name}: {text!r} is no IPv4 address") from None
+        raise LabError(f"node {name}: {text!r} is not an IPv4 address") from None
     if address not in wanted or address in (wanted.network_address, wanted.broadcast_address):
         raise LabError(f"node {name}: {text} is not a host address in {wanted}", "give it one, or widen the network")
     return address

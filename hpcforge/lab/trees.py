@@ -15,7 +15,7 @@ def remove_tree(directory: Path) -> None:
     """Remove a directory and all that is in it; nothing may change in it meanwhile.
 
     A file system that is mounted with `discard` tells the disk of each freed block and waits for the answer: some
-    milliseconds a file, of which a node's disk has tens of thousands. So many are removed side by side.
+    milliseconds a file, of which a node's disk has tens of thousands. So they are removed in parallel.
 
     Raises:
         OSError: something in it cannot be removed; `FileNotFoundError` if it is not there.

@@ -1,4 +1,4 @@
-"""The program that runs on a node: it compares what is wanted with what is there, or makes it so.
+"""The program that runs on a node: it compares the desired with the observed state, or changes the node.
 
 Standard library only, Python 3.9 syntax; of the rest of hpcforge it imports the table `kinds` and `forms`, which travel
 with it: the operator host runs `bundle.first_command`, sends one JSON document on its standard input

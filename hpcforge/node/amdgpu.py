@@ -1,4 +1,4 @@
-"""What the kernel says of AMD's GPUs: its driver (amdgpu) and its interface for computing (KFD), read from /sys.
+"""The kernel's view of AMD GPUs: the driver (amdgpu) and the compute interface (KFD), read from /sys.
 
 All that is read lies in the kernel's memory or in the configuration space of PCI, so that no GPU that hangs keeps a
 read waiting; what asks the GPU itself (temperatures, clocks, error counters) is left out.
@@ -26,7 +26,7 @@ _MOST_MIB = 1 << 26  # 64 TiB
 _FIRST_RENDER = 128  # the kernel's number of the first node for rendering (drm_drv.c)
 _GENERATIONS = {"2.5": 1, "5.0": 2, "8.0": 3, "16.0": 4, "32.0": 5, "64.0": 6}  # by GT/s
 NO_DRIVER = "no driver is loaded: load its module (modprobe amdgpu), or restart the node"
-_NOT_TAKEN = "amdgpu did not take it: see the kernel's log for amdgpu (firmware that is missing is named there)"
+_NOT_TAKEN = "amdgpu rejected it: see the kernel's log for amdgpu, which names missing firmware"
 _NOT_IN_KFD = "ROCm does not see it (no node of the KFD): see the kernel's log for kfd"
 
 
@@ -39,7 +39,7 @@ def on_bus(devices: Path) -> list[str]:
 
 
 def told(sys: Path) -> wire.Nvml | None:
-    """What is said of each GPU; None where there is none. `sys`: /sys."""
+    """Return the report on each GPU; None without GPUs. `sys`: /sys."""
     devices = sys / "bus/pci/devices"
     addresses = on_bus(devices)
     if not addresses:
@@ -62,11 +62,11 @@ def _gpu(device: Path, place: int, nodes: list[dict[str, int]]) -> wire.Gpu:
     model = _instruction_set(nodes[0].get("gfx_target_version", 0)) if len(nodes) == 1 else None
     if error is None and model is None:
         several = f"ROCm sees it as {len(nodes)} devices: it is partitioned"
-        troubles["model"] = several if len(nodes) > 1 else "no instruction set is said of it"
+        troubles["model"] = several if len(nodes) > 1 else "its instruction set is unknown"
     memory = _number(device / "mem_info_vram_total")
     memory_mib = memory >> 20 if memory is not None and memory >> 20 <= _MOST_MIB else None
     if error is None and memory_mib is None:
-        troubles["memory_mib"] = "its driver does not say it"
+        troubles["memory_mib"] = "its driver does not report it"
     link = _link(device)
     render = min((one.get("drm_render_minor", 0) for one in nodes), default=0) - _FIRST_RENDER
     return {

@@ -70,9 +70,7 @@ def attach(task: str, after: int, folder: Path = FOLDER) -> None:
     try:
         file = spool(task, folder).open("rb")
     except FileNotFoundError:
-        raise NodeError(
-            f"nothing is known here of task {task!r}: it did not begin, or this node has restarted since"
-        ) from None
+        raise NodeError(f"task {task!r} is unknown here: it did not start, or this node has restarted since") from None
     with file:
         _copy(file, after, None)
 
@@ -93,7 +91,7 @@ def _digest(request: Request) -> str | None:
 
 
 def _claim(path: Path, header: Json) -> int | None:
-    """A new spool, locked for as long as its work goes on; None where this very request has one already."""
+    """Return a new spool, locked while its task runs; None if this request already has one."""
     directory = paths.open_private(path.parent)
     temporary = f".{os.getpid()}-{path.name}"
     fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND, 0o600, dir_fd=directory)
@@ -128,7 +126,7 @@ def _same(path: Path, header: Json) -> bool:
             if header["request"] and json.loads(file.readline())["request"] == header["request"]:
                 return True
         if _at_work(file):
-            raise NodeError(f"task {path.stem!r} is at work here with another request; wait for it, or attach to it")
+            raise NodeError(f"task {path.stem!r} is running here with another request; wait for it, or attach to it")
         with contextlib.suppress(FileNotFoundError):
             path.unlink()
     return False
@@ -179,7 +177,7 @@ def _into_scope(request: Request) -> str | None:
     """Move this process out of the login's session; the name of its unit, None where systemd cannot be asked."""
     name = f"hpcforge-run-{request['task']}.scope"
     run = request.get("run")
-    text = "hpcforge " + (f"run {run['number']} of {run['who']}" if run else "of somebody")
+    text = "hpcforge " + (f"run {run['number']} of {run['who']}" if run else "of an unknown user")
     manager = ("org.freedesktop.systemd1", "/org/freedesktop/systemd1", "org.freedesktop.systemd1.Manager")
     properties = [
         *("PIDs", "au", "1", str(os.getpid())),
@@ -200,14 +198,14 @@ def _into_scope(request: Request) -> str | None:
 
 
 def _copy(file: BinaryIO, after: int, woken: int | None) -> None:
-    """Copy events to standard output until `done`, or until nobody listens; a dead task gets its end from us."""
+    """Copy events to standard output until `done`, or until the reader is gone. Writes the end of a dead task."""
     header = json.loads(file.readline())
     for number, line in enumerate(_lines(file, woken)):
         if number >= after and not _write(line):
             return
         if line.startswith(_DONE):
             return
-    failed = "the work ended without an answer: it was killed, or this node ran out of memory (see `journalctl -k`)"
+    failed = "the task ended without an answer: it was killed, or this node ran out of memory (see `journalctl -k`)"
     _write(
         json.dumps({"event": "failed", "role": None, "kind": "node", "name": "task", "error": failed}).encode() + b"\n"
     )

@@ -89,7 +89,7 @@ def sources() -> Mapping[str, str]:
 
 @cache
 def needed(verb: str) -> Mapping[str, str]:
-    """Those of them that a request of this verb can come to import."""
+    """Return the modules that a request of this verb may import."""
     rows = [row for (known, _), row in VERBS.items() if known == verb]
     roots = {_PACKAGE + row.module for row in rows} or set(MODULES)
     found: set[str] = set()
@@ -145,7 +145,7 @@ def bare(source: str) -> str:
 
 
 def _annotations(tree: ast.Module, text: bytes, starts: list[int]) -> Iterator[tuple[int, int]]:
-    """Where they begin and end, in bytes; what returns has its arrow, too."""
+    """Return the spans of annotations in bytes; a return annotation includes its arrow."""
     left: list[ast.stmt] = list(tree.body)
     while left:
         at = left.pop()

@@ -46,7 +46,7 @@ def _judge(check: Check, outcome: commands.Outcome, timeout_s: float) -> str | N
     try:
         found = re.search(check["stdout"], outcome.stdout, re.MULTILINE)
     except re.error as error:
-        return f"/{check['stdout']}/ is no regular expression: {error}"
+        return f"/{check['stdout']}/ is not a regular expression: {error}"
     if not found:
         return f"output does not match /{check['stdout']}/: {said or 'it is empty'}"
     return None

@@ -86,7 +86,7 @@ def succeed(argv: Sequence[str], timeout_s: float) -> str:
     """Run a program and return its output; NodeError with its own words when it fails, or where it is cut."""
     outcome = run(argv, timeout_s)
     if outcome.rc != 0:
-        why = f"no end after {timeout_s:g} s" if outcome.timed_out else f"exit status {outcome.rc}"
+        why = f"not finished after {timeout_s:g} s" if outcome.timed_out else f"exit status {outcome.rc}"
         words = readable(outcome.stderr or outcome.stdout)
         raise NodeError(f"`{' '.join(argv)}`: {why}" + (f": {words}" if words else ""))
     return outcome.whole(" ".join(argv))

@@ -83,10 +83,10 @@ with_apt() {
     fi
     attempt "apt-get install python3" $install && return 0
     attempt "apt-get update" apt-get $patient update && attempt "apt-get install python3" $install && return 0
-    # Lists that a power cut emptied know of no package, and an update leaves them: see lists.py.
+    # Package lists that a power cut emptied are invalid, and an update keeps them: see lists.py.
     case $said in
     *"Unable to locate package"* | *"no installation candidate"* | *MergeList*)
-        attempt "all package lists fetched anew" find /var/lib/apt/lists -maxdepth 1 -type f -name '*_*' -delete &&
+        attempt "fetched all package lists again" find /var/lib/apt/lists -maxdepth 1 -type f -name '*_*' -delete &&
             attempt "apt-get update" apt-get $patient update && attempt "apt-get install python3" $install && return 0
         ;;
     esac

@@ -44,7 +44,7 @@ def prepare(request: Prepare, report: Report) -> None:
 
 
 def finish(request: Finish, report: Report) -> None:
-    """Units and checks, role by role; at the end every unit is looked at once more."""
+    """Run units and checks, role by role; at the end check every unit again."""
     work = request["work"]
     space.check(())
     with lock.held(request, "converge, finish"):
@@ -133,7 +133,7 @@ def _arm(work: Sequence[Work], files: Mapping[str, Sequence[File]], report: Repo
 
 
 def _end_guarded(work: Sequence[Work], remembered: Receipt, report: Report) -> None:
-    """Take back at once what guarded roles that failed have changed; the others' time to be confirmed begins."""
+    """Revert failed guarded roles at once; start the timers of the others."""
     for role in work:
         asked = role.get("guard")
         if asked and role["role"] in report.failures:
@@ -146,7 +146,7 @@ def _take_back(role: str, asked: Guard, remembered: Receipt, report: Report) -> 
         return remembered
     error = report.failures[role]
     remembered = guard.take_back(asked["id"], remembered, report, error)
-    report.failed(role, "guard", asked["id"], f"{error}\nwhat was changed for it was put back")
+    report.failed(role, "guard", asked["id"], f"{error}\nits changes were reverted")
     return remembered
 
 
@@ -193,7 +193,7 @@ def _install(work: Sequence[Work], lacking: Sequence[str], fresh_lists: bool, re
 def _why_missing(name: str, result: packages.Result) -> str:
     if name in result.unknown:
         return f"no package source of this node has a package {name!r}" + (f": {result.error}" if result.error else "")
-    return result.error or f"apt-get succeeded and {name!r} is not installed: is it a virtual package? name a real one"
+    return result.error or f"apt-get succeeded, but {name!r} is not installed: a virtual package? name a real one"
 
 
 def _finish_role(role: Work, remembered: Receipt, report: Report, taken_back: str | None) -> Receipt:

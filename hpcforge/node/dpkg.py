@@ -1,4 +1,4 @@
-"""What dpkg knows of packages."""
+"""Package states from dpkg."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def installed(text: str) -> set[str]:
 
 
 def half_unpacked() -> list[str]:
-    """Packages that dpkg was cut off in the midst of unpacking: it configures them only when they are unpacked anew."""
+    """Packages whose unpacking was interrupted: dpkg configures them only after another unpacking."""
     outcome = commands.run(["dpkg-query", "-W", "-f", "${binary:Package}\\t${db:Status-Eflag}\\n"], _QUERY_S)
     pairs = [line.split("\t") for line in outcome.whole("dpkg-query").splitlines()]
     return sorted(pair[0] for pair in pairs if pair[-1] == "reinstreq")

@@ -26,7 +26,7 @@ class NodeError(Exception):
 class LaterError(NodeError):
     """What cannot be made so now, and keeps nothing else from being done: who asks is warned, and it still differs.
 
-    `did`: what of the same resource was changed all the same.
+    `did`: the part of the same resource that was changed.
     """
 
     def __init__(self, why: str, did: str | None = None) -> None:
@@ -35,7 +35,7 @@ class LaterError(NodeError):
 
 
 class BusyError(NodeError):
-    """Another run is at work on this node, or a later one has been: it is not this one's turn."""
+    """Another run is active on this node, or a later run has already changed it."""
 
 
 def readable(data: bytes | str, limit: int = TEXT_LIMIT) -> str:
@@ -46,7 +46,7 @@ def readable(data: bytes | str, limit: int = TEXT_LIMIT) -> str:
 
 
 def explain(error: BaseException) -> str:
-    """An exception as one text. Never a traceback: its source lines could show what a file is to contain."""
+    """Return an exception as one text. Never a traceback: its source lines could show secret file content."""
     if isinstance(error, NodeError):
         return readable(str(error))
     if isinstance(error, OSError) and error.strerror:
@@ -106,7 +106,7 @@ class Report:
         self.emit({"event": "role_done", "role": role})
 
     def warning(self, detail: str) -> None:
-        """Something is odd, and work goes on."""
+        """A warning; the work continues."""
         self.emit({"event": "warning", "detail": readable(detail)})
 
     def failed(self, role: str | None, kind: str, name: str, error: BaseException | str) -> None:

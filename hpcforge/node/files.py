@@ -53,7 +53,7 @@ class Entry(NamedTuple):
 
 
 def compare_file(wanted: File) -> Json | None:
-    """What is at a file's path, when it is not what is wanted."""
+    """The observed state of a file's path, if it differs."""
     path = wanted.path
     try:
         entry = look(path)
@@ -71,7 +71,7 @@ def compare_file(wanted: File) -> Json | None:
 
 
 def compare_directory(wanted: Directory) -> Json | None:
-    """What is at a directory's path, when it is not what is wanted."""
+    """The observed state of a directory's path, if it differs."""
     path = wanted.path
     try:
         entry = look(path)
@@ -123,7 +123,7 @@ def put_file(wanted: File, content: bytes | None) -> str | None:
         if entry and entry.digest is not None and entry.digest == digest and entry.links == 1:
             return fix_rights(folder, name, entry, wanted_rights)
         if data is None:
-            raise NodeError(f"{path} was to get another mode or owner, and its content changed meanwhile; run again")
+            raise NodeError(f"the content of {path} changed while hpcforge changed its mode or owner; run again")
         replace(folder, name, data, wanted_rights, _verifier(wanted, parent, name))
         return "created" if entry is None else "content" if entry.kind == "file" else "was a symbolic link"
     finally:
@@ -290,7 +290,7 @@ def _in_the_way(path: str, entry: Entry | None, kind: str) -> str | None:
     """Why what is at a path cannot become a file or directory (`kind`); a link gives way to a file."""
     if entry is None or entry.kind == kind or (entry.kind, kind) == ("symlink", "file"):
         return None
-    return f"{path} is a {_KINDS[entry.kind]}, and a {kind} is wanted there; move it away"
+    return f"{path} is a {_KINDS[entry.kind]} where a {kind} is expected; move it away"
 
 
 def _refuse(in_the_way: str | None) -> None:
@@ -308,7 +308,7 @@ def _entry(kind: str, info: os.stat_result) -> Entry:
 
 
 def _changed(path: str) -> UnsafeError:
-    return UnsafeError(f"{path} changed into something else while it was looked at")
+    return UnsafeError(f"{path} was replaced while hpcforge read it")
 
 
 def _content(file: io.RawIOBase) -> bytes | None:
@@ -358,13 +358,13 @@ def _verifier(wanted: File, parent: str, name: str) -> Callable[[], None] | None
             said = "" if wanted.secret or wanted.fills else readable(outcome.stdout, 500)
             why = said or (f"no answer within {_VERIFY_S} s" if outcome.timed_out else f"exit status {outcome.rc}")
             command = " ".join(wanted.verify)
-            raise NodeError(f"{wanted.path} stays as it was, for `{command}` says no to the new content: {why}")
+            raise NodeError(f"{wanted.path} is unchanged: `{command}` rejects the new content: {why}")
 
     return verify
 
 
 def rights_of(wanted: File | Directory) -> Rights:
-    """The rights that are wanted. Raises NodeError where there is no such owner."""
+    """Return the desired mode and owner. Raises NodeError for an unknown owner."""
     return Rights(names.user_id(wanted.owner), names.group_id(wanted.group), int(wanted.mode, 8))
 
 
@@ -377,7 +377,7 @@ def same_rights(entry: Entry, wanted: File | Directory) -> bool:
 
 
 def fix_rights(folder: int, name: str, entry: Entry, rights: Rights) -> str | None:
-    """Make them so; what was changed, or None. UnsafeError where it is not what was looked at any more."""
+    """Set mode and owner. Returns the change, or None. Raises UnsafeError if the file was replaced meanwhile."""
     old = entry.rights
     if old == rights:
         return None

@@ -42,7 +42,7 @@ scope["start"](document)
 """
 _SERVICE = """\
 [Unit]
-Description=hpcforge takes back a change that nobody confirmed ({guard})
+Description=hpcforge reverts an unconfirmed change ({guard})
 
 [Service]
 Type=oneshot
@@ -50,7 +50,7 @@ ExecStart={python} -IS {program}
 """
 _TIMER = """\
 [Unit]
-Description=hpcforge takes back a change unless it is confirmed ({guard})
+Description=hpcforge reverts a change unless it is confirmed ({guard})
 
 [Timer]
 OnActiveSec={revert_s}
@@ -94,7 +94,7 @@ def arm(
 
 
 def extend(work: Sequence[Todo]) -> None:
-    """Let the timers of these roles' guards begin anew: their time is that since the last request."""
+    """Restart the revert timers; the timeout counts from the last request."""
     for guard in {role["guard"]["id"] for role in work if role.get("guard")}:
         state = _load(_checked(guard))
         if state:
@@ -102,7 +102,7 @@ def extend(work: Sequence[Todo]) -> None:
 
 
 def armed() -> list[Json]:
-    """All guards that nobody has confirmed yet."""
+    """All unconfirmed guards."""
     return [state for state in map(_load, _ids()) if state]
 
 
@@ -126,7 +126,7 @@ def kept(states: Sequence[Json]) -> Iterator[str]:
 
 
 def take_back(guard: str, remembered: Receipt, report: Report, why: str) -> Receipt:
-    """Put back what was there before a guarded change; the receipt that tells of it. Errors are told, never raised."""
+    """Revert a guarded change, and return the receipt with the revert. Reports errors and never raises them."""
     state = _load(_checked(guard))
     if state is None:
         return remembered
@@ -147,29 +147,29 @@ def take_back(guard: str, remembered: Receipt, report: Report, why: str) -> Rece
 
 
 def forget_reverted(remembered: Receipt, work: Sequence[Role]) -> Receipt:
-    """The receipt without what was taken back of roles that are now worked on again."""
+    """Return the receipt without reverts of roles that run again now."""
     roles = {role["role"] for role in work}
     return remembered._replace(reverted=tuple(one for one in remembered.reverted if one["role"] not in roles))
 
 
 def refused(remembered: Receipt, role: Todo) -> str | None:
-    """Why a role must not be finished: its files, put there under this guard, have been taken back meanwhile."""
+    """Return why a role must not be finished: its guarded files were reverted meanwhile."""
     guard = role.get("guard")
     for one in remembered.reverted:
         if one["role"] == role["role"] and guard and one["guard"] == guard["id"]:
-            return f"its change has been taken back ({one['why']}); apply again"
+            return f"its change was reverted ({one['why']}); apply again"
     return None
 
 
 def confirm(request: Confirm, report: Report) -> None:
-    """The verb confirm: somebody came in after the change, so it stays. NodeError where it was taken back."""
+    """The verb confirm: hpcforge could log in after the change, so it stays. Raises NodeError if it was reverted."""
     guard = _checked(request["guard"])
     with lock.held(request, "confirm", wait_s=_CONFIRM_S):
         for one in receipt.load().reverted:
             if one["guard"] == guard:
-                raise NodeError(f"{one['role']}: the change has been taken back ({one['why']}); apply again")
+                raise NodeError(f"{one['role']}: the change was reverted ({one['why']}); apply again")
         if _load(guard) is None:
-            report.progress(None, f"nothing waits to be confirmed under {guard}")
+            report.progress(None, f"guard {guard} has no unconfirmed change")
             return
         _disarm(guard)
 
@@ -187,7 +187,7 @@ def revert(request: Revert, report: Report) -> None:
             remembered = receipt.load_for_change()._replace(trouble=None)
         except NodeError:
             remembered = receipt.load()  # a newer hpcforge's: it is not written to, and the change is taken back
-        take_back(guard, remembered, report, f"nobody confirmed it within {state['revert_s']:g} s")
+        take_back(guard, remembered, report, f"it was not confirmed within {state['revert_s']:g} s")
 
 
 def disarm_all() -> None:
@@ -218,7 +218,7 @@ def _load(guard: str) -> Json | None:
 
 
 def _start(state: Json) -> None:
-    """Write a guard down and start its timer, anew if it runs."""
+    """Write a guard, and start or restart its timer."""
     guard, name = state["guard"], f"hpcforge-guard-{state['guard']}"
     until_s = time.clock_gettime(time.CLOCK_BOOTTIME) + state["revert_s"]
     program = FOLDER / f"{guard}.py"
@@ -292,7 +292,7 @@ def _modules() -> Json:
         sources = getattr(finder, "sources", None)
         if sources:
             return dict(sources)
-    raise NodeError("the program's own sources are not at hand, so nothing can be guarded")
+    raise NodeError("the node program's sources are not available, so changes cannot be guarded")
 
 
 def _write(path: Path, text: str, mode: int) -> None:

@@ -1,4 +1,4 @@
-"""Who is at work on the cluster, kept on the head, so that a second apply is told instead of getting in the way.
+"""The active run of the cluster, kept on the head, so that a second apply is refused early.
 
 A courtesy: what keeps two runs apart are the nodes' locks and run numbers. The holder beats by taking the lease again;
 one that has been silent for `stale_s` has lost it to whoever asks next. Time is counted since this node's boot: a clock
@@ -94,7 +94,7 @@ def _load(folder: int, report: Report) -> Json | None:
         found: Json = json.loads(data)
         _told(found)
         return found
-    report.warning(f"{records.FOLDER / _FILE} is damaged ({len(data)} bytes): nobody is taken to hold the lease")
+    report.warning(f"{records.FOLDER / _FILE} is damaged ({len(data)} bytes): hpcforge treats the lease as free")
     return None
 
 
@@ -116,7 +116,7 @@ def _save(folder: int, request: HoldLease, old: Json | None) -> None:
 
 
 def _told(found: Json) -> wire.Holder:
-    """A lease as others are told of it. Raises KeyError, TypeError or ValueError for what is not one."""
+    """Return a lease as shown to others. Raises KeyError, TypeError or ValueError for an invalid one."""
     return {
         "run_id": str(found["run_id"]),
         "who": str(found["who"]),

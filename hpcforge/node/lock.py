@@ -1,4 +1,4 @@
-"""The node's lock: one piece of work at a time, and whoever comes second is told who, since when and for which run."""
+"""The node's lock: one task at a time; the second one gets the holder, its start and its run."""
 
 from __future__ import annotations
 
@@ -58,14 +58,14 @@ def holder(folder: Path = receipt.FOLDER) -> Json | None:
 def describe(who: Json) -> str:
     """A holder for people."""
     if not who.get("since_s"):
-        return "by a process that has not said who it is"
+        return "by an unidentified process"
     since = time.strftime("%Y-%m-%d %H:%M:%S %z", time.localtime(who["since_s"]))
     run = f", run {who['number']}" if who.get("number") else ""
     return f"{who['purpose']} since {since}, started by {who['who']}{run}, process {who['pid']}"
 
 
 def _taken(folder: Path) -> int | None:
-    """The lock file, locked; None while somebody else has it."""
+    """Return the locked lock file; None while another process has it."""
     directory = paths.open_private(folder)
     try:
         fd = os.open(NAME, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600, dir_fd=directory)

@@ -58,7 +58,7 @@ def answer(
 
 def _dispatch(request: Request, report: Report) -> Json | None:
     if os.geteuid() != 0:
-        raise NodeError("the node program has to run as root")
+        raise NodeError("the node program must run as root")
     verb = verbs.verb_of(request)
     work = getattr(importlib.import_module(f"hpcforge.node.{verb.module}"), verb.function)
     if verb.lasting:

@@ -1,4 +1,4 @@
-"""What the driver says of GPUs, through NVIDIA's management library (NVML).
+"""The driver's report on GPUs, through NVIDIA's management library (NVML).
 
 A process of its own asks, and tells one JSON line a step: a GPU that fell off the bus can make NVML hang, where no
 signal ends it, or crash. What it had told by then is kept. What the library answers is foreign: every number has a
@@ -44,8 +44,8 @@ _SAID = {
     9: "no driver is loaded: load its module (modprobe nvidia), or restart the node",
     _GPU_IS_LOST: "the GPU has fallen off the bus",
     _RESET_REQUIRED: "the GPU has to be reset before it can be used",
-    18: "the driver's libraries are of another version than its module in the kernel, as after an upgrade of packages: "
-    "restart the node, or stop all that uses GPUs and load the module anew",
+    18: "the versions of the driver's libraries and of its kernel module differ, as after an upgrade of packages: "
+    "restart the node, or stop all users of GPUs and reload the module",
     999: "unknown error",
 }
 _TEXTS = (
@@ -146,8 +146,8 @@ def end(reading: Reading, on_bus: list[str]) -> wire.Nvml:
             done = done or bool(line.get("done"))
     if not done and late:
         found["error"] = (
-            f"{asked} gave no answer within {reading.limit_s:g} s, as when a GPU has fallen off the bus (Xid 79 in the "
-            "kernel's log): restart the node; if it comes again, the GPU or its slot is bad"
+            f"{asked} gave no answer within {reading.limit_s:g} s, for example because a GPU has fallen off the bus "
+            "(Xid 79 in the kernel's log): restart the node; if it happens again, the GPU or its slot is faulty"
         )
     elif not done:
         how = f"signal {-ended}" if ended is not None and ended < 0 else "an early end"
@@ -283,7 +283,7 @@ class _Library:
         self.call(function, *of, buffer, _UINT(size))
         text = buffer.value.decode("ascii", "replace").strip()
         if re.search(r"[^\w .,:;/()+-]", text, re.ASCII):
-            raise _NvmlError(0, "its answer is no text")
+            raise _NvmlError(0, "its answer is not text")
         return text or None
 
     def _number(self, handle: ctypes.c_void_p, function: str, more: tuple[int, ...], kind: Any, most: int) -> int:
@@ -351,7 +351,7 @@ class _Library:
 
 def _at_most(value: int, most: int) -> int:
     if not 0 <= value <= most:
-        raise _NvmlError(0, f"{value} is no answer: more than {most} cannot be")
+        raise _NvmlError(0, f"{value} is not valid: the highest value is {most}")
     return value
 
 

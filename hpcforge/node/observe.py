@@ -1,4 +1,4 @@
-"""The verb observe: what differs from what is wanted. It changes nothing and takes no lock."""
+"""The verb observe: return differences from the desired state. It changes nothing and takes no lock."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 def observe(request: Observe, report: Report) -> wire.Facts:
     """Answer with facts, differences and files that were asked for; the facts."""
     asked_s = time.time()
-    report.progress(None, "looks at what is there")  # a node that says nothing at all is given up sooner
+    report.progress(None, "reading the node's state")  # a node that says nothing at all is given up sooner
     driver = facts.ask_driver()
     wanted = request["wanted"]
     commands = _Commands(wanted, request.get("asks", {}))
@@ -31,7 +31,7 @@ def observe(request: Observe, report: Report) -> wire.Facts:
     remembered = receipt.load()
     told = _receipt(remembered, wanted, bool(wanted or request.get("surplus")))
     if remembered.trouble:
-        report.warning(f"{remembered.trouble}; every restart and all opaque work are taken as due")
+        report.warning(f"{remembered.trouble}; all restarts and role code will run again")
     lacking = _packages(wanted, report)
     foreseen = _foreseen(wanted, lacking)
     down = _units(wanted, remembered, report)
@@ -72,7 +72,7 @@ def observe(request: Observe, report: Report) -> wire.Facts:
 
 
 def _receipt(remembered: Receipt, wanted: Sequence[Wanted], compare: bool) -> wire.Receipt:
-    """What is remembered here, and how it compares with what is wanted."""
+    """Return the receipt, compared with the desired state."""
     run = remembered.run
     return {
         "run": run.number,
@@ -139,7 +139,8 @@ class _Commands(threading.Thread):
 
 
 def _obstacles(role: Wanted, difference: Json, remembered: Receipt, surplus: Json) -> list[Json]:
-    """What converge would refuse to make so of a role, and why. What is removed before is in nobody's way."""
+    """Return the resources of a role that converge would refuse, and why. Resources that are removed first are no
+    conflict."""
     paths = [kind.name for kind in TABLE if kind.key == "path"]
     going = [path for left in surplus.values() for kind in (*paths, "trees") for path in left.get(kind, ())]
     found = []

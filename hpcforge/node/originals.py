@@ -59,7 +59,7 @@ def obstacle(path: str) -> str | None:
 def put_back(path: str, before: Json | None, folder: Path = FOLDER) -> str | None:
     """Make a path what it was before us; what was done ("removed", "restored"), or None where it is so already.
 
-    Raises UnsafeError where it lies in somebody's directory, and they are in the way: that is theirs to keep.
+    Raises UnsafeError if it is in a user's directory and the user is in the way.
     """
     parent, name = paths.split(path)
     try:
@@ -81,14 +81,14 @@ def put_back(path: str, before: Json | None, folder: Path = FOLDER) -> str | Non
 
 
 def _too_large(path: str) -> TooLargeError:
-    return TooLargeError(f"{path} is larger than {files.SIZE_LIMIT} bytes, too much to be kept; move it away")
+    return TooLargeError(f"{path} is larger than {files.SIZE_LIMIT} bytes, too large for a backup; move it away")
 
 
 def _put_back(directory: int, name: str, path: str, before: Json | None, folder: Path) -> str | None:
     found = files.look_at(directory, name, path)
     if found is not None and found.kind not in ("file", "symlink"):
         kind = NodeError if paths.is_roots(directory) else UnsafeError
-        raise kind(f"{path} was a file of ours and is now a {found.kind}; it was left alone")
+        raise kind(f"{path} was hpcforge's file and is now a {found.kind}; not touched")
     if before is None:
         if found is None:
             return None
@@ -124,7 +124,7 @@ def _kept(path: str, digest: str, folder: Path) -> bytes:
         return (folder / digest).read_bytes()
     except OSError as error:
         raise NodeError(
-            f"{path}: what was there before is to be put back, and {folder / digest} cannot be read ({error.strerror})"
+            f"{path}: the earlier content cannot be restored: {folder / digest} cannot be read ({error.strerror})"
         ) from None
 
 

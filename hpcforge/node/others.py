@@ -1,4 +1,4 @@
-"""The verbs wait and stop: dealing with work that somebody else, or a run that was lost, began on this node."""
+"""The verbs wait and stop: handle tasks that another or a lost run started on this node."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def wait(request: Wait, report: Report) -> None:
         report.progress(None, f"waiting for another hpcforge run: {lock.describe(told)}")
     left = _wait(request.get("timeout_s", _STOP_S))
     if left is not None:
-        raise NodeError(f"another hpcforge run is still at work on this node: {lock.describe(left)}")
+        raise NodeError(f"another hpcforge run is still active on this node: {lock.describe(left)}")
 
 
 def stop(request: Stop, report: Report) -> None:
@@ -36,14 +36,14 @@ def stop(request: Stop, report: Report) -> None:
         return
     pid = int(who.get("pid") or 0)
     if not pid:
-        raise NodeError("something is at work on this node that has not said who it is; try again")
+        raise NodeError("an unidentified hpcforge process is active on this node; try again")
     with contextlib.suppress(ProcessLookupError):
         if b"hpcforge.node" in Path(f"/proc/{pid}/cmdline").read_bytes():  # its number may be another's by now
             os.kill(pid, signal.SIGTERM)  # it alone: apt and dpkg beside it are let finish
-    report.progress(None, f"told to stop: {lock.describe(who)}")
+    report.progress(None, f"stopping: {lock.describe(who)}")
     left = _wait(request.get("timeout_s", _STOP_S), pid)
     if left is not None:
-        raise NodeError(f"it has not stopped yet, what it is at takes long: {lock.describe(left)}")
+        raise NodeError(f"it has not stopped yet: {lock.describe(left)}")
 
 
 def _wait(timeout_s: float, pid: int | None = None) -> Json | None:

@@ -1,4 +1,4 @@
-"""Whose something is: what a role comes to own on this node, what is left over of roles that are wanted no more.
+"""Ownership: what a role owns on this node, and the leftovers of removed roles.
 
 Ownership is taken down before anything is changed, with what was there before, so that a run that is cut off anywhere
 leaves a receipt that knows at least of all that it touched.
@@ -118,13 +118,14 @@ def last_written(receipt: Receipt, role: str, kind: str, name: str, found: str |
 
 
 def held_secret(receipt: Receipt, kind: str, name: str) -> bool:
-    """Whether we ever put something secret there, so that its old content is told to nobody."""
+    """Whether hpcforge ever wrote a secret there, so that the old content is never shown."""
     had = known(receipt, kind, name)
     return isinstance(had, dict) and bool(had.get("secret"))
 
 
 def surplus(receipt: Receipt, wanted: Sequence[Wanted]) -> Json:
-    """By role, what the receipt owns and none of the wanted roles wants, and what of it stays; only what is not empty.
+    """Return, by role, resources in the receipt that no desired role has, and those of them that stay; without empty
+    entries.
 
     Directories that were there before us are not spoken of. Accounts that were are: whoever takes a user out is to hear
     that she still gets in.
@@ -185,7 +186,7 @@ def forget(receipt: Receipt, work: Sequence[Less]) -> Receipt:
 
 
 def digest_of(wanted: Resource) -> str:
-    """What tells a resource as it is wanted from the same otherwise."""
+    """Return what identifies the desired state of a resource."""
     fields = vars(wanted)
     if "digest" in fields:
         return str(fields["digest"])

@@ -46,7 +46,9 @@ def purge(names: Sequence[str], report: Report) -> frozenset[str]:
     plan = commands.succeed(["apt-get", "-s", "-q", "purge", "--", *known], _QUERY_S)
     others = sorted(simulate.leaving(plan) - set(known))
     if others:
-        raise NodeError(f"{', '.join(others)} would go with {', '.join(known)}: nothing was purged, do it by hand")
+        raise NodeError(
+            f"purging {', '.join(known)} would also remove {', '.join(others)}: nothing was purged; do it by hand"
+        )
     end = apt.run("purge", ["--", *known], report)
     if end.rc != 0:
         raise NodeError(f"apt-get purge: {apt.essence(end.output)}")
@@ -76,7 +78,7 @@ def _install(names: list[str], refresh: bool, removes: frozenset[str], report: R
             unknown, names = unknown | lacking, [name for name in names if name not in lacking]
         elif kind == "network" and failures < _NETWORK_TRIES - 1:
             failures += 1
-            report.progress(None, f"packages cannot be fetched, trying again ({failures}/{_NETWORK_TRIES - 1})")
+            report.progress(None, f"cannot fetch packages, trying again ({failures}/{_NETWORK_TRIES - 1})")
             time.sleep(_PAUSE_S * failures)
         else:
             error = f"apt-get install: {apt.essence(end.output)}"
@@ -86,8 +88,8 @@ def _install(names: list[str], refresh: bool, removes: frozenset[str], report: R
 
 def _would_go(names: Sequence[str], others: Collection[str]) -> str:
     return (
-        f"apt would remove {', '.join(sorted(others))} to install {' '.join(names)}, which the plan did not show: "
-        "nothing was installed; plan again to see it there, and apply if that is what is wanted"
+        f"apt would remove {', '.join(sorted(others))} to install {' '.join(names)}, which was not in the plan: "
+        "nothing was installed; plan again to see it, and apply if you agree"
     )
 
 
@@ -95,7 +97,7 @@ def _update(report: Report) -> str:
     """Read the package lists again; what went wrong (it may not matter), or nothing."""
     gone = lists.drop_damaged()
     if gone:
-        report.progress(None, f"package lists are damaged, fetching them anew: {' '.join(gone)}")
+        report.progress(None, f"package lists are damaged, fetching them again: {' '.join(gone)}")
     for attempt in range(_NETWORK_TRIES):
         end = apt.run("update", [], report)
         kind = apt.kind(end.output)
@@ -124,7 +126,7 @@ def _configure(report: Report) -> str | None:
 def _unpack_again(names: Sequence[str], report: Report) -> str | None:
     """Reinstall packages whose unpacking was cut off, since nothing else makes them whole; why not, or None."""
     what = f"apt-get install --reinstall {' '.join(names)}"
-    report.progress(None, f"dpkg was cut off while it unpacked: {what}")
+    report.progress(None, f"dpkg was interrupted while it unpacked: {what}")
     arguments = ["--reinstall", "--fix-broken", "--no-remove", "--no-install-recommends", "--", *names]
     end = apt.run("install", arguments, report)
     if end.rc != 0:  # the archive of that version may be gone, or the lists

@@ -21,7 +21,7 @@ _LINKS = 40  # as many as the kernel follows
 
 
 class UnsafeError(NodeError):
-    """A path that somebody other than root could redirect."""
+    """A path that a user other than root could redirect."""
 
 
 def split(path: str) -> tuple[str, str]:
@@ -33,7 +33,7 @@ def split(path: str) -> tuple[str, str]:
 
 
 def open_directory(path: str, create: bool = False) -> int:
-    """A descriptor of a directory that nobody but root, or its owners, could have put there.
+    """Return a descriptor of a directory that only root or its owners could have created.
 
     With `create` missing ones are made, 0755, for root or for whom the directory belongs to in which they are made.
     """
@@ -57,7 +57,7 @@ def open_directory(path: str, create: bool = False) -> int:
             mode = os.fstat(folder).st_mode
             if mode & stat.S_IWOTH and not mode & stat.S_ISVTX:
                 raise UnsafeError(
-                    f"{path}: everybody may write to {name} (mode {stat.S_IMODE(mode):04o}); chmod o-w it"
+                    f"{path}: {name} is writable by all users (mode {stat.S_IMODE(mode):04o}); chmod o-w it"
                 )
         return folder
     except OSError as error:
@@ -72,7 +72,7 @@ def open_directory(path: str, create: bool = False) -> int:
 def raise_unsafe(path: str, error: OSError) -> None:
     """Raise UnsafeError where it is not the disk's error that root got, but that of a file system of somebody's."""
     if error.errno in _NOT_FOR_ROOT:
-        raise UnsafeError(f"{path}: not even root may look there ({error.strerror}): what is mounted there?") from None
+        raise UnsafeError(f"{path}: even root cannot read it ({error.strerror}): what is mounted there?") from None
 
 
 def open_private(folder: Path) -> int:
@@ -89,7 +89,7 @@ def open_private(folder: Path) -> int:
 
 
 def is_roots(folder: int) -> bool:
-    """Whether nobody but root may change what is in an open directory."""
+    """Whether only root may change an open directory."""
     info = os.fstat(folder)
     return info.st_uid in _trusted() and not info.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
 
@@ -109,7 +109,7 @@ def _refuse_link(path: str, name: str, info: os.stat_result, safe: bool) -> None
         raise UnsafeError(f"{path}: {name} is a symbolic link that {names.user_name(info.st_uid)} made; remove it")
     if not safe:
         raise UnsafeError(
-            f"{path}: {name} is a symbolic link in a place that is not root's alone, or leads in a circle; remove it"
+            f"{path}: {name} is a symbolic link in a place that others can write to, or it is circular; remove it"
         )
 
 
@@ -128,7 +128,7 @@ def _stat_or_make(folder: int, name: str, create: bool) -> os.stat_result:
 
 
 def _give_to_owner_of(folder: int, name: str) -> None:
-    """Nothing of root's is left lying about in a directory of somebody's: what was just made there becomes theirs."""
+    """Give a new file in a user's directory to that user, so that no file of root stays there."""
     owner = os.fstat(folder)
     fd = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=folder)
     try:

@@ -54,7 +54,7 @@ class Run(NamedTuple):
 
     def __str__(self) -> str:
         since = time.strftime("%Y-%m-%d %H:%M:%S %z", time.localtime(self.since_s))
-        return f"run {self.number} of {self.who or 'somebody'}, here since {since}"
+        return f"run {self.number} of {self.who or 'an unknown user'}, here since {since}"
 
 
 class Receipt(NamedTuple):
@@ -131,7 +131,7 @@ def begin(request: Asked, report: Report, folder: Path = FOLDER) -> Receipt:
     """
     found = load_for_change(folder)
     if found.trouble:
-        report.warning(f"{found.trouble}; put aside beside it, with .damaged at the end of its name")
+        report.warning(f"{found.trouble}; renamed to end in .damaged")
     run = request.get("run")
     if not run:
         return found._replace(trouble=None)
@@ -179,16 +179,16 @@ def _refuse(found: Receipt, asks: Run, cluster: str | None) -> None:
     if cluster and found.cluster and cluster != found.cluster:
         raise NodeError(
             f"this node belongs to cluster {found.cluster!r}, not to {cluster!r} ({found.run}); remove it there first, "
-            f"or, if that cluster is no more, move {FOLDER / NAME} away"
+            f"or, if that cluster no longer exists, move {FOLDER / NAME} away"
         )
     if asks.number < found.run.number:
         raise BusyError(
-            f"run {asks.number} of {asks.who} is older than the last one that was at work on this node ({found.run}): "
+            f"run {asks.number} of {asks.who} is older than the last run on this node ({found.run}): "
             "nothing was changed; apply again"
         )
     if asks.number == found.run.number and asks.number and asks.id != found.run.id:
         raise BusyError(
-            f"run {asks.number} of {asks.who} began together with another of its number, which was here first "
+            f"run {asks.number} of {asks.who} has the same number as another run, which reached this node first "
             f"({found.run}): nothing was changed; apply again"
         )
 
@@ -198,14 +198,14 @@ def _parsed(path: Path, data: bytes) -> Receipt:
         document = json.loads(data)
         schema = document["schema"]
         if isinstance(schema, int) and schema > SCHEMA:
-            why = f"{path} was written by a newer hpcforge (schema {schema}, this one knows {SCHEMA}): use that one"
+            why = f"{path} was written by a newer hpcforge (schema {schema}, this one has {SCHEMA}): use the newer one"
             return EMPTY._replace(trouble=why, newer=True)
         if document["checksum"] != _checksum(document):
             raise ValueError("checksum")
         found = Receipt(frozenset(document["restarts"]), dict(document["opaque"]))
         strange = {kind for entry in document.get("roles", {}).values() for kind in entry} - {*_OF_EVERY_ROLE, *KINDS}
         if strange:
-            why = f"{path} was written by another hpcforge, which put {', '.join(sorted(strange))} here: use that one"
+            why = f"{path} was written by another hpcforge, which added {', '.join(sorted(strange))}: use that one"
             return EMPTY._replace(trouble=why, newer=True)
         if schema == 1:
             return found

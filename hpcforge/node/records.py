@@ -104,10 +104,10 @@ def append(folder: int, line: Json) -> None:
 
 
 def _replace_roster(folder: int, roster: Roster, report: Report) -> None:
-    """Write the roster, unless a newer run has; only the run's number and the checksum are looked at here."""
+    """Write the roster, unless a newer run has. Checks only the run number and the checksum."""
     known = _roster_run(folder)
     if known > roster["run"]["number"]:
-        report.warning(f"the node list is of run {known}, newer than this one: left alone")
+        report.warning(f"the node list is from run {known}, which is newer: not changed")
         return
     data = (json.dumps(roster, separators=(",", ":")) + "\n").encode("ascii")
     files.replace(folder, ROSTER, data, files.Rights(os.geteuid(), os.getegid(), 0o600))

@@ -13,12 +13,12 @@ from hpcforge.node import dpkg, units
 from hpcforge.node.events import Json
 from hpcforge.node.kinds import Lingers, Stays, acts
 
-PACKAGES = "hpcforge removes no packages, since others may need them by now: `apt-get purge` does"
-CODE = "what its code made there is not in the record, and so not known to hpcforge"
-RAN = "it ran before hpcforge, and goes on"
-BEFORE = "it was there before hpcforge, and may have been changed by its role's code"
-ALONE = "somebody has changed it, or put it in the way: left alone"
-NOT_EMPTY = "there is something in it that is not hpcforge's"
+PACKAGES = "hpcforge removes no packages, since others may need them; use `apt-get purge`"
+CODE = "the node's record does not list what the role's code created"
+RAN = "it ran before hpcforge and still runs"
+BEFORE = "it existed before hpcforge, and may have been changed by its role's code"
+ALONE = "it was changed or created outside hpcforge: not touched"
+NOT_EMPTY = "it contains files that are not hpcforge's"
 
 _KEPT = {**{kind.name: kind.one for kind in TABLE}, "units": "unit", "trees": "path"}
 
@@ -67,7 +67,7 @@ def _kept(role: str, entry: Json, going: Mapping[str, Sequence[str]], words: Map
     for kind, one in _KEPT.items():
         for name in going.get(kind, ()):
             if entry[kind][name] != []:  # else it was there before us
-                yield one, name, words.get(name, f"role {role} leaves all that it has")
+                yield one, name, words.get(name, f"role {role} keeps everything")
 
 
 def _by_kind(entry: Json, going: Mapping[str, Sequence[str]]) -> Iterator[Stays]:

@@ -43,9 +43,9 @@ _OURS = (
     {
         "kind": "path",
         "names": [str(receipt.FOLDER / _REHEARSALS)],
-        "why": "rehearsals of whoever works on this machine: `hpcforge rehearse down` removes them",
+        "why": "rehearsals on this machine; `hpcforge rehearse down` removes them",
     },
-    {"kind": "path", "names": ["/run/hpcforge"], "why": "what was done here last, in memory until the next restart"},
+    {"kind": "path", "names": ["/run/hpcforge"], "why": "the last actions here, in memory until the next restart"},
 )
 _LEFT_BY_A_KILLED_RUN = re.compile(r"\.hpcforge-[0-9a-f]{16}")
 
@@ -116,7 +116,7 @@ def _arm(work: Sequence[Less], remembered: Receipt, report: Report) -> None:
 
 
 def _can_be_kept(path: str) -> bool:
-    """Whether what is there can come back; where somebody made something else of it, it goes for good."""
+    """Whether the original can be restored; if a user replaced it, it is removed."""
     try:
         return originals.keep(path) is not None
     except (NodeError, OSError):
@@ -124,7 +124,7 @@ def _can_be_kept(path: str) -> bool:
 
 
 def _end_guarded(work: Sequence[Less], left: Receipt, report: Report) -> Receipt:
-    """Take back at once what of guarded roles that failed was removed; the others' time to be confirmed begins."""
+    """Revert removals of failed guarded roles at once; start the timers of the others."""
     for role in work:
         error, asked = report.failures.get(role["role"]), role.get("guard")
         if asked and error and any(one["guard"] == asked["id"] for one in guard.armed()):
@@ -155,8 +155,8 @@ def _refuse_blind(leave: bool) -> None:
     trouble = receipt.load().trouble
     if leave and trouble:
         raise NodeError(
-            f"{trouble}, so it is not known what on this node is ours: put the node back into the blueprint, apply, "
-            "and remove it then; or install it anew"
+            f"{trouble}, so hpcforge does not know what it manages on this node: add the node to the blueprint "
+            "again, apply, then remove it; or reinstall it"
         )
 
 
@@ -177,7 +177,7 @@ def _in_order(asked: Sequence[Less], remembered: Receipt, report: Report) -> lis
         entry = remembered.roles.get(role["role"], {})
         strange = [name for kind in _LISTS for name in of_kind(role, kind) if name not in entry.get(kind, ())]
         if strange:
-            report.warning(f"{role['role']}: {', '.join(strange)}: not ours by this node's record, left alone")
+            report.warning(f"{role['role']}: {', '.join(strange)}: not in this node's record: not touched")
     known = [role for role in asked if role["role"] in remembered.roles]
     return [
         with_kinds(role, {kind: _ours(role, kind, remembered) for kind in _LISTS})
@@ -248,7 +248,7 @@ def _remains(done: Sequence[Less], remembered: Receipt, left: Receipt, directori
 
 
 def _directories(work: Sequence[Less], remembered: Receipt, left: Receipt, report: Report) -> list[str]:
-    """Directories that were made for these roles and that nobody else has go, the deepest first, if they are empty.
+    """Remove empty directories that only these roles have, the deepest first.
 
     Returns those of them that are there still, or were a moment ago.
     """
@@ -262,7 +262,7 @@ def _directories(work: Sequence[Less], remembered: Receipt, left: Receipt, repor
         try:
             gone = _remove_empty(path)
         except OSError as error:
-            report.progress(owner[path], f"{path} was left: {error.strerror}")
+            report.progress(owner[path], f"{path} could not be removed: {error.strerror}")
             continue
         if gone:
             report.changed(owner[path], "directory", path, "removed")
@@ -301,7 +301,7 @@ def _go(report: Report) -> None:
     if clear(receipt.FOLDER):
         report.progress(None, f"{receipt.FOLDER} is gone")
     else:
-        report.progress(None, f"of {receipt.FOLDER} only the rehearsals in it stay")
+        report.progress(None, f"only the rehearsals in {receipt.FOLDER} stay")
 
 
 def clear(folder: Path) -> bool:

@@ -1,4 +1,4 @@
-"""What a node program is asked, as types: it is written and read by them, and held to them before anything is done.
+"""Types of requests to the node program. Both sides use them, and the node checks each request before any change.
 
 They do not travel: a node holds a request to what `bundle` makes of them (`hpcforge.node.verbs`). What types cannot say
 is in the docstring of `hpcforge.node`. What is answered is in `hpcforge.node.wire`.
@@ -30,7 +30,7 @@ class Run(TypedDict):
 
 
 class Asked(TypedDict, total=False):
-    """What any request may say of itself. Without a run nothing is checked."""
+    """Common fields of all requests. Without a run nothing is checked."""
 
     run: Run
     task: Word  # under which its work outlives the connection, and can be come back to; never used twice
@@ -103,7 +103,7 @@ class Stays(TypedDict):
 
 
 class Role(TypedDict):
-    """A role on this node, with what is said of it; resources are under the name of their kind, see `of_kind`."""
+    """A role on this node; its resources are under the name of their kind, see `of_kind`."""
 
     role: Word
 
@@ -184,7 +184,7 @@ else:
 
 
 class Observe(Asked):
-    """What differs from what is wanted, and what files and commands say."""
+    """Differences from the desired state, and the content of files and output of commands."""
 
     verb: Literal["observe"]
     wanted: list[Wanted]
@@ -236,7 +236,7 @@ class Confirm(Asked):
 
 
 class Revert(Asked):
-    """What is guarded is taken back, if it is due: only the node itself asks for that."""
+    """Revert a guarded change if it is due. Only the node itself requests this."""
 
     verb: Literal["revert"]
     guard: Word

@@ -1,4 +1,4 @@
-"""Room on the node's disks, looked at before anything is changed: bytes, inodes, and whether they may be written to."""
+"""Free space on the node's disks, checked before any change: bytes, inodes, and whether they are writable."""
 
 from __future__ import annotations
 

@@ -45,7 +45,7 @@ def obstacle(path: str) -> str | None:
         return str(error)
     if entry is None or entry.kind in ("file", "symlink"):
         return None
-    return f"{path} is neither a file nor a symbolic link, and a file is wanted there; move it away"
+    return f"{path} is neither a file nor a symbolic link, and a role puts a file there; move it away"
 
 
 def own(path: str, change: object | None) -> Json | None:

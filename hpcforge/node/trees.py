@@ -26,10 +26,10 @@ def remove(path: str) -> str | None:
         if not _is_there(folder, name):
             return None
         if not paths.is_roots(folder):
-            raise paths.UnsafeError(f"{path} lies where not only root may write: see what it is, and remove it by hand")
+            raise paths.UnsafeError(f"{path} is in a place that others can write to: check it, and remove it by hand")
         mounted = _mounted(f"{str(Path(f'/proc/self/fd/{folder}').readlink()).rstrip('/')}/{name}")
         if mounted:
-            raise NodeError(f"{path} stays, for something is mounted there ({', '.join(mounted)}); unmount it first")
+            raise NodeError(f"{path} stays: a file system is mounted there ({', '.join(mounted)}); unmount it first")
         # By way of the open directory, so that nobody can put another one in its place meanwhile.
         here = f"/proc/{os.getpid()}/fd/{folder}/{name}"
         commands.succeed(["rm", "-rf", "--one-file-system", "--preserve-root=all", "--", here], _REMOVE_S)

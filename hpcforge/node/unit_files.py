@@ -32,7 +32,7 @@ def obstacle(names: Mapping[str, str]) -> str | None:
         path = f"{FOLDER}/{name}"
         text = files.read_text(path)
         if text is not None and not text.startswith(MARK):
-            return f"{path} is somebody else's unit; remove it, or choose another name"
+            return f"{path} is another program's unit; remove it, or choose another name"
         why = texts.obstacle(path)
         if why:
             return why

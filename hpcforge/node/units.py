@@ -21,7 +21,7 @@ _REFRESH_S = 60
 
 
 class Unit(NamedTuple):
-    """What systemd says of a unit."""
+    """A unit's state in systemd."""
 
     loaded: str  # loaded, not-found, masked, error
     enabled: bool

@@ -1,4 +1,4 @@
-"""What a node program can be asked, in a table by verb, and how a request is held to its type before anything is done.
+"""The table of verbs of the node program, and the validation of requests before any change.
 
 The types are in `hpcforge.node.requests`, which does not travel: what came is held to their forms, which are in
 `hpcforge.node.forms`.
@@ -62,7 +62,7 @@ def verb_of(request: Mapping[str, Any]) -> Verb:
 
 
 def checked(data: Any) -> Request:
-    """A request that came, once it fits its type. Raises NodeError, which says where it does not."""
+    """Return a received request after validation. Raises NodeError with the place of the error."""
     if not isinstance(data, dict):
         raise NodeError("unknown request: not an object")
     verb_of(data)
@@ -72,7 +72,7 @@ def checked(data: Any) -> Request:
     try:
         check(FORMS[f"{data['verb']} {step}".strip()])(data)
     except MisfitError as error:
-        raise NodeError(f"nothing was done, for the request is not of its form: {error}") from None
+        raise NodeError(f"nothing was done: invalid request: {error}") from None
     return cast("Request", data)
 
 

@@ -1,4 +1,4 @@
-"""What a node program answers, as types: it is written and read by them, and held to them where it comes in.
+"""Types of the node program's answers. Both sides use them, and hpcforge checks each answer when it arrives.
 
 They are for the type checker on both sides, and for the border (`hpcforge.engines.answers`); they do not travel.
 What types cannot say is in the docstring of `hpcforge.node`. Every answer also has `event`, which tells which it is
@@ -32,7 +32,7 @@ class NvLinks(TypedDict):
 
 
 class Gpu(TypedDict):
-    """What the driver says of one GPU; None: it does not tell, and `troubles` has why where it should have.
+    """The driver's report on one GPU; None: not reported, and `troubles` has the reason if it should be.
 
     `error`: it cannot be used. `clock_reasons` are NVML's bits, 1 while it is idle. `mig`: its instances, None where
     MIG is off. `pcie_..._max` is what card and slot can do together.
@@ -64,7 +64,7 @@ class Gpu(TypedDict):
 
 
 class Nvml(TypedDict):
-    """What NVML says: of the GPUs those that answered, and why it ended where it did not come to its end.
+    """The report of NVML: the GPUs that answered, and the error if it did not finish.
 
     Of AMD's GPUs the kernel says it, in the same words, with `model` for their instruction set (gfx942).
     """
@@ -118,7 +118,7 @@ class FailedCheck(TypedDict):
 
 
 class OldOpaque(TypedDict):
-    """Opaque work of another digest than what is wanted, or none."""
+    """Opaque work whose digest differs from the desired one, or is missing."""
 
     digest: Word | None
 
@@ -131,7 +131,7 @@ class Goes(TypedDict):
 
 
 class Obstacle(TypedDict):
-    """Something that is in the way of what is wanted."""
+    """A conflict with the desired state."""
 
     kind: Word
     name: Path
@@ -186,7 +186,7 @@ class Receipt(TypedDict):
 
 
 class Reverted(TypedDict):
-    """A guarded change that was taken back."""
+    """A reverted guarded change."""
 
     guard: Word
     role: Word
@@ -196,7 +196,7 @@ class Reverted(TypedDict):
 
 
 class Armed(TypedDict):
-    """A guarded change that is about to be taken back."""
+    """A guarded change that will be reverted soon."""
 
     guard: Word
     roles: list[Word]
@@ -204,7 +204,7 @@ class Armed(TypedDict):
 
 
 class AtWork(TypedDict, total=False):
-    """Another run that goes on there; all it has said of itself."""
+    """Another active run there, with all that it reports."""
 
     purpose: Word
     who: Word
@@ -235,7 +235,7 @@ class Holder(TypedDict):
 
 
 class Observed(TypedDict):
-    """What differs from what is wanted, and all that was asked for."""
+    """Differences from the desired state, and the requested data."""
 
     facts: Facts
     differs: list[Difference]
@@ -280,7 +280,7 @@ class Progress(TypedDict):
 
 
 class Warned(TypedDict):
-    """Something is odd, and work goes on."""
+    """A warning; the work continues."""
 
     detail: str
 

@@ -1,4 +1,4 @@
-"""Which nodes are fit for jobs: what they show against what is declared, and what Slurm is told of it."""
+"""Decide which nodes are fit for jobs: compare observed with declared hardware, and drain or resume in Slurm."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Shortfall:
 
 @dataclass(frozen=True)
 class DrainOrder:
-    """What Slurm is told about a node."""
+    """A drain or resume of one node in Slurm."""
 
     node: str
     action: Literal["drain", "resume"]
@@ -87,9 +87,9 @@ def _kind(gpus: Gpus | None) -> Literal["fake", "nvidia", "amd"]:
 def shortfalls(worker: Declared, facts: Mapping[str, Any], gpus_ready: bool) -> tuple[Shortfall, ...]:
     """What a worker's facts lack. `gpus_ready`: its device files should be there by now, so they are counted.
 
-    A driver that answers is believed before that, too. What a role sets is not judged here, a MIG layout and the
-    version of a driver that hpcforge installs: that role looks at it anew when it has, and these facts may be older
-    than that. A node that waits for its turn to get another driver is no worse than it was.
+    A driver that answers is believed before that, too. Values that a role sets are not judged here (MIG layout,
+    version of an installed driver): the role checks them after its change, and these facts may be older. A node that
+    waits for its turn to get another driver is no worse than it was.
     """
     found = []
     memory_mib = int(facts["memory_kib"]) // 1024
@@ -121,7 +121,7 @@ def shortfalls(worker: Declared, facts: Mapping[str, Any], gpus_ready: bool) -> 
 
 
 def has_to_be_asked_again(worker: Declared, facts: Mapping[str, Any]) -> bool:
-    """Whether a worker's driver told of faults. Only a look asks it, and what was done since may have mended them:
+    """Whether a worker's driver reported faults. Only an observation asks it, and later work may have fixed them:
     NVLinks are down until Fabric Manager runs, whose role comes after the restart that brings the driver.
     """
     return _told(worker, facts) is not None and bool(gpu_shortfalls(worker, facts, of_roles=False))
@@ -134,7 +134,7 @@ def _told(worker: Declared, facts: Mapping[str, Any]) -> rules.Nvml | None:
 
 
 def gpu_shortfalls(worker: Declared, facts: Mapping[str, Any], of_roles: bool = True) -> tuple[Shortfall, ...]:
-    """What a worker's GPUs lack: in number, and where there is a driver, in what it says of each.
+    """Return the shortfalls of a worker's GPUs: their number and, with a driver, its reports on each GPU.
 
     `of_roles`: in what roles set, too: the MIG instances that are declared, the version of a driver that is installed.
     """
@@ -171,7 +171,7 @@ def drains(
     """What Slurm must be told so that exactly the nodes that fall short are drained.
 
     `slurm_nodes`: state and reason by node, as `parse_slurm_nodes` gives them, of the nodes that were judged. A node
-    drained by somebody else, for another reason, is left alone; one in `keep` is not resumed.
+    that another user drained for another reason stays drained; a node in `keep` is not resumed.
     """
     short: dict[str, list[Shortfall]] = {}
     for one in found:
@@ -188,7 +188,7 @@ def drains(
 
 
 def unsettled(slurm_nodes: Mapping[str, tuple[str, str]]) -> bool:
-    """True while a node's daemon has yet to register; a drained node does not count."""
+    """True until a node's daemon has registered; a drained node does not count."""
     return any(nodes.registering(state) and not nodes.drained(state) for state, _ in slurm_nodes.values())
 
 

@@ -27,7 +27,7 @@ class NoDepotError(ExpectedError):
     kind = "invalid"
 
     def __init__(self, role: str, service: str) -> None:
-        super().__init__(f"the artifacts of role {role} reach nodes by the service `{service}`, which no node runs")
+        super().__init__(f"the artifacts of role {role} need the service `{service}`, which no node provides")
         self.hint = f"under `services`:  {service}: {{on: NODE}}"
 
 
@@ -51,7 +51,7 @@ def served(cluster: Cluster, depot: Role | None, by_role: Iterable[tuple[Role, I
         for one in artifacts:
             first, same = found.setdefault(one.name, (role, one))
             if same != one:
-                raise role.wrong(f"artifact {one.name} is another file than that of role {first.name}", ("artifacts",))
+                raise role.wrong(f"artifact {one.name} differs from the one of role {first.name}", ("artifacts",))
     if not found or depot is None:  # a role that has some needs a depot, see `hpcforge.plan.role_order`
         return Served()
     service = service_of(depot)
@@ -62,22 +62,22 @@ def served(cluster: Cluster, depot: Role | None, by_role: Iterable[tuple[Role, I
 
 
 def service_of(depot: Role) -> str:
-    """The service by which a role serves artifacts."""
+    """The service that serves artifacts."""
     return next(name for name, offer in depot.spec.services.items() if offer.serves_artifacts)
 
 
 def artifact(spec: ArtifactSpec, render: Callable[[Template], str]) -> Artifact:
-    """What a role says of one, rendered. Raises ValueError for what cannot be one."""
+    """Return an artifact from its rendered fields. Raises ValueError for invalid ones."""
     name, source, digest = render(spec.name), render(spec.source), render(spec.sha256)
     if not _NAME.fullmatch(name):
         raise ValueError(f"name {name!r} is not FOLDER/FILE, of letters, digits and _ . + -")
     if not _SOURCE.fullmatch(source) and not (source == "pip" and name.endswith(".whl")):
-        raise ValueError(f"source {source!r} is no address (https, http, file), and `pip` is for wheels")
+        raise ValueError(f"source {source!r} is not an address (https, http, file); `pip` is only for wheels")
     if not _DIGEST.fullmatch(digest):
         raise ValueError(f"sha256 {digest!r} is not 64 digits of 0-9 and a-f")
     size = None if spec.size_bytes is None else int(render(spec.size_bytes))
     if size is not None and size < 0:
-        raise ValueError(f"size_bytes {size} is no size")
+        raise ValueError(f"size_bytes {size} is not a size")
     return Artifact(name, source, digest, size)
 
 

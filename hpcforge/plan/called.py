@@ -49,9 +49,7 @@ def _own(value: Any, what: Named | None, os: OperatingSystem) -> Any:
 def _package(os: OperatingSystem, name: str) -> str:
     found = os.packages(name)
     if len(found) != 1:
-        raise ValueError(
-            f"{name} is {' and '.join(found) or 'no package'} in {os.name} {os.release}, and one is wanted"
-        )
+        raise ValueError(f"{name} must be one package in {os.name} {os.release}, not {' and '.join(found) or 'none'}")
     return found[0]
 
 

@@ -28,7 +28,7 @@ from hpcforge.wire import Action
 
 @dataclass(frozen=True)
 class Scope:
-    """What of the whole a plan is for. `only`: these roles; `forced`: roles whose work is done again."""
+    """The scope of a plan. `only`: these roles; `forced`: roles that run again without a difference."""
 
     only: frozenset[str] | None = None
     forced: frozenset[str] = frozenset()
@@ -56,7 +56,7 @@ def node_changes(roles: Sequence[Wanted], seen: Observed, bare: Bare) -> Iterato
 
 @dataclass(frozen=True)
 class _Changed:
-    """What of a node is not as wanted, by name, and the texts that are wanted, by digest."""
+    """The differences of a node, by name, and the desired texts, by digest."""
 
     names: Set[str]
     texts: Mapping[str, str]
@@ -170,7 +170,7 @@ def _reason(role: str, change: Change, seen: Observed, forced: bool, unnoted: bo
     if change.failed_checks:
         return "check failed"
     if any(one["role"] == role for one in seen.reverted):
-        return "taken back"
+        return "reverted"
     if any(one.resource.drifted(one.found) for one in change.resources):
         return "drifted"
     due = any(unit.reason.endswith((" changed", "was cut off")) for unit in change.units)
@@ -239,7 +239,7 @@ def _unit(
         reasons.append(f"{', '.join(touched)} changed")
     elif found is not None and found["restart_pending"]:
         actions.append("restart")  # which files it was is not known any more
-        reasons.append("an earlier run changed its files and was cut off")
+        reasons.append("an earlier run changed its files and was interrupted")
     elif again is not None:
         actions.append("restart")
         reasons.append(again)

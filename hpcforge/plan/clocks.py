@@ -1,7 +1,7 @@
 """Whose clock is wrong, and what is not done there until it is right. Pure.
 
-Slurm's daemons know each other by credentials that are void where clocks are minutes apart: munge then speaks of
-authentication, and nobody looks at the clock. So it is looked at first (decision 14).
+Slurm's daemons use credentials that are invalid if clocks differ by minutes. munge then reports an authentication
+error, which does not lead to the clock. So hpcforge checks clocks first (decision 14).
 """
 
 from __future__ import annotations

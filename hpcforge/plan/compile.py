@@ -154,7 +154,7 @@ def _texts_of(role: Role, spec: ResourceSpec) -> Iterator[object]:
 
 
 def _leaves_of(value: Any) -> Iterator[object]:
-    """The values of a spec that have no parts."""
+    """Yield the leaf values of a spec."""
     if isinstance(value, BaseModel):
         value = [getattr(value, name) for name in type(value).model_fields]
     if isinstance(value, Mapping):

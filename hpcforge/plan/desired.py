@@ -166,7 +166,7 @@ class Desired:
 
     @cached_property
     def digest(self) -> str:
-        """SHA-256 over all that is wanted of all nodes; texts count by their own digests."""
+        """SHA-256 over the desired state of all nodes; texts count by their digests."""
         distinct = {id(one): one for roles in self.nodes.values() for one in roles}
         digests = {at: hashlib.sha256(json.dumps(one.plain()).encode()).hexdigest() for at, one in distinct.items()}
         plain = json.dumps({name: [digests[id(one)] for one in roles] for name, roles in self.nodes.items()})

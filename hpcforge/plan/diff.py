@@ -40,7 +40,7 @@ def diff(
     scope: Scope = EVERYTHING,
     head: Observed | None = None,
 ) -> Plan:
-    """What would change where. Nodes without an entry in `observed` are not spoken of.
+    """Compute the changes of each node. Nodes without an entry in `observed` are not in the plan.
 
     `head` is the controller's answer, where it is not among them.
     """
@@ -125,7 +125,7 @@ def _clocks(
     controller: Observed | None,
     found: Mapping[str, Sequence[tuple[Wanted, Change]]],
 ) -> tuple[ClockOff, ...]:
-    """Whose clocks are off; the controller's is looked at even where it is not spoken of, since others follow it."""
+    """Return nodes with wrong clocks; always checks the controller, since others follow its clock."""
     answers = {**({cluster.slurm.controller: controller} if controller else {}), **reachable}
     clocks = {name: seen.clock for name, seen in answers.items() if seen.clock is not None}
     setting = {name for name, changes in found.items() if any(wanted.sets_clock for wanted, _ in changes)}
@@ -182,8 +182,8 @@ def _in_service(
 ) -> tuple[str, ...]:
     """Nodes that were configured before and may have jobs.
 
-    A worker that Slurm's list lacks has none: a run was killed between the node's roles and the controller's. Without a
-    list nobody knows, and all count.
+    A worker that Slurm's list lacks has none: a run was killed between the node's roles and the controller's. Without
+    a list, all count.
     """
     idle = set(not_scheduled(slurm_nodes))
     if slurm_nodes:

@@ -38,7 +38,7 @@ def felt(
 
 
 def _does(change: Change) -> bool:
-    """Whether anything is done: a receipt that takes note of what is there is felt by nobody."""
+    """Whether the change does anything: updating only the receipt does not affect jobs."""
     return bool(
         change.packages or change.resources or change.units or change.opaque or change.failed_checks or change.reboot
     )

@@ -1,4 +1,4 @@
-"""What a node's driver says of its GPUs, against what is declared of them and what the catalog knows of the model.
+"""Compare the driver's report on a node's GPUs with the declared GPUs and the catalog's model.
 
 Faults keep jobs away, as missing memory does (decision 36); remarks are only told. What a driver does not say, or the
 catalog does not know, is not judged.
@@ -18,8 +18,7 @@ Nvml = Mapping[str, Any]  # as `hpcforge.node.wire.Nvml`
 Gpu = Mapping[str, Any]  # as `hpcforge.node.wire.Gpu`
 
 MEND_LOST = (
-    "look at the kernel's log for NVRM and Xid, or amdgpu, restart the node; "
-    "if it is lost again, seat it anew or replace it"
+    "check the kernel's log for NVRM and Xid, or amdgpu, restart the node; if it is lost again, reseat or replace it"
 )
 # Drivers count up to 1 % less than is marketed (15,109 MiB of a T4's 16 GB), or 7 % more.
 _LEAST_MEMORY = 0.95
@@ -31,7 +30,7 @@ _EACH = 2  # so many GPUs are named each with serial and slot, more by their ind
 
 @dataclass(frozen=True)
 class Fault:
-    """One thing in which GPUs fall short. `kind` is the word by which an override accepts it."""
+    """One shortfall of GPUs. An override accepts it by `kind`."""
 
     kind: str
     what: str
@@ -41,7 +40,7 @@ class Fault:
 
 
 def working(nvml: Nvml) -> int | None:
-    """How many GPUs answer; None where NVML did not come to its end."""
+    """Return the number of GPUs that answer; None if NVML did not finish."""
     return None if nvml["error"] else sum(one["error"] is None for one in nvml["gpus"])
 
 
@@ -59,11 +58,11 @@ def faults(nvml: Nvml, model: GpuModel, driver: str | None = None, mig: Layout |
     `mig`: the layout that is declared, () where all are whole; None: not to be judged.
     """
     if nvml["error"]:
-        todo = "do what it says, and look at the kernel's log for NVRM and Xid, or amdgpu"
+        todo = "follow the message, and check the kernel's log for NVRM and Xid, or amdgpu"
         yield Fault("gpu-driver", "GPU driver", "GPUs that answer", f"unusable ({nvml['error']})", todo)
         return
     if driver and nvml["driver"] not in (None, driver):
-        todo = "give the node that version and restart it, or say in the blueprint which it has"
+        todo = "install that version and restart the node, or set the node's version in the blueprint"
         yield Fault("gpu-driver-version", "GPU driver", driver, nvml["driver"], todo)
     rules = _RULES if mig is None else (*_RULES, _layout_rule(mig))
     for kind, words, judge in rules:
@@ -99,7 +98,7 @@ def _model(gpu: Gpu, model: GpuModel) -> _Judged:
     names = [_bare(name) for name in model.driver_names]
     if not names or gpu["model"] is None or _bare(gpu["model"]) in names:
         return None
-    todo = "say in the blueprint which model it is, or have it replaced"
+    todo = "set its model in the blueprint, or replace it"
     return model.driver_names[0], gpu["model"], todo
 
 
@@ -114,7 +113,7 @@ def _memory(gpu: Gpu, model: GpuModel) -> _Judged:
         return None
     if mib * _MIB >= _LEAST_MEMORY * model.memory_gb * 1e9:
         return None
-    return f"{model.memory_gb:g} GB", f"{mib * _MIB / 1e9:.1f} GB", "have the GPU replaced, or say which model it is"
+    return f"{model.memory_gb:g} GB", f"{mib * _MIB / 1e9:.1f} GB", "replace the GPU, or set its model"
 
 
 def _ecc(gpu: Gpu, _model: GpuModel) -> _Judged:
@@ -128,7 +127,7 @@ def _rows(gpu: Gpu, _model: GpuModel) -> _Judged:
         return None
     done = f"{rows['correctable'] + rows['uncorrectable']} remapped before"
     if rows["failed"]:
-        return "memory without faults", f"a remapping has failed, {done}", "have the GPU replaced"
+        return "memory without faults", f"a remapping failed, {done}", "have the GPU replaced"
     return (
         "none pending",
         f"a remapping is pending, {done}",
@@ -140,7 +139,7 @@ def _nvlinks(gpu: Gpu, model: GpuModel) -> _Judged:
     links = gpu["nvlinks"]
     if not model.nvlinks or links is None or links["active"] >= model.nvlinks or gpu["mig"] is not None:
         return None
-    todo = "look at Fabric Manager and at `nvidia-smi nvlink --status`; a link that stays down is a module or baseboard"
+    todo = "check Fabric Manager and `nvidia-smi nvlink --status`; if a link stays down, its module or board is faulty"
     return str(model.nvlinks), str(links["active"]), todo
 
 
@@ -151,7 +150,7 @@ def _width(gpu: Gpu, model: GpuModel) -> _Judged:
         return None
     if together and together < most:  # NVML's maximum is that of card and slot together
         return f"x{most}", f"x{now} (its slot has no more than x{together})", "put it into another slot"
-    return f"x{most}", f"x{now}", "seat the card and its riser anew; if it stays so, one of them or the slot is bad"
+    return f"x{most}", f"x{now}", "reseat the card and its riser; if it stays so, one of them or the slot is faulty"
 
 
 def _generation(gpu: Gpu, model: GpuModel) -> _Judged:
@@ -159,7 +158,7 @@ def _generation(gpu: Gpu, model: GpuModel) -> _Judged:
     together = gpu["pcie_generation_max"]
     if not together or not model.pcie_generation or together >= model.pcie_generation:
         return None
-    todo = "look at the slot's setting in the firmware, or put it into another slot"
+    todo = "check the slot's setting in the firmware, or use another slot"
     return str(model.pcie_generation), f"{together} at most in its slot", todo
 
 
@@ -180,7 +179,7 @@ def _layout_rule(mig: Layout) -> _Rule:
             "off" if there is None else f"on, {_counted(there) or 'without instances, so that no job can use it'}"
         )
         if mig:
-            todo = "hpcforge apply sets it again; systemctl status hpcforge-mig on the node says what was in the way"
+            todo = "hpcforge apply sets it again; systemctl status hpcforge-mig on the node shows the cause"
         else:
             todo = "nvidia-smi --multi-instance-gpu=0, then reset the GPU or restart the node; or declare it as `mig`"
         return _counted(wanted) or ("whole" if mig else "whole GPUs"), observed, todo

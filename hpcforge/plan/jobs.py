@@ -65,7 +65,7 @@ def asks_for(node: str, waiting: Collection[Waiting]) -> tuple[Waiting, ...]:
 
 
 def too_large(waiting: Collection[Waiting], sizes: Mapping[str, int], leaving: int) -> tuple[Waiting, ...]:
-    """The jobs that ask for more nodes than their partitions (of these sizes) have when so many have left."""
+    """Return the jobs that need more nodes than their partitions have after the removal of nodes."""
     found = []
     for job in waiting:
         largest = max((sizes[name] for name in job.partitions if name in sizes), default=None)

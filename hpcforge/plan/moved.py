@@ -15,11 +15,11 @@ def moved(made: Plan, now: Plan) -> dict[str, str]:
         if node in now.unreachable:
             continue  # it is unreachable, which the run itself says
         if made.basis.get(node) != now.basis.get(node):
-            found[node] = "it is not as it was when the plan was made"
+            found[node] = "it changed after the plan was made"
     leaving = {one.node: (one.removals, one.unknown) for one in now.leaving}
     for one in made.leaving:
         if one.unreachable is None and leaving.get(one.node) != (one.removals, one.unknown):
-            found[one.node] = "it does not leave any more, or has changed since"
+            found[one.node] = "it is no longer removed, or it changed since"
     return found
 
 

@@ -1,4 +1,4 @@
-"""What nodes answered: the differences from what is wanted of them, and their facts."""
+"""The answers of nodes: differences from the desired state, and facts."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Observed:
 
     @property
     def basis(self) -> str:
-        """A digest of all that a plan for this node rests on."""
+        """A digest of everything that a plan for this node depends on."""
         receipt = self.receipt or {}
         said = {
             "differs": self.differs,
@@ -57,7 +57,7 @@ class Observed:
 def taken_back(one: Mapping[str, Any]) -> str:
     """One of `Observed.reverted` in words, with the first line of why."""
     why = str(one.get("why")).partition("\n")[0][:_SHOWN]
-    return f"an earlier change of {one.get('role')} was taken back by the node: {why}"
+    return f"an earlier change of {one.get('role')} was reverted by the node: {why}"
 
 
 def absent(resources: Sequence[Resource]) -> dict[str, list[dict[str, Any]]]:

@@ -1,7 +1,7 @@
 """Which nodes wait for others, which go first, and which have to be empty. Pure.
 
-Only nodes in service are held back: nobody works on the others yet. A node that others need goes at once, as do nodes
-with a change that has to happen everywhere together: holding those back would hold everybody.
+Only nodes in service are held back: the others have no jobs yet. A node that others need starts at once, as do nodes
+with a change that must happen everywhere together: a delay would block all nodes.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Order:
 
     @cached_property
     def groups(self) -> Mapping[str, tuple[str, ...]]:
-        """Group -> its nodes that are held, those without jobs first: they have to wait for nobody."""
+        """Group -> its held nodes, those without jobs first, since they need not wait."""
         groups: dict[str, list[str]] = {}
         for node in sorted((n for n in self.plan.touched if n in self.held), key=lambda n: n in self.plan.jobs):
             groups.setdefault(self.plan.groups.get(node, node), []).append(node)
@@ -53,7 +53,7 @@ class Order:
 
     @cached_property
     def limited(self) -> frozenset[str]:
-        """Nodes of which only so many may be away at a time (`rollout.max_parallel`)."""
+        """Nodes whose number out of service is limited (`rollout.at_most`)."""
         return self.held & self._workers
 
     def has_to_be_empty(self, node: str) -> bool:

@@ -30,7 +30,7 @@ from hpcforge.plan.smoke_runs import SmokeRuns, Verify
 from hpcforge.wire import Action
 
 Reason = Literal[
-    "new node", "input changed", "drifted", "taken back", "check failed", "forced", "reboot pending", "to be noted"
+    "new node", "input changed", "drifted", "reverted", "check failed", "forced", "reboot pending", "to be noted"
 ]
 # What of a role calls for a restart of the node: "packages", a kind, "units" or "opaque"; "due": an earlier run was cut
 # off before it.
@@ -39,7 +39,7 @@ RebootCause = str
 
 @dataclass(frozen=True, slots=True)
 class ResourceChange:
-    """A resource that is not as wanted, and what the node said of it. No text of a secret is in there."""
+    """A resource that differs, and its observed state. Contains no secret."""
 
     resource: AnyResource
     found: Said
@@ -96,7 +96,7 @@ class Stays:
 
 @dataclass(frozen=True)
 class Obstacle:
-    """Something on a node that is in the way of what is wanted there, so that applying would fail."""
+    """A conflict on a node that would make an apply fail."""
 
     node: str
     role: str
@@ -233,7 +233,7 @@ class Plan:
     @cached_property
     def refused(self) -> Mapping[str, str]:
         """Nodes that answer and are left out all the same, and why."""
-        until = "nothing is done there until it is right"
+        until = "hpcforge changes nothing there until it is fixed"
         found = {one.node: f"{one.role}: {one.said}; {until}" for one in reversed(self.obstacles)}
         return found | {one.node: f"{one.said}: {until}" for one in self.clocks if one.refused}
 

@@ -1,7 +1,7 @@
 """A plan as a file: to be reviewed, kept, and applied later just as it is, or not at all.
 
 Two lines of JSON: a header, and the plan. The header's HMAC, under a key among the cluster's secrets, covers both, so
-that a plan which was edited, cut off, or made for another cluster is refused before anything in it is looked at.
+that a plan which was edited, cut off, or made for another cluster is refused before its content is read.
 """
 
 from __future__ import annotations
@@ -48,18 +48,16 @@ def load_plan(data: bytes, key: bytes) -> Plan:
     first, newline, rest = data.partition(b"\n")
     header = _header(first) if newline else None
     if header is None:
-        raise PlanFileError("this is no plan of hpcforge's, or it was edited or cut off in its first line")
+        raise PlanFileError("this is not a plan of hpcforge, or its first line was edited or cut off")
     if header.get("hpcforge_plan") != _FORMAT or header.get("shape") != _shape():
         made_by = str(header.get("hpcforge"))[:40]
-        raise PlanFileError(
-            f"this plan was made by another hpcforge ({made_by!r}) than the one that runs now ({__version__!r})"
-        )
+        raise PlanFileError(f"another version of hpcforge ({made_by!r}) made this plan; this is {__version__!r}")
     size = header.get("bytes")
     if isinstance(size, int) and len(rest) < size:
-        raise PlanFileError(f"this plan was cut off: {len(rest)} bytes of {size} are there")
+        raise PlanFileError(f"this plan is incomplete: it has {len(rest)} of {size} bytes")
     body, given = rest.removesuffix(b"\n"), header.pop("hmac", None)
     if not isinstance(given, str) or not hmac.compare_digest(given.encode(), _seal(header, body, key).encode()):
-        raise PlanFileError("this plan was edited since it was made, or is that of another cluster")
+        raise PlanFileError("this plan was edited, or belongs to another cluster")
     return _PLAN.validate_json(body)
 
 

@@ -23,10 +23,10 @@ class Port:
 
 
 def port(spec: PortSpec, render: Callable[[Template], str]) -> Port:
-    """What a role says of one, rendered. Raises ValueError for what is no port."""
+    """Return a port from its rendered fields. Raises ValueError for an invalid port."""
     text = render(spec.port)
     found = _PORTS.fullmatch(text)
     first, last = (int(one) for one in (found[1], found[2] or found[1])) if found else (0, 0)
     if not 0 < first <= last <= _LAST:
-        raise ValueError(f"{text!r} is no port, and no FIRST-LAST of ports: they are 1 to {_LAST}")
+        raise ValueError(f"{text!r} is neither a port nor a range FIRST-LAST of ports from 1 to {_LAST}")
     return Port(text, spec.protocol, spec.why)

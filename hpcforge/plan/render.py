@@ -56,13 +56,13 @@ class _UnknownNameError(UndefinedError):
 
 def _known(of: object, name: object) -> str | None:
     if of is missing:
-        return "a role knows `cluster`, `node`, `vars` and, under `for_each`, `item`"
+        return "a role can use `cluster`, `node`, `vars` and, with `for_each`, `item`"
     known = [str(one) for one in of] if isinstance(of, Mapping) else [one for one in dir(of) if not one.startswith("_")]
     return did_you_mean(str(name), known) or f"there are: {', '.join(known)}"
 
 
 class _Undefined(StrictUndefined):
-    """An undefined name whose error says what there is instead."""
+    """An undefined name; its error lists the defined names."""
 
     __slots__ = ()
 
@@ -96,7 +96,7 @@ def line_of(error: Exception) -> int | None:
 _FILTERS = {"fold": _fold_names, "address_runs": address_runs}
 _ENVIRONMENT = sandbox.environment(_FILTERS, undefined=_Undefined)
 _MARKS = "\ue000\ue001\ue002\ue003\ue004\ue005\ue006\ue007"  # for private use: one that the text does not have is taken
-_AS_IT_IS = "a secret can only be put as it is: {{ secret('NAME') }}, without filters, joins or comparisons"
+_AS_IT_IS = "a secret cannot be changed: write {{ secret('NAME') }}, without filters, joins or comparisons"
 
 
 class _Jinja(str):
@@ -178,13 +178,15 @@ def _tree_of_template(source: str) -> nodes.Template:
 def _syntax(source: str) -> Iterator[None]:
     """Refuse text that is too long, or too deep for Jinja or Python to read, as what is no Jinja at all."""
     if len(source) > sandbox.MAX_SOURCE:
-        raise TemplateSyntaxError(f"more than {sandbox.MAX_SOURCE >> 10} KiB are no template", 1)
+        raise TemplateSyntaxError(f"the template is larger than {sandbox.MAX_SOURCE >> 10} KiB", 1)
     try:
         yield
     except TemplateError:
         raise
     except (SyntaxError, ValueError, ArithmeticError, RecursionError, MemoryError, AssertionError) as error:
-        raise TemplateSyntaxError(f"too deep, or too large: {type(error).__name__}", 1) from error
+        raise TemplateSyntaxError(
+            f"the template is nested too deep or is too large: {type(error).__name__}", 1
+        ) from error
 
 
 # Attributes that many nodes have alike; the others are each node's own, or cannot be a key.
@@ -197,9 +199,9 @@ _SHARED = frozenset(
 
 
 def spoken_of(texts: Iterable[object]) -> tuple[str, ...] | None:
-    """The attributes of `node` that texts of a role speak of; None where it may be more than those that nodes share.
+    """Return the attributes of `node` that the role's texts use; None if they may include more than the shared ones.
 
-    What is neither `Expression` nor `Template` speaks of nothing.
+    A value that is neither `Expression` nor `Template` uses none.
     """
     found: set[str] = set()
     for text in texts:
@@ -218,7 +220,7 @@ def speaks_of_node(text: object) -> bool:
 
 @lru_cache(maxsize=4096, typed=True)  # an expression is not equal to a template of the same characters
 def _attributes(text: _Jinja) -> frozenset[str] | None:
-    """The attributes of `node` that a text speaks of; None: perhaps all, or one that is each node's own.
+    """Return the attributes of `node` that a text uses; None: perhaps all, or one that differs by node.
 
     Only `node.NAME` and `node["NAME"]` say which. A `node` that stands alone may become anything: another name, an
     argument, a filter's value.
@@ -267,7 +269,7 @@ def _expression(source: str) -> TemplateExpression:
 
 
 def begin(nodes: int) -> None:
-    """Count the steps of all that is rendered from here on, for a cluster of so many nodes."""
+    """Count the steps of all rendering from here on, for a cluster of this size."""
     sandbox.METER.allow(nodes)
 
 
@@ -354,7 +356,7 @@ def render_filled(
     without = with_marks("")
     mark = next((one for one in _MARKS if one not in without), None)
     if mark is None:
-        raise TemplateRuntimeError("the text has every character that could stand for a secret")
+        raise TemplateRuntimeError("the text uses every character that could mark a secret")
     parts = with_marks(mark).split(mark)
     texts, names = parts[0::2], parts[1::2]
     if len(texts) != len(names) + 1 or "".join(texts) != without:

@@ -51,7 +51,7 @@ class RoleError(ExpectedError):
 class Code:
     """The opaque part of a role: which engine runs it, from where, and the digest of all its files.
 
-    `removes` and `leaves` are what a site's own role says of when it goes; other roles say it in their `RoleSpec`.
+    `removes` and `leaves` are a site role's rules for its removal; other roles have them in their `RoleSpec`.
     """
 
     engine: Literal["pyinfra", "ansible"]
@@ -91,15 +91,15 @@ def load_roles(*folders: Path) -> tuple[Role, ...]:
 
 
 def declared_secrets(roles: Iterable[Role]) -> dict[str, Secret]:
-    """What roles declare under `secrets`, by name. Raises `RoleError` where two declare the same, or one of ours."""
+    """Return the secrets that roles declare, by name. Raises `RoleError` for duplicates and reserved names."""
     found: dict[str, Secret] = {}
     for role in roles:
         for name, spec in role.spec.secrets.items():
             if name in OURS:
-                raise role.wrong(f"secrets.{name}: hpcforge has one of that name itself", ("secrets", name))
+                raise role.wrong(f"secrets.{name}: hpcforge itself uses this name", ("secrets", name))
             if name in found:
                 raise role.wrong(
-                    f"secrets.{name}: role {found[name].role} declares it, too; need that role instead",
+                    f"secrets.{name}: role {found[name].role} also declares it; add that role to `needs` instead",
                     ("secrets", name),
                 )
             found[name] = Secret(name, role.name, spec)
@@ -142,20 +142,20 @@ class _WrongFileError(Exception):
 
 
 def _with_source(folder: Path, file: FileSpec) -> FileSpec:
-    """Where the text of a file lies: at the path that it will have, if nothing else is said."""
+    """Return the source of a file's text: by default below the path that it gets on the node."""
     if file.content is not None or file.secret is not None or file.source is not None:
         return file
     if "{" in file.path or not file.path.startswith("/"):
         raise _WrongFileError(
-            f"{file.path}: where its text lies does not follow from its path",
-            "say it by `source: files/...`; or give `content` or `secret`",
+            f"{file.path}: its path varies, so hpcforge cannot find its text",
+            "set `source: files/...`, `content` or `secret`",
         )
     try:
         names = [name for name in (f"files{file.path}{_RENDERED}", f"files{file.path}") if is_inside(folder, name)]
     except OutsideError as error:
         raise _WrongFileError(f"{file.path}: its text cannot be read: {error}") from error
     if len(names) != 1:
-        lies = "lies in both" if names else "lies in neither of"
+        lies = "is in both" if names else "is in neither of"
         raise _WrongFileError(
             f"{file.path}: its text {lies} files{file.path} and files{file.path}{_RENDERED}",
             "remove one of them" if names else "write one of them: the second is rendered",
@@ -173,7 +173,7 @@ def _text(folder: Path, source: str) -> str:
     except UnicodeDecodeError as error:
         raise _WrongFileError(f"cannot read {path}: it is not UTF-8") from error
     except OutsideError as error:
-        raise _WrongFileError(f"{path} cannot be read: {error}", "a role has its own copy of what it needs") from error
+        raise _WrongFileError(f"{path} cannot be read: {error}", "copy the file into the role") from error
     if not source.endswith(_RENDERED):
         return text
     template = Template(text)
@@ -193,8 +193,8 @@ def _at(folder: Path, source: str) -> tuple[Path, str]:
 def _checked_scope(file: FileSpec, text: str | None) -> FileSpec:
     if file.scope == "cluster" and (speaks_of_node(text) or (text is not None and speaks_of_node(file.for_each))):
         raise _WrongFileError(
-            f"{file.path}: its text speaks of `node`, and is to be the same on all nodes",
-            "say `scope: node`, if each is to have its own; in a loop over nodes use the loop's name",
+            f"{file.path}: its text uses `node`, but must be the same on all nodes",
+            "set `scope: node` if it differs by node; in a loop over nodes use the loop's name",
         )
     return file
 
@@ -204,7 +204,7 @@ def _placed(document: Document, message: str, loc: Loc, hint: str | None) -> Dia
 
 
 def _in_text(path: Path, text: str, message: str, line: int | None, hint: str | None = None) -> Diagnostic:
-    """About a line of a text; which characters of it are meant, Jinja does not say."""
+    """A diagnostic for a line of a text; Jinja reports no column."""
     source = Source(str(path), tuple(text.split("\n")))
     if line is None or line > len(source.lines):
         return Diagnostic("error", message, source, hint=hint)

@@ -1,4 +1,4 @@
-"""Is a role right? What can be told of its folder without a node: spelled, rendered for a cluster, well-mannered."""
+"""Check a role's folder without a node: its keys, its rendering for a cluster, and its conventions."""
 
 from __future__ import annotations
 
@@ -83,9 +83,10 @@ def _read(folder: Path) -> Role | Judged:
         return Judged(folder, RoleError.of_file(folder, f"cannot be read: {error}").diagnostics)
 
 
-_NOT_SAID = "its own code makes what nobody takes away when the role goes"
+_NOT_SAID = "its code creates things that are not removed with the role"
 _SAY_WHAT_GOES = (
-    "say in role.yaml what `delete_on_removal: [PATH]` goes, and what `keep_on_removal: [{path: PATH, why: ...}]` stays"
+    "list in role.yaml what is removed, `delete_on_removal: [PATH]`, and what stays, "
+    "`keep_on_removal: [{path: PATH, why: ...}]`"
 )
 
 
@@ -104,7 +105,7 @@ def _judge(role: Role, known: Mapping[str, Role], cluster: Cluster) -> Judged:
         f"{one.name}.{name}" for one in among for name in one.spec.vars if name not in cluster.variables[one.name]
     ]:
         message = f"{', '.join(missing)} has no default: nothing was rendered"
-        hint = "give a blueprint that chooses it: --blueprint FILE"
+        hint = "use a blueprint that sets it: --blueprint FILE"
         return Judged(role.folder, (*diagnostics, _said(role, message, ("vars",), hint, "not-checked")))
     try:
         desired = compile_desired(cluster, among, {})
@@ -114,14 +115,14 @@ def _judge(role: Role, known: Mapping[str, Role], cluster: Cluster) -> Judged:
     for one in wanted.values():
         diagnostics += _rendered(role, one)
     if not wanted:
-        hint = "give a blueprint in which it does: --blueprint FILE"
-        message = f"runs on no node of {cluster.name}: its expressions and templates were parsed, and not rendered"
+        hint = "use a blueprint where it runs: --blueprint FILE"
+        message = f"runs on no node of {cluster.name}: its expressions and templates were parsed but not rendered"
         diagnostics.append(_said(role, message, ("on",), hint, "not-checked"))
     return Judged(role.folder, tuple(dict.fromkeys(diagnostics)), tuple(wanted))
 
 
 def _with_needed(role: Role, known: Mapping[str, Role]) -> list[Role]:
-    """A role and all that it cannot do without: no mistake of another is said of it."""
+    """A role and the roles that it needs, so that errors of other roles are not reported."""
     found: dict[str, Role] = {}
     left = [role]
     while left:
@@ -151,13 +152,13 @@ def _manners(role: Role) -> Iterator[Diagnostic]:
     if role.code is None:
         for key in ("inputs", "delete_on_removal"):
             if getattr(spec, key):
-                hint = "write deploy.py or tasks/main.yml, or take this out"
-                yield _said(role, f"{key}, but no code that they are for", (key,), hint)
+                hint = "write deploy.py or tasks/main.yml, or remove this"
+                yield _said(role, f"{key} without code that uses it", (key,), hint)
     else:
         yield from _code(role)
     for place, file in enumerate(spec.files):
         if not _MODE.fullmatch(file.mode):
-            yield _said(role, f"{file.mode!r} are no access rights", ("files", place), 'octal, for example "0644"')
+            yield _said(role, f"{file.mode!r} is not a file mode", ("files", place), 'octal, for example "0644"')
     for key in ("delete_on_removal", "keep_on_removal"):
         for place, tree in enumerate(getattr(spec, key)):
             if key == "delete_on_removal" and len(Path(tree.path).parts) <= _SHALLOW:
@@ -166,11 +167,12 @@ def _manners(role: Role) -> Iterator[Diagnostic]:
 
 
 def _code(role: Role) -> Iterator[Diagnostic]:
-    """What is said of opaque code: that it is code, that something checks it, and what becomes of what it makes."""
+    """Check the declarations for opaque code: that there is code, that a check proves it, and what happens to its
+    results."""
     assert role.code is not None
     if not role.spec.checks:
-        hint = "without a check nobody sees when what it made is gone"
-        yield _said(role, "its own code, and no `checks` that tell whether it worked", (), hint)
+        hint = "without a check, hpcforge cannot see that its result is missing"
+        yield _said(role, "it has code, but no `checks` that prove its result", (), hint)
     if not role.spec.delete_on_removal and not role.spec.keep_on_removal:
         yield _said(role, _NOT_SAID, (), _SAY_WHAT_GOES, "warning")
     name = "deploy.py" if role.code.engine == "pyinfra" else "tasks/main.yml"
@@ -204,11 +206,11 @@ def _unused(role: Role) -> Iterator[Diagnostic]:
         path = role.folder / name
         if name.startswith("files/") and name not in role.texts:
             hint = f"write `files: [/{name.removeprefix('files/').removesuffix('.j2')}]`, or remove it"
-            yield Diagnostic("error", "nothing in role.yaml speaks of this file", Source(str(path)), hint=hint)
+            yield Diagnostic("error", "role.yaml does not use this file", Source(str(path)), hint=hint)
 
 
 def _rendered(role: Role, wanted: Wanted) -> Iterator[Diagnostic]:
-    """What can be told of names and paths only where they are rendered."""
+    """Check names and paths after rendering."""
     paths = [
         *(("files", file.path) for file in wanted.of(File)),
         *(("delete_on_removal", tree.path) for tree in wanted.trees),
@@ -216,12 +218,12 @@ def _rendered(role: Role, wanted: Wanted) -> Iterator[Diagnostic]:
     ]
     for key, path in paths:
         if not path.startswith("/") or ".." in Path(path).parts or "//" in path or path.endswith("/"):
-            yield _said(role, f"{path!r} is no path from / to a name", (key,), "for example /etc/motd")
+            yield _said(role, f"{path!r} is not an absolute path", (key,), "for example /etc/motd")
     seen: set[str] = set()
     for file in wanted.of(File):
         if file.path in seen:
-            yield _said(role, f"{file.path} is there twice on one node", ("files",), "say by `when` which of them is")
+            yield _said(role, f"{file.path} is declared twice on one node", ("files",), "use `when` to choose one")
         seen.add(file.path)
     for unit in wanted.units:
         if not _UNIT.fullmatch(unit.name):
-            yield _said(role, f"{unit.name!r} is no unit's name", ("units",), "for example chrony.service")
+            yield _said(role, f"{unit.name!r} is not a unit name", ("units",), "for example chrony.service")

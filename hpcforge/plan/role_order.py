@@ -1,4 +1,4 @@
-"""Which role comes after which, and what roles as a whole say of themselves."""
+"""The order of roles, and checks across all roles."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def all_needs(roles: Sequence[Role]) -> Needs:
     found = {role.name: role.spec.needs for role in roles}
     for role in roles:
         if role.spec.artifacts and depot is None:
-            raise role.wrong("has artifacts, but no role offers a service that `serves_artifacts`", ("artifacts",))
+            raise role.wrong("has artifacts, but no role offers a service with `serves_artifacts`", ("artifacts",))
         if role.spec.artifacts and depot is not None:
             found[role.name] = tuple(dict.fromkeys((*found[role.name], f"{depot.name}@cluster")))
         for restart in role.spec.restarts:
@@ -53,7 +53,7 @@ def the_scheduler(roles: Sequence[Role]) -> str | None:
     """The role that brings Slurm's controller. Raises `RoleError` where two do."""
     found = [role for role in roles if role.spec.scheduler]
     if len(found) > 1:
-        raise found[1].wrong(f"brings the scheduler, and so does {found[0].name}", ("scheduler",))
+        raise found[1].wrong(f"provides the scheduler, as does {found[0].name}", ("scheduler",))
     return found[0].name if found else None
 
 
@@ -61,5 +61,5 @@ def the_depot(roles: Sequence[Role]) -> Role | None:
     """The role that serves artifacts. Raises `RoleError` where two do."""
     found = [role for role in roles if any(offer.serves_artifacts for offer in role.spec.services.values())]
     if len(found) > 1:
-        raise found[1].wrong(f"serves artifacts, and so does {found[0].name}", ("services",))
+        raise found[1].wrong(f"serves artifacts, as does {found[0].name}", ("services",))
     return found[0] if found else None

@@ -31,9 +31,9 @@ class _Spec(BaseModel):
 class ResourceSpec(_Spec):
     """What every resource may say: whether, and for each of what."""
 
-    when: Expression = Field(_TRUE, description="It is there where this is true.")
+    when: Expression = Field(_TRUE, description="It exists if this is true.")
     for_each: Expression | None = Field(
-        None, description="A list: one for each entry of it, which `when` and the other fields know as `item`."
+        None, description="A list: one resource for each entry, which `when` and the other fields use as `item`."
     )
 
 
@@ -44,29 +44,32 @@ class PackageSpec(ResourceSpec):
 
 
 class FileSpec(ResourceSpec):
-    """A file; what is in it lies in the role's folder, at the path that it will have, unless this says otherwise.
+    """A file; its content is in the role's folder, below the path that it gets on the node, unless a field changes
+    that.
 
     `files/etc/motd` is handed on as it is, `files/etc/motd.j2` is rendered. At most one of `content`, `source` and
     `secret`.
     """
 
-    path: Template = Field(description="Where it will be on the node.")
+    path: Template = Field(description="Its path on the node.")
     source: str | None = Field(
         None,
-        description="What is in it lies here, a path in the role's folder; rendered, if it ends in `.j2`. For a path "
-        "that varies.",
+        description="The file with its content, a path in the role's folder; rendered if it ends in `.j2`. For a "
+        "path that varies.",
     )
-    content: Template | None = Field(None, description="What is in it.")
-    secret: Template | None = Field(None, description="The name of the secret that is in it.")
+    content: Template | None = Field(None, description="Its content.")
+    secret: Template | None = Field(None, description="The name of the secret that it contains.")
     mode: str = Field("0644", description="Access rights, octal.")
     owner: Template = Field(Template("root"), description="The user that owns it.")
     group: Template = Field(Template("root"), description="The group that owns it.")
     scope: Literal["cluster", "node"] = Field(
-        "cluster", description="`cluster`: its text is the same on all nodes, and may not speak of `node`."
+        "cluster", description="`cluster`: its text is the same on all nodes, and must not use `node`."
     )
-    before_packages: bool = Field(False, description="It must be there before packages are installed.")
+    before_packages: bool = Field(False, description="It must exist before packages are installed.")
     verify: tuple[str, ...] = Field(
-        (), description="A command that must succeed before the file gets its name; `{file}` stands for the new one."
+        (),
+        description="A command that must succeed before the file replaces the old one; `{file}` is the path of "
+        "the new file.",
     )
 
     @model_validator(mode="after")
@@ -89,22 +92,20 @@ class RereadSpec(_Spec):
             if lines is not None:
                 re.compile(lines)
         except re.error as error:
-            raise refusal(f"{quote(lines or '')} is no regular expression: {error}") from error
+            raise refusal(f"{quote(lines or '')} is not a regular expression: {error}") from error
         return lines
 
 
 class UnitSpec(ResourceSpec):
-    """A systemd unit that shall be enabled and active."""
+    """A systemd unit that is enabled and active."""
 
     name: Template = Field(description="Its name, as in `chrony.service`.")
     restart_on: tuple[Template, ...] | None = Field(
         None, description="Paths of files: where one changes, the unit is restarted. Default: every file of the role."
     )
-    reload_commands: tuple[tuple[Template, ...], ...] = Field(
-        (), description="Commands that take the place of a restart."
-    )
+    reload_commands: tuple[tuple[Template, ...], ...] = Field((), description="Commands that replace a restart.")
     reload_on: tuple[Annotated[RereadSpec, Short("path")], ...] = Field(
-        (), description="The files that `reload_commands` are enough for. Default: all of `restart_on`."
+        (), description="The files that `reload_commands` is enough for. Default: all of `restart_on`."
     )
 
 
@@ -120,29 +121,29 @@ class RestartSpec(ResourceSpec):
 class ArtifactSpec(ResourceSpec):
     """A file from outside, pinned: the operator host fetches it, the depot serves it, and with `path` a node has it."""
 
-    name: Template = Field(description="FOLDER/FILE, by which the depot serves it.")
+    name: Template = Field(description="Its path in the depot, FOLDER/FILE.")
     source: Template = Field(
-        description="Its address (https, http, file), or `pip`: a wheel that pip finds by its file name."
+        description="Its address (https, http, file), or `pip` for a wheel that pip finds by its file name."
     )
     sha256: Template = Field(description="SHA-256 of its content, 64 digits of 0-9 and a-f.")
-    size_bytes: Template | None = Field(None, description="Its size, bytes, where that is known.")
+    size_bytes: Template | None = Field(None, description="Its size, bytes, if known.")
     path: Template | None = Field(
-        None, description="Its path on the node. Default: none, and the role's own code takes it from the depot."
+        None, description="Its path on the node. Default: none; the role's own code fetches it from the depot."
     )
-    mode: Template = Field(Template("0644"), description="Octal; it is root's.")
+    mode: Template = Field(Template("0644"), description="Octal; root owns it.")
 
 
 class TreeSpec(ResourceSpec):
-    """A path that the role's own code makes, and nobody else."""
+    """A path that only the role's own code creates."""
 
-    path: Template = Field(description="Goes with the role, with all that is in it.")
+    path: Template = Field(description="Removed with the role, with all its content.")
 
 
 class LeavesSpec(ResourceSpec):
     """A path that stays when the role goes, and why."""
 
     path: Template = Field(description="What stays.")
-    why: str = Field(description="The reason, for the person who takes the role away.")
+    why: str = Field(description="The reason, for the person who removes the role.")
 
 
 class PortSpec(ResourceSpec):
@@ -150,7 +151,7 @@ class PortSpec(ResourceSpec):
 
     port: Template = Field(description="1 to 65535, or a range: `30000-30100`.")
     protocol: Literal["tcp", "udp"] = Field("tcp", description="Over which transport.")
-    why: str = Field(description="What for: it stands beside the port in the firewall's rules.")
+    why: str = Field(description="The purpose: a comment in the firewall's rules.")
 
     @field_validator("why")
     @classmethod
@@ -161,29 +162,29 @@ class PortSpec(ResourceSpec):
 
 
 class SettingSpec(ResourceSpec):
-    """A key that a file of another role shall have, the same on all nodes: its template puts it where it belongs."""
+    """A key for a file of another role, the same on all nodes; that role's template inserts it."""
 
     file: Template = Field(description="The path of that file.")
     key: Template = Field(description="As in `PrologFlags`.")
     value: Template = Field(description="One line, without `#`.")
     comma_separated: bool = Field(
-        False, description="It takes a list: the values of all roles, and of the site, are joined by commas."
+        False, description="It is a list: values from several roles and the site are joined by commas."
     )
 
 
 class CheckSpec(ResourceSpec):
     """A command with an expected outcome."""
 
-    name: str = Field(description="What is so where it passes.")
+    name: str = Field(description="What it proves.")
     command: tuple[Template, ...] = Field(min_length=1, description="Program and arguments; no shell reads them.")
     stdout: Template | None = Field(
-        None, description="A regular expression that must be found in what it prints. Default: exit status 0 is enough."
+        None, description="A regular expression that its output must match. Default: only exit status 0 counts."
     )
-    wait_s: float = Field(0, description="How long it is tried again after a change, seconds.")
+    wait_s: float = Field(0, description="How long to retry it after a change, seconds.")
     precondition: bool = Field(
         False,
-        description="Whether it has to pass before anything is done: a node where it fails is left out. One without "
-        "Python, that cannot be asked yet, has it afterwards alone.",
+        description="Whether it must pass before any change: hpcforge skips a node where it fails. A node without "
+        "Python runs it only afterwards.",
     )
 
 
@@ -192,7 +193,7 @@ class GoingSpec(_Spec):
 
     description: str = Field("", description="What the role is for.")
     delete_on_removal: tuple[Annotated[TreeSpec, Short("path")], ...] = Field(
-        (), description="Paths that its own code makes, and nobody else: they go, with all that is in them."
+        (), description="Paths that only its own code creates: they are removed with all their content."
     )
     keep_on_removal: tuple[LeavesSpec, ...] = Field((), description="What stays when the role goes.")
 
@@ -201,77 +202,75 @@ class RoleSpec(GoingSpec):
     """What `role.yaml` may say, but for the kinds of resources: those come from their table."""
 
     description: str = Field(description="What the role is for.")
-    on: Expression = Field(description="It runs on the nodes where this is true.")
+    on: Expression = Field(description="It runs on the nodes where this expression is true.")
     needs: tuple[str, ...] = Field(
         (),
-        description="Roles that come before it: `base`, on the same node where it runs there; `base@cluster`, on every "
-        "node where it runs.",
+        description="Roles that run before it: `base`, on the same node; `base@cluster`, on every node where `base` "
+        "runs.",
     )
     packages: tuple[Annotated[PackageSpec, Short("name")], ...] = Field(
-        (), description="Packages of the distribution, of all roles installed at once."
+        (), description="Packages of the distribution; packages of all roles are installed together."
     )
-    replaces: tuple[str, ...] = Field(
-        (), description="Packages that the distribution removes for these, where they are there."
-    )
+    replaces: tuple[str, ...] = Field((), description="Packages that the distribution removes for these, if installed.")
     files: tuple[Annotated[FileSpec, Short("path")], ...] = Field((), description="Regular files.")
     units: tuple[Annotated[UnitSpec, Short("name")], ...] = Field(
-        (), description="Systemd units, enabled and active; restarted where a file of their `restart_on` changes."
+        (), description="Systemd units: enabled, active, and restarted when a file of their `restart_on` changes."
     )
     restarts: tuple[Annotated[RestartSpec, Short("name")], ...] = Field(
-        (), description="Units of other roles; those come after this one on the nodes where it is."
+        (), description="Units of other roles, which then run after this role."
     )
-    artifacts: tuple[ArtifactSpec, ...] = Field((), description="Files from outside, pinned, through the depot.")
+    artifacts: tuple[ArtifactSpec, ...] = Field((), description="Pinned files from outside, through the depot.")
     ports: tuple[PortSpec, ...] = Field(
-        (), description="Ports that hosts outside the cluster's networks may reach; templates know those of all roles "
-        "of a node as `open_ports[node.name]`."
+        (), description="Ports that are open to hosts outside the cluster's networks; templates get those of all "
+            "roles of a node as `open_ports[node.name]`."
     )  # fmt: skip
     settings: tuple[SettingSpec, ...] = Field(
-        (), description="Keys that files of other roles shall have, where this one runs on any node; templates know "
-        "them as `settings[PATH]`."
+        (), description="Keys for files of other roles, if this role runs on any node; templates get them as "
+            "`settings[PATH]`."
     )  # fmt: skip
-    services: Mapping[str, Offer] = Field({}, description="What blueprints may then say under `services`.")
-    vars: Mapping[VariableName, Variable] = Field({}, description="What blueprints may then choose under `roles`.")
-    secrets: Mapping[SecretName, SecretSpec] = Field(
-        {}, description="What its files, and those of roles that need it, may hold: `{{ secret('NAME') }}`."
+    services: Mapping[str, Offer] = Field({}, description="Services that it adds for blueprints, under `services`.")
+    vars: Mapping[VariableName, Variable] = Field(
+        {}, description="Variables that it adds for blueprints, under `roles`."
     )
-    checks: tuple[CheckSpec, ...] = Field((), description="Commands with an expected outcome, looked at in every plan.")
+    secrets: Mapping[SecretName, SecretSpec] = Field(
+        {}, description="Secrets for its files and those of roles that need it: `{{ secret('NAME') }}`."
+    )
+    checks: tuple[CheckSpec, ...] = Field((), description="Commands with an expected result, run in every plan.")
     inputs: Mapping[str, Expression] = Field(
-        {}, description="What `deploy.py` or `tasks/main.yml` is told: an expression by name."
+        {}, description="Inputs of `deploy.py` or `tasks/main.yml`: an expression by name."
     )
     on_removal: OnRemove = Field(
         "stop",
-        description="When the role goes: `stop` its units and take away what it wrote; `purge` the packages that it "
-        "brought, too; or `keep` all.",
+        description="When the role is removed: `stop` its units and remove what it wrote; `purge` also removes its "
+        "packages; `keep` removes nothing.",
     )
     before_site_roles: bool = Field(False, description="A site's own Ansible roles wait for it.")
     not_rehearsed: str = Field(
         "",
-        description="Why every rehearsal leaves it out: what of a machine it needs that none has. A role "
-        "that stands in for it says so by its `on`, as `gpu_fake` does.",
+        description="Why no rehearsal can run it: the hardware that it needs. A stand-in role takes its place by its "
+        "own `on`, as `gpu_fake` does.",
     )
-    not_in_containers: str = Field(
-        "", description="Why a rehearsal in containers leaves it out; virtual machines have it, as real ones do."
-    )
+    not_in_containers: str = Field("", description="Why a rehearsal in containers cannot run it; virtual machines can.")
     scheduler: bool = Field(
-        False, description="It brings Slurm's controller: without one nothing is admitted or verified."
+        False, description="It installs Slurm's controller: without one, hpcforge neither admits nor verifies."
     )
     auto_rollback: bool = Field(
         False,
-        description="It could lock hpcforge out, or stop what all nodes need: the node puts its files back where it "
-        "fails, and where no new connection confirms it.",
+        description="It could lock hpcforge out or stop a service that all nodes need: the node restores its files "
+        "if it fails, or if no new connection confirms it.",
     )
-    strategy: Shape = Field("free", description="`together`: no node goes on before all have its files.")
-    affects_jobs: bool = Field(
-        True, description="False: no job's outcome depends on it, so a change of it calls for no smoke test."
+    strategy: Shape = Field("free", description="`together`: each node waits until all nodes have its files.")
+    affects_jobs: bool = Field(True, description="False: it cannot affect jobs, so a change needs no smoke test.")
+    sets_clock: Expression = Field(
+        _FALSE, description="An expression over `cluster`: whether it sets the node's clock."
     )
-    sets_clock: Expression = Field(_FALSE, description="Over `cluster`: whether it makes the node's clock right.")
     disrupts: Mapping[str, Disruption] = Field(
-        {}, description="What changing it does to jobs, where it is not what is usual: by `packages`, a kind of "
-        "resource, `units`, `code`."
+        {}, description="How its changes disrupt jobs, if not the default: by `packages`, a kind of resource, "
+            "`units`, `code`."
     )  # fmt: skip
 
     def of(self, kind: str) -> tuple[ResourceSpec, ...]:
-        """What it says of one kind of resource."""
+        """The entry for one kind of resource."""
         if kind == _DOWNLOADS:
             return tuple(one for one in self.artifacts if one.path is not None)
         return tuple(getattr(self, kind))
@@ -287,18 +286,22 @@ class RoleSpec(GoingSpec):
     @model_validator(mode="after")
     def _no_reboot_under_guard(self) -> Self:
         if self.auto_rollback and "reboot" in self.disrupts.values():
-            raise refusal("`auto_rollback` and `reboot` exclude each other: the node would take itself for locked out")
+            raise refusal(
+                "a role with `auto_rollback` cannot request a reboot: the node would revert the change during it"
+            )
         return self
 
     @model_validator(mode="after")
     def _no_downloads_under_guard(self) -> Self:
         if self.auto_rollback and self.of(_DOWNLOADS):
-            raise refusal("a role with `auto_rollback` cannot have artifacts on its nodes: nothing takes them back")
+            raise refusal(
+                "a role with `auto_rollback` cannot have artifacts on its nodes: the node could not revert them"
+            )
         return self
 
 
 def _spec_of(kind: str) -> Any:
-    """What `role.yaml` may say of one kind of resource; a text alone stands for the field that names one."""
+    """The schema of one kind of resource in `role.yaml`; a string is short for its key field."""
     of = TYPES[kind]
     made: Any = FileSpec
     if kind != "files":

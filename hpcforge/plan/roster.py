@@ -68,7 +68,7 @@ class Roster:
 
 
 class Known(NamedTuple):
-    """A machine as somebody other than the head knows it. No address: known by its keys alone."""
+    """A machine as known by a source other than the head. No address: known only by its keys."""
 
     address: str | None
     host_keys: tuple[str, ...]
@@ -121,7 +121,7 @@ def next_roster(old: Roster, cluster: Cluster, run: LastRun, reached: Collection
 
 
 def strangers(roster: Roster, cluster: Cluster, known: Sequence[Mapping[str, Known]]) -> frozenset[str]:
-    """The nodes that neither the blueprint nor anybody in `known` confirms as the roster has them.
+    """Return the roster's nodes that neither the blueprint nor `known` confirms.
 
     The head keeps the roster, and a head in wrong hands could have hpcforge log in to any machine as one that leaves.
     """

@@ -1,10 +1,10 @@
 """The Jinja environment of roles: it reaches plain data and nothing else, and every rendering has bounds.
 
-A role's folder may come from anybody, and verbs that touch no node evaluate what is in it. So templates get no
+A role's folder may be untrusted, and verbs that change no node evaluate its content. So templates get no
 attribute that begins with `_`, no method but those listed here and those of `hpcforge.cluster`, which are pure, and
 no filter that is not listed. Time is counted in steps, not seconds, so that a role ends the same way on every machine:
-about one step for each part of a template that is evaluated, and one for each entry of a list or 16 characters that an
-operation looks at. A value has a largest size, checked before it is made.
+about one step for each part of a template that is evaluated, and one for each list entry or 16 characters that an
+operation reads. A value has a largest size, checked before it is made.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class _Meter:
         self.allow(0)
 
     def allow(self, nodes: int) -> None:
-        """Begin to count all that is rendered for a cluster of so many nodes."""
+        """Start to count the steps of rendering, for a cluster of this size."""
         self.one, self.of_all = _ONE + _ONE_A_NODE * nodes, _ALL + _ALL_A_NODE * nodes
         self.begin()
 
@@ -133,7 +133,7 @@ def _held(size: int) -> None:
 
 
 def _text(value: Any) -> str:
-    """A value as text. Raises TemplateRuntimeError for an object: which of its attributes is meant?"""
+    """Return a value as text. Raises TemplateRuntimeError for an object, whose attribute must be named."""
     if isinstance(value, _LISTS):
         _held(_CHARACTERS_A_STEP * size_of(value))
         for one in _within(value):
@@ -145,7 +145,7 @@ def _text(value: Any) -> str:
 
 def _no_object(value: Any) -> None:
     if dataclasses.is_dataclass(value):
-        raise TemplateRuntimeError(f"a {type(value).__name__} is no text: name one of its attributes")
+        raise TemplateRuntimeError(f"a {type(value).__name__} is not text: use one of its attributes")
 
 
 def _within(value: Any) -> Iterator[Any]:
@@ -268,7 +268,7 @@ def _range(*of: int) -> range:
 
 
 def _counted(function: Any) -> Callable[..., Any]:
-    """A filter or a test that counts what it looks at."""
+    """A filter or a test that counts what it reads."""
     skipped = 1 if hasattr(function, "jinja_pass_arg") else 0
 
     @functools.wraps(function)
@@ -330,7 +330,7 @@ class Sandbox(SandboxedEnvironment):
         """No method `format`: `is_safe_attribute` refuses it."""
 
     def call_binop(self, context: Any, operator: str, left: Any, right: Any) -> Any:  # noqa: ARG002
-        """An operation within bounds."""
+        """Evaluate an operation within the sandbox's limits."""
         return _binary(operator, left, right)
 
     def call(__self, __context: Any, __obj: Any, *args: Any, **named: Any) -> Any:  # noqa: N805
@@ -352,7 +352,7 @@ def metered(tree: nodes.Template) -> nodes.Template:
     """The tree with what counts its steps. Raises TemplateSyntaxError for what no template of a role may have."""
     refused = (nodes.Include, nodes.Import, nodes.FromImport, nodes.Extends)
     for found in tree.find_all(refused):
-        raise TemplateSyntaxError("a role's text is one file: nothing is included or imported", found.lineno)
+        raise TemplateSyntaxError("templates cannot include or import other files", found.lineno)
     for found in tree.find_all((nodes.Block, nodes.For)):
         if isinstance(found, nodes.Block) or (isinstance(found, nodes.For) and found.recursive):
             raise TemplateSyntaxError("blocks and recursive loops are not accepted: write it out", found.lineno)
@@ -406,7 +406,7 @@ _OURS: dict[str, Callable[..., Any]] = {
 def environment(
     filters: Mapping[str, Any], *, undefined: type[Undefined], finalize: Callable[[Any], Any] = shown
 ) -> Sandbox:
-    """The environment for texts of roles, which renders configuration files, not HTML; with filters of ours."""
+    """The Jinja environment for configuration files of roles, with hpcforge's filters."""
     made = Sandbox(
         undefined=undefined,
         finalize=finalize,

@@ -31,20 +31,20 @@ SecretName = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,62}$")]
 
 
 class SecretSpec(BaseModel):
-    """A secret of a role: so many random bytes, a random text of a `length`, or one that the site provides."""
+    """A secret of a role: a number of random bytes, a random text of a `length`, or a value from the site."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     description: str = Field(description="What it is for.")
     on_rotation: str = Field(
-        "the next apply brings it into the files that hold it", description="What a new value means for the cluster."
+        "the next apply brings it into the files that hold it", description="What happens after a rotation."
     )
-    bytes: int | None = Field(None, le=_LARGEST, description="So many random bytes: for a whole file.")
-    length: int | None = Field(None, le=_LARGEST, description="A random text of so many characters.")
-    alphabet: Alphabet = Field("letters-and-digits", description="Those of a text that is made.")
+    bytes: int | None = Field(None, le=_LARGEST, description="Number of random bytes, for a whole file.")
+    length: int | None = Field(None, le=_LARGEST, description="Number of characters of a random text.")
+    alphabet: Alphabet = Field("letters-and-digits", description="Characters of a generated text.")
     provided: bool = Field(False, description="The site provides it: `hpcforge secrets set`.")
-    binary: bool = Field(False, description="What is provided is all of a file, also a line break at its end.")
-    min_bytes: int = Field(1, gt=0, le=_LARGEST, description="What is provided has so many bytes at least.")
+    binary: bool = Field(False, description="The provided value is a whole file, including a final line break.")
+    min_bytes: int = Field(1, gt=0, le=_LARGEST, description="Lowest number of bytes of the provided value.")
 
     @property
     def is_text(self) -> bool:
@@ -63,7 +63,7 @@ class SecretSpec(BaseModel):
         least = math.ceil(_LEAST_BITS / each)
         size = self.length if self.bytes is None else self.bytes
         if size is not None and size < least:
-            raise ValueError(f"{size} is too short to be beyond guessing: at least {least}")
+            raise ValueError(f"{size} is too short for a secret: at least {least}")
         return self
 
 
@@ -96,7 +96,7 @@ def check_usable(name: str, secrets: Mapping[str, Secret]) -> None:
     """Raises ValueError for a name that is none of the `secrets` which a role may use."""
     if name not in secrets and not is_derived(name):
         known = f"it may use: {', '.join(secrets)}" if secrets else "they declare none"
-        raise ValueError(f"secret {name!r} is declared neither by this role nor by one that it needs; {known}")
+        raise ValueError(f"neither this role nor a role that it needs declares the secret {name!r}; {known}")
 
 
 def check_text(name: str, secrets: Mapping[str, Secret]) -> None:

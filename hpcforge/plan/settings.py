@@ -29,12 +29,12 @@ Settings = Mapping[str, tuple[Setting, ...]]  # by the path of the file
 
 
 def setting(spec: SettingSpec, render: Callable[[Template], str]) -> tuple[str, Setting]:
-    """What a role says of one, rendered: the file, and what it shall say. Raises ValueError for what is no line."""
+    """Return a setting from its rendered fields: the file and the line. Raises ValueError for an invalid line."""
     key, value = render(spec.key), render(spec.value)
     if not _KEY.fullmatch(key):
-        raise ValueError(f"{key!r} is no key")
+        raise ValueError(f"{key!r} is not a valid key")
     if not value or not value.isprintable() or "#" in value:
-        raise ValueError(f"{key}: {value!r} is no value: one line, without #")
+        raise ValueError(f"{key}: invalid value {value!r}: use one line without #")
     return render(spec.file), Setting(key, value, spec.comma_separated)
 
 
@@ -47,7 +47,7 @@ def check_slurm(path: str, one: Setting, slurm: str) -> None:
 
 
 def gathered(roles: Iterable[Role], said: Iterable[tuple[Role, str, Setting]]) -> Settings:
-    """What each file of a role is told by all roles, each key once. Raises `RoleError` where two do not agree."""
+    """Return the settings of all roles for each file, each key once. Raises `RoleError` for conflicts."""
     found: dict[str, dict[str, tuple[Role, Setting]]] = {file.path: {} for role in roles for file in role.spec.files}
     for role, path, one in said:
         if path not in found:

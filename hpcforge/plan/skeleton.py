@@ -1,4 +1,4 @@
-"""A new role that already does something small and is right, to be changed into what is wanted. Pure."""
+"""The skeleton of a new role: small, valid, and meant to be edited. Pure."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _DATA = (
 packages: []                         # of the distribution
 files:
   - /etc/@NAME@.conf                 # what is in it: files/etc/@NAME@.conf.j2
-checks:                              # looked at in every plan: what must be so where it works
+checks:                              # run in every plan: what proves that it works
   - name: the file is there
     command: [test, -s, /etc/@NAME@.conf]
 """
@@ -30,9 +30,9 @@ _CONF = """\
 cluster = {{ cluster.name }}
 """
 _OPAQUE = """\
-inputs:                              # what the code below is told: where this changes, it runs again
+inputs:                              # inputs of the code below: it runs again when they change
   greeting: "'hello from ' ~ cluster.name"
-delete_on_removal: [/var/lib/@NAME@] # what it makes, and nobody else: goes with the role
+delete_on_removal: [/var/lib/@NAME@] # what only this code creates: removed with the role
 checks:                              # where one fails, the code runs again
   - name: the greeting is there
     command: [grep, -q, hello, /var/lib/@NAME@/greeting]

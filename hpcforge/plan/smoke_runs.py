@@ -126,8 +126,8 @@ def _touched(
     """Nodes to test for those that are due, in the set's order, and the due ones among them.
 
     One unchanged partner of each kind of node that changed; where a service changed that jobs need, a node of each
-    kind. Nobody is tested alone while the set has others, nor fewer than the test takes: without idle partners it
-    waits.
+    kind. No node is tested alone while the set has others, and never fewer nodes than the test needs: without idle
+    partners it waits.
     """
     changed, unchanged = [node for node in due if node not in busy], {*usable} - {*due}
     idle = [node for node in usable if node not in busy and node in unchanged]

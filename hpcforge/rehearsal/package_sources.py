@@ -54,9 +54,9 @@ def out_of_reach(found: Origins, reached: Reached | None) -> dict[str, str]:
         away = [one for one in several if reached.get(one) is False]
         unknown = [one for one in several if one not in reached and one.startswith("https:")]
         if away:
-            why[role] = f"its packages come from {', '.join(away)}, which this machine does not reach"
+            why[role] = f"its packages come from {', '.join(away)}, which this machine cannot reach"
         elif unknown:
-            why[role] = f"its packages come from {', '.join(unknown)}, which `rehearse up` has yet to look for"
+            why[role] = f"its packages come from {', '.join(unknown)}, which `rehearse up` has not tried yet"
     return why
 
 

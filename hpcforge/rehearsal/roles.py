@@ -32,7 +32,7 @@ def rehearsed_roles(
 def left_out(
     cluster: Cluster, roles: Sequence[Role], *, boots: bool, away: Mapping[str, str] = MappingProxyType({})
 ) -> StandIn | None:
-    """What to say of those that would run; None where there are none."""
+    """Return the stand-in for skipped roles that the cluster would run; None if there are none."""
     out = [role for role in roles if _why_not(role, boots, away) and runs(role.name, role.spec.on, cluster)]
     if not out:
         return None

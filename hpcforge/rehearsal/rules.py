@@ -191,7 +191,7 @@ def _gpus(cluster: Cluster, lab: LabFacts) -> Cluster:  # noqa: ARG001
 def _limits_said(cluster: Cluster, lab: LabFacts) -> Said:  # noqa: ARG001
     slurm = cluster.slurm
     kept = ", ".join(slurm.enforce)
-    parts = [f"jobs are not held to their {kept}: a container's cgroups are not its own"] if kept else []
+    parts = [f"Slurm does not limit jobs to their {kept}: a container's cgroups are not its own"] if kept else []
     parts += ["users without a job get into workers, too"] if slurm.ssh == "jobs-only" else []
     parts += ["jobs share a node's /tmp"] if slurm.private_tmp else []
     return ("limits by cgroups" if kept else "private /tmp", "; ".join(parts)) if parts else None
@@ -350,7 +350,7 @@ def _adapters_said(cluster: Cluster, lab: LabFacts) -> Said:  # noqa: ARG001
     if not named:
         return None
     gone = f"of {', '.join(named)} there are no adapters"
-    return "RDMA adapters", f"{gone}: NCCL and UCX are told of none, and gloo uses none"
+    return "RDMA adapters", f"{gone}: NCCL, UCX and gloo are configured without them"
 
 
 def _adapters(cluster: Cluster, lab: LabFacts) -> Cluster:  # noqa: ARG001

@@ -1,4 +1,4 @@
-"""What an apply or a verify came to: nodes, verdicts, phases, and what to type next."""
+"""The result of an apply or a verify: nodes, verdicts, phases, and the next commands."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def nodes_table(plan: Plan, result: Result, admission: Admission | None) -> str:
 
 
 def _stories(plan: Plan, result: Result, admission: Admission | None) -> dict[str, tuple[str, str]]:
-    """What became of each node of the plan, and more of it; the worst that is to be said of one is said."""
+    """Return the result of each node of the plan, with details; each node has its worst result."""
     stories = {node: ("configured" if result.outcomes.get(node) else "unchanged", "") for node in plan.nodes}
     stories |= {one.node: ("left", _left(result.stays.get(one.node))) for one in plan.leaving}
     keys = (
@@ -50,7 +50,7 @@ def _stories(plan: Plan, result: Result, admission: Admission | None) -> dict[st
 
 
 def _left(stays: Sequence[Stays] | None) -> str:
-    """What a node that was cleaned says of itself."""
+    """The report of a cleaned node."""
     if stays is None:
         return "nothing of hpcforge's was known there: an earlier run may have cleaned it"
     return "cleaned; what stays there is below" if stays else "cleaned; nothing that hpcforge put there stays"
@@ -66,7 +66,7 @@ def _out_of_service(admission: Admission) -> dict[str, tuple[str, str]]:
         short.setdefault(one.node, []).append(one)
     for node, lacks in short.items():
         said = "; ".join(
-            f"{one.what} {one.observed}, declared {one.declared}" + (f" (to mend it: {one.todo})" if one.todo else "")
+            f"{one.what} {one.observed}, declared {one.declared}" + (f" (to fix it: {one.todo})" if one.todo else "")
             for one in lacks
         )
         found[node] = ("drained", f"{said}; to accept it, under overrides:  {lacks[0].override}")
@@ -84,10 +84,10 @@ def _skipped(result: Result) -> dict[str, tuple[str, str]]:
 
 
 def phases_line(phases: Mapping[str, float], total_s: float) -> str:
-    """Where the time went: phases, what lies between them, and all of it, as a clock beside it shows."""
-    spans = {**phases, "between": total_s - sum(phases.values())}
+    """Return the line with the time of each phase, other time, and the total by the wall clock."""
+    spans = {**phases, "other": total_s - sum(phases.values())}
     shown = [f"{name} {duration(s)}" for name, s in spans.items() if s >= _SHOWN_S]
-    return f"time: {', '.join(shown)}; in all {duration(total_s)}\n"
+    return f"time: {', '.join(shown)}; total {duration(total_s)}\n"
 
 
 def next_steps(

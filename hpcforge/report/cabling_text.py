@@ -13,7 +13,7 @@ _SHOWN = 8  # moves of one finding; --json has all
 
 
 def cabling_text(report: Report, doubts: Sequence[str], silent: Mapping[str, str]) -> str:
-    """Findings, each with what mends it and the labels that its cables then have; last, what it comes to."""
+    """Findings, each with its fix and the resulting labels of cables; last, the totals."""
     lines: list[str] = []
     for finding in report.findings:
         lines += [f"{finding.kind}: {finding.message}", *_moves(finding)]

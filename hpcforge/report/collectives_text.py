@@ -1,4 +1,4 @@
-"""What NCCL and UCX are told of a cluster's fabrics, as text and as JSON."""
+"""NCCL and UCX settings for a cluster's fabrics, as text and as JSON."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ SCHEMA_VERSION = 1
 
 
 def collectives_text(cluster: Cluster, columns: int | None = None) -> str:
-    """For workers that are plugged into the same fabrics: what is said, then what is left."""
+    """Lines for workers on the same fabrics: first the settings, then the variables left to the library."""
     parts = []
     for fabrics, names in _alike(cluster).items():
         found = cluster.collectives(fabrics)

@@ -1,4 +1,4 @@
-"""Colours of what is printed: they follow the signs and words of ours that stand there anyway.
+"""Colours of output, chosen by signs and words that are in the text anyway.
 
 So nothing is said by colour alone, and what is printed without colours is the same text. A pattern looks where texts of
 ours are, at the beginning of a line or after it; what came from outside stands behind that, on one line, and is clean

@@ -118,13 +118,11 @@ MUTATIONS = (
     Mutation("networks.<name>.cidr", "a larger subnet", "10.77.0.0/24", "10.77.0.0/23"),
     Mutation(
         "networks.<name>.interface",
-        "what workers call theirs, which NCCL is told",
+        "the workers' interface, which NCCL uses",
         "cluster: {cidr: 10.77.0.0/24}",
         "cluster: {cidr: 10.77.0.0/24, interface: bond0}",
     ),
-    Mutation(
-        "fabrics.*", "a fabric between the workers, which Slurm is told of", "networks:\n", f"{_FABRIC}networks:\n"
-    ),
+    Mutation("fabrics.*", "a fabric between the workers, for Slurm's topology", "networks:\n", f"{_FABRIC}networks:\n"),
     Mutation("services.dns.forward", "another server for other names", "192.0.2.1", "192.0.2.2"),
     Mutation("services.dns.external", "the site's DNS", "{on: head, forward: [192.0.2.1]}", "{external: [192.0.2.1]}"),
     Mutation("services.dns.on", "names served elsewhere", "dns:   {on: head", "dns:   {on: login"),
@@ -179,15 +177,15 @@ NOT_MEASURED: Mapping[str, str] = {
     "schema": "the version of this file's own form",
     "name": "fixed after the first apply: nodes refuse another cluster",
     "inventory": "says where nodes are and which keys they have; see `nodes.<name>.addresses`",
-    "secrets": "where the secrets lie on the operator host",
+    "secrets": "where the secrets are on the operator host",
     "access.become": "how hpcforge becomes root",
     "access.via": "the way that hpcforge takes, nothing on the nodes",
     "nodes.<name>.hardware": "as what it brings: `gpus`, `overrides`",
-    "nodes.<name>.mig": "its GPUs are cut anew, with a drain; slurmctld restarts, which has to know the types",
-    "nodes.<name>.shards": "what jobs can ask for: Slurm's daemons are told as of other `gpus`, and jobs go on",
+    "nodes.<name>.mig": "its GPUs get a new MIG layout, with a drain; slurmctld restarts with the new types",
+    "nodes.<name>.shards": "what jobs can request: Slurm's daemons restart as for other `gpus`, and jobs continue",
     "nodes.<name>.rack": "on paper only (`hpcforge design`)",
     "nodes.<name>.u": "on paper only (`hpcforge design`)",
-    "software.os": "a distribution is not changed in place: install the node anew, then `hpcforge nodes replace`",
+    "software.os": "a distribution is not changed in place: reinstall the node, then `hpcforge nodes replace`",
     "role_folders": "what the roles in it do; the plan shows it, and roles of a folder that is no longer named go",
     "acceptance.folders": "the programs of the tests in it that are asked for, as `acceptance.tests`",
     "roles": "what the role does with it: in its files, in its code or in where it runs; the plan shows it",
@@ -255,7 +253,7 @@ def effects(roles: Sequence[Role], release: str) -> Iterator[Effect]:
 
 
 def observed_as(before: Desired, after: Desired) -> dict[str, Observed]:
-    """What nodes that are just as `before` says answer when `after` is wanted of them."""
+    """Return the answers of nodes in the state `before` to the desired state `after`."""
     return {name: _answer(name, before, wanted) for name, wanted in after.nodes.items()}
 
 

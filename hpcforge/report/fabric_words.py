@@ -1,4 +1,4 @@
-"""What a fabric comes to, in words: for the terminal and for the page."""
+"""Totals of a fabric in words, for the terminal and for the page."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What drivers say of GPUs, as a table: nodes with the same GPUs in one row."""
+"""Drivers' reports on GPUs as a table: nodes with the same GPUs in one row."""
 
 from __future__ import annotations
 

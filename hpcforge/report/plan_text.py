@@ -24,7 +24,7 @@ def plan_text(plan: Plan, *, new_files: bool = False) -> str:
     """The whole plan. `new_files` shows the content of files that are not there yet, too."""
     lines: list[str] = []
     if plan.offline:
-        lines += ["No node was looked at: this is what nodes that have nothing would get.", ""]
+        lines += ["No node was contacted: this is the plan for empty nodes.", ""]
     if plan.first_contact:
         lines += [f"bootstrap  {fold(plan.first_contact)}", "  + python3 (missing)", ""]
     for one in plan.leaving:
@@ -46,7 +46,7 @@ def plan_text(plan: Plan, *, new_files: bool = False) -> str:
 
 
 def _smoke(plan: Plan) -> Iterator[str]:
-    """Which tests follow on which nodes, and what of their sets is not tested."""
+    """The tests on each node set, and the nodes of their sets that are not tested."""
     for run in plan.smoke.runs:
         tests = ", ".join(run.tests)
         if run.whole:
@@ -80,7 +80,7 @@ def _why(change: Change) -> str:
 
 
 def _removals(removals: Sequence[Removal]) -> list[str]:
-    """What goes, role by role, and then what of it stays."""
+    """Removals role by role, then what stays."""
     return [*_goes(removals), *_stays(removals)]
 
 
@@ -181,7 +181,7 @@ def _notes(plan: Plan) -> Iterator[str]:
     for one in plan.shortfalls:
         yield f"{one.node} falls short: {one.what} {one.observed}, declared {one.declared}; it will be drained."
         if one.todo:
-            yield f"  to mend it: {one.todo}"
+            yield f"  to fix it: {one.todo}"
         yield f"  to accept it, add to overrides:  {one.override}"
     for nodes, count, reason in by_reason(plan.unreachable):
         yield f"{nodes} {'is' if count == 1 else 'are'} unreachable and left out: {reason}"
@@ -200,7 +200,7 @@ def _notes(plan: Plan) -> Iterator[str]:
 
 def _too_large(job: Waiting) -> str:
     where = " and ".join(job.partitions)
-    return f"job {job.number} of {job.user} asks for {job.at_least} nodes of {where}: it waits until there are so many"
+    return f"job {job.number} of {job.user} asks for {job.at_least} nodes of {where}: it waits for more nodes"
 
 
 def _clock(one: ClockOff) -> Iterator[str]:

@@ -40,7 +40,7 @@ def note(text: str, kind: Kind | None = None) -> None:
 
 
 def fault(error: BaseException) -> None:
-    """An error that nobody expected, in full: its text may hold anything that came from outside."""
+    """Print an unexpected error in full; its text may contain anything from outside."""
     note("".join(traceback.format_exception(error)))
 
 

@@ -24,7 +24,11 @@ def compared_text(found: Compared, *, up: bool) -> str:
     for one in found.explained:
         lines += [f"{one.stand_in.name}: {one.stand_in.sentence}", *_differences(one.differences), ""]
     if found.unexplained:
-        lines += ["NOT EXPLAINED by any stand-in: a role looks at where it runs", *_differences(found.unexplained), ""]
+        lines += [
+            "NOT EXPLAINED by any stand-in: a role depends on where it runs",
+            *_differences(found.unexplained),
+            "",
+        ]
     count = sum(len(one.differences) for one in found.explained)
     lines.append(
         f"{plural(len(found.explained), 'stand-in')}, {plural(count, 'difference')}; "

@@ -69,8 +69,8 @@ def status_json(found: Status, history: History | None) -> dict[str, Any]:
 
 
 def _heading(found: Status, now_s: float) -> Iterator[str]:
-    nobody = "nobody" if found.away is None else f"unknown: {found.head} gives no answer"
-    yield "at work:   " + (found.at_work.sentence() if found.at_work else nobody)
+    nobody = "no run" if found.away is None else f"unknown: {found.head} does not answer"
+    yield "running:   " + (found.at_work.sentence() if found.at_work else nobody)
     yield "last run:  " + (_sentence(found.last, now_s) if found.last else "none in the history")
     yield "verdicts:  " + ("; ".join(_verdicts(found, now_s)) or "none")
     if found.leaving:

@@ -95,7 +95,7 @@ class Stream:
         return self.human.phase(name)
 
     def result(self, done: Applied, code: int) -> None:
-        """What it came to."""
+        """The result."""
         self._write("result", exit=int(code), **vars(done))
 
     def _write(self, event: str, /, **data: Any) -> None:

@@ -57,7 +57,7 @@ def admit(
 
 
 def _together(orders: Iterable[DrainOrder]) -> dict[tuple[str, ...], list[str]]:
-    """What Slurm is told -> of which nodes: a thousand with the same mistake are one command."""
+    """Slurm's update -> its nodes: a thousand nodes with the same fault need one command."""
     told: dict[tuple[str, ...], list[str]] = {}
     for one in orders:
         words = (f"State={one.action.upper()}", *([f"Reason={one.reason}"] if one.action == "drain" else []))

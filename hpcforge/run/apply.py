@@ -29,7 +29,7 @@ from hpcforge.verify.kept import VERDICTS_PATH, Recorded, load
 
 @dataclass(frozen=True)
 class Applied:
-    """What an apply came to."""
+    """The result of an apply."""
 
     result: Result
     admission: Admission | None = None
@@ -109,7 +109,7 @@ def _recorded(engine: Engine, cluster: Cluster, plan: Plan, head: Observed, list
     if recorded != before:
         problem = store_verdicts(engine, cluster.slurm.controller, recorded)
         if problem:
-            listener.say(f"what is to be tested again could not be written down on the head: {problem}")
+            listener.say(f"the list of tests to repeat could not be written on the head: {problem}")
     return recorded
 
 

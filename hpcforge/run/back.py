@@ -38,7 +38,7 @@ class Back:
 
     @property
     def asking(self) -> bool:
-        """True while the controller has yet to answer."""
+        """True until the controller has answered."""
         return self._asked is not None
 
     def go_on(self) -> None:

@@ -1,6 +1,6 @@
-"""Which commit a blueprint is of, as git says. Without git, or outside a repository, there is none to speak of.
+"""Return the git commit of a blueprint. Without git, or outside a repository, there is none.
 
-The folder may be anybody's, cloned or unpacked, and a repository's settings can name programs. So git is asked nothing
+The folder may be untrusted, and a repository's settings can name programs. So git is asked nothing
 that would run one: no command that applies filters, asks a monitor what changed, shows differences, or fetches what is
 missing. Files are compared by digests that are computed here. A bare repository among ordinary files counts as none.
 """
@@ -98,7 +98,7 @@ def _id(file: Path, like: str) -> str | None:
 
 
 def _git(folder: Path, *words: str) -> subprocess.CompletedProcess[str] | None:
-    """What git says in a folder; None where there is no git, or one too old to be held to the settings above."""
+    """Return git's output in a folder; None without git, or with a git too old for the settings above."""
     path = os.environ.get("PATH", os.defpath)
     return _run(path, "-C", str(folder), *words) if _version(path) >= _OLDEST else None
 

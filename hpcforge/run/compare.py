@@ -1,4 +1,4 @@
-"""What `plan` and `apply` do alike: look at the nodes that are meant, and compare them with the goal."""
+"""The common part of `plan` and `apply`: observe the selected nodes, and compare them with the desired state."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from hpcforge.verify.kept import VERDICTS_PATH, Recorded, load
 
 @dataclass(frozen=True)
 class Choice:
-    """What of a cluster is meant."""
+    """The selected part of a cluster."""
 
     nodes: tuple[str, ...]
     whole: bool  # all of it
@@ -86,17 +86,17 @@ def compare(
 
 
 def look(site: Site, goal: Goal, choice: Choice, say: Callable[[str], None]) -> Comparison:
-    """Compare, for a run that will change nothing; what is odd is said. Raises as `compare` does."""
+    """Compare for a run that changes nothing; prints warnings. Raises as `compare` does."""
     with open_engines(site) as engines:
         found = compare(site, engines, engines, goal, choice, say)
     remark(site, found.survey, say)
     for left in filter(leftover.dead, found.survey.tests):
-        say(f"{left.sentence()}, is of a run that is no more: apply and verify cancel it")
+        say(f"{left.sentence()}: its run has ended; the next apply or verify cancels it")
     return found
 
 
 def compare_unseen(site: Site, goal: Goal, choice: Choice) -> Plan:
-    """The plan for nodes that have nothing but Python; nobody is asked."""
+    """Return the plan for nodes that have only Python, without contacting a node."""
     bare = {name: Observed(name, {}, python=False) for name in choice.nodes}
     plan = replace(diff(site.cluster, goal.desired, bare), offline=True, first_contact=())
     return planned(site.cluster, plan, Recorded(), choice.verify)
@@ -124,7 +124,7 @@ def _refuse_renamed(site: Site, roster: Roster, choice: Choice) -> None:
     raise UsageError(
         f"{old} leaves, and {new} has the same address or host key: is {new} the machine that was {old}?"
         + (others if len(same) > 1 else ""),
-        f"a machine cannot leave and stay in one apply: {way}",
+        f"one apply cannot remove and keep a machine: {way}",
     )
 
 
@@ -145,7 +145,7 @@ def remark(site: Site, found: Survey, say: Callable[[str], None]) -> Commit | No
         say(f"warning: {warning}")
     for name, seen in found.observed.items():
         if seen.receipt and seen.receipt.get("trouble"):
-            say(f"{name}: its record cannot be used: {seen.receipt['trouble']}; what it says is done again")
+            say(f"{name}: its record is unusable: {seen.receipt['trouble']}; its work is repeated")
         for one in (one for one in seen.reverted if one["role"] in seen.differs):
             say(f"{name}: {taken_back(one)}")
     return commit

@@ -28,7 +28,7 @@ _TELLING = 4  # characters of a secret
 
 
 def keyed(secrets: Mapping[str, bytes], data: bytes) -> str:
-    """What tells data from other data, and says nothing of it to whoever does not have the site's secrets."""
+    """Return a digest that reveals nothing about the data without the site's secrets."""
     key = hmac.digest(secrets.get(PLAN_KEY) or _FOR_NOW, b"hpcforge digests of secrets", "sha256")
     return hmac.new(key, data, hashlib.sha256).hexdigest()
 
@@ -68,7 +68,7 @@ class Contents:
         }
 
     def heard(self, file: File | None, found: Said) -> Said:
-        """What a node said of a file, as plans may have it; None: of one that nobody asked for."""
+        """Return a node's report on a file without secrets; None for a file that was not requested."""
         if file is None or not file.holds:
             return self._without_values(found)
         here = self.sent(file).get("digest")

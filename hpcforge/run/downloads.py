@@ -119,7 +119,7 @@ def _copy(artifact: Artifact, answer: Any, file: IO[bytes], had: int, progress: 
     whole = had + int(length) if length is not None and length.isdigit() else None
     limit = artifact.size_bytes if artifact.size_bytes is not None else _LIMIT_BYTES
     if whole is not None and whole > limit:
-        raise _failed(artifact, f"it has {whole} bytes there, and {limit} are wanted at most")
+        raise _failed(artifact, f"it has {whole} bytes there, the limit is {limit}")
     told = time.monotonic()
     while chunk := _read(answer):
         had += len(chunk)
@@ -144,6 +144,5 @@ def _read(answer: Any) -> bytes:
 def _failed(artifact: Artifact, why: str) -> FetchError:
     return FetchError(
         f"{artifact.name} could not be fetched from {artifact.source}: {why}",
-        "look whether this host gets there (proxies of the environment count: https_proxy), and whether the role's "
-        "address still stands",
+        "check that this host can reach it (through https_proxy, if set), and that the role's address is still valid",
     )

@@ -52,11 +52,11 @@ class Drain:
 
     @property
     def asking(self) -> bool:
-        """True while the controller has yet to answer."""
+        """True until the controller has answered."""
         return self._asked is not None
 
     def begin(self) -> None:
-        """Look whether somebody has drained the node: since the plan was made, hours may have passed."""
+        """Check whether another user has drained the node; the plan may be hours old."""
         self._until_s = time.monotonic() + self.limit_s
         self._ask("look", "scontrol", "--oneliner", "show", "node", self.node)
 
@@ -89,7 +89,7 @@ class Drain:
         """Have Slurm start nothing more there, unless it starts nothing there already: that reason stays."""
         seen = parse_slurm_nodes(output).get(self.node)
         if seen is None:
-            self.state, self.detail = "failed", "Slurm does not say how the node is"
+            self.state, self.detail = "failed", "Slurm does not report the node's state"
         elif not drained(seen[0]):
             reason = f"Reason={MARK}{self.why}"
             self._ask("tell", "scontrol", "update", f"NodeName={self.node}", "State=DRAIN", reason)

@@ -21,8 +21,8 @@ def ask_all(
 ) -> Iterator[Event]:
     """Start the tasks and yield what they say as it comes, until each has its result.
 
-    Nothing else may be under way: what other tasks say is dropped. `waits` is told, each second or more often, the
-    nodes whose results are still to come.
+    No other task may be running: its events are dropped. At least once a second `waits` gets the nodes without a
+    result.
     """
     waiting = {task.id: task.node for task in tasks}
     for task in tasks:

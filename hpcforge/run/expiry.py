@@ -1,7 +1,6 @@
 """Until when the certificates are valid that hpcforge put on nodes, and which units show them.
 
-What lies on the node is read, not what was sent there: whoever put another in its place, or restored an old disk, is
-found out.
+Reads the certificate on the node, not the one that was sent: this detects a replaced file and a restored old disk.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ Span = tuple[float, float]
 
 @dataclass(frozen=True)
 class Certificate:
-    """One that lies on a node. Times are of 1970; None where it cannot be read."""
+    """A certificate on a node. Times are seconds since 1970; None if it cannot be read."""
 
     path: str
     role: str

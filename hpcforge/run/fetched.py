@@ -14,7 +14,7 @@ class FetchError(ExpectedError):
 
 
 def is_there(artifact: Artifact, folder: Path) -> bool:
-    """Whether it lies in a folder, whole: it is hashed again, since disks and people change files."""
+    """Whether a folder has it complete; hashes it again, since files can change."""
     return sha256_of(folder / artifact.sha256) == artifact.sha256
 
 
@@ -25,10 +25,10 @@ def accept(artifact: Artifact, arrived: Path, folder: Path) -> None:
         arrived.replace(folder / artifact.sha256)
         return
     arrived.unlink(missing_ok=True)
-    said = "a file of another name came" if found is None else f"its SHA-256 is {found}, pinned is {artifact.sha256}"
+    said = "it has another name" if found is None else f"its SHA-256 is {found}, but {artifact.sha256} is pinned"
     raise FetchError(
-        f"{artifact.name} is not the file that is pinned: {said}",
-        f"look at what {'the index of pip' if artifact.source == 'pip' else artifact.source} serves",
+        f"{artifact.name} differs from the pinned file: {said}",
+        f"check what {'the index of pip' if artifact.source == 'pip' else artifact.source} serves",
     )
 
 

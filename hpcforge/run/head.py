@@ -76,5 +76,5 @@ class EngineHead:
 
 
 def owner(run: Run) -> Owner:
-    """This run, as its jobs are told of it."""
+    """This run, as its jobs know it."""
     return Owner(run.id, run.who, this_process())

@@ -42,7 +42,7 @@ _Count = Annotated[int, Field(ge=0, le=10**9)]
 
 @dataclass(frozen=True)
 class NodePast:
-    """What a run came to on one node."""
+    """The result of a run on one node."""
 
     changed: _Count = 0  # resources
     roles: tuple[str, ...] = ()  # that it brought to an end
@@ -80,7 +80,7 @@ class History:
     unreadable: int = 0
 
     def newest(self, count: int) -> History:
-        """The last so many runs; the rest are older ones."""
+        """Return the last runs, and the number of older ones."""
         left_out = max(0, len(self.runs) - count)
         return History(self.runs[left_out:], self.older + left_out, self.unreadable)
 
@@ -142,7 +142,7 @@ def write_log(
 ) -> list[str]:
     """Write a run's line, and the roster, on the head and into this host's copy; what went wrong, for the operator.
 
-    Of `strangers` only the head knows: the copy, by which it is judged, does not learn of them.
+    Only the head lists `strangers`: they are not added to the copy, which is used to check the head.
     """
     document = None if roster is None else cast(requests.Roster, roster_document(roster))
     request: requests.WriteLog = {
@@ -224,7 +224,7 @@ class Copy:
         return parse_history(lines[-last:] if last else (), max(0, len(lines) - last)), parse_roster(roster, cluster)
 
     def in_place_of(self, roster: Roster, cluster: str) -> tuple[Roster, str]:
-        """This host's copy instead of a roster that is damaged, if there is one; and what to say of it."""
+        """Return this host's copy in place of a damaged roster, if there is one, and a warning."""
         copy = self.read(cluster, 0)[1]
         if copy.run is None or roster.newer:
             return roster, "nodes that left the blueprint are not noticed"

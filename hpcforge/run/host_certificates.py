@@ -126,7 +126,8 @@ def span(certificate: bytes) -> tuple[float, float]:
 
 
 def known_hosts(authority: Ed25519PrivateKey, cluster: Cluster, revoked: Collection[str]) -> str:
-    """Whom ssh on a node lets the authority vouch for. Patterns of the cluster, not its nodes: it grows unchanged.
+    """The host patterns that ssh accepts the authority for. They name the cluster, not its nodes, so they stay when it
+    grows.
 
     And for which keys not, `revoked`: what else ssh is used for is none of our business, so by the same patterns.
 

@@ -1,7 +1,7 @@
-"""The lease on the head: while one apply is at work, the next is told by whom and since when.
+"""The lease on the head: while one run holds it, the next reports the holder and the time.
 
-A `Lease` is the engines once more, with a heartbeat in between: whoever waits for an event through it keeps the lease
-alive. Engines may be used from one thread only, so there is no thread that could beat while the others work.
+A `Lease` wraps the engines and adds a heartbeat: waiting for an event through it keeps the lease alive. Engines may be
+used from one thread only, so there is no thread that could beat while the others work.
 """
 
 from __future__ import annotations
@@ -56,8 +56,8 @@ class LeaseHeldError(ExpectedError):
         left_s = max(1.0, STALE_S - holder.silent_s)
         super().__init__(
             holder.sentence(),
-            "--lock-timeout SECONDS waits for it to end; "
-            f"one that has died is forgotten after {STALE_S:.0f} s of silence, {left_s:.0f} s from now at the earliest",
+            f"--lock-timeout SECONDS waits for it; the lease of a dead run expires after {STALE_S:.0f} s of silence, "
+            f"at the earliest in {left_s:.0f} s",
         )
         self.holder = holder
 
@@ -71,12 +71,12 @@ def take(
     say: Callable[[str], None],
     stop: Callable[[], bool] = lambda: False,
 ) -> Lease:
-    """Take the lease on the head; wait up to `wait_s` seconds for whoever has it.
+    """Take the lease on the head; wait up to `wait_s` seconds for its holder.
 
-    A head that gives no answer is said, and no reason to stop: the nodes' own locks keep two runs apart as well.
+    A silent head is a warning and not an error: the nodes' own locks also separate two runs.
 
     Raises:
-        LeaseHeldError: somebody else still has it.
+        LeaseHeldError: another run still holds it.
         KeyboardInterrupt: `stop()` turned true while waiting.
     """
     lease = Lease(engine, head, run_id, who, say)
@@ -104,7 +104,7 @@ def take(
 class Lease:
     """The engines of a run that holds the lease, or that could not ask for it: then `held` is False.
 
-    A context manager that gives it back; if it ends by an exception, that is told in the history. `lost` says so when
+    A context manager that gives it back; an exception is written to the history. `lost` says so when
     another run has taken over because this one was silent for too long: finish what runs, start no more.
     """
 
@@ -142,7 +142,7 @@ class Lease:
         self._engine.start(task)
 
     def withdraw(self, task: str) -> bool:
-        """Take back a task that has not begun; False if it has."""
+        """Cancel a task that has not started; False if it has."""
         return self._engine.withdraw(task)
 
     def next(self, timeout_s: float | None = None) -> Event | None:
@@ -190,7 +190,7 @@ class Lease:
             self._begin(None)
 
     def release(self, *, cut_off: bool = False) -> None:
-        """Give it back, so that nobody has to wait until it is forgotten. `cut_off`: the run ends before its time."""
+        """Release it, so that no run waits for its expiry. `cut_off`: the run was interrupted."""
         if self.held and self.lost is None:
             self.held = False
             with contextlib.suppress(EngineError):
@@ -236,14 +236,14 @@ class Lease:
         if self._answer is None or self._answer.kind == "no_python":
             why = "it has no Python yet" if self._answer else data.get("error") or "no answer"
             if not self._deaf:
-                self._say(f"no lease on {self._head} ({why}): the nodes' own locks still keep two runs apart")
+                self._say(f"no lease on {self._head} ({why}): the nodes' own locks still separate two runs")
             self._deaf = True
             return
         self._deaf = False
         holder, before = _holder(self._answer.data), self.held
         self.held = holder is None
         if holder is not None and not self._asking:
-            why = "took over because this run was silent for too long" if before else "could not be seen before"
+            why = "took over because this run was silent too long" if before else "was not visible before"
             self.lost = f"{holder.sentence()}, and {why}"
             self._say(self.lost)
 
@@ -261,7 +261,7 @@ def this_process() -> Process:
 
 
 def ended(process: Mapping[str, Any] | None) -> bool:
-    """True if it was one of this machine and is no more; False where that cannot be told."""
+    """True if its process ran on this machine and has ended; False if that is unknown."""
     if process is None or not isinstance(process.get("pid"), int) or process.get("where") != _where():
         return False
     return _started(process["pid"]) != process.get("started")

@@ -1,6 +1,6 @@
 """Test jobs that a run has left behind: cancelled where that run is dead, named where it is at work.
 
-Only jobs of the account that tests run as are looked at, and of those only what says whose it is (`verify.owner`).
+Reads only jobs of the tests' user, and of those only the comment with the owner (`verify.owner`).
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ def told(answers: Mapping[str, str]) -> tuple[OwnedJob, ...]:
 
 
 def dead(job: OwnedJob) -> bool:
-    """Whether the run that the job is of is no more: its process is gone, or has been silent for too long."""
+    """Whether the job's run has ended: its process is gone, or was silent too long."""
     return ended(job.owner.process) or job.silent_s >= SILENT_S
 
 
 def without_left(answers: Mapping[str, str], left: Collection[OwnedJob]) -> dict[str, str]:
-    """What the controller said of jobs, less those that will be cancelled: nobody waits for them."""
+    """Return the controller's jobs without those that will be cancelled, since no run waits for them."""
     numbers = {one.number for one in left}
     lines = {name: answers[name].splitlines() for name in (SLURM_JOBS, SLURM_WAITING) if name in answers}
     kept = {name: [line for line in of if line.strip().split("|")[0] not in numbers] for name, of in lines.items()}
@@ -48,11 +48,11 @@ def clear(engine: Engine, cluster: Cluster, say: Callable[[str], None]) -> None:
     found = _ask(engine, cluster)
     for one in found:
         if not dead(one):
-            say(f"{one.sentence()}, is of a run that is at work: left alone")
+            say(f"{one.sentence()}: its run is active; not touched")
     left = [one for one in found if dead(one)]
     waiting = [one for one in left if not one.completing]
     for one in waiting:
-        say(f"{one.sentence()}, is of a run that is no more: cancelled")
+        say(f"{one.sentence()}: its run has ended; cancelled")
     if waiting:
         _run(engine, cluster, ("scancel", *(one.number for one in waiting)))
     numbers, until = {one.number for one in left}, time.monotonic() + _GONE_S

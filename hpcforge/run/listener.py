@@ -1,4 +1,4 @@
-"""Who is told what goes on in a run."""
+"""The listener of a run's events."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from hpcforge.plan.plan import Plan
 
 
 class Listener(Protocol):
-    """Who is told what goes on."""
+    """A listener of events."""
 
     def say(self, text: str) -> None:
         """Something worth a line."""

@@ -1,4 +1,4 @@
-"""Ask every node, in one round trip each, what differs from what is wanted of it."""
+"""Ask every node for its differences from the desired state, in one round trip each."""
 
 from __future__ import annotations
 
@@ -46,8 +46,8 @@ def observe(
 ) -> dict[str, Observed]:
     """Every node's answer, in the order of `nodes`; one that gives none is reported as unreachable, not left out.
 
-    `secrets` are those that its files are to hold: no answer has anything of them. `reads`: files that a node is to
-    show, by its name. `waits` is told which nodes are waited for.
+    `secrets` are the secrets in its files, which no answer contains. `reads`: files to read, by node. `waits` gets the
+    nodes that have not answered.
     """
     contents = Contents(desired.texts, secrets)
     asked = {name: _request(cluster, desired, name, contents, reads.get(name, ())) for name in nodes}
@@ -56,7 +56,7 @@ def observe(
 
 
 def _hiding(seen: Observed, roles: Sequence[Wanted], contents: Contents) -> Observed:
-    """The same, with what was said of files as plans may have it."""
+    """Return the same with reports on files that contain no secrets."""
     differs = dict(seen.differs)
     for role in roles:
         said = differs.get(role.role, {})
@@ -91,7 +91,10 @@ def wait_for_others(engine: Engine, busy: Mapping[str, Observed], timeout_s: flo
         request: Request = {"verb": "wait", "timeout_s": timeout_s}
         waits.append(Program(f"wait:{name}", name, request, timeout_s + _TIMEOUT_S))
     for roles, left_s in unconfirmed.items():
-        say(f"{fold(left_s)}: an unconfirmed change of {roles} is taken back in {max(left_s.values()):.0f} s: waiting")
+        say(
+            f"{fold(left_s)}: the node reverts an unconfirmed change of {roles} in {max(left_s.values()):.0f} s: "
+            "waiting"
+        )
     until = time.monotonic() + (_LOOK_AGAIN_S if unconfirmed else 0.0)
     for _ in ask_all(engine, waits):
         pass
@@ -169,5 +172,5 @@ def _taken(seen: Observed, event: Event) -> Observed:
     if event.kind == "result" and not data["ok"]:
         return dataclasses.replace(seen, unreachable=data["error"] or "no answer")
     if event.kind == "result" and not seen.facts:
-        return dataclasses.replace(seen, unreachable="it answered, but not what was asked")
+        return dataclasses.replace(seen, unreachable="its answer does not match the request")
     return seen

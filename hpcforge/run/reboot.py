@@ -1,4 +1,4 @@
-"""A node that has to restart: it is told to, and waited for until it answers from another boot, or time is up."""
+"""Restart a node, and wait until it answers with a new boot ID or time is up."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ class Reboot:
 
     def _seen_before(self, data: Mapping[str, Any]) -> None:
         if not data["ok"] or "boot_id" not in self.facts:
-            why = data["error"] or "it was not restarted: it does not say which boot it is in"
+            why = data["error"] or "it was not restarted: it does not report its boot ID"
             self._end("lost" if data["unreachable"] else "failed", str(why))
             return
         self._boot, self._began_s, self._telling = str(self.facts["boot_id"]), time.monotonic(), True
@@ -89,13 +89,13 @@ class Reboot:
             self._end("failed", f"it was not restarted: {data['error']}")
             return
         self._began_s = time.monotonic()
-        self.say(f"it restarts, and is waited for up to {self.limit_s:.0f} s")
+        self.say(f"it restarts; waiting up to {self.limit_s:.0f} s")
 
     def _looked_at(self, data: Mapping[str, Any]) -> None:
         late = time.monotonic() >= self._began_s + self.limit_s
         if not data["ok"]:
             if late or data.get("reason") in _FINAL:
-                self._end("lost", f"did not come back within {self._waited()} after its restart: {data['error']}")
+                self._end("lost", f"is not back within {self._waited()} after its restart: {data['error']}")
         elif self.facts.get("boot_id") == self._boot:
             if late:
                 self._end("failed", f"did not restart within {self._waited()}: it answers from the same boot as before")

@@ -1,4 +1,4 @@
-"""What is wanted, or is to be changed, in the words of a request to a node: see `hpcforge.node.requests`. Pure."""
+"""Convert desired states and changes to requests for a node: see `hpcforge.node.requests`. Pure."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from hpcforge.run.contents import Contents
 
 
 def wanted(one: desired.Wanted, contents: Contents) -> requests.Wanted:
-    """A role as it is to be: what of it a node can look at, files with the digest of what is to be in them there."""
+    """Return the desired state of a role for observation, with digests of file contents."""
     said: requests.Wanted = {
         "role": one.role,
         "packages": list(one.packages),
@@ -50,7 +50,7 @@ def owns(one: Owns) -> requests.Owns:
 
 
 def less(one: Removal, guard: requests.Guard | None = None) -> requests.Less:
-    """What of a role is to go."""
+    """Return the removals of a role."""
     said: requests.Less = {"role": one.role, "wanted": one.wanted}
     if guard:
         said["guard"] = guard

@@ -42,7 +42,7 @@ class Result:
         return found
 
     def unfinished(self) -> set[str]:
-        """Nodes that are lost, or of whose roles one failed or was not come to; not those left for another apply."""
+        """Nodes that were lost, or with a failed or skipped role; without deferred nodes."""
         ended = {
             node
             for node, roles in self.outcomes.items()

@@ -19,7 +19,7 @@ _NO_ROSTER = Roster()
 
 @dataclass(frozen=True)
 class Run:
-    """One apply, as nodes and the head are told of it. `commit` is that of the blueprint's folder, None without git."""
+    """One run, as sent to nodes and the head. `commit` is the commit of the blueprint's folder, None without git."""
 
     number: int
     id: str

@@ -50,7 +50,7 @@ KINDS: Kinds = {  # those of hpcforge itself
         on_nodes=False,
     ),
     "ssh_host_ca": Kind(
-        "certifies host keys, so that ssh from node to node asks nobody whether the other is who it says",
+        "certifies host keys, so that ssh between nodes does not ask about host keys",
         new_authority,
         "every node gets a new host certificate; until all have theirs, ssh between nodes may ask",
     ),
@@ -101,8 +101,8 @@ def read_secrets(file: Path, identity_file: Path) -> dict[str, bytes]:
         return {}
     if not identity_file.exists():
         raise SecretsError(
-            f"{file} is there, but not the key that opens it: {identity_file}",
-            "bring the key file of whoever made it and name it by --identity or HPCFORGE_IDENTITY",
+            f"{file} exists, but its key file is missing: {identity_file}",
+            "get the key file from its creator and give it with --identity or HPCFORGE_IDENTITY",
         )
     try:
         plain = pyrage.decrypt(file.read_bytes(), [_read_identity(identity_file)])
@@ -154,7 +154,7 @@ def set_secret(file: Path, identity_file: Path, kinds: Kinds, name: str, value: 
     """Keep a value that the site provides; False where it is the one there is. Raises `SecretsError`."""
     provided = [one for one, kind in kinds.items() if kind.make is None]
     if name in kinds and name not in provided:
-        raise SecretsError(f"{name} is made by hpcforge", "for a new one: hpcforge secrets rotate")
+        raise SecretsError(f"{name} is made by hpcforge", "for a new value: hpcforge secrets rotate")
     if name not in provided:
         wanted = f"what roles want: {', '.join(provided)}" if provided else "no role wants one"
         raise SecretsError(f"there is no secret {name!r} for a site to provide", wanted)
@@ -219,7 +219,7 @@ def _read_identity(file: Path) -> x25519.Identity:
     mode = file.stat().st_mode & 0o777
     if mode & 0o077:
         raise SecretsError(
-            f"the key file {file} is open to others than its owner (mode {mode:04o})",
+            f"other users can access the key file {file} (mode {mode:04o})",
             f"chmod 600 {shlex.quote(str(file))}",
         )
     lines = [line.strip() for line in file.read_text().splitlines() if line.startswith("AGE-SECRET-KEY-")]

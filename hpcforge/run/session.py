@@ -44,7 +44,7 @@ class Wishes:
 
 @dataclass(frozen=True)
 class Finished:
-    """What was planned, what it came to, and the exit status of that."""
+    """The plan, its result, and the exit status."""
 
     plan: Plan
     done: Applied

@@ -29,7 +29,7 @@ from hpcforge.run.secrets import Kinds, ensure_secrets, kinds_of, made_up, read_
 
 @dataclass(frozen=True)
 class Site:
-    """A blueprint with the inventory it is meant for."""
+    """A blueprint with its inventory."""
 
     loaded: Loaded
     cluster: Cluster
@@ -107,7 +107,7 @@ def wanted_kinds(roles: Iterable[Role], desired: Desired) -> Kinds:
 def lacking_secrets(
     loaded: Loaded, roles: Iterable[Role], desired: Desired, secrets: Mapping[str, bytes]
 ) -> tuple[Diagnostic, ...]:
-    """A diagnostic for each secret that the site has to provide for what is wanted and that is missing, or not fit."""
+    """Return a diagnostic for each required secret of the site that is missing or invalid."""
     path, declared = loaded.blueprint_path, declared_secrets(roles)
     provided = {name for name, one in declared.items() if one.spec.provided}
     wrong = unfit([use for use in uses(desired) if use.name in provided or use.name in secrets], secrets)
@@ -132,7 +132,7 @@ def revoking(site: Site, before: Goal, keys: Iterable[str]) -> Goal:
 
 
 def keep_revoked(site: Site, reached: Goal) -> None:
-    """Have what is revoked stay so when nobody knows any more who left. Raises `SecretsError`."""
+    """Keep keys revoked after their nodes are forgotten. Raises `SecretsError`."""
     revoked = reached.secrets.get(REVOKED)
     if revoked:
         store_revoked(site.loaded.secrets_path, site.identity, revoked.decode().splitlines())

@@ -14,7 +14,7 @@ from hpcforge.node import requests
 class Stage:
     """One task for one node, for these roles; not before every one of `after` (node, role) is done.
 
-    What a walk has to know of a kind of stage is said by its class.
+    The class of a stage has all that the executor needs to know.
     """
 
     roles: tuple[str, ...]
@@ -29,7 +29,7 @@ class Stage:
 
     @property
     def name(self) -> str:
-        """As people are told."""
+        """Its name for people."""
         raise NotImplementedError
 
     def label(self, role: str) -> str:
@@ -95,18 +95,18 @@ class TakenAway(Stage):
 
 
 class Confirmation(Stage):
-    """A new connection, over which the node is told that what it guards may stay."""
+    """Confirm a guarded change over a new connection."""
 
     name = "confirmation"
     confirms = True
 
     def lost(self, error: str) -> str | None:
         """That no connection can be made is what a guard is for."""
-        return f"no new connection could be made after it, so the node puts the old files back by itself: {error}"
+        return f"no new connection after the change, so the node restores the old files: {error}"
 
 
 class Look(Stage):
-    """What the node says of itself, its GPUs' driver included, once nothing more is done there."""
+    """Read the node's facts, with its GPU driver, after its last change."""
 
     name = "a last look"
 

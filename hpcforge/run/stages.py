@@ -62,12 +62,12 @@ def stages(plan: Plan, node: str, secrets: Mapping[str, bytes], run: Run) -> tup
 
 
 def leaving_stages(leaving: Leaving, run: Run) -> tuple[Stage, ...]:
-    """What a node that leaves is sent: everything of ours goes."""
+    """The request for a node that leaves: remove everything of hpcforge."""
     return (_numbered(_removal(leaving.node, leaving.removals, leave=True), run),)
 
 
 def _numbered(stage: Stage, run: Run) -> Stage:
-    """The stage with its run's number, by which a node refuses older runs, and a name to come back to."""
+    """Return the stage with its run number, so that nodes refuse older runs, and a task name for reattaching."""
     task = stage.task
     if not isinstance(task, Program):
         return stage
@@ -84,7 +84,7 @@ def _removal(node: str, removals: Sequence[Removal], *, leave: bool) -> Stage:
 
 
 def _guarded_removal(node: str, removal: Removal, run: Run, revert_s: float) -> Iterator[Stage]:
-    """What of a role that could lock us out goes, and a new connection that says it has not."""
+    """Remove parts of a guarded role, and confirm over a new connection."""
     guard: requests.Guard = {"id": f"{run.id}.{removal.role}.removed", "revert_s": revert_s}
     roles = (removed(removal.role),)
     work = [less(removal, guard)]
@@ -96,12 +96,12 @@ def _guarded_removal(node: str, removal: Removal, run: Run, revert_s: float) -> 
 
 
 def _guarded_task(name: str, node: str, request: requests.Request, guard: requests.Guard) -> Program:
-    """What may lock us out. If it does, the node is heard of again when it has taken that back, and says so."""
+    """Finish a guarded role. If it locks hpcforge out, the node reverts it and reports that."""
     return Program(name, node, request, _FINISH_TIMEOUT_S, reattach_s=guard["revert_s"] + _BACK_S)
 
 
 def _confirmation(node: str, roles: tuple[str, ...], guard: requests.Guard, what: str) -> Stage:
-    """A new connection, over which the node is told that what it guards may stay, in time before it takes it back."""
+    """Confirm a guarded change over a new connection, before the node reverts it."""
     request: requests.Confirm = {"verb": "confirm", "guard": guard["id"]}
     limit_s = max(_CONFIRM_S, guard["revert_s"])
     task = Program(f"confirm:{what}:{node}", node, request, limit_s, aside=True, fresh=True)
@@ -149,7 +149,8 @@ def _late(change: Change) -> list[ResourceChange]:
 
 
 def _batches(changes: Mapping[str, Change], node: str) -> Iterator[list[str]]:
-    """Roles that can be finished in one go: a role that waits for other nodes, or has opaque work, starts anew."""
+    """Group roles that can finish in one request: a role that waits for other nodes, or has opaque work, starts a new
+    group."""
     batch: list[str] = []
     for role, change in changes.items():
         alone = change.opaque or change.guard or change.reboot or change.shape == "together" or _late(change)

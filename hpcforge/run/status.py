@@ -70,8 +70,8 @@ def status(
 ) -> Status:
     """Ask every node, and the head for its records: of the history, the `last` runs. `kept_as`: see `read_log`.
 
-    `say` is told of nodes that are waited for. `desired`: the roles of each node. Their certificates are looked at, and
-    those of which the node reverted a change: is it still needed?
+    `say` prints the nodes that have not answered. `desired`: the roles of each node; their certificates are checked,
+    and whether a change that the node reverted is still due.
     """
     names = [node.name for node in cluster.nodes]
     roles = desired.nodes
@@ -136,7 +136,7 @@ def _node(
     needed: Collection[str],
 ) -> NodeStatus:
     receipt = seen.receipt or {}
-    troubles = [f"its record cannot be used: {receipt['trouble']}"] if receipt.get("trouble") else []
+    troubles = [f"its record is unusable: {receipt['trouble']}"] if receipt.get("trouble") else []
     if seen.at_work:
         troubles.append(f"a step of run {seen.at_work.get('number')} by {seen.at_work.get('who')} is at work")
     troubles += [taken_back(one) for one in seen.reverted if one["role"] in needed]
@@ -158,7 +158,7 @@ def _notes(head: str, away: str | None, history: History, roster: Roster, record
     if away is not None:
         notes.append(f"{head} gives no answer ({away}): last run, history and node list are as this host last saw them")
     if history.unreadable:
-        notes.append(f"lines of the history that cannot be read: {history.unreadable}")
+        notes.append(f"unreadable lines of the history: {history.unreadable}")
     if roster.problem:
         notes.append(f"the node list cannot be used: {roster.problem}; nodes that left the blueprint are not noticed")
     if recorded.problem:

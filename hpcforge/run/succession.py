@@ -19,7 +19,7 @@ _RECEIPT = "/var/lib/hpcforge/receipt.json"
 class OlderError(ExpectedError):
     """This hpcforge is older than one that has applied before."""
 
-    hint = "it could undo what it does not know: install that version or a newer one"
+    hint = "it could undo newer changes: install that version or a newer one"
 
 
 def refuse_older(ours: str, roster: Roster) -> None:
@@ -31,7 +31,7 @@ def refuse_older(ours: str, roster: Roster) -> None:
 
 
 def distrusted(ours: str, number: int | None, receipts: Mapping[str, Mapping[str, Any] | None]) -> dict[str, str]:
-    """Nodes that are left out for what their receipts say, and why; a node speaks for nobody but itself.
+    """Return nodes that are skipped because of their receipts, and why; a receipt affects only its own node.
 
     `number` is the last run's by the roster; None where there is none to compare with.
     """
@@ -45,7 +45,7 @@ def distrusted(ours: str, number: int | None, receipts: Mapping[str, Mapping[str
                 f"its record is of hpcforge {version}, and this is {ours}: install that version or a newer one"
             )
         elif run > (_NO_RUN if number is None else number + _AHEAD):
-            last = "no cluster has had so many" if number is None else f"the last one of this cluster is {number}"
+            last = "no cluster reaches this number" if number is None else f"the last one of this cluster is {number}"
             found[node] = (
                 f"its record tells of run {run}, and {last}: nodes that believed it would refuse every run until "
                 f"then; look at that node, and move {_RECEIPT} away there"
@@ -56,16 +56,16 @@ def distrusted(ours: str, number: int | None, receipts: Mapping[str, Mapping[str
 def commit_warning(ours: Commit | None, last: LastRun | None, descends: bool | None) -> str | None:
     """What to say if the blueprint's commit does not follow that of the last apply; None if there is nothing to say.
 
-    `descends` is what `hpcforge.run.commit.descends` says of the last apply's commit.
+    `descends` is the result of `hpcforge.run.commit.descends` for the last apply's commit.
     """
     if last is None or last.commit is None or (ours is not None and ours.id == last.commit) or descends:
         return None
     before = f"{_called(last)} was of commit {last.commit[:12]}"
     if ours is None:
-        return f"{before}, and this blueprint is in no git repository: what was changed there since may be undone"
+        return f"{before}, and this blueprint is not in a git repository: this may undo later changes"
     if descends is None:
-        return f"{before}, which git does not know here: fetch it, or what it brought may be undone"
-    return f"{before}, which this blueprint's commit {ours.id[:12]} does not contain: what it brought may be undone"
+        return f"{before}, which this git repository does not have: fetch it, or this may undo its changes"
+    return f"{before}, which this blueprint's commit {ours.id[:12]} does not contain: this may undo its changes"
 
 
 def _called(run: LastRun) -> str:
@@ -73,7 +73,7 @@ def _called(run: LastRun) -> str:
 
 
 def _version(text: str) -> Version:
-    """What is no version is older than everything: it cannot refuse anybody."""
+    """An invalid version counts as older than all others, so it never refuses a run."""
     try:
         return Version(text[:64])
     except InvalidVersion:

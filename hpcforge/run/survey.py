@@ -39,7 +39,7 @@ class Survey:
 
     @property
     def at_work(self) -> dict[str, Observed]:
-        """Nodes on which a step of another run is at work, or that will yet undo one."""
+        """Nodes on which a step of another run is active, or that will yet undo one."""
         return {name: one for name, one in {**self.observed, **self.going}.items() if one.at_work or one.armed}
 
 
@@ -58,9 +58,9 @@ def survey(
 ) -> Survey:
     """Ask the nodes, and the head in any case. `reach` is called with nodes that leave, so that they can be asked, too.
 
-    Nodes that leave are looked for only where the `whole` cluster is meant, and asked only where this host's copy of
-    the roster or the `inventory` says the same of them as the head does. `secrets` are as `observe` wants them,
-    `kept_as` is the name of the copy, if it is not the cluster's.
+    Nodes that leave are searched only for the `whole` cluster. They are contacted only if this host's copy of the
+    roster or the `inventory` agrees with the head. `secrets` are as in `observe`; `kept_as` is the name of the copy,
+    if it is not the cluster's.
     """
     controller = cluster.slurm.controller
     asked = nodes if controller in nodes else (*nodes, controller)
@@ -108,5 +108,5 @@ def _not_entered(name: str, one: Enrolled, controller: str) -> str:
     keys = ", ".join(fingerprint(base64.b64decode(key.split()[1])) for key in one.host_keys) or "none"
     return (
         f"only the node list on {controller} says which machine it is: at {one.address}, with host key {keys}; "
-        f"nobody logs in there until that is confirmed: hpcforge trust BLUEPRINT {name}"
+        f"hpcforge does not log in there until you confirm it: hpcforge trust BLUEPRINT {name}"
     )

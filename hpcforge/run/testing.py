@@ -24,7 +24,7 @@ from hpcforge.verify.verify import verify
 
 @dataclass(frozen=True)
 class Reached:
-    """A verdict that was reached just now, and by which run."""
+    """A new verdict, and its run."""
 
     run: SmokeRun
     verdict: Verdict

@@ -1,4 +1,4 @@
-"""Which machines are trusted: host keys that nobody has recorded yet, and nodes that only the head's roster knows.
+"""Trust of machines: host keys without a record, and nodes that only the head's roster lists.
 
 A key is believed because a machine shows it only once, and where the operator says so; one that is recorded is never
 replaced here.

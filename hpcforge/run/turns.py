@@ -1,4 +1,4 @@
-"""Whose turn it is to begin: canary first, so many at a time, an end after so many failures."""
+"""The rollout policy: canary first, a limit of nodes at a time, a stop after a number of failures."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Begin:
 
 
 class Turns:
-    """Told of every beginning and end, it answers at once, however many nodes there are."""
+    """It gets every start and end, and answers in constant time."""
 
     def __init__(self, order: Order) -> None:
         self._plan, self._order = order.plan, order

@@ -1,4 +1,4 @@
-"""What is said while nodes are waited for: which, and for how long."""
+"""Progress messages while nodes have not answered: their names, and how long."""
 
 from __future__ import annotations
 

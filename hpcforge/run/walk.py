@@ -39,7 +39,7 @@ def walk(
 ) -> Result:
     """Do everything in the plan. `stop()` turning true lets running stages finish and starts no more.
 
-    `looked`: what nodes said of themselves when they were looked at, by name, their GPUs' drivers included.
+    `looked`: the observed facts of nodes by name, with GPU drivers.
 
     `listen` gets every event of the engines, and of ours, by kind: "settled" (role, status, detail) when a role has
     ended; "draining" (detail: jobs) when a node is being emptied; "restarting" (detail) what becomes of a restart;
@@ -62,9 +62,9 @@ def walk(
 
 
 def _come(engine: Engine, most: int) -> Iterator[Event]:
-    """What has happened, at most so many events; the first is waited for a little.
+    """Return new events up to a limit; waits a little for the first.
 
-    To see what can start, all nodes are looked at: done after each event, that would be squares of nodes.
+    Scanning for startable nodes is O(n); doing it per event would be O(n^2), so events are batched.
     """
     event = engine.next(_WAIT_S)
     for left in reversed(range(most)):
@@ -111,7 +111,7 @@ class _Walker:
             if one.unknown is not None:
                 self._end(self.nodes[one.node], Outcome("failed", one.unknown))
             elif one.unreachable is not None and jobs:  # away from us, but not from Slurm: to forget it would kill them
-                why = f"unreachable, and Slurm says that jobs run there: {', '.join(jobs)}"
+                why = f"unreachable, and Slurm reports jobs there: {', '.join(jobs)}"
                 self._end(self.nodes[one.node], Outcome("deferred", why))
             elif asking and one.worker:
                 self._end(self.nodes[one.node], Outcome("deferred", asked_for(one.node, asking)))
@@ -316,7 +316,7 @@ class _Walker:
         return self.leaving[node].worker if node in self.leaving else self.order.has_to_be_empty(node)
 
     def _gathering(self, node: Walked, stage: Stage) -> bool:
-        """True while another node that does a role together with this one has yet to get its files."""
+        """True until all nodes of a role with the shape `together` have their files."""
         return any(other != node.name for role in stage.barrier for other in self.lacking.get(role, ()))
 
     def _without_lost_roles(self, node: Walked) -> Stage | None:

@@ -14,7 +14,7 @@ from hpcforge.run.stage import Stage
 
 @dataclass
 class Walked:
-    """What is left to do on a node, and what goes on there."""
+    """The remaining and running work of a node."""
 
     name: str
     queue: deque[Stage]
@@ -38,14 +38,14 @@ class Walked:
 
     @property
     def goes_on(self) -> bool:
-        """True while something of it comes to an end by itself."""
+        """True while a running part will end without further action."""
         emptied = self.drain is not None and self.drain.state == "waiting"
         returns = self.back is not None and not self.back.over
         return self.running is not None or emptied or returns
 
     @property
     def at_work(self) -> bool:
-        """True while something goes on there that its controller, or the way to it, must not go away under."""
+        """True while it runs work that must not lose its controller or its connection."""
         confirms = bool(self.queue) and self.queue[0].confirms
         asking = any(one is not None and one.asking for one in (self.drain, self.back))
         return self.running is not None or confirms or asking

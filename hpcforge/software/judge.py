@@ -73,8 +73,8 @@ def judged(software: Sequence[Said], table: Compatibility, elsewhere: Sequence[S
         if one.missing is not None and not one.rule.required:
             unknown.setdefault(one.missing, one)
     for component, one in unknown.items():
-        message = f"nothing is said of {NAMES[component]}, on which it depends: {one.rule.title}"
-        yield not_checked(one.rule.code, _place(one, ()), message, f"say it under `software.preinstalled`: {component}")
+        message = f"{NAMES[component]} is not set, and this depends on it: {one.rule.title}"
+        yield not_checked(one.rule.code, _place(one, ()), message, f"set it under `software.preinstalled`: {component}")
 
 
 def _installed(software: s.Software, system: Distribution, *, nvidias: bool) -> Iterator[Said]:

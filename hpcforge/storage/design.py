@@ -19,7 +19,7 @@ class DriveLot:
 
     model: Annotated[str, about("Model in the catalog or the blueprint, or a size.")]
     count: Annotated[int, about("How many the server has.")]
-    groups: Annotated[int, about("Groups that they form; each is one where nothing is said of groups.")]
+    groups: Annotated[int, about("Groups that they form; each drive is one if no groups are set.")]
     capacity_gb: Annotated[float | None, about("Capacity of one, decimal gigabytes; null: not known.")]
 
 
@@ -28,17 +28,15 @@ class Throughput:
     """What comes through in one direction."""
 
     drives_gb_per_s: Annotated[
-        float | None, about("What all groups give, GB/s; all drives where nothing is said of groups; null: not known.")
+        float | None, about("Rate of all groups, GB/s; all drives if no groups are set; null: not known.")
     ]
     links_gb_per_s: Annotated[float | None, about("What the server's links carry, GB/s; null: not known.")]
     gb_per_s: Annotated[float | None, about("The less of both, GB/s; null: one of them is not known.")]
     bound: Annotated[Literal["drives", "links"] | None, about("Which of those that are known is less; null: none is.")]
     each_client_gb_per_s: Annotated[
-        float | None, about("What each client gets when all go at once, GB/s; null: not known, or there is none.")
+        float | None, about("Rate of each client when all are active, GB/s; null: not known, or there is none.")
     ]
-    needed_gb_per_s: Annotated[
-        float | None, about("What the blueprint says is needed of this server, GB/s; null: nothing.")
-    ]
+    needed_gb_per_s: Annotated[float | None, about("Required rate of this server, GB/s; null: none.")]
 
 
 @dataclass(frozen=True)
@@ -57,11 +55,11 @@ class FileSystemDesign:
     volume: Annotated[
         str | None, about("The volume of `storage` that has its files, built by apply; null: what the site has there.")
     ]
-    group: Annotated[str | None, about("Data and parity drives of a group, 10 + 2; null: nothing is said of groups.")]
+    group: Annotated[str | None, about("Data and parity drives of a group, 10 + 2; null: no groups are set.")]
     left_over: Annotated[int, about("Drives that are in no group.")]
     capacity_tib: Annotated[float | None, about("What the groups hold, TiB; null: not known.")]
     raw_tib: Annotated[float | None, about("What all drives hold, TiB; null: not known.")]
-    needed_tib: Annotated[float | None, about("What the blueprint says is needed of this server, TiB; null: nothing.")]
+    needed_tib: Annotated[float | None, about("Required capacity of this server, TiB; null: none.")]
     link: Annotated[str | None, about("How the server is reached, in words; null: not known.")]
     clients: Annotated[int, about("Nodes that mount it over the network.")]
     read: Annotated[Throughput, about("Large reads.")]

@@ -56,11 +56,11 @@ def _copies(one: Served) -> Breaches:
         return
     loc, sums = ("storage", one.name, "replicas"), f"each file is on {one.replicas} of {len(one.servers)} servers"
     if one.replicas == 1:
-        message = f"`{one.name}`: a server that is away has files that no other has"
+        message = f"`{one.name}`: files of a server are unavailable while it is down"
         yield breach("STORAGE-006", loc, message, sums, "replicas: 3; or 2 and an `arbiter`")
     elif one.replicas == 2 and not one.arbiter:
         firsts = " and ".join(one.servers[::2])
-        message = f"`{one.name}`: nobody says which of two copies counts, so nothing is written while {firsts} is away"
+        message = f"`{one.name}`: no arbiter decides between two copies, so writes stop while {firsts} is down"
         yield breach("STORAGE-007", loc, message, sums, "arbiter: a third node, as the head; or replicas: 3")
 
 
@@ -196,7 +196,7 @@ def _unknown(code: str, loc: Loc, one: Served, fact: str) -> Breach:
         missing.append(f"the fabric that carries `{one.network}` to {one.server}")
         ways.append(f"`fabric` of `networks.{one.network}`")
     hint = f"say {' and '.join(dict.fromkeys(ways))}"
-    return breach(code, loc, f"{one.server}: nobody has said {', '.join(missing)}", None, hint, "not-checked")
+    return breach(code, loc, f"{one.server}: missing {', '.join(missing)}", None, hint, "not-checked")
 
 
 def _loc(needing: dict[str, float], need: str) -> Loc:

@@ -13,7 +13,7 @@ _ALL = (
         "error",
         "a server holds what is needed",
         "`needs.capacity_tib` of all file systems of a server against what its drives hold: groups x data drives x "
-        "capacity. Where nobody has said how they are put together, all drives are what there is at most.",
+        "capacity. Without `raid`, all drives count, which is an upper bound.",
         "More or larger drives under `nvme`, another server, or less in `needs`.",
     ),
     Rule(
@@ -51,34 +51,34 @@ _ALL = (
     Rule(
         "STORAGE-006",
         "warning",
-        "a server may be away",
-        "`replicas` of a file system that several nodes serve against one: nobody else has the files of a server that "
-        "is away, or lost.",
+        "a server may be down",
+        "`replicas` of a file system that several nodes serve against one: no other server has the files of a server "
+        "that is down or lost.",
         "replicas: 3; or replicas: 2 and an `arbiter`.",
     ),
     Rule(
         "STORAGE-007",
         "warning",
-        "somebody decides between two copies",
+        "an arbiter decides between two copies",
         "`replicas: 2` without an `arbiter`: two servers that do not see each other could each take other writes for "
-        "the same file (split-brain). So that they do not, nobody writes where the first of the two is away.",
+        "the same file (split-brain). To prevent this, writes stop while the first of the two is down.",
         "arbiter: a third node, which needs room for names alone; or replicas: 3.",
     ),
     Rule(
         "STORAGE-008",
         "error",
         "apply builds the array that is promised",
-        "`raid` of a server's hardware against the volume that has the files: `storage.X.raid` of so many drives is "
-        "N + 0 at level 0, 1 + (N - 1) at level 1, (N - 2) + 2 at level 6. apply builds the volume, and design counts "
+        "`raid` of a server's hardware against the volume that has the files: `storage.X.raid` of N drives is N + 0 "
+        "at level 0, 1 + (N - 1) at level 1, (N - 2) + 2 at level 6. apply builds the volume, and design counts "
         "it.",
-        "The level that is meant in `storage.X.raid`, and no `raid` in the hardware.",
+        "Set the level in `storage.X.raid`, and remove `raid` from the hardware.",
     ),
     Rule(
         "STORAGE-009",
         "warning",
-        "somebody builds the array that is promised",
-        "`raid` of a server's hardware, where the files are in no volume: apply puts no drives together for them, and "
-        "what is not mounted at their `path` is the system disk.",
+        "the promised array is built",
+        "`raid` of a server's hardware, where the files are in no volume: apply builds no array for them, and "
+        "without a mount their `path` is on the system disk.",
         "A volume in `storage` (`drives`, `raid: 6`) with `path` in it; or mount your own array there.",
     ),
 )

@@ -149,7 +149,7 @@ class Served:
         return None if most is None else "links" if most == self.of_link else "drives"
 
     def each(self, direction: Direction) -> float | None:
-        """What each client gets when all go at once, GB/s: its part, and no more than its own links carry."""
+        """Rate of each client when all are active, GB/s: its part, and no more than its own links carry."""
         gives = self.gives(direction)
         if gives is None or not self.clients or self.client_link is None:
             return None

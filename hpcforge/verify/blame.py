@@ -1,4 +1,4 @@
-"""Whom a verdict blames, and what is said where nobody can be told."""
+"""The node that a verdict blames, and the text if it is unknown."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def last_line(lines: Iterable[str]) -> str:
 
 
 def last_words(seen: Transcript, ran: Completed) -> str:
-    """How a step ended that named nobody."""
+    """How a step ended that named no node."""
     if seen.slurm_errors:
         return f"srun ended with exit code {ran.rc}: {seen.slurm_errors[0]}"
     return f"srun ended with exit code {ran.rc}: {last_line(ran.stderr.splitlines()) or 'without a word'}"

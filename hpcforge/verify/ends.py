@@ -61,7 +61,7 @@ def end_of(head: Head, job: Launch, number: str, stay: Callable[[], None], *, in
     if in_prolog and nodes:
         said = f"the prolog of job {number} failed"
     if ended.state == "COMPLETED":
-        said = f"job {number} ended itself: hpcforge was not heard of for {SILENT_S} s"
+        said = f"job {number} ended itself: no sign of hpcforge for {SILENT_S} s"
     return End(number, said, nodes, "timed_out" if ended.state in ("TIMEOUT", "DEADLINE") else "failed")
 
 

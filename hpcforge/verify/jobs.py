@@ -41,7 +41,7 @@ class JobState:
 
     @property
     def in_prolog(self) -> bool:
-        """True while the nodes are the job's, and its prolog has yet to end there: no step begins before."""
+        """True until the prolog of the job has ended on its nodes; no step starts before."""
         return self.reason == "Prolog" and self.state in (*WAITING, "RUNNING")
 
     @property
@@ -54,19 +54,19 @@ GONE = JobState("GONE", "squeue does not know the job any more")
 
 
 class StoppedError(Exception):
-    """Whoever runs this wants it to end."""
+    """The user stops the run."""
 
 
 @dataclass
 class Hold:
-    """A job that holds a test's nodes for as long as its owner is heard of."""
+    """A job that holds a test's nodes while its owner sends heartbeats."""
 
     head: Head
     number: str
     due_s: float  # by `time.monotonic`, when it is to be heard of again
 
     def stay(self) -> None:
-        """Be heard of, if it is time to: called several times a second. Raises StoppedError."""
+        """Send a heartbeat when due; called several times a second. Raises StoppedError."""
         if self.head.stop():
             raise StoppedError
         if time.monotonic() >= self.due_s:

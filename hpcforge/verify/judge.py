@@ -1,4 +1,4 @@
-"""Whom a step's output blames. Pure: the same output always gives the same verdict.
+"""Blame for a step's output. Pure: the same output always gives the same verdict.
 
 When one rank fails, the others fail too, a moment later and often louder. So witnesses are heard in this order:
 

@@ -1,4 +1,4 @@
-"""What a smoke test measured, held to what its folder declares. Pure: numbers come from nodes, formats do not."""
+"""Check a smoke test's measures against the limits in its folder. Pure: numbers come from nodes, formats do not."""
 
 from __future__ import annotations
 

@@ -157,7 +157,7 @@ def launch(
 
 
 def _options(test: SmokeTest) -> list[str]:
-    """Every option as its program is told, each one word whatever is in it: no shell reads it."""
+    """Return the program's options, each as one word; no shell reads them."""
     told = {**dict(test.program.options), **dict(test.options)}
     return [f"--{name.replace('_', '-')}={text}" for name, text in told.items()]
 

@@ -1,4 +1,4 @@
-"""Whom the output of a test blames whose processes each report for themselves: the launchers srun and plain. Pure.
+"""Blame for a test with a report from each process: the launchers srun and plain. Pure.
 
 Where each process is, is known from what starts it, not from what it says. Witnesses are heard in this order:
 

@@ -30,7 +30,7 @@ _LARGEST = 1e300
 
 @dataclass(frozen=True)
 class Said:
-    """What one rank said of its own end."""
+    """A rank's report on its own end."""
 
     rank: int
     host: str

@@ -1,4 +1,4 @@
-"""What a smoke test says of the cluster."""
+"""The result of a smoke test."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Status = Literal[
 
 @dataclass(frozen=True)
 class Verdict:
-    """The outcome of one smoke test, with whom to blame and what to look at next."""
+    """The result of one smoke test, with the blamed node and what to check next."""
 
     test: str
     status: Status

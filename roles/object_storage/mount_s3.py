@@ -110,7 +110,7 @@ def key_of(bucket: str, path: str) -> Key:
     if bucket in found:
         return found[bucket]
     if "" not in found:
-        raise RefusedError(f"{path}: there is no key for {bucket}, and none for all buckets")
+        raise RefusedError(f"{path}: there is not a valid key for {bucket}, and none for all buckets")
     return found[""]
 
 

@@ -1,4 +1,4 @@
-"""`hpcforge apply`: make the nodes what the blueprint says, and prove that they work together."""
+"""`hpcforge apply`: change the nodes to match the blueprint, and prove that they work together."""
 
 from __future__ import annotations
 
@@ -31,14 +31,15 @@ def apply(
     plan_file: Annotated[
         Path | None,
         typer.Option(
-            "--plan", help="Do what this plan says, and no more: made by `plan -o`.", metavar="FILE", show_default=False
+            "--plan", help="Apply exactly this plan, written by `plan -o`.", metavar="FILE", show_default=False
         ),
     ] = None,
     strict: Annotated[
-        bool, typer.Option("--strict", help="With --plan: do nothing at all if a node has changed since.")
+        bool, typer.Option("--strict", help="With --plan: change nothing if any node has changed since.")
     ] = False,
     lock_timeout: Annotated[
-        float, typer.Option("--lock-timeout", help="Wait for another apply to end, s.", min=0, metavar="SECONDS")
+        float,
+        typer.Option("--lock-timeout", help="How long to wait for another run to end, s.", min=0, metavar="SECONDS"),
     ] = 0.0,
     trust: options.TrustNew = False,
     as_json: options.Json = False,

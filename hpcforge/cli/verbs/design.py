@@ -25,29 +25,25 @@ def design(
     inventory: options.Inventory = None,
     as_json: options.Json = False,
     html: Annotated[
-        Path | None, typer.Option("--html", help="Write one page that needs no network.", metavar="FILE")
+        Path | None, typer.Option("--html", help="Write the design as one self-contained HTML page.", metavar="FILE")
     ] = None,
     labels: Annotated[
         Path | None,
-        typer.Option("--labels", help="Write a sheet of labels to print, two for each cable.", metavar="FILE"),
+        typer.Option("--labels", help="Write a printable page of labels, two for each cable.", metavar="FILE"),
     ] = None,
     svg: Annotated[
         str | None,
-        typer.Option(
-            "--svg", help="Print a drawing: the elevation of one rack, or a fabric.", metavar="rack:NAME|fabric:NAME"
-        ),
+        typer.Option("--svg", help="Print a drawing of one rack or one fabric.", metavar="rack:NAME|fabric:NAME"),
     ] = None,
     csv: Annotated[
         Table | None,
-        typer.Option(
-            "--csv", help="Print a table: power of every PDU, the bill of materials, every cable, every switch port."
-        ),
+        typer.Option("--csv", help="Print a table: PDU power, bill of materials, cables or switch ports."),
     ] = None,
     train: Annotated[
         list[str] | None,
         typer.Option(
             "--train",
-            help="Estimate a training run: parameters, tokens and the part of the peak that is reached. Repeatable.",
+            help="Estimate a training run: parameters, tokens and the fraction of peak speed. Repeatable.",
             metavar="N:D:PART",
             show_default=False,
         ),

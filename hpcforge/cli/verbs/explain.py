@@ -1,4 +1,4 @@
-"""`hpcforge explain`: what is behind a code."""
+"""`hpcforge explain`: the rules behind codes such as POWER-003."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def register(app: typer.Typer) -> None:
 
 def explain(
     code: Annotated[
-        str | None, typer.Argument(help="The code, as in POWER-003. Default: all.", show_default=False)
+        str | None, typer.Argument(help="The code, such as POWER-003. Default: all.", show_default=False)
     ] = None,
     as_json: options.Json = False,
 ) -> int:

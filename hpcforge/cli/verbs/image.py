@@ -15,7 +15,7 @@ image = typer.Typer(
 
 
 def register(app: typer.Typer) -> None:
-    """Add the verb and its own."""
+    """Add the verb and its subcommands."""
     app.add_typer(image, name="image", no_args_is_help=True, rich_help_panel="Rehearse on this machine")
 
 
@@ -26,22 +26,20 @@ def build(
         Path | None,
         typer.Option(
             "--locked",
-            help="Exactly the package versions of this manifest.json, so that the archive is the same bit for bit.",
+            help="Use exactly the package versions of this manifest.json; the archive is then identical.",
             metavar="FILE",
             show_default=False,
         ),
     ] = None,
     disk: Annotated[
         bool,
-        typer.Option(
-            "--disk", help="With a kernel, and a disk made of it: what virtual machines boot (rehearse up --on vm)."
-        ),
+        typer.Option("--disk", help="Add a kernel and build a disk for virtual machines (rehearse up --on vm)."),
     ] = False,
     as_json: options.Json = False,
 ) -> int:
-    """Have an image of what the blueprint's nodes install, all roles of all nodes in one. Secrets are in none.
+    """Build one image with the packages of all roles and nodes of the blueprint. It contains no secrets.
 
-    Where an image of the same packages and versions is there already, nothing is built.
+    Builds nothing if an image with the same packages and versions exists.
     """
     from hpcforge.cli import image as work
 
@@ -50,7 +48,7 @@ def build(
 
 @image.command("list", epilog="Example: hpcforge image list")
 def list_(as_json: options.Json = False) -> int:
-    """List the images of this machine: distribution, packages, size, when they were built and for which blueprints."""
+    """List the images of this machine: distribution, packages, size, build time and blueprints."""
     from hpcforge.cli import image as work
 
     return work.list_(as_json)
@@ -59,10 +57,10 @@ def list_(as_json: options.Json = False) -> int:
 @image.command(epilog="Example: hpcforge image remove rehearsal-3f2a9c1b")
 def remove(
     name: Annotated[
-        str, typer.Argument(help="As `image list` has it.", show_default=False, autocompletion=completion.images)
+        str, typer.Argument(help="Its name in `image list`.", show_default=False, autocompletion=completion.images)
     ],
 ) -> int:
-    """Remove an image that no rehearsal lies on, and what a build that was cut off has left."""
+    """Remove an image that no rehearsal uses, and the rest of an interrupted build."""
     from hpcforge.cli import image as work
 
     return work.remove(name)

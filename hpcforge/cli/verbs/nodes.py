@@ -1,4 +1,4 @@
-"""`hpcforge nodes`: machines that come, go and are replaced, as edits of the blueprint and its inventory."""
+"""`hpcforge nodes`: add, remove and replace machines by editing the blueprint and its inventory."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ _HostKey = Annotated[
     list[str] | None,
     typer.Option(
         "--host-key",
-        help="The machine's SSH host key, type and base64. Repeatable. Without one: apply --trust-new.",
+        help="The machine's SSH host key, type and base64. Repeatable. If it is not known: apply --trust-new.",
         metavar="KEY",
         show_default=False,
     ),
 ]
 
-_EACH = "Once for each node, in their order; written to the inventory."
+_EACH = "Repeat for each node, in order. Written to the inventory."
 _Mac = Annotated[
     list[str] | None,
     typer.Option("--mac", help=f"MAC address of the machine. {_EACH}", metavar="MAC", show_default=False),
@@ -36,7 +36,7 @@ _Bmc = Annotated[
     list[str] | None,
     typer.Option(
         "--bmc",
-        help=f"Of its management controller the address, the MAC address, or both with a comma between. {_EACH}",
+        help=f"Address or MAC address of its management controller, or both separated by a comma. {_EACH}",
         metavar="A",
         show_default=False,
     ),
@@ -48,7 +48,7 @@ _Serial = Annotated[
 
 
 def register(app: typer.Typer) -> None:
-    """Add the verb and its own."""
+    """Add the verb and its subcommands."""
     app.add_typer(nodes, name="nodes", no_args_is_help=True, rich_help_panel="Operate the cluster")
 
 
@@ -59,7 +59,7 @@ def add(
     like: Annotated[
         str | None,
         typer.Option(
-            help="A node of the group that grows. Default: by name.",
+            help="A node of the group that grows. Default: chosen by name.",
             metavar="NODE",
             show_default=False,
             autocompletion=completion.nodes,
@@ -68,7 +68,7 @@ def add(
     addresses: Annotated[
         str | None,
         typer.Option(
-            help="Their addresses, as a hostlist. Default: those that follow the group's.",
+            help="Their addresses, as a hostlist. Default: the next ones after the group's addresses.",
             metavar="A",
             show_default=False,
         ),
@@ -80,7 +80,7 @@ def add(
     inventory: options.Inventory = None,
     yes: _Yes = False,
 ) -> int:
-    """Let a group of nodes grow. Partitions and tests that name all of the group grow with it."""
+    """Add nodes to a group, and to partitions and tests that name the whole group."""
     from hpcforge.cli import nodes as work
 
     return work.add(
@@ -99,7 +99,7 @@ def add(
 
 @nodes.command(epilog="Example: hpcforge nodes remove blueprints/rehearsal.yaml w03")
 def remove(blueprint: options.Blueprint, names: _Known, inventory: options.Inventory = None, yes: _Yes = False) -> int:
-    """Take nodes out. The next apply drains them, waits for their jobs, and takes back what it put on them."""
+    """Remove nodes. The next apply drains them, waits for their jobs, and removes hpcforge's changes from them."""
     from hpcforge.cli import nodes as work
 
     return work.remove(blueprint, names, inventory, yes)
@@ -110,7 +110,7 @@ def replace(
     blueprint: options.Blueprint,
     name: Annotated[str, typer.Argument(help="The node.", show_default=False, autocompletion=completion.nodes)],
     address: Annotated[
-        str | None, typer.Option(help="Its address, if it is another one.", metavar="A", show_default=False)
+        str | None, typer.Option(help="Its address, if it changes.", metavar="A", show_default=False)
     ] = None,
     host_key: _HostKey = None,
     mac: _Mac = None,

@@ -1,4 +1,4 @@
-"""`hpcforge pin`: what was chosen stays."""
+"""`hpcforge pin`: keep proposed rack positions."""
 
 from __future__ import annotations
 

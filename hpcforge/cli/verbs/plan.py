@@ -30,12 +30,12 @@ def plan(
     verify: options.Verify = None,
     output: Annotated[
         Path | None,
-        typer.Option("--output", "-o", help="Write the plan, for `apply --plan`.", metavar="FILE", show_default=False),
+        typer.Option(
+            "--output", "-o", help="Write the plan to a file for `apply --plan`.", metavar="FILE", show_default=False
+        ),
     ] = None,
-    offline: Annotated[
-        bool, typer.Option("--offline", help="Look at no node: show what a node with nothing would get.")
-    ] = False,
-    new_files: Annotated[bool, typer.Option("--new-files", help="Show the content of new files, too.")] = False,
+    offline: Annotated[bool, typer.Option("--offline", help="Contact no node: show the plan for empty nodes.")] = False,
+    new_files: Annotated[bool, typer.Option("--new-files", help="Also show the content of new files.")] = False,
     trust: options.TrustNew = False,
     as_json: options.Json = False,
 ) -> int:

@@ -15,13 +15,13 @@ rehearse = typer.Typer(
 
 
 def register(app: typer.Typer) -> None:
-    """Add the verb and its own."""
+    """Add the verb and its subcommands."""
     app.add_typer(rehearse, name="rehearse", no_args_is_help=True, rich_help_panel="Rehearse on this machine")
 
 
 _WHICH = (
-    "Of which rehearsal: its blueprint (ends in .yaml). Not needed where this machine has only one, but by what takes "
-    "something away. "
+    "The rehearsal's blueprint (ends in .yaml). Not needed if this machine has only one rehearsal, except to remove "
+    "something. "
 )
 _Which = Annotated[
     list[str] | None,
@@ -33,8 +33,8 @@ _Chosen = Annotated[
     str | None,
     typer.Option(
         "--nodes",
-        help="A node set: rehearse these, and the nodes that carry a service. Default: all with a function other than "
-        "worker, three workers of each group, and one of each partition. Not for a blueprint made for a lab.",
+        help="Rehearse only this node set and the nodes that provide services. Default: all nodes with a function "
+        "other than worker, three workers of each group, and one of each partition. Not for a lab's blueprint.",
         metavar="NODES",
         show_default=False,
         autocompletion=completion.node_sets,
@@ -43,7 +43,7 @@ _Chosen = Annotated[
 _WhichSave = Annotated[
     list[str],
     typer.Argument(
-        help=f"{_WHICH}Then the save's name.",
+        help=f"{_WHICH}Then the name of the save.",
         metavar="[BLUEPRINT] NAME",
         show_default=False,
         autocompletion=completion.behind_blueprint(completion.saves),
@@ -63,9 +63,9 @@ def up(
         str | None,
         typer.Option(
             "--on",
-            help="What nodes are: nspawn, containers; vm, virtual machines, or vagrant, those that Vagrant makes, "
-            "which both need an image with a "
-            "disk (`image build --disk`). Default: what the rehearsal has, else what the blueprint says, else nspawn.",
+            help="Kind of nodes: nspawn, containers; vm, virtual machines; vagrant, virtual machines that Vagrant "
+            "starts. The last two need an image with a disk (`image build --disk`). Default: the rehearsal's "
+            "kind, else the blueprint's, else nspawn.",
             metavar="KIND",
             show_default=False,
         ),
@@ -74,20 +74,21 @@ def up(
         bool,
         typer.Option(
             "--no-image",
-            help="New nodes are made from a base system, also where there is an image of this blueprint.",
+            help="Create new nodes from a base system even if this blueprint has an image.",
             envvar="HPCFORGE_NO_IMAGE",
         ),
     ] = False,
     no_start: Annotated[
-        bool, typer.Option("--no-start", help="Make what nodes are started from, and start none: `vagrant up` does.")
+        bool, typer.Option("--no-start", help="Prepare the nodes without starting them: for `vagrant up`.")
     ] = False,
 ) -> int:
-    """Start the nodes of a blueprint. What runs already is left running.
+    """Start the nodes of a blueprint. Nodes that already run keep running.
 
-    New nodes are made from an image of the blueprint (`image build`), if there is one, and else from a base system.
+    Creates new nodes from an image of the blueprint (`image build`) if there is one, else from a base system.
 
-    A real site's blueprint is rehearsed as it is, on nodes of this machine alone: the last line says how to go on.
-    What they cannot have has a stand-in, which `rehearse compare` shows. Without --lab other commands mean the site.
+    A real site's blueprint needs no change: stand-ins replace what this machine lacks (`rehearse compare` lists them).
+    The last line of output is the next command. For the rehearsal, give --lab to other commands; without it they work
+    on the site.
     """
     from hpcforge.cli import rehearse as work
 
@@ -102,10 +103,10 @@ def compare(
     nodes: _Chosen = None,
     as_json: options.Json = False,
 ) -> int:
-    """Show what a rehearsal has instead of the real thing: each stand-in, and what it changes in files of nodes.
+    """Show each stand-in of a rehearsal, and how it changes the files of nodes.
 
-    No node is asked. Where the rehearsal is not up, what it would be is compared. Exit status 1: a file differs for
-    another reason than a stand-in.
+    Contacts no node, so the rehearsal need not be up. Exits with 1 if a file differs for a reason other than a
+    stand-in.
     """
     from hpcforge.cli import rehearse_compare as work
 
@@ -114,7 +115,7 @@ def compare(
 
 @rehearse.command("list", epilog="Example: hpcforge rehearse list")
 def list_(as_json: options.Json = False) -> int:
-    """List all rehearsals of this machine: blueprint, nodes that are up, since when, saves."""
+    """List all rehearsals of this machine: blueprint, running nodes, start time, saves."""
     from hpcforge.cli import rehearse as work
 
     return work.list_(as_json)
@@ -133,7 +134,7 @@ def ssh(
     words: Annotated[
         list[str],
         typer.Argument(
-            help=f"{_WHICH}Then the node; then a command, which a shell on the node reads, as with ssh.",
+            help=f"{_WHICH}Then the node, and optionally a command for the node's shell, as with ssh.",
             metavar="[BLUEPRINT] NODE [COMMAND]...",
             show_default=False,
             autocompletion=completion.behind_blueprint(completion.rehearsed_nodes),
@@ -150,13 +151,13 @@ def ssh(
 @rehearse.command(epilog="Example: hpcforge rehearse save blueprints/rehearsal.yaml before-upgrade")
 def save(
     words: _WhichSave,
-    replace: Annotated[bool, typer.Option("--replace", help="A save of this name goes.")] = False,
+    replace: Annotated[bool, typer.Option("--replace", help="Replace a save with the same name.")] = False,
     lab: options.LabName = None,
     as_json: options.Json = False,
 ) -> int:
-    """Keep a rehearsal as it is: its nodes are powered off, their disks set aside, and those that ran started again.
+    """Save a rehearsal: power off its nodes, set their disks aside, and start the nodes that ran.
 
-    Nothing is copied. Jobs are lost, as with any power-off: wait for them first.
+    Copies nothing. The power-off ends all jobs: wait for them first.
     """
     from hpcforge.cli import rehearse as work
 
@@ -170,16 +171,16 @@ def restore(
         list[str] | None,
         typer.Option(
             "--nodes",
-            help="A hostlist: these alone, the others stay as they are.",
+            help="A hostlist: restore only these nodes.",
             autocompletion=completion.rehearsed_nodes,
         ),
     ] = None,
     lab: options.LabName = None,
     as_json: options.Json = False,
 ) -> int:
-    """Have a rehearsal back as it was at a save: disks, host keys, and which nodes run. What came later is lost.
+    """Return a rehearsal to a save: disks, host keys and running nodes. Later changes on its nodes are lost.
 
-    Nodes that were not there at the save go; blueprints, roles and secrets on this machine stay as they are.
+    Removes nodes that the save does not have. Blueprints, roles and secrets on this machine stay unchanged.
     """
     from hpcforge.cli import rehearse as work
 
@@ -209,11 +210,12 @@ def down(
         ),
     ] = None,
     disks: Annotated[
-        bool, typer.Option("--disks", help="Their disks go, too: `up` then starts other machines under their names.")
+        bool,
+        typer.Option("--disks", help="Also remove their disks: `up` then creates new machines with the same names."),
     ] = False,
     lab: options.LabName = None,
 ) -> int:
-    """Take a rehearsal down: exactly what it made on this machine is removed, or single nodes are stopped."""
+    """Remove a rehearsal with everything that it created on this machine, or stop single nodes."""
     from hpcforge.cli import rehearse as work
 
     return work.down(words or [], disks, lab)

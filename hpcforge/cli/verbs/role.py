@@ -1,4 +1,4 @@
-"""`hpcforge role`: roles of a site's own, begun and judged."""
+"""`hpcforge role`: create and check a site's own roles."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ role = typer.Typer(help="Start a role of your own, or check one.")
 
 
 def register(app: typer.Typer) -> None:
-    """Add the verb and its own."""
+    """Add the verb and its subcommands."""
     app.add_typer(role, name="role", no_args_is_help=True, rich_help_panel="Extend hpcforge")
 
 
@@ -22,15 +22,15 @@ def new(
     name: Annotated[
         str, typer.Argument(help="Its name: lower-case letters, digits and _, a letter first.", show_default=False)
     ],
-    folder: Annotated[
-        Path, typer.Option("--in", help="The folder of roles that gets a folder of its name.", metavar="FOLDER")
-    ] = Path("roles"),
+    folder: Annotated[Path, typer.Option("--in", help="The folder of roles to create it in.", metavar="FOLDER")] = Path(
+        "roles"
+    ),
     kind: Annotated[
         Literal["data", "pyinfra", "ansible"],
-        typer.Option(help="What it is made of: role.yaml alone, with a deploy.py, or with tasks/main.yml."),
+        typer.Option(help="Its form: role.yaml only, with deploy.py, or with tasks/main.yml."),
     ] = "data",
 ) -> int:
-    """Write a new role, small and right, with comments. What is there stays as it is."""
+    """Create a small, valid role with comments. Never overwrites a file."""
     from hpcforge.cli import role as work
 
     return work.new(name, folder, kind)
@@ -38,11 +38,11 @@ def new(
 
 @role.command(epilog="Example: hpcforge role check roles/scratch --blueprint site.yaml")
 def check(
-    folder: Annotated[Path, typer.Argument(help="A role's folder, or a folder of roles.", show_default=False)],
+    folder: Annotated[Path, typer.Argument(help="The folder of a role, or a folder of roles.", show_default=False)],
     blueprint: Annotated[
         Path | None,
         typer.Option(
-            help="Render them for this cluster. Default: the shipped blueprints/rehearsal.yaml.",
+            help="Render the roles for this cluster. Default: the shipped blueprints/rehearsal.yaml.",
             metavar="FILE",
             show_default=False,
             autocompletion=completion.blueprints,
@@ -50,7 +50,7 @@ def check(
     ] = None,
     as_json: options.Json = False,
 ) -> int:
-    """Judge roles: spelling, expressions, templates rendered for a cluster, paths, checks, what goes with them."""
+    """Check roles: keys, expressions, rendered templates, paths, checks, and what is removed with the role."""
     from hpcforge.cli import role as work
 
     return work.check(folder, blueprint, as_json)

@@ -1,4 +1,4 @@
-"""`hpcforge schema`: JSON Schemas of our files, and a table of what changing a field of a blueprint disrupts."""
+"""`hpcforge schema`: JSON Schemas of hpcforge's files, and a table of what changing a blueprint field disrupts."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ def schema(
     blueprint: Annotated[
         Path | None,
         typer.Argument(
-            help="For `blueprint`: one whose own models, and roles of whose folders, may then be spoken of, too.",
+            help="For `blueprint`: also accept the models and roles of this blueprint.",
             show_default=False,
             autocompletion=completion.blueprints,
         ),
     ] = None,
-    markdown: Annotated[bool, typer.Option("--markdown", help="A reference for people instead.")] = False,
+    markdown: Annotated[bool, typer.Option("--markdown", help="Print a reference for people instead.")] = False,
 ) -> int:
     """Print JSON Schemas for editors, and reference tables.
 

@@ -1,4 +1,4 @@
-"""`hpcforge secrets`: make, set, list, show and replace what the cluster's nodes share and nobody else may know."""
+"""`hpcforge secrets`: make, set, list, show and replace the cluster's secrets."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ Name = Annotated[str, typer.Argument(help="The secret's name, as `secrets list` 
 
 
 def register(app: typer.Typer) -> None:
-    """Add the verb and its own."""
+    """Add the verb and its subcommands."""
     app.add_typer(secrets, name="secrets", no_args_is_help=True, rich_help_panel="Operate the cluster")
 
 
 @secrets.command(epilog="Example: hpcforge secrets init blueprints/rehearsal.yaml")
 def init(blueprint: options.Blueprint, lab: options.LabName = None, identity: options.Identity = None) -> int:
-    """Make the secrets that are missing, and the key file that opens them if there is none. `apply` does so, too."""
+    """Create missing secrets, and the key file if there is none. `apply` does this too."""
     from hpcforge.cli import secrets as work
 
     return work.init(blueprint, lab, identity)
@@ -35,7 +35,7 @@ def list_(
     identity: options.Identity = None,
     as_json: options.Json = False,
 ) -> int:
-    """Show names, sizes, fingerprints, who wants them and what is missing; never a value."""
+    """Show names, sizes, fingerprints, the roles that need them, and what is missing. Never shows a value."""
     from hpcforge.cli import secrets as work
 
     return work.list_(blueprint, lab, identity, as_json)
@@ -47,9 +47,11 @@ def show(
     name: Name,
     lab: options.LabName = None,
     identity: options.Identity = None,
-    reveal: Annotated[bool, typer.Option("--reveal", help="Also where the output is not a terminal.")] = False,
+    reveal: Annotated[
+        bool, typer.Option("--reveal", help="Print the value even if the output is not a terminal.")
+    ] = False,
 ) -> int:
-    """Print a value: text as it is, anything else as base64."""
+    """Print a value: text unchanged, other data as base64."""
     from hpcforge.cli import secrets as work
 
     return work.show(blueprint, name, lab, identity, reveal)
@@ -63,7 +65,7 @@ def set_(
     identity: options.Identity = None,
     as_json: options.Json = False,
 ) -> int:
-    """Set a secret that the site provides, from standard input or a prompt. Nodes get it with the next apply."""
+    """Set a secret that the site provides, from standard input or a prompt. The next apply brings it to nodes."""
     from hpcforge.cli import secrets as work
 
     return work.set_(blueprint, name, lab, identity, as_json)
@@ -76,7 +78,7 @@ def rotate(
     lab: options.LabName = None,
     identity: options.Identity = None,
 ) -> int:
-    """Replace a secret by a new one. Nodes get it with the next apply."""
+    """Replace a secret with a new value. The next apply brings it to nodes."""
     from hpcforge.cli import secrets as work
 
     return work.rotate(blueprint, name, lab, identity)

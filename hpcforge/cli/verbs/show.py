@@ -21,8 +21,8 @@ Nccl = Annotated[
     bool,
     typer.Option(
         "--nccl",
-        help="What NCCL and UCX are told of the fabrics instead, with the reason and source of each value, and what is "
-        "left to them.",
+        help="Show the NCCL and UCX settings for the fabrics instead, with reasons and sources, and the settings "
+        "left to the libraries.",
     ),
 ]
 
@@ -30,7 +30,7 @@ Nccl = Annotated[
 def show(
     blueprint: options.Blueprint,
     inventory: options.Inventory = None,
-    full: Annotated[bool, typer.Option("--full", help="Every value of every node, as YAML.")] = False,
+    full: Annotated[bool, typer.Option("--full", help="Show every value of every node, as YAML.")] = False,
     nccl: Nccl = False,
     as_json: options.Json = False,
 ) -> int:

@@ -1,4 +1,4 @@
-"""`hpcforge status`: how the cluster is doing, and what was done to it."""
+"""`hpcforge status`: the state of the cluster, and its history."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ def status(
     blueprint: options.Blueprint,
     inventory: options.Inventory = None,
     lab: options.LabName = None,
-    history: Annotated[bool, typer.Option("--history", help="The runs: who, when, of which commit, what.")] = False,
-    last: Annotated[int, typer.Option("--last", help="With --history: so many runs.", min=1, metavar="N")] = 20,
+    history: Annotated[bool, typer.Option("--history", help="Show past runs: user, time, commit and result.")] = False,
+    last: Annotated[int, typer.Option("--last", help="With --history: the number of runs.", min=1, metavar="N")] = 20,
     as_json: options.Json = False,
 ) -> int:
     """Show nodes, the last run and test results. Changes nothing.

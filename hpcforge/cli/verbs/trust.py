@@ -1,4 +1,4 @@
-"""`hpcforge trust`: a machine that only the head's node list knows is confirmed by a person."""
+"""`hpcforge trust`: confirm a machine that only the head's node list knows."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def register(app: typer.Typer) -> None:
 
 def trust(
     blueprint: options.Blueprint,
-    node: Annotated[str, typer.Argument(help="A node that has left the blueprint.", show_default=False)],
+    node: Annotated[str, typer.Argument(help="A node that was removed from the blueprint.", show_default=False)],
     inventory: options.Inventory = None,
     lab: options.LabName = None,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,

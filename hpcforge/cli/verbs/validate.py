@@ -1,4 +1,4 @@
-"""`hpcforge validate`: are the files right?"""
+"""`hpcforge validate`: check a blueprint and its inventory."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ def verify(
         list[str] | None,
         typer.Option(
             "--test",
-            help="Only this test, on all of its nodes. Repeatable.",
+            help="Run only this test, on all its nodes. Repeatable.",
             metavar="TEST",
             show_default=False,
             autocompletion=completion.tests,
@@ -34,13 +34,14 @@ def verify(
     ] = None,
     limit: options.Limit = None,
     cabling: Annotated[
-        bool, typer.Option("--cabling", help="Compare what is plugged in with the design instead of running tests.")
+        bool, typer.Option("--cabling", help="Compare the cabling with the design instead of running tests.")
     ] = False,
     saved: Annotated[
         Path | None,
         typer.Option(
             "--from",
-            help="With --cabling: read NODE.lldp.json and FABRIC.ibnetdiscover here instead of asking nodes.",
+            help="With --cabling: read NODE.lldp.json and FABRIC.ibnetdiscover from this folder instead of asking "
+            "nodes.",
             metavar="DIR",
             show_default=False,
         ),

@@ -76,12 +76,12 @@ def written(lab: Lab, node: PlacedNode) -> Path:
 
 
 def check(lab: Lab, node: PlacedNode) -> None:
-    """`LabError` if something of what a node lies on is gone."""
+    """Raise `LabError` if a disk or base of a node is missing."""
     kept = [str(_disk(lab, node, place) / "upper") for place in range(1, len(node.disks))]
     missing = [layer for layer in (*kept, *node.layers) if not Path(layer).is_dir()]
     if missing:
         raise LabError(
-            f"node {node.name} lies on {missing[0]}, which is gone",
+            f"node {node.name} uses {missing[0]}, which is missing",
             "take the lab down and up again: `hpcforge rehearse down`",
         )
 
@@ -100,7 +100,7 @@ def remove_others(lab: Lab, wanted: Collection[tuple[str, int]]) -> None:
 
 
 def sizes_kib(lab: Lab, wanted: Collection[tuple[str, int]]) -> dict[tuple[str, int], int]:
-    """What each of these disks (node and number) takes on the host."""
+    """Return the size of each disk (node and number) on the host, KiB."""
     paths = {one: lab.node_directory(one[0]) / "disks" / str(one[1]) / "upper" for one in wanted}
     there = {one: path for one, path in paths.items() if path.is_dir()}
     said = run("du", "--summarize", "--block-size=1K", *there.values()) if there else ""

@@ -6,7 +6,7 @@ from pathlib import Path
 
 
 def write_new(path: Path, text: str, mode: int = 0o644) -> None:
-    """Write a file of a tree that nobody uses yet, in place of what was there."""
+    """Write a file of an unused tree, in place of the old one."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.unlink(missing_ok=True)  # never through a symbolic link of the tree into the host
     path.write_text(text)

@@ -25,7 +25,7 @@ def raise_limit() -> None:
 
 
 def restore_limit() -> None:
-    """Put the limit back if no lab is left and nobody else changed it since. Call under the host lock."""
+    """Restore the limit if no lab is left and no other program changed it. Call under the host lock."""
     if lab_names() or not _record().exists():
         return
     record = json.loads(_record().read_text())

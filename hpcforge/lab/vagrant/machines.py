@@ -1,4 +1,4 @@
-"""Nodes as machines that Vagrant makes: what its Vagrantfile reads is written here, and Vagrant is told what to do."""
+"""Nodes as Vagrant's machines: writes the input of the Vagrantfile, and runs Vagrant."""
 
 from __future__ import annotations
 
@@ -104,14 +104,15 @@ def check_disks(lab: Lab, node: PlacedNode) -> None:
     files = [Path(layer) / name for layer in node.layers for name in (system.DISK, system.KERNEL, system.INITRD)]
     if missing := [path for path in files if not path.is_file()]:
         raise LabError(
-            f"node {node.name} lies on {missing[0]}, which is gone",
+            f"node {node.name} uses {missing[0]}, which is missing",
             "take the lab down and up again: `hpcforge rehearse down`",
         )
 
 
 def remove_others(lab: Lab, wanted: Collection[tuple[str, int]]) -> None:
     """Destroy all machines but those whose folder (node and number) is wanted."""
-    gone = [disk for disk in lab.directory.glob("nodes/*/disks/*") if (disk.parents[1].name, int(disk.name)) not in wanted]
+    gone = [disk for disk in lab.directory.glob("nodes/*/disks/*") if (disk.parents[1].name, int(disk.name)) not in
+    wanted]
     for disk in gone:
         with _AT_WORK:
             _vagrant(lab, "destroy", "--force", disk.parents[1].name)
@@ -139,14 +140,15 @@ def remove(directory: Path, tags: Collection[str]) -> None:
 
 
 def _machine(lab: Lab, node: PlacedNode, boot: Path) -> given.Machine:
-    """A node as the Vagrantfile is told of it, with its initrd made."""
+    """Return a node's entry for the Vagrantfile, and build its initrd."""
     if node.drives:
         raise LabError(f"node {node.name} has NVMe drives, which libvirt gives no machine", "use `--on vm`")
     image = _image(lab.tag, Path(node.layers[0]))
     cards = node.cards or (Card(),)
     cables = qemu.cables(lab.machine(node.name), cards)
     mac = qemu.mac(lab.machine(node.name), _OF_VAGRANT)
-    own = _identity(lab, node, {cable.mac: card.name for cable, card in zip(cables, cards, strict=True) if card.name}, mac)
+    own = _identity(lab, node, {cable.mac: card.name for cable, card in zip(cables, cards, strict=True) if card.name},
+    mac)
     initrd = boot / f"{node.name}.initrd"
     if not running(lab, node):
         text = (Path(node.layers[0]) / system.INITRD).read_bytes()
@@ -262,7 +264,8 @@ def _vagrant(lab: Lab, *words: str) -> None:
 
 
 def _said(directory: Path) -> dict[str, Any] | None:
-    """What was laid out for a lab; None where nothing was, or it cannot be read: what is there is found by its names."""
+    """What was laid out for a lab; None where nothing was, or it cannot be read: what is there is found by its
+    names."""
     try:
         said: dict[str, Any] = json.loads(_file(directory).read_text())
     except (FileNotFoundError, ValueError):
@@ -272,7 +275,8 @@ def _said(directory: Path) -> dict[str, Any] | None:
 
 def _environment(directory: Path, said: Mapping[str, Any]) -> dict[str, str]:
     vagrant = {"VAGRANT_CWD": str(shipped.vagrant()), "VAGRANT_DOTFILE_PATH": said["state"]}
-    return environment() | _home() | vagrant | {"HPCFORGE_VAGRANT": str(_file(directory)), "VAGRANT_DEFAULT_PROVIDER": "libvirt"}
+    return environment() | _home() | vagrant | {"HPCFORGE_VAGRANT": str(_file(directory)), "VAGRANT_DEFAULT_PROVIDER":
+    "libvirt"}
 
 
 def _home() -> dict[str, str]:

@@ -78,13 +78,13 @@ def host_key(lab: Lab, node: PlacedNode) -> str | None:
 
 
 def check(lab: Lab, node: PlacedNode) -> None:
-    """`LabError` if something of what a node lies on is gone."""
+    """Raise `LabError` if a disk or base of a node is missing."""
     files = (_FILE, *(_DRIVE.format(number=number) for number in range(node.drives)))
     kept = [_disk(lab, node, place) / name for place in range(1, len(node.disks)) for name in files]
     of_image = [Path(layer) / name for layer in node.layers for name in (system.DISK, system.KERNEL, system.INITRD)]
     if missing := [path for path in (*kept, *of_image) if not path.is_file()]:
         raise LabError(
-            f"node {node.name} lies on {missing[0]}, which is gone",
+            f"node {node.name} uses {missing[0]}, which is missing",
             "take the lab down and up again: `hpcforge rehearse down`",
         )
 
@@ -100,7 +100,7 @@ def remove_others(lab: Lab, wanted: Collection[tuple[str, int]]) -> None:
 
 
 def sizes_kib(lab: Lab, wanted: Collection[tuple[str, int]]) -> dict[tuple[str, int], int]:
-    """What each of these disks (node and number) takes on the host."""
+    """Return the size of each disk (node and number) on the host, KiB."""
     folders = {one: lab.node_directory(one[0]) / "disks" / str(one[1]) for one in wanted}
     sizes = {one: [path.stat().st_blocks for path in folder.glob("*.qcow2")] for one, folder in folders.items()}
     return {one: sum(blocks) // 2 for one, blocks in sizes.items() if blocks}

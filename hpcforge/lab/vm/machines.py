@@ -301,7 +301,7 @@ def _until(lab: Lab, node: PlacedNode, ready: Callable[[], bool], every_s: float
         if _without_room(lab.machine(node.name)):
             raise LabError(
                 f"node {node.name} is held: no room is left for what it writes in {lab.node_directory(node.name)}",
-                "make room there, then `hpcforge rehearse up` again: it goes on where it is",
+                "make room there, then `hpcforge rehearse up` again: it continues",
             )
         gone = not running(lab, node)
         if said := "its QEMU has ended" if gone else console.gave_up(_text(_console(lab, node))):

@@ -120,7 +120,7 @@ def tap(machine: str, number: int = 0) -> str:
 
 
 def name_in(words: Sequence[str]) -> str:
-    """Of which machine a command line is; "" if it is none of ours."""
+    """Return the machine of a command line; "" if it is not one of the lab's."""
     return _after("-name", words) if words and Path(words[0]).name == PROGRAM else ""
 
 

@@ -30,7 +30,7 @@ class Acts(Protocol):
     """What the module of a kind has. `wanted` has the fields of its class; `name` is what its kind's key names."""
 
     def compare(self, wanted: Any) -> Optional[Json]:
-        """What there is, when it is not what is wanted: its name, `exists`, and more. It changes nothing."""
+        """Return the observed state if it differs: its name, `exists`, and more. Changes nothing."""
 
     def obstacle(self, wanted: Any, known: Known) -> Optional[str]:
         """What stands in the way of putting it, and what to do about that; `known`: what the receipt has of it."""

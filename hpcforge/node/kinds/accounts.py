@@ -23,9 +23,9 @@ from hpcforge.node.kinds import Need, mounts
 if TYPE_CHECKING:
     from hpcforge.kinds.accounts import Account
 
-_HOME = "the account is locked, and never deleted"
-OPEN = "it was there before hpcforge, and is not locked"
-_OURS = "hpcforge logs in by it, and so it is not locked"
+_HOME = "hpcforge locks accounts and never deletes them"
+OPEN = "it existed before hpcforge, so hpcforge does not lock it"
+_OURS = "hpcforge logs in with it, so it is not locked"
 HOME_MODE = "0750"  # for others a home is closed; the group is the account's own
 _SKELETON = "/etc/skel"
 _UNFINISHED = ".new."  # before a home's name, until it is whole
@@ -94,9 +94,7 @@ def put(wanted: Account) -> str | None:
     try:
         changes += _put_home(wanted, user.pw_dir)
     except LaterError as error:
-        raise LaterError(
-            f"its home stays {user.pw_dir} for now: {error}; apply again then", ", ".join(changes)
-        ) from error
+        raise LaterError(f"its home is still {user.pw_dir}: {error}; then apply again", ", ".join(changes)) from error
     return ", ".join(changes) or None
 
 
@@ -105,11 +103,11 @@ def _put_home(wanted: Account, old: str) -> list[str]:
     name, new, did = wanted.name, wanted.home, []
     if old != new:
         if wanted.mount and not mounts.is_mounted(wanted.mount):
-            raise LaterError(f"{wanted.mount} is to be mounted first")
+            raise LaterError(f"mount {wanted.mount} first")
         try:
             unix.edit(["usermod", "--home", new, "--", name])
         except LaterError as error:
-            raise LaterError(f"the user is to have no process first ({error})") from error
+            raise LaterError(f"end all processes of the user first ({error})") from error
         did.append(f"home {old} -> {new}")
     if _lacks_home(wanted):
         _make_home(wanted)
@@ -157,18 +155,19 @@ def obstacle(wanted: Account, known: bool | None) -> str | None:  # noqa: ARG001
     user, gid = _user(name), unix.gid(name)
     if user is not None and (user.pw_uid, user.pw_gid) != (number, number):
         return (
-            f"account {name!r} has uid {user.pw_uid} and gid {user.pw_gid} on this node, the blueprint says {number}; "
-            "its files would change hands, so renumber it by hand or change the blueprint"
+            f"account {name!r} has uid {user.pw_uid} and gid {user.pw_gid} on this node, but {number} in the "
+            "blueprint; a new number would change the owner of its files, so renumber it by hand or change the "
+            "blueprint"
         )
     if gid is not None and gid != number:
         return (
-            f"group {name!r} has gid {gid} on this node, {number} is wanted; renumber it by hand (groupmod --gid) or "
+            f"group {name!r} has gid {gid} on this node, not {number}; renumber it by hand (groupmod --gid) or "
             "change the blueprint"
         )
     for what, other, tool in (("uid", _name_of_user(number), "usermod"), ("gid", _name_of_group(number), "groupmod")):
         if other is not None and other != name:
             return (
-                f"{what} {number}, wanted for {name!r}, belongs to {other!r} on this node; choose another number in "
+                f"{what} {number} for {name!r} belongs to {other!r} on this node; choose another number in "
                 f"the blueprint, or renumber {other!r} by hand ({tool} --{what})"
             )
     return None
@@ -184,12 +183,12 @@ def put_back(name: str, known: bool, report: Report) -> str | None:
     if not known:
         if is_there(name):
             report.warning(
-                f"there before hpcforge, and so not locked: {name}; to lock an account: "
-                f"usermod --lock --expiredate {_LOCKED} NAME"
+                f"not locked, since they existed before hpcforge: {name}; to lock an account: usermod --lock "
+                f"--expiredate {_LOCKED} NAME"
             )
         return None
     if name == os.environ.get("SUDO_USER"):
-        report.warning(f"account {name} is the one that hpcforge logs in to: not locked, and no longer watched")
+        report.warning(f"hpcforge logs in as account {name}: it is not locked, and no longer managed")
         return None
     return lock(name)
 

@@ -25,7 +25,7 @@ _CONFIG = "/etc/slurm/slurm.conf"
 _TIMEOUT_S = 30
 _SILENT = "the accounting database does not answer"
 _REGISTERS_S = 30  # slurmctld makes its cluster known to slurmdbd some time after it has begun to answer
-_BEFORE = "it was there before hpcforge"
+_BEFORE = "it existed before hpcforge"
 _WORD = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.,:=/+-]{0,200}")
 # What sacctmgr shows of each, and what stands there where nothing was said.
 _ALL = {"grptres": "", "grpjobs": "", "maxtres": "", "maxwall": ""}
@@ -75,11 +75,11 @@ def obstacle(wanted: Association, known: Json | None) -> str | None:  # noqa: AR
     """What sacctmgr would not take."""
     entity = _entity(wanted.name)
     if entity is None:
-        return f"{wanted.name!r} is none of `qos NAME`, `account NAME` and `user NAME account=NAME`"
+        return f"{wanted.name!r} must be `qos NAME`, `account NAME` or `user NAME account=NAME`"
     for word in wanted.settings.split():
         key, _, value = word.partition("=")
         if key not in _SETTINGS[entity] or not value or not (_WORD.fullmatch(value) or value == "-1"):
-            return f"{wanted.name}: {word!r} is no setting of it: {', '.join(_SETTINGS[entity])}"
+            return f"{wanted.name}: unknown setting {word!r}; use {', '.join(_SETTINGS[entity])}"
     return None
 
 
@@ -115,7 +115,7 @@ def put_back(name: str, known: Json, report: Report) -> str | None:
     there = _database().get(name)
     if known["before"] or there is None:
         if there is not None:
-            report.warning(f"{name}: {_BEFORE}, and so it stays in the accounting database")
+            report.warning(f"{name}: {_BEFORE}, so it stays in the accounting database")
         return None
     words = name.split()
     try:
@@ -207,7 +207,7 @@ def _sacctmgr(*words: str) -> str:
     """Run it, without questions. Raises NodeError with its own words."""
     outcome = commands.run(["sacctmgr", "--immediate", "--noheader", "--parsable2", *words], _TIMEOUT_S)
     if outcome.rc != 0:
-        why = f"no end after {_TIMEOUT_S} s" if outcome.timed_out else readable(outcome.stderr or outcome.stdout, 500)
+        why = f"no end within {_TIMEOUT_S} s" if outcome.timed_out else readable(outcome.stderr or outcome.stdout, 500)
         raise NodeError(f"`sacctmgr {' '.join(word for word in words if not word.startswith('format='))}`: {why}")
     return outcome.whole("sacctmgr")
 
@@ -288,8 +288,8 @@ def _empty(account: str, parent: str) -> None:
     users = sorted(name.split()[1] for name in _database() if name.startswith("user ") and name.endswith(inside))
     if users:
         raise NodeError(
-            f"account {account} has users that hpcforge did not put there: {', '.join(users)}; take them out of it "
-            f"(sacctmgr delete user name=... account={account}), or put them into the blueprint"
+            f"account {account} has users that hpcforge did not add: {', '.join(users)}; remove them "
+            f"(sacctmgr delete user name=... account={account}), or add them to the blueprint"
         )
     for name, settings in _database().items():
         if settings.get("parent") == account:

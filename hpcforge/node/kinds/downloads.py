@@ -58,7 +58,7 @@ def put(wanted: Download) -> str | None:
         if entry and entry.digest == wanted.digest and entry.links == 1:
             return files.fix_rights(folder, name, entry, rights)
         files.replace_by(folder, name, lambda fd: _fetch(wanted, fd), rights)
-        return "downloaded" if entry is None else "downloaded anew"
+        return "downloaded" if entry is None else "downloaded again"
     finally:
         os.close(folder)
 
@@ -90,7 +90,7 @@ def put_back(name: str, known: Json, report: Report) -> str | None:
     except paths.UnsafeError as error:
         report.warning(f"{error}: left alone")
         return None
-    report.warning(f"{name} is not what we last downloaded, and what was there before us is not known: left alone")
+    report.warning(f"{name} was changed since hpcforge downloaded it, and the earlier content is unknown: not touched")
     return None
 
 
@@ -114,7 +114,7 @@ def _fetch(wanted: Download, fd: int) -> None:
     url = wanted.url
     match = _URL.fullmatch(url)
     if match is None:
-        raise NodeError(f"{url!r} is not an address that a download may come from: http://HOST/PATH")
+        raise NodeError(f"invalid download address {url!r}; expected http://HOST/PATH")
     host, port, target = match.groups()
     connection = http.client.HTTPConnection(host.strip("[]"), int(port or 80), timeout=_SILENCE_S)
     try:
@@ -128,7 +128,7 @@ def _fetch(wanted: Download, fd: int) -> None:
     finally:
         connection.close()
     if digest != wanted.digest:
-        raise NodeError(f"{url} is not what is wanted: its SHA-256 is {digest}, pinned is {wanted.digest}")
+        raise NodeError(f"{url} has SHA-256 {digest}, but {wanted.digest} is pinned")
 
 
 def _copy(url: str, answer: http.client.HTTPResponse, fd: int, size: int | None) -> str:
@@ -136,7 +136,7 @@ def _copy(url: str, answer: http.client.HTTPResponse, fd: int, size: int | None)
     limit = _LIMIT_BYTES if size is None else size
     said = answer.length  # None: the server does not say
     if said is not None and said > limit:
-        raise NodeError(f"{url} has {said} bytes, and {limit} are wanted")
+        raise NodeError(f"{url} has {said} bytes, expected {limit}")
     digest, had = hashlib.sha256(), 0
     while True:
         chunk = answer.read(_CHUNK)

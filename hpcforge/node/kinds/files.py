@@ -59,13 +59,13 @@ def put_back(name: str, known: Json, report: Report) -> str | None:
     try:
         if known["before"] != UNKNOWN:
             detail = originals.put_back(name, known["before"])
-            return f"{detail}; it had been changed by hand" if detail == "removed" and edited else detail
+            return f"{detail}; it was changed by hand before" if detail == "removed" and edited else detail
         if not edited:
             return originals.put_back(name, None)
     except paths.UnsafeError as error:  # somebody may do as they like in their own directory, but not hold us up there
         report.warning(f"{error}: left alone")
         return None
-    report.warning(f"{name} is not what we last wrote, and what was there before us is not known: left alone")
+    report.warning(f"{name} was changed since hpcforge wrote it, and the earlier content is unknown: not touched")
     return None
 
 
@@ -81,7 +81,7 @@ def _content(wanted: Sent) -> bytes | None:
         return None
     data = base64.b64decode(wanted.content_base64, validate=True)
     if wanted.digest not in (None, hashlib.sha256(data).hexdigest()):
-        raise NodeError(f"{wanted.path}: the content that came is not the one that was planned (digest differs)")
+        raise NodeError(f"{wanted.path}: the received content differs from the plan (digest)")
     return data
 
 

@@ -28,14 +28,14 @@ def obstacle(wanted: Group, known: bool | None) -> str | None:  # noqa: ARG001
     gid = unix.gid(name)
     if gid is not None and gid != number:
         return (
-            f"group {name!r} has gid {gid} on this node, {number} is wanted; its files would change hands, so renumber "
-            f"it by hand (groupmod --gid {number} {name}) or change the blueprint"
+            f"group {name!r} has gid {gid} on this node, not {number}; a new number would change the group of its "
+            f"files, so renumber it by hand (groupmod --gid {number} {name}) or change the blueprint"
         )
     try:
         other = grp.getgrgid(number).gr_name
     except KeyError:
         return None
-    return None if other == name else f"gid {number}, wanted for {name!r}, belongs to {other!r} on this node"
+    return None if other == name else f"gid {number} for {name!r} belongs to {other!r} on this node"
 
 
 def put(wanted: Group) -> str | None:
@@ -57,7 +57,7 @@ def put_back(name: str, known: bool, report: Report) -> str | None:
         return None
     inside = _inside(name)
     if inside:
-        report.warning(f"group {name} stays, for {', '.join(inside)}; to delete it: groupdel {name}")
+        report.warning(f"group {name} stays: {', '.join(inside)}; to delete it: groupdel {name}")
         return None
     unix.edit(["groupdel", "--", name])
     return "removed"
@@ -72,8 +72,8 @@ def stays(name: str, known: bool) -> tuple[str, str, str] | None:
     """One that we did not make, or that somebody is in."""
     inside = _inside(name)
     if not known:
-        return "group", name, "it was there before hpcforge"
-    return ("group", name, f"{', '.join(inside)} may be in it still") if inside else None
+        return "group", name, "it existed before hpcforge"
+    return ("group", name, f"{', '.join(inside)} may still be in it") if inside else None
 
 
 def _inside(name: str) -> list[str]:

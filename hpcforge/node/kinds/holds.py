@@ -35,7 +35,7 @@ def put(wanted: Hold) -> str | None:
     if _is_held(name):
         return None
     if dpkg.missing([name]):
-        raise NodeError(f"package {name!r} is to be held, and is not installed: which role wants it?")
+        raise NodeError(f"package {name!r} cannot be held: it is not installed; a role must install it")
     commands.succeed(["apt-mark", "hold", "--", name], _TIMEOUT_S)
     return "held"
 

@@ -63,7 +63,7 @@ def put(wanted: KernelArguments) -> str | None:
     if left:
         raise NodeError(
             f"{UPDATE} left {' '.join(left)} out of the first entry of {CONFIG}: "
-            "does something in /etc/default/grub.d or /etc/grub.d set GRUB_CMDLINE_LINUX anew?"
+            "does another file in /etc/default/grub.d or /etc/grub.d overwrite GRUB_CMDLINE_LINUX?"
         )
     return f"{wanted.words}, from the next start on"
 
@@ -79,7 +79,7 @@ def put_back(name: str, known: Json, report: Report) -> str | None:  # noqa: ARG
     if not _by_grub():
         return did
     commands.succeed([UPDATE], _TIMEOUT_S)  # whatever was done to the file: one that was cut off here has that to do
-    return did or ("made anew" if files.read_text(CONFIG) != before else None)
+    return did or ("regenerated" if files.read_text(CONFIG) != before else None)
 
 
 def is_there(name: str) -> bool:  # noqa: ARG001

@@ -39,9 +39,9 @@ def obstacle(wanted: Link, known: Json | None) -> str | None:
     except NodeError as error:
         return str(error)
     if entry is not None and entry.kind not in ("file", "symlink"):
-        return f"{path} is neither a file nor a symbolic link, and a link is wanted there; move it away"
+        return f"{path} is neither a file nor a symbolic link, and a role puts a link there; move it away"
     if known is None and entry is not None and entry.kind == "file" and entry.digest is None:
-        return f"{path} is larger than {files.SIZE_LIMIT} bytes, too much to be kept; move it away"
+        return f"{path} is larger than {files.SIZE_LIMIT} bytes, too large for a backup; move it away"
     return None
 
 
@@ -71,7 +71,7 @@ def put_back(name: str, known: Json, report: Report) -> str | None:
     before = None if known["before"] == UNKNOWN else known["before"]
     entry = files.look(name, limit=0)
     if entry is not None and entry.kind != "symlink":
-        report.warning(f"{name} is no symbolic link any more, somebody has put a {entry.kind} there: left alone")
+        report.warning(f"{name} is now a {entry.kind} instead of a symbolic link: not touched")
         return None
     return originals.put_back(name, before)
 

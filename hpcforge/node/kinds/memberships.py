@@ -34,7 +34,7 @@ def put(wanted: Membership) -> str | None:
         return None
     for what, name, there in (("account", account, _account(account)), ("group", group, unix.gid(group))):
         if there is None:
-            raise NodeError(f"there is no {what} {name!r} on this node: which role or package makes it?")
+            raise NodeError(f"this node has no {what} {name!r}; a role or package must create it")
     unix.edit(["gpasswd", "--add", account, group])
     return "added"
 

@@ -73,9 +73,9 @@ def obstacle(wanted: Mount, known: Known) -> str | None:
         return f"mount {path}: what, type and options are one word each, without %"
     ours = known is not None and (Path(unit_files.FOLDER) / _unit(path)).exists()
     if not ours and is_mounted(path):
-        return f"something is mounted at {path} already; unmount it, and take it out of /etc/fstab"
+        return f"another file system is mounted at {path}; unmount it, and remove it from /etc/fstab"
     if not ours and os.path.lexists(path) and not (Path(path).is_dir() and not any(Path(path).iterdir())):
-        return f"{path} is not an empty directory: what is there would be hidden; move it away"
+        return f"{path} is not an empty directory: a mount would hide its content; move it away"
     return unit_files.obstacle(_texts(wanted))
 
 

@@ -25,7 +25,7 @@ _CONTROLLER = "slurmctld.service"
 _TIMEOUT_S = 30
 _ANSWERS_S = 60  # slurmctld may still be reading its state
 _SILENT = "Slurm's controller does not answer"
-_BEFORE = "it was there before hpcforge"
+_BEFORE = "it existed before hpcforge"
 _FLAGS = ("maint", "ignore_jobs")  # of what Slurm shows besides some is its own, and some cannot be taken back
 _TIME = "%Y-%m-%dT%H:%M:%S"
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
@@ -57,22 +57,22 @@ def compare(wanted: Reservation) -> Json | None:
 def obstacle(wanted: Reservation, known: Json | None) -> str | None:  # noqa: ARG001
     """What scontrol would not take, or take for something else."""
     if not _NAME.fullmatch(wanted.name):
-        return f"{wanted.name!r} is no name of a reservation"
+        return f"{wanted.name!r} is not a valid reservation name"
     if not _NODES.fullmatch(wanted.nodes):
-        return f"reservation {wanted.name}: {wanted.nodes!r} is no hostlist"
+        return f"reservation {wanted.name}: {wanted.nodes!r} is not a hostlist"
     try:
         time.strptime(wanted.start, _TIME)
     except ValueError:
-        return f"reservation {wanted.name}: {wanted.start!r} is no time such as 2027-03-01T08:00:00"
+        return f"reservation {wanted.name}: {wanted.start!r} is not a time such as 2027-03-01T08:00:00"
     if wanted.minutes < 1:
         return f"reservation {wanted.name} lasts {wanted.minutes} minutes"
     if not (wanted.users or wanted.accounts):
-        return f"reservation {wanted.name} is for nobody: Slurm wants users or accounts"
+        return f"reservation {wanted.name} needs users or accounts"
     for words in filter(None, (wanted.users, wanted.accounts)):
         if not _WORDS.fullmatch(words):
-            return f"reservation {wanted.name}: {words!r} are no names"
+            return f"reservation {wanted.name}: {words!r} are not names"
     strange = [flag for flag in _list(wanted.flags) if flag not in _FLAGS]
-    return f"reservation {wanted.name}: {strange[0]!r} is none of {', '.join(_FLAGS)}" if strange else None
+    return f"reservation {wanted.name}: unknown flag {strange[0]!r}; use {', '.join(_FLAGS)}" if strange else None
 
 
 def put(wanted: Reservation) -> str | None:
@@ -108,7 +108,7 @@ def put_back(name: str, known: Json, report: Report) -> str | None:
     if name not in _reservations():
         return None
     if known["before"]:
-        report.warning(f"reservation {name}: {_BEFORE}, and so it stays")
+        report.warning(f"reservation {name}: {_BEFORE}, so it stays")
         return None
     try:
         _scontrol("delete", f"ReservationName={name}")
@@ -234,6 +234,6 @@ def _scontrol(*words: str) -> str:
     """Run it. Raises NodeError with its own words."""
     outcome = commands.run(["scontrol", *words], _TIMEOUT_S)
     if outcome.rc != 0:
-        why = f"no end after {_TIMEOUT_S} s" if outcome.timed_out else readable(outcome.stderr or outcome.stdout, 500)
+        why = f"no end within {_TIMEOUT_S} s" if outcome.timed_out else readable(outcome.stderr or outcome.stdout, 500)
         raise NodeError(f"`scontrol {' '.join(words)}`: {why}")
     return outcome.whole("scontrol")

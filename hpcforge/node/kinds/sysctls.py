@@ -43,7 +43,7 @@ def put(wanted: Sysctl) -> str | None:
     name, value = wanted.name, _plain(wanted.value)
     old = _live(name)
     if old is None:
-        raise NodeError(f"the kernel of this node has no parameter {name}: is the module that brings it loaded?")
+        raise NodeError(f"the kernel of this node has no parameter {name}; is its module loaded?")
     if old != value:
         _set(name, value)
     kept = files.put_text(_path(name), _text(name, value))
@@ -63,7 +63,7 @@ def put_back(name: str, known: Json, report: Report) -> str | None:
     if live is None or live == before or text is None:
         return gone
     if before is None or text != _text(name, live):
-        why = "its value before us is not known" if before is None else "it was set by hand since"
+        why = "its value before hpcforge is unknown" if before is None else "it was changed by hand since"
         report.warning(f"{name} stays {live} until the node restarts: {why}")
         return gone
     _set(name, before)
@@ -79,10 +79,10 @@ def _set(name: str, value: str) -> None:
     try:
         _live_path(name).write_text(value + "\n")
     except OSError as error:
-        raise NodeError(f"the kernel does not take {value!r} for {name}: {error.strerror}") from None
+        raise NodeError(f"the kernel rejects {value!r} for {name}: {error.strerror}") from None
     now = _live(name)
     if now != value:
-        raise NodeError(f"{name} was set to {value!r}, and the kernel made {now!r} of it: want that instead")
+        raise NodeError(f"the kernel changed {name} from {value!r} to {now!r}; use {now!r} in the role")
 
 
 def _live(name: str) -> str | None:

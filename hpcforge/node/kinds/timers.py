@@ -1,4 +1,4 @@
-"""Commands that run at times: a timer and a service of systemd's, see `hpcforge.node.unit_files`."""
+"""Timed commands: a systemd timer with its service, see `hpcforge.node.unit_files`."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def obstacle(wanted: Timer, known: Known) -> str | None:  # noqa: ARG001
         return f"timer {name}: its command is an absolute path and arguments, of one line each"
     said = commands.run(["systemd-analyze", "calendar", "--", wanted.calendar], _TIMEOUT_S, merge=True)
     if said.rc != 0:
-        return f"timer {name}: systemd does not take {wanted.calendar!r} for a time: {readable(said.stdout, 300)}"
+        return f"timer {name}: systemd rejects the time {wanted.calendar!r}: {readable(said.stdout, 300)}"
     return unit_files.obstacle(_texts(wanted))
 
 

@@ -85,12 +85,10 @@ def obstacle(wanted: Volume, known: Known) -> str | None:  # noqa: ARG001
     told = "; ".join(others)
     if len(blank) > wanted.drives:
         which = ", ".join(drive.name for drive in blank)
-        return (
-            f"{wanted.drives} NVMe drives are to be taken, and nothing is found on {which}: which of them is not said"
-        )
+        return f"the volume needs {wanted.drives} NVMe drives, but more are blank: {which}; hpcforge cannot choose"
     return (
-        f"{wanted.drives} NVMe drives on which nothing is found are to be taken, and there are {len(blank)}"
-        f"{f': {told}' if told else ''}; drives on which something is found are never formatted"
+        f"the volume needs {wanted.drives} blank NVMe drives, and the node has {len(blank)}"
+        f"{f': {told}' if told else ''}; hpcforge formats only blank drives"
     )
 
 
@@ -104,7 +102,7 @@ def put(wanted: Volume) -> str | None:
         device, done = _made(wanted)
     if _recorded(wanted) != _made_of(device):
         _record(wanted, device)
-        done = done or "its drives are remembered"
+        done = done or "recorded its drives"
     if not _is_mounted(wanted.mount, device):
         return done or None
     if _mode(wanted.mount) != _MODE:
@@ -133,7 +131,7 @@ def is_there(name: str) -> bool:
 
 def stays(name: str, known: Known) -> Stays | None:  # noqa: ARG001
     """All of it."""
-    return ("volume", name, "its drives stay as they are, with all that is on them")
+    return ("volume", name, "its drives and their data stay unchanged")
 
 
 def room(wanted: Volume) -> list[Need]:
@@ -219,7 +217,7 @@ def _why_not(drive: Drive, wanted: Volume) -> str | None:
         signatures = _signatures(drive.name)
         os.close(os.open(path, os.O_RDONLY | os.O_EXCL))  # busy: mounted, swapped to, part of an array or a group
     except NodeError as error:
-        return f"cannot be looked at: {error}"
+        return f"cannot be read: {error}"
     except OSError as error:
         holders = _holders(drive.name)
         by = f" by {', '.join(holders)}" if holders else f" ({', '.join(parts)})" if parts else ""
@@ -229,7 +227,7 @@ def _why_not(drive: Drive, wanted: Volume) -> str | None:
     found = [" ".join(filter(None, (one["type"], one.get("label"), one.get("uuid")))) for one in signatures]
     has = ", ".join([*dict.fromkeys(found), *(f"partition {one}" for one in parts)])
     wiped = " ".join(str(DEVICES / one) for one in (*parts, drive.name))
-    return f"has {has} (to give up all that is on it: wipefs --all {wiped})"
+    return f"has {has} (to destroy all its data: wipefs --all {wiped})"
 
 
 def _holders(device: str) -> list[str]:
@@ -268,14 +266,14 @@ def _lost(wanted: Volume, device: str | None) -> str | None:
         array = device or next(iter(arrays), "md/ARRAY")
         start = "" if device else f"start the array without it (mdadm --run /dev/{array}), "
         return (
-            f"{what} is lost; the files are there still: {start}put in another drive, and give it to the array "
+            f"{what} is lost; the files are safe: {start}insert another drive, and add it to the array "
             f"(mdadm --manage /dev/{array} --add /dev/DRIVE)"
         )
     left = " ".join(str(DEVICES / one.name) for one in own)
     stop = "".join(f"mdadm --stop /dev/{one}; " for one in arrays)
     return (
-        f"{what} is lost, and all files with it; to begin anew with those that are left and another: "
-        f"umount {wanted.mount}; {stop}wipefs --all {left}"
+        f"{what} is lost, with all files; to build a new volume with the other drives and a replacement: umount "
+        f"{wanted.mount}; {stop}wipefs --all {left}"
     )
 
 
@@ -302,12 +300,14 @@ def _made(wanted: Volume) -> tuple[str, str]:
         if not begun.exists():  # it was finished once, and files may be there that a damaged beginning hides
             drives = " ".join(str(DEVICES / one.name) for one in own)
             raise NodeError(
-                f"/dev/{name} is the array of volume {wanted.name}, and no file system is found on it: nothing was "
-                f"formatted (look with xfs_repair -n /dev/{name}; to give up all that was on it: "
-                f"mdadm --stop /dev/{name}; wipefs --all {drives})"
+                f"/dev/{name} is the array of volume {wanted.name} without a file system: nothing was formatted "
+                f"(check with xfs_repair -n /dev/{name}; to destroy all its data: mdadm --stop /dev/{name}; wipefs "
+                f"--all {drives})"
             )
     if _signatures(name):
-        raise NodeError(f"/dev/{name} has {_signatures(name)[0]['type']}, which is not ours: nothing was formatted")
+        raise NodeError(
+            f"/dev/{name} has {_signatures(name)[0]['type']}, which hpcforge did not create: nothing was formatted"
+        )
     # Not --force: it looks for itself once more whether something is there.
     make = ["mkfs.xfs", "-q", "-m", f"uuid={wanted.uuid}", "-L", wanted.name[:12], str(DEVICES / name)]
     commands.succeed(make, _MAKE_S)

@@ -191,7 +191,7 @@ def test_accounts_are_reconciled_and_history_stays(accounted: Site) -> None:
     # The database is down: Slurm goes on, a plan says what it cannot tell, and an apply has it back.
     site.ssh("head", "sudo systemctl stop mariadb")
     meanwhile = a_job(site, "ada")
-    silent = "what there is of it is not known: the accounting database does not answer"
+    silent = "its state is unknown: the accounting database does not answer"
     told = planned(site)
     assert told["slurm_database"] == ["~ unit mariadb.service: start (inactive)"]
     assert told["slurm_accounts"] == [

@@ -158,14 +158,14 @@ def test_work_that_was_lost_with_its_node_is_said_so(engines: Engines, nodes: No
     nodes.inside("n1", soon(f"systemctl stop ssh; {END_CONNECTIONS}; {gone}; systemctl start ssh"))
     data = until(engines, "result")[-1].data
     assert (data["ok"], data["unreachable"]) == (False, False)
-    assert data["error"] == "n1 was restarted while it was at work: apply again"
+    assert data["error"] == "n1 restarted during a step: apply again"
     assert nodes.inside("n1", f"cat {marks}") == "0\n1\n"
 
 
 def test_a_late_task_is_stopped_on_the_node_after_what_it_is_at(engines: Engines, nodes: Nodes) -> None:
     marks = f"/root/marks-{secrets.token_hex(4)}"
     answer = engines.run(Program("t", "n1", finish_request(marks, 20, 4, 4), 10.0)).data
-    assert answer["error"] == "not done within 10 s on n1: stopped"
+    assert answer["error"] == "not finished within 10 s on n1: stopped"
     after = engines.run(Program("w", "n1", {"verb": "wait", "timeout_s": 0}, 30.0)).data
     assert after["ok"], after["error"]
     assert nodes.inside("n1", f"cat {marks}") == "0\n"

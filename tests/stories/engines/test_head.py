@@ -156,5 +156,5 @@ def test_the_log_and_the_status(engines: Engines, nodes: Nodes) -> None:
     )
     found = status(engines, cluster, 10, print)
     assert found.last == one
-    assert found.notes[0] == "lines of the history that cannot be read: 1"
+    assert found.notes[0] == "unreadable lines of the history: 1"
     assert found.notes[1].startswith("the node list cannot be used: damaged")

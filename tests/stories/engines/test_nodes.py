@@ -65,7 +65,7 @@ def test_commands_run_as_the_user_at_home(engines: Engines, user: str | None, ex
 def test_a_command_that_is_late_leaves_nothing_behind(engines: Engines, nodes: Nodes) -> None:
     argv = ("sh", "-c", "trap '' TERM; sleep 8151; sleep 8152")
     answer = engines.run(Command("t", "n1", argv, user="root", timeout_s=1.0)).data
-    assert answer["error"] == "not done within 1 s on n1: stopped"
+    assert answer["error"] == "not finished within 1 s on n1: stopped"
     gone = "for i in $(seq 200); do pgrep -f 'sleep 815[12]' >/dev/null || exit 0; sleep 0.1; done; exit 1"
     nodes.inside("n1", gone)  # a moment after it was killed
 

@@ -124,7 +124,7 @@ def test_a_deploy_that_is_late_ends_and_the_node_goes_on(engines: Engines, tmp_p
     source.parent.mkdir()
     source.write_text("from pyinfra.operations import server\nserver.shell(name='Sleep', commands=['sleep 5'])\n")
     answer = engines.run(Deploy("t", "n1", source, {}, 1.0)).data
-    assert "not done within 1 s on n1" in answer["error"]
+    assert "not finished within 1 s on n1" in answer["error"]
     source.write_text("from pyinfra.operations import server\nserver.shell(name='True', commands=['true'])\n")
     assert engines.run(Deploy("t", "n1", source, {}, 30.0)).data["ok"]
 
@@ -246,7 +246,7 @@ def test_what_waits_for_a_play_can_be_withdrawn_and_what_is_at_work_finishes(
         assert engines.next(3.0) is None  # nothing of n2, for which there would be room now
     nodes.inside("n1", "ls /etc/engines-went-on")
     assert nodes.inside("n2", "ls /etc/engines-went-on 2>/dev/null || true") == ""
-    assert [one.data["detail"] for one in heard if one.node == "n2"] == ["waits for a play"]
+    assert [one.data["detail"] for one in heard if one.node == "n2"] == ["waiting for a play"]
 
 
 def test_a_play_that_is_late_is_late_for_those_that_are_still_at_it(nodes: Nodes, role: Path, tmp_path: Path) -> None:
@@ -259,7 +259,7 @@ def test_a_play_that_is_late_is_late_for_those_that_are_still_at_it(nodes: Nodes
         )
         seen = finish(engines, *late)
     assert seen["n2"][-1].data["ok"]
-    assert "not done within 40 s" in seen["n1"][-1].data["error"]
+    assert "not finished within 40 s" in seen["n1"][-1].data["error"]
     nodes.inside("n1", "pkill -f 'sleep 815[5]' || true")
 
 

@@ -61,7 +61,7 @@ def test_an_artifact_reaches_its_node_is_watched_and_goes(tool: Site) -> None:
     pin(tool, b"other")
     before = tool.state()
     done = tool.apply(code=1)
-    assert f"its SHA-256 is {there}, pinned is {other}" in done.stderr
+    assert f"its SHA-256 is {there}, but {other} is pinned" in done.stderr
     assert tool.state() == before
     assert tool.inside("n02", "/opt/tools/tool") == "it runs\n"
 
@@ -71,7 +71,7 @@ def test_an_artifact_reaches_its_node_is_watched_and_goes(tool: Site) -> None:
     tool.inside("n02", "rm /opt/tools/tool")
     done = tool.apply("--only", "tool", code=5)
     damaged = hashlib.sha256(b"damaged\n").hexdigest()
-    assert f"its SHA-256 is {damaged}, pinned is {there}" in done.stderr + done.stdout
+    assert f"has SHA-256 {damaged}, but {there} is pinned" in done.stderr + done.stdout
     assert tool.inside("n02", "ls -A /opt/tools") == ""
     tool.apply("--force", "depot")
     assert tool.inside("n02", "/opt/tools/tool") == "it runs\n"
@@ -85,5 +85,5 @@ def test_without_a_depot_the_role_is_named(tool: Site) -> None:
     tool.blueprint.write_text(tool.blueprint.read_text().replace("  depot: {on: n01}\n", ""))
     done = tool.run("plan", "--offline")
     assert done.returncode == 3
-    assert "the artifacts of role tool reach nodes by the service `depot`, which no node runs" in done.stderr
+    assert "the artifacts of role tool need the service `depot`, which no node provides" in done.stderr
     assert "depot: {on: NODE}" in done.stderr

@@ -67,15 +67,15 @@ def test_a_firewall_that_would_lock_us_out_takes_itself_back(site: Site) -> None
     assert site.state() == before
     planned = site.run("plan", "--limit", "n02")
     assert planned.returncode == 2
-    assert "taken back by the node" in planned.stderr
-    assert "wall  n02  (taken back" in planned.stdout
-    assert "an earlier change of wall was taken back by the node" in site.run("status").stdout
+    assert "reverted by the node" in planned.stderr
+    assert "wall  n02  (reverted" in planned.stdout
+    assert "an earlier change of wall was reverted by the node" in site.run("status").stdout
     site.edit("wall", "nftables.conf.j2", "tcp dport { 22, 23 } drop", "tcp dport 23 drop")
     site.blueprint.write_text(patient)
     right_again = site.run("plan", "--limit", "n02")
     assert right_again.returncode == 0
-    assert "taken back" not in right_again.stderr
-    assert "taken back" not in site.run("status").stdout
+    assert "reverted" not in right_again.stderr
+    assert "reverted" not in site.run("status").stdout
     site.edit("wall", "nftables.conf.j2", "tcp dport 23 drop", "tcp dport { 21, 23 } drop")
     site.apply()
     assert "21, 23" in site.inside("n02", "nft list ruleset")

@@ -127,7 +127,7 @@ def test_a_node_that_does_not_come_back_is_named(rebooting: Site) -> None:
     rebooting.inside("n02", "systemctl disable ssh.service")
     try:
         done = rebooting.apply("--limit", "n02", code=4)
-        assert "did not come back within" in done.stdout
+        assert "is not back within" in done.stdout
         assert "refuses connections on port 22" in done.stdout
     finally:
         rebooting.fresh()

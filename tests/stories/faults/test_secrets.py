@@ -158,7 +158,7 @@ def test_a_secret_is_in_its_file_and_nowhere_else(site: Site) -> None:
     give_role(site, SAYS_NO)
     told = site.run("apply", "--yes")
     assert told.returncode == 5
-    assert "says no to the new content" in told.stdout + told.stderr
+    assert "rejects the new content" in told.stdout + told.stderr
     fault = subprocess.run(
         [sys.executable, "-c", BROKEN, str(site.roles), "apply", str(site.blueprint), "--yes"],
         cwd=REPOSITORY, env=site._environment({}), stdin=subprocess.DEVNULL, capture_output=True, check=False,

@@ -82,7 +82,7 @@ def test_damage_is_said_and_costs_no_correctness(site: Site) -> None:
     before = len(status(site)["history"]["runs"])
     site.inside("n01", f"printf '\\377{{half a li' >> {KEPT}/history.jsonl; truncate -s 50 {KEPT}/roster.json")
     found = status(site)
-    assert any("history that cannot be read: 1" in note for note in found["notes"])
+    assert any("unreadable lines of the history: 1" in note for note in found["notes"])
     assert any("node list cannot be used: damaged" in note for note in found["notes"])
     line = site.revise("ground", "ground.conf.j2")
     done = site.apply()

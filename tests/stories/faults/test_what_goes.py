@@ -64,12 +64,12 @@ def test_a_role_of_a_folder_that_the_blueprint_names_comes_and_goes(site: Site) 
     assert site.inside("n01", "ls /etc/banner /etc/banner-too 2>/dev/null || true") == ""
     assert site.run("plan").returncode == 0
     (site.folder / "ours").rename(site.folder / "elsewhere")
-    assert "there is no folder `ours` there" in site.run("plan").stderr
+    assert "the folder `ours` does not exist" in site.run("plan").stderr
     site.blueprint.write_text(without)
     planned = site.run("plan")
     assert planned.returncode == 2
     assert "no longer wanted  n02\n  - banner: file /etc/banner\n" in planned.stdout
-    stays = "work of banner: what its code made there is not in the record"
+    stays = "work of banner: the node's record does not list what the role's code created"
     assert f"  = stays: {stays}" in planned.stdout
     done = site.apply()
     assert f"stays on n02:\n  {stays}" in done.stdout
@@ -100,7 +100,7 @@ def test_what_a_roles_code_made_goes_with_the_role(site: Site) -> None:
 @pytest.mark.parametrize(
     ("says", "stays", "there"),
     [
-        ("", "work of site_motd: what its code made there is not in the record", "/etc/site-made\n"),
+        ("", "work of site_motd: the node's record does not list what the role's code created", "/etc/site-made\n"),
         ("delete_on_removal: [/etc/site-made]\n", "", ""),
         ("keep_on_removal: [{path: /etc/site-made, why: ours}]\n", "/etc/site-made: ours", "/etc/site-made\n"),
     ],
@@ -145,15 +145,15 @@ def test_what_apply_would_refuse_is_said_before_and_its_node_left_out(site: Site
     assert planned.returncode == 5
     for said in (
         "n02: left out, and nothing is done there until this is out of the way:\n",
-        "  ! ground: directory /var/lib/faults: /var/lib/faults is a symbolic link, and a directory is wanted there;",
-        "  ! ground: account fora: uid 3001, wanted for 'fora', belongs to 'squatter' on this node; choose another",
-        "  ! client: file /etc/faults/client.conf: /etc/faults/client.conf is a directory, and a file is wanted there;",
+        "  ! ground: directory /var/lib/faults: /var/lib/faults is a symbolic link where a directory is expected;",
+        "  ! ground: account fora: uid 3001 for 'fora' belongs to 'squatter' on this node; choose another",
+        "  ! client: file /etc/faults/client.conf: /etc/faults/client.conf is a directory where a file is expected;",
         "1 node to change: n01; left out: n02.\n",
     ):
         assert said in planned.stdout
     before = site.inside("n02", "ls -lR /etc/faults; getent passwd; dpkg-query -W | sha256sum")
     done = site.apply(code=5)
-    assert "n02: ground FAILED: account fora: uid 3001, wanted for 'fora', belongs to 'squatter'" in done.stderr
+    assert "n02: ground FAILED: account fora: uid 3001 for 'fora' belongs to 'squatter'" in done.stderr
     assert "; directory /var/lib/faults: /var/lib/faults is a symbolic link" in done.stderr
     assert site.inside("n02", "ls -lR /etc/faults; getent passwd; dpkg-query -W | sha256sum") == before
     assert site.inside("n02", "test -e /var/lib/hpcforge/receipt.json || echo none") == "none\n"

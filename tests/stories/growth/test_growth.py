@@ -226,7 +226,7 @@ def test_a_node_that_a_waiting_job_asks_for_stays(cluster: Cluster) -> None:
     mended = f"scontrol update JobId={asks} ReqNodeList="
     assert f"! stays for now: job {asks} of ada asks for w02 by name and has not begun; " in done.stderr
     assert f"{mended} (it runs elsewhere) or scancel {asks}; apply again later\n" in done.stdout
-    assert f"job {wide} of ada asks for 4 nodes of main: it waits until there are so many\n" in done.stderr
+    assert f"job {wide} of ada asks for 4 nodes of main: it waits for more nodes\n" in done.stderr
     cluster.settled("w01", "w02", "w03", "w04")
     assert site.ssh("head", WAITING) == "asks\nshuns\nwide\n"
     site.ssh("head", f"sudo {mended}")
@@ -244,8 +244,8 @@ def test_a_node_goes_when_its_job_has_ended(cluster: Cluster) -> None:
     said = cluster.ran("apply", "BLUEPRINT", "--yes")
     _, _, stays = said.partition("stays on w02:\n")
     for line in (
-        "  unit ssh.service: it ran before hpcforge, and goes on\n",
-        "  home /home/ada: the account is locked, and never deleted\n",
+        "  unit ssh.service: it ran before hpcforge and still runs\n",
+        "  home /home/ada: hpcforge locks accounts and never deletes them\n",
         "  file /etc/hostname: the machine keeps its name\n",
         "  /var/lib/slurm/slurmd: what slurmd kept of jobs\n",
     ):

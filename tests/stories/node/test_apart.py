@@ -81,7 +81,7 @@ def test_a_task_that_is_at_work_is_not_mistaken_for_another(node, wanted):
     with node.started(request) as program:
         begun(program)
         [failed, done] = node.send({**request, "work": [{"role": "other"}]})
-        assert "is at work here with another request" in failed["error"]
+        assert "is running here with another request" in failed["error"]
         assert done["failed"] == ["other"]
         refused = node.send(converge("finish", [{"role": "other"}]))
         assert f"started by ann@operator, run {request['run']['number']}" in refused[0]["error"]
@@ -96,7 +96,7 @@ def test_it_is_killed(node, wanted):
         here = [json.loads(line) for line in program.stdout]
     there = node.send({"verb": "attach", "task": request["task"], "after": 1})
     for failed, done in (here, there):
-        assert (failed["role"], failed["error"][:35]) == (None, "the work ended without an answer: i")
+        assert (failed["role"], failed["error"][:35]) == (None, "the task ended without an answer: i")
         assert (done["event"], done["failed"]) == ("done", ["slow"])
     assert node.observed()["at_work"] is None
 
@@ -104,7 +104,7 @@ def test_it_is_killed(node, wanted):
 def test_a_task_that_is_not_known_is_said(node):
     failed, done = node.send({"verb": "attach", "task": "never:begun", "after": 0})
     assert (failed["role"], done["event"]) == (None, "done")
-    assert "nothing is known here of task 'never:begun'" in failed["error"]
+    assert "task 'never:begun' is unknown here" in failed["error"]
     failed, _ = node.send({"verb": "attach", "task": "../../etc/shadow", "after": 0})
     assert "is not a task id" in failed["error"]
 
@@ -155,7 +155,7 @@ def test_waiting_for_what_is_at_work(node, wanted):
     with node.started(request) as program:
         begun(program)
         events = node.send({"verb": "wait", "timeout_s": 0.5})
-        assert "still at work on this node: converge, finish since" in of(events, "failed")[0]["error"]
+        assert "still active on this node: converge, finish since" in of(events, "failed")[0]["error"]
         with node.started({"verb": "wait", "timeout_s": 30}) as waits:
             assert "waiting for another hpcforge run" in begun(waits)["detail"]
             node.shell(f"touch {GO}")

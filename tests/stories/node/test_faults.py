@@ -124,7 +124,7 @@ def test_an_older_run_and_another_cluster_change_nothing(node, wanted):
     other = converge("prepare", old["work"])
     other["run"]["cluster"] = "other"
     assert not of(node.send(new), "failed")
-    for refused, why in ((old, "is older than the last one"), (other, "belongs to cluster 'lab', not to 'other'")):
+    for refused, why in ((old, "is older than the last run"), (other, "belongs to cluster 'lab', not to 'other'")):
         failed, done = node.send(refused)
         assert why in failed["error"]
         assert (done["changed"], done["failed"]) == (0, ["one"])

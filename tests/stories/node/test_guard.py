@@ -69,9 +69,9 @@ def test_unconfirmed_it_goes_and_cannot_be_confirmed_or_finished_any_more(node, 
     assert traces(node) == []
     assert node.shell("systemctl is-active ssh; systemctl show -P MainPID ssh").split()[0] == "active"
     assert node.shell("systemctl show -P MainPID ssh") != pid
-    assert reverted(node) == [("g2", "ssh", "nobody confirmed it within 3 s")]
+    assert reverted(node) == [("g2", "ssh", "it was not confirmed within 3 s")]
     [failed] = of(node.send({"verb": "confirm", "guard": "g2"}), "failed")
-    assert "has been taken back (nobody confirmed it within 3 s); apply again" in failed["error"]
+    assert "was reverted (it was not confirmed within 3 s); apply again" in failed["error"]
     [failed] = of(restart(node, wanted, "g2"), "failed")
     assert (failed["role"], failed["kind"]) == ("ssh", "guard")
     assert len(reverted(node)) == 1
@@ -88,14 +88,14 @@ def test_the_network_is_cut_off_by_the_change_itself(node, wanted):
         time.sleep(2)
         program.kill()
     node.until('test -z "$(ls /etc/systemd/system | grep guard)"', timeout_s=60)  # the last that a revert does
-    assert reverted(node) == [("cut", "ssh", "nobody confirmed it within 4 s")]
+    assert reverted(node) == [("cut", "ssh", "it was not confirmed within 4 s")]
     assert node.shell("systemctl is-active cut; ls /etc/systemd/system/cut.service", check=False) == "inactive\n"
 
 
 def test_it_goes_at_once_when_its_check_fails(node, wanted):
     put(node, wanted, "g4", "# new\n")
     events = restart(node, wanted, "g4", check="false")
-    assert of(events, "failed")[-1]["error"] == "`false`: exit status 1\nwhat was changed for it was put back"
+    assert of(events, "failed")[-1]["error"] == "`false`: exit status 1\nits changes were reverted"
     assert details(events)[CONF] == "restored, as it was before the change"
     assert node.shell(f"cat {CONF}; systemctl is-active ssh") == "# before\nactive\n"
     assert reverted(node) == [("g4", "ssh", "`false`: exit status 1")]
@@ -108,11 +108,9 @@ def test_content_that_its_own_program_refuses_never_gets_there(node, wanted):
     bad = wanted.root_file(CONF, "NoSuchOption yes\n", verify=verify)
     events = node.send(converge("prepare", guarded("g5", files=[other, bad])))
     failed = of(events, "failed")
-    assert (
-        f"{CONF} stays as it was, for `/usr/sbin/sshd -t -f {{file}}` says no to the new content" in failed[0]["error"]
-    )
+    assert f"{CONF} is unchanged: `/usr/sbin/sshd -t -f {{file}}` rejects the new content" in failed[0]["error"]
     assert "NoSuchOption" in failed[0]["error"]
-    assert failed[-1]["error"].endswith("what was changed for it was put back")  # the first file went again, too
+    assert failed[-1]["error"].endswith("its changes were reverted")  # the first file went again, too
     assert node.shell(f"cat {CONF}; ls -A /etc/ssh/sshd_config.d") == "# before\nours.conf\n"
 
 
@@ -143,5 +141,5 @@ def test_it_goes_also_when_the_node_restarts_meanwhile(lab, node, wanted):
     node.until("true", timeout_s=60)
     node.until(f"grep -q before {CONF}", timeout_s=60)
     node.until('test -z "$(ls /etc/systemd/system | grep guard)"')
-    assert reverted(node) == [("g9", "ssh", "nobody confirmed it within 5 s")]
+    assert reverted(node) == [("g9", "ssh", "it was not confirmed within 5 s")]
     assert traces(node) == []

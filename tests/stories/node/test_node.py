@@ -259,7 +259,7 @@ def test_failures_say_why_and_stop_only_who_needs_them(send, shell, wanted):
     assert set(errors) == {"no_package", "no_owner", "uid", "renumber"}
     assert "no package source of this node has a package 'no-such-package'" in errors["no_package"]
     assert "no user 'nosuchuser'" in errors["no_owner"]
-    assert "uid 2100, wanted for 'bob', belongs to 'taken'" in errors["uid"]
+    assert "uid 2100 for 'bob' belongs to 'taken'" in errors["uid"]
     assert "has uid 2100" in errors["renumber"]
     assert "installed" in shell("dpkg-query -W -f '${Status}' less")
 
@@ -303,7 +303,7 @@ def test_node_without_python_whose_package_lists_a_power_cut_emptied(send, shell
     shell("sudo apt-get update -q; sudo sh -c 'truncate -s 0 /var/lib/apt/lists/*_Packages'", node="bare")
     lines = [json.loads(line) for line in shell("sh", node="bare", stdin=contact.bootstrap_script()).splitlines()]
     assert [one["event"] for one in lines if one["event"] != "progress"] == ["changed", "done"]
-    assert "all package lists fetched anew" in [one.get("detail") for one in lines]
+    assert "fetched all package lists again" in [one.get("detail") for one in lines]
     assert lines[-2]["detail"].startswith("Python 3.")
     [observed] = of(send({"verb": "observe", "wanted": []}, node="bare"), "observed")
     assert observed["facts"]["hostname"] == "bare"

@@ -39,7 +39,7 @@ def test_it_is_remembered_until_it_has_happened_and_never_happens_twice(node: No
     assert pending(node) == ["driver"]
 
     [refused] = of(reboot(node, before, run={**this, "number": this["number"] - 1, "id": "late"}), "failed")
-    assert "older than the last one" in refused["error"]
+    assert "older than the last run" in refused["error"]
     assert boot_id(node) == before
 
     reboot(node, before)

@@ -163,7 +163,7 @@ def test_a_node_with_a_damaged_receipt_does_not_leave_in_silence(node, work, bef
     node.shell("sudo truncate -s -9 /var/lib/hpcforge/receipt.json")
     [failed] = of(node.send(converge("remove", [], leave=True)), "failed")
     assert "is damaged" in failed["error"]
-    assert "put the node back into the blueprint" in failed["error"]
+    assert "add the node to the blueprint again" in failed["error"]
     assert node.shell("cat /etc/new/a/b.conf") == "ours\n"
 
 
@@ -178,13 +178,13 @@ def test_what_is_not_ours_is_left_alone(node, work, before):
     warnings = " ".join(one["detail"] for one in of(events, "warning"))
     assert "files: /etc/passwd, ssh.service: not ours" in warnings
     assert "never: ops, /etc/hostname, bash: not ours" in warnings
-    assert "/etc/same is not what we last wrote" in warnings
+    assert "/etc/same was changed since hpcforge wrote it" in warnings
     assert node.shell("cat /etc/same; ls /srv/made/data; test -s /etc/passwd; systemctl is-active ssh").split() == [
         "edited",
         "precious",
         "active",
     ]
-    assert details(events)["/etc/new/a/b.conf"] == "removed; it had been changed by hand"
+    assert details(events)["/etc/new/a/b.conf"] == "removed; it was changed by hand before"
 
 
 def test_kept_is_only_forgotten(node, work, before):
@@ -201,7 +201,7 @@ def test_a_purge_that_would_take_others_along_is_refused(node, wanted, before):
     node.send(converge("prepare", work))
     node.shell("sudo apt-get install -qy munge")
     [failed] = of(node.send(converge("remove", surplus(node))), "failed")
-    assert "munge would go with libmunge2: nothing was purged" in failed["error"]
+    assert "purging libmunge2 would also remove munge: nothing was purged" in failed["error"]
     assert "libmunge2" in json.dumps(surplus(node))
     assert "installed" in node.shell("dpkg-query -W -f '${db:Status-Status}' munge")
 
@@ -236,7 +236,7 @@ def test_what_code_made_goes_and_the_node_says_what_stays(node, wanted, before):
         "/opt/was-there": remains.BEFORE,
         "less": remains.PACKAGES,
         "/var/state": "its state",
-        "/etc/kept.d/x": "role base leaves all that it has",
+        "/etc/kept.d/x": "role base keeps everything",
         "/etc/new/full": remains.NOT_EMPTY,
         "/etc/new": remains.NOT_EMPTY,
         "/run/hpcforge": stays["/run/hpcforge"],

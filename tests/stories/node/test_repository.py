@@ -112,7 +112,7 @@ def test_lists_that_a_power_cut_emptied_are_fetched_anew(source: Node, left_byte
     source.shell(f"sudo sh -c 'truncate -s {left_bytes} {LISTS}/127.0.0.1*_{name}'")
     events = source.send(converge("prepare", WORK))
     assert details(events) == {"odd": "installed"}
-    assert f"fetching them anew: 127.0.0.1:8099_._{name}" in details_of_progress(events)
+    assert f"fetching them again: 127.0.0.1:8099_._{name}" in details_of_progress(events)
 
 
 @pytest.mark.parametrize(("left_bytes", "name"), [(0, "Packages"), (0, "InRelease"), (9000, "InRelease")])
@@ -122,7 +122,7 @@ def test_lists_that_are_signed_are_fetched_anew_too(node: Node, left_bytes: int,
         node.shell(f"sudo sh -c 'truncate -s {left_bytes} {LISTS}/*_bookworm_*{name}'")
         events = node.send(converge("prepare", [{"role": "one", "packages": ["libpam-cap"]}]))
         assert details(events) == {"libpam-cap": "installed"}
-        assert "fetching them anew: " in details_of_progress(events)
+        assert "fetching them again: " in details_of_progress(events)
     finally:
         node.shell("sudo dpkg --purge libpam-cap")
 
@@ -145,7 +145,7 @@ def test_what_apt_would_remove_is_told_and_nothing_else_goes(source: Node) -> No
     assert told() == ([{"name": "even", "by": ["odd"]}], ["odd"])  # by what the role says: the lists do not have it
     events = source.send(converge("prepare", WORK))  # which reads them
     (failed,) = of(events, "failed")
-    assert failed["error"].startswith("apt would remove even to install odd, which the plan did not show: nothing was")
+    assert failed["error"].startswith("apt would remove even to install odd, which was not in the plan: nothing was")
     assert installed(source) == "even"
     wanted[0]["replaces"] = []
     assert told() == ([{"name": "even", "by": ["odd"]}], [])

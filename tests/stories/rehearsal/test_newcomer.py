@@ -124,7 +124,7 @@ def test_without_its_mirror_the_driver_is_left_out_and_workers_are_usable(mirror
     mirror.server.close()
     up = mirror.cli("rehearse", "up", "--nodes", NODES)
     assert f"package source {mirror.origin} is out of reach of this machine\n" in up
-    why = f"nvidia_driver: its packages come from {mirror.origin}, which this machine does not reach"
+    why = f"nvidia_driver: its packages come from {mirror.origin}, which this machine cannot reach"
     assert why in mirror.cli("rehearse", "compare")
     mirror.cli("apply", "--yes", "--verify", "none")
     assert mirror.rehearsal.inside("head01", "cd / && sudo -u ada srun -N2 hostname | sort") == "g01\ng02\n"

@@ -160,7 +160,7 @@ def test_a_file_edited_by_hand_is_shown_and_mended_there_alone(site: Site) -> No
     assert "1 node to change: w02; unchanged: head,w[01,03]; restart: w02.\n" in done.stdout
     refused = site.cli("apply", "BLUEPRINT")
     assert refused.returncode == 3
-    assert "there is no terminal to ask on" in refused.stderr
+    assert "there is no terminal for the question" in refused.stderr
     began_s = time.monotonic()
     mended = site.cli("apply", "BLUEPRINT", "--yes")
     print(f"a file mended on one worker, from prompt to prompt: {time.monotonic() - began_s:.1f} s")
@@ -213,7 +213,7 @@ def test_a_right_value_is_applied_after_wrong_ones(site: Site) -> None:
     site.blueprint.write_text(right.replace("\nslurm:\n", "\nslurm:\n  settings: {killwait: 31}\n"))
     done = site.cli("apply", "BLUEPRINT", "--yes", "--verify", "none")
     assert done.returncode == 0
-    assert "an earlier change of slurm_controller was taken back by the node: `systemctl restart" in done.stderr
+    assert "an earlier change of slurm_controller was reverted by the node: `systemctl restart" in done.stderr
     site.becomes("w01", "scontrol show config | grep -o 'KillWait .*'", "KillWait                = 31 sec\n")
     site.blueprint.write_text(right)
     assert site.cli("apply", "BLUEPRINT", "--yes").returncode == 0
@@ -365,7 +365,7 @@ def test_the_next_run_cancels_what_a_killed_one_left_and_takes_it_for_nobodys(si
     done = site.cli(*apply)
     assert done.returncode == 0
     assert f"job {job} on w[01-03], a smoke test of " in done.stderr
-    assert "is of a run that is no more: cancelled\n" in done.stderr
+    assert "its run has ended; cancelled\n" in done.stderr
     assert "jobs run there" not in done.stderr
     assert "are waited for" not in done.stderr
 
@@ -376,7 +376,7 @@ def test_the_job_of_a_run_at_work_is_named_and_left_alone(site: Site) -> None:
         second = site.cli("verify", "BLUEPRINT")
         assert first.process.wait(BECOMES_S) == 0
     assert second.returncode == 0
-    assert "is of a run that is at work: left alone\n" in second.stderr
+    assert "its run is active; not touched\n" in second.stderr
     assert passed(second.stdout) == ["allreduce", "train_ddp"]
 
 

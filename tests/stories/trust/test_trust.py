@@ -315,7 +315,7 @@ def test_users_that_would_lock_hpcforge_out_are_taken_back(here: Here) -> None:
     for node in ("n1", "n2"):
         _until(lambda node=node: here.inside(node, "test ! -e /etc/ssh/authorized_keys.d/ada && echo gone") == "gone\n")
     here.users_role.write_text(new)
-    assert "taken back" in here.cli("plan").stdout
+    assert "reverted" in here.cli("plan").stdout
     assert here.cli("apply", "--yes").returncode == 0
     assert here.logs_in("ada", "n2")
 

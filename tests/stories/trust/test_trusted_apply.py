@@ -380,7 +380,7 @@ def test_a_plan_made_before_is_done_later_where_it_still_holds(cluster: Cluster,
     assert "w02: not as when the plan was made" in refused
     assert cluster.spoiled() == ["w01", "w02"]
     said = cluster.apply("--plan", plan, code=2)
-    assert "w02 is left out: it is not as it was when the plan was made" in said
+    assert "w02 is left out: it changed after the plan was made" in said
     assert cluster.spoiled() == ["w02"]
 
 
@@ -417,7 +417,7 @@ def test_a_wrong_clock_is_a_matter_of_the_clock(cluster: Cluster, wanted: dict[s
         refused = cluster.inside("head", "unmunge || true", stdin=credential)
         assert "Expired credential" in refused  # all that Slurm would have to say of it
         said = cluster.apply(code=5)
-        assert re.search(f"clock: its clock is {behind}: nothing is done there until it is right", said)
+        assert re.search(f"clock: its clock is {behind}: hpcforge changes nothing there until it is fixed", said)
         assert "credential" not in said
         assert cluster.spoiled("/etc/hosts") == ["w01"]  # the others are not held up
     finally:

@@ -143,7 +143,7 @@ def test_an_address_by_which_nobody_comes_in_is_taken_back(up: Rehearsal) -> Non
     """Into a VLAN in which the machine is alone: no connection confirms that."""
     with_other(up, ("interface: bond0, boot", "interface: bond0.30, vlan: 30, boot"), ("5min", "1min"))
     said = up.run("apply", up.blueprint, "--yes", "--only", "networks", "--limit", "w01", expect=5)
-    assert "change has been taken back (nobody confirmed it within 60 s)" in said
+    assert "change was reverted (it was not confirmed within 60 s)" in said
     up.becomes("w01", ADDRESS.format("bond0"), own("w01"))
     up.becomes("w01", "ls /sys/class/net | grep -c '^bond0[.]' || :", "0")
 
@@ -167,7 +167,7 @@ def test_a_change_of_an_apply_that_was_killed_is_taken_back(up: Rehearsal) -> No
 def test_what_goes_from_the_blueprint_goes_from_nodes(up: Rehearsal) -> None:
     up.blueprint.write_text("".join(line for line in BLUEPRINT.splitlines(True) if "storage:" not in line))
     said = up.run("apply", up.blueprint, "--yes", errors=True)
-    assert "w01: an earlier change of networks was taken back by the node: nobody confirmed it" in said
+    assert "w01: an earlier change of networks was reverted by the node: it was not confirmed" in said
     for node in ("head", "w01"):
         up.becomes(node, "ls /sys/class/net /etc/systemd/network | grep -c bond1 || :", "0")
     up.run("plan", up.blueprint)

@@ -53,8 +53,8 @@ def up(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rehearsal]:
 def test_drives_with_somebody_s_data_are_named_and_left_alone(up: Rehearsal) -> None:
     before = up.on("head", HEAD.format("nvme1n1"))
     said = up.run("apply", up.blueprint, "--yes", expect=5)
-    assert "2 NVMe drives on which nothing is found are to be taken, and there are 1: nvme1n1 has swap theirs " in said
-    assert "(to give up all that is on it: wipefs --all /dev/nvme1n1); nvme2n1 has swap theirs" in said
+    assert "the volume needs 2 blank NVMe drives, and the node has 1: nvme1n1 has swap theirs " in said
+    assert "(to destroy all its data: wipefs --all /dev/nvme1n1); nvme2n1 has swap theirs" in said
     assert up.on("head", HEAD.format("nvme1n1")) == before
     assert up.on("head", "sudo wipefs --no-act /dev/nvme0n1") == ""
 
@@ -122,7 +122,7 @@ def test_it_is_there_again_after_a_power_cut(up: Rehearsal) -> None:
 def test_a_lost_drive_is_named(up: Rehearsal) -> None:
     up.on("head", "echo 1 | sudo tee /sys/block/nvme1n1/device/device/remove")
     said = up.run("plan", up.blueprint, expect=5)
-    assert "nvme1n1 (serial drive1) is lost, and all files with it" in said
+    assert "nvme1n1 (serial drive1) is lost, and with all files" in said
     assert "wipefs --all /dev/nvme0n1" in said
 
 
@@ -130,5 +130,5 @@ def test_raid_6_without_two_drives_has_its_files(up: Rehearsal) -> None:
     for drive in SAFE[:2]:
         up.on("head", f"echo 1 | sudo tee /sys/block/{drive}/device/device/remove")
     said = up.run("plan", up.blueprint, expect=5)
-    assert "nvme3n1 (serial drive3), nvme4n1 (serial drive4) is lost; the files are there still: put in another" in said
+    assert "nvme3n1 (serial drive3), nvme4n1 (serial drive4) is lost; the files are safe: put in another" in said
     assert up.on("head", "cat /safe/kept; sudo -u ada sh -c 'echo more >/safe/more'; cat /safe/more") == "safe\nmore\n"

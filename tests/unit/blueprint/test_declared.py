@@ -73,7 +73,10 @@ def test_what_a_role_offers_may_be_said_and_is_used(tmp_path: Path, roles: Path)
         ("logs: {}, ", "`logs` needs one of `on` and `external`, not neither"),
         ("logs: {on: haed}, ", "did you mean `head`?"),
         ("logs: {external: [a b]}, ", "`a b` is not a host name or an IPv4 address"),
-        ("logs: {external: [l.example.org], also: [m.example.org]}, ", "`also` is for a service of our own, with `on`"),
+        (
+            "logs: {external: [l.example.org], also: [m.example.org]}, ",
+            "`also` needs `on`: it is for a service that a node provides",
+        ),
         ("logs: {onn: head}, ", "unknown key `onn`"),
         ("lgos: {on: head}, ", "did you mean `logs`?"),
         ("monitoring: {on: head}, ", "hint: known: dns, time, depot, "),
@@ -100,8 +103,8 @@ def test_the_schema_for_editors_follows(roles: Path) -> None:
 @pytest.mark.parametrize(
     ("old", "new", "said"),
     [
-        ("  logs:", "  dns:", "another role offers it, too"),
-        ("  logs:", "  copy:", "this name cannot be a service's"),
+        ("  logs:", "  dns:", "another role already offers this service"),
+        ("  logs:", "  copy:", "invalid name for a service"),
         ("  logs:", "  Logs:", "String should match"),
         ("list_of: host", "list_of: hosts", "Input should be 'text', 'name', 'whole'"),
         ("    options:", "    optoins:", "Extra inputs are not permitted"),

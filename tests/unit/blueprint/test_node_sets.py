@@ -44,7 +44,7 @@ def test_what_is_meant(text: str, nodes: tuple[str, ...] | None) -> None:
         ("all!", "empty part", "single commas"),
         ("!w01", "empty part", "single commas"),
         ("all - w01", "has a space in it", None),
-        ("w[1-1000000000]", "stands for", None),
+        ("w[1-1000000000]", "expands to", None),
         ("w.1", "names `w.1`, which is no name", "lower-case"),
     ],
 )

@@ -41,8 +41,8 @@ def test_every_value_and_key_has_its_place() -> None:
     [
         (b"a: \xff", "f:1:4: error: the file is not UTF-8: byte 0xff"),
         ("a: b".encode("utf-16"), "f:1:1: error: the file is not UTF-8: byte 0xff"),
-        (b"a: b\x00c", "f:1:5: error: the character U+0000 cannot stand in a text file"),
-        ("ä: b\nö: \x1b[31m".encode(), "f:2:4: error: the character U+001B cannot stand in a text file"),
+        (b"a: b\x00c", "f:1:5: error: the character U+0000 is not allowed in a text file"),
+        ("ä: b\nö: \x1b[31m".encode(), "f:2:4: error: the character U+001B is not allowed in a text file"),
         (b"x" * (MAX_BYTES + 1), "f: error: the file is larger than 16 MiB"),
         (b"", "f:1:1: error: the file is empty"),
         (b"[" * 100_000, "f:1:1: error: nested more than 16 levels deep"),
@@ -76,7 +76,7 @@ def test_brackets_beyond_the_parsers_limit_move_no_other_error() -> None:
         ("%YAML 1.3\n---\na: b\n", "1:1: error: not valid YAML: a version of YAML other than 1.1 or 1.2"),
         ("%FOO\n", "1:5: error: not valid YAML: a line that begins with `%`"),
         ("a: !zz!b c\n", "1:4: error: not valid YAML: a wrong tag"),
-        ("a: - b\n", "1:4: error: not valid YAML: no item of a list can begin here"),
+        ("a: - b\n", "1:4: error: not valid YAML: a list item cannot start here"),
         ("a: 'b\n---\n", "2:1: error: not valid YAML: a line `---` or `...` within quotes"),
         ("a:\né", "3:1: error: not valid YAML: a key without a colon after it"),
         ("... x\n", "1:1: error: not valid YAML: a value is missing"),
@@ -181,7 +181,7 @@ def test_one_hostlist_without_quotes_names_the_others() -> None:
         ("a: 'b\nc: 'd'\n", "1:4", "write `'` where the text ends"),
         ("a:\n  b: {c: d\n  e: {f: g}\n", "2:6", "end line 2 with `}`: `b: {c: d}`"),
         ("a:\n  b: {c: d,\n      e: f\n      g: h}\n", "3:10", "end line 3 with a comma: `e: f,`"),
-        ("nodes: [\n  a: {b: c}\n  d: {e: f}\n", "1:8", "write `]` where it ends, or leave it out"),
+        ("nodes: [\n  a: {b: c}\n  d: {e: f}\n", "1:8", "write `]` where it ends, or remove it"),
         ("a: b\nc: [d, e\n", "2:4", "end line 2 with `]`: `c: [d, e]`"),
         ("a: {b: c}}\n", "1:10", "remove it, or write what it should close"),
         ("a: {b: [c}\n", "1:10", "write `]` before it"),
@@ -192,7 +192,7 @@ def test_one_hostlist_without_quotes_names_the_others() -> None:
         ('a: "C:\\d"\n', "1:7", r"write `\\` for it, or use single quotes"),
         ("a: b\n...\nc: d\n", "2:1", "remove it"),
         ("name = a\ndomain = b\n", "1:1", "write `key: value`, with a space after the colon, a line each"),
-        ("a: {{ b }}\n", "1:5", "values are no templates here: write the value itself"),
+        ("a: {{ b }}\n", "1:5", "templates are not accepted here: write the value itself"),
     ],
 )
 def test_a_mistake_is_shown_where_it_was_made(text: str, place: str, hint: str) -> None:

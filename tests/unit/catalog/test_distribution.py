@@ -94,7 +94,7 @@ def test_a_new_file_is_all_that_is_told(tmp_path: Path, monkeypatch: pytest.Monk
 
 def test_pytorch_that_it_is_not_known_to_have_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     found = folder(tmp_path, new_1=NAMES + VERSIONS.replace('pytorch: "2.1"\n', ""))
-    with pytest.raises(InvalidInput, match="new 1 is not known to have a package of its own"):
+    with pytest.raises(InvalidInput, match="the catalog has no package of new 1"):
         chosen(monkeypatch, found, "new")
 
 
@@ -105,7 +105,7 @@ def test_without_a_package_manager_that_nodes_have_it_is_refused(
     with pytest.raises(InvalidInput) as caught:
         chosen(monkeypatch, found, "red")
     [one] = [one for one in caught.value.diagnostics if one.severity == "error"]
-    assert one.message == "red 1 has dnf: packages are installed by apt alone"
+    assert one.message == "red 1 has dnf: hpcforge installs packages only with apt"
     assert one.hint == "use one of new 1"
     assert one.mark is not None
 
@@ -116,7 +116,7 @@ def test_a_distribution_without_a_file_is_refused_for_its_package_manager(name: 
     with pytest.raises(InvalidInput) as caught:
         load(REHEARSAL, instead={REHEARSAL: text})
     [one] = [one for one in caught.value.diagnostics if one.severity == "error"]
-    assert one.message == f"`{name}` has {ELSEWHERE[name]}: packages are installed by apt alone"
+    assert one.message == f"`{name}` has {ELSEWHERE[name]}: hpcforge installs packages only with apt"
     assert one.hint is not None and one.hint.startswith("use one of debian 12, ")
     assert one.mark is not None
 

@@ -38,7 +38,7 @@ def test_nothing_is_refused_for_a_release_that_the_catalog_does_not_know(monkeyp
     monkeypatch.setattr(sys.modules[load.__module__], "load_catalog", lambda: replace(CATALOG, slurm=known))
     [said] = [one for one in load(path, instead={path: text}).diagnostics if "settings" in one.message]
     assert said.severity == "warning"
-    assert said.message == "the names of these are not checked: the catalog does not know the settings of Slurm 22.05"
+    assert said.message == "the names are not checked: the catalog has no settings of Slurm 22.05"
     assert said.hint == "those of 99.05 are"
 
 

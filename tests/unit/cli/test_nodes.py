@@ -120,7 +120,7 @@ def test_nothing_is_written_without_a_yes(rehearsal: Path, capsys: pytest.Captur
     before = rehearsal.read_text()
     assert run(["nodes", "add", str(rehearsal), "w04"]) == 3
     said = capsys.readouterr()
-    assert "no terminal to ask on, and nothing was written" in said.err
+    assert "no terminal for the question; nothing was written" in said.err
     assert "+  w[01-04]" in said.out
     assert rehearsal.read_text() == before
 
@@ -241,12 +241,12 @@ def test_replacing_where_no_key_is_written_down_writes_nothing(
 
 REFUSED = {
     "one that is there": (["add", "gpu02"], "gpu02 is in the blueprint already"),
-    "a group that cannot be told": (["add", "x1"], "no group's names are like it"),
+    "a group that cannot be told": (["add", "x1"], "no group has similar names"),
     "a group that is no node's": (["add", "x1", "--like", "gpu09"], "gpu09 is not a node of this blueprint"),
     "no address": (["add", "gpu05"], "the inventory has this group's addresses"),
     "too few addresses": (["add", "gpu[05-06]", "--addresses", "10.1.0.15"], "2 names but 1 address"),
-    "one key for two": (["add", "gpu[05-06]", "--host-key", KEY], "a host key is of one machine"),
-    "an address that is taken": (["add", "gpu05", "--addresses", "10.1.0.11", "--yes"], "taken"),
+    "one key for two": (["add", "gpu[05-06]", "--host-key", KEY], "a host key belongs to one machine"),
+    "an address that is taken": (["add", "gpu05", "--addresses", "10.1.0.11", "--yes"], "belongs to"),
     "an address outside": (["add", "gpu05", "--addresses", "10.9.0.11", "--yes"], "outside network `mgmt`"),
     "a key that is none": (["add", "gpu05", "--addresses", "10.1.0.15", "--host-key", "x", "--yes"], "`x` is not"),
     "the controller": (["remove", "head", "--yes"], "`head` is not a node of this blueprint"),

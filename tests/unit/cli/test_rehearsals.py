@@ -37,11 +37,11 @@ def test_without_a_name_the_only_one_is_meant_but_not_to_take_it_away(monkeypatc
     monkeypatch.setattr(rehearsals.labs, "lab_names", lambda: tuple(there))
     nothing = Named(None, None)
     assert one_of_all(nothing) == "one"
-    with pytest.raises(UsageError, match="named") as refused:
+    with pytest.raises(UsageError, match="name the rehearsal") as refused:
         named_one(nothing, "down", "w01")
     assert refused.value.hint.endswith(" rehearse down w01 --lab one")
     there.append("two")
-    with pytest.raises(UsageError, match="2 rehearsals on this machine: one, two"):
+    with pytest.raises(UsageError, match="this machine has 2 rehearsals: one, two"):
         one_of_all(nothing)
     there.clear()
     with pytest.raises(UsageError, match="no rehearsal"):
@@ -57,6 +57,6 @@ def test_a_node_that_was_never_started_is_started_not_trusted() -> None:
 
 def test_nodes_are_of_a_kind_that_there_is() -> None:
     blueprint = Path(__file__).parents[3] / "blueprints" / "rehearsal.yaml"
-    with pytest.raises(UsageError, match="'submarine' is no kind of rehearsal") as refused:
+    with pytest.raises(UsageError, match="'submarine' is not a kind of rehearsal") as refused:
         rehearse.up(blueprint, "mine", None, "submarine", image=False)
     assert refused.value.hint == "--on takes nspawn or vm or vagrant"

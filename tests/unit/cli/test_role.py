@@ -26,21 +26,25 @@ def hpcforge(*words: str) -> tuple[int, str, str]:
 @pytest.mark.parametrize("kind", ["data", "pyinfra", "ansible"])
 def test_a_new_role_is_right_and_never_overwritten(tmp_path: Path, kind: str) -> None:
     code, out, err = hpcforge("new", "mine", "--in", str(tmp_path), "--kind", kind)
-    assert (code, err) == (0, f"Next, when you have changed it: hpcforge role check {tmp_path}/mine\n")
+    assert (code, err) == (0, f"Next, after your changes: hpcforge role check {tmp_path}/mine\n")
     assert sorted(out.split()) == sorted(str(path) for path in (tmp_path / "mine").rglob("*") if path.is_file())
     code, out, err = hpcforge("check", str(tmp_path / "mine"))
     assert (code, out) == (0, "mine: right, on w[01-03] of rehearsal.yaml\n")
-    assert err == f"Next, in the blueprint that shall have it: role_folders: [{tmp_path}]\n"
+    assert err == f"Next, in the blueprint that uses it: role_folders: [{tmp_path}]\n"
     (tmp_path / "mine/role.yaml").write_text("mine\n")
     code, _, err = hpcforge("new", "mine", "--in", str(tmp_path))
     assert code == 3
-    assert "is there already; nothing was written" in err
+    assert "already exists; nothing was written" in err
     assert (tmp_path / "mine/role.yaml").read_text() == "mine\n"
 
 
 @pytest.mark.parametrize(
     ("name", "said"),
-    [("Mine", "is no name for a role"), ("site_mine", "is no name for a role"), ("munge", "hpcforge has a role munge")],
+    [
+        ("Mine", "is not a valid role name"),
+        ("site_mine", "is not a valid role name"),
+        ("munge", "hpcforge already has a role munge"),
+    ],
 )
 def test_a_name_that_cannot_be_is_refused(tmp_path: Path, name: str, said: str) -> None:
     code, _, err = hpcforge("new", name, "--in", str(tmp_path))
@@ -85,11 +89,11 @@ def test_mistakes_are_said_all_at_once_with_their_places(tmp_path: Path) -> None
         (
             "one\n{{ clustr.name }}\n",
             "x.j2:2:1: error: 'clustr' is undefined",
-            "a role knows `cluster`, `node`, `vars`",
+            "a role can use `cluster`, `node`, `vars`",
         ),
         ("{{ cluster.services.tim.on }}\n", "x.j2:1:1: error: 'dict object' has no", "did you mean `time`?"),
         ("one\n{% if %}\n", "x.j2:2:1: error: Expected an expression", ""),
-        ("{{ node.name }}\n", "role.yaml:3:9: error: /etc/x: its text speaks of `node`", "say `scope: node`"),
+        ("{{ node.name }}\n", "role.yaml:3:9: error: /etc/x: its text uses `node`", "set `scope: node`"),
     ],
 )
 def test_a_wrong_text_is_named_with_its_line(tmp_path: Path, text: str, said: str, hint: str) -> None:
@@ -106,18 +110,18 @@ def test_a_wrong_text_is_named_with_its_line(tmp_path: Path, text: str, said: st
 @pytest.mark.parametrize(
     ("files", "more", "severity", "said"),
     [
-        ({"deploy.py": "pass\n"}, "delete_on_removal: [/opt/mine/x]\n", "error", "its own code, and no `checks`"),
-        ({"deploy.py": "pass\n"}, "checks: [{name: x, command: [x]}]\n", "warning", "what nobody takes away"),
+        ({"deploy.py": "pass\n"}, "delete_on_removal: [/opt/mine/x]\n", "error", "it has code, but no `checks`"),
+        ({"deploy.py": "pass\n"}, "checks: [{name: x, command: [x]}]\n", "warning", "not removed with the role"),
         ({"deploy.py": "def\n"}, "", "error", "invalid syntax"),
         ({"tasks/main.yml": "a: b\n"}, "", "error", "not a list of tasks"),
-        ({"files/etc/y": "y\n"}, "", "error", "nothing in role.yaml speaks of this file"),
-        ({}, "inputs: {x: cluster.name}\n", "error", "inputs, but no code"),
+        ({"files/etc/y": "y\n"}, "", "error", "role.yaml does not use this file"),
+        ({}, "inputs: {x: cluster.name}\n", "error", "inputs without code that uses it"),
         ({"deploy.py": "pass\n"}, "delete_on_removal: [/etc]\n", "error", "/etc is not this role's alone"),
-        ({}, "files: [{path: etc/x, content: x}]\n", "error", "'etc/x' is no path from / to a name"),
-        ({}, "files: [{path: /etc/../x, content: x}]\n", "error", "'/etc/../x' is no path from / to a name"),
-        ({}, "files: [{path: /x, content: x, mode: rw}]\n", "error", "'rw' are no access rights"),
-        ({}, "files: [{path: /x, content: x}, {path: /x, content: y}]\n", "error", "/x is there twice on one node"),
-        ({}, "units: [chrony]\n", "error", "'chrony' is no unit's name"),
+        ({}, "files: [{path: etc/x, content: x}]\n", "error", "'etc/x' is not an absolute path"),
+        ({}, "files: [{path: /etc/../x, content: x}]\n", "error", "'/etc/../x' is not an absolute path"),
+        ({}, "files: [{path: /x, content: x, mode: rw}]\n", "error", "'rw' is not a file mode"),
+        ({}, "files: [{path: /x, content: x}, {path: /x, content: y}]\n", "error", "/x is declared twice on one node"),
+        ({}, "units: [chrony]\n", "error", "'chrony' is not a unit name"),
         ({}, "needs: [tim]\n", "error", "needs 'tim', but there is no such role"),
     ],
 )
@@ -146,10 +150,10 @@ def test_a_site_role_of_ansibles_may_say_nothing(tmp_path: Path) -> None:
     (tmp_path / "mine/tasks/main.yml").write_text("[]\n")
     code, out, err = hpcforge("check", str(tmp_path))
     assert (code, out) == (0, "mine: right\n")
-    assert "warning: its own code makes what nobody takes away" in err
+    assert "warning: its code creates things that are not removed" in err
 
 
 def test_a_folder_without_roles_is_refused(tmp_path: Path) -> None:
     code, _, err = hpcforge("check", str(tmp_path))
     assert code == 3
-    assert "there is no role in" in err
+    assert "has no role" in err

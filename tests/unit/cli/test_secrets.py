@@ -55,7 +55,7 @@ def test_init_makes_file_and_key_once(here: Here) -> None:
     assert "keep a copy" in first.stderr
     before = here.file.read_bytes()
     second = here.cli("init")
-    assert (second.returncode, second.stderr) == (0, f"{here.file}: nothing is missing\n")
+    assert (second.returncode, second.stderr) == (0, f"{here.file}: complete\n")
     assert here.file.read_bytes() == before
 
 

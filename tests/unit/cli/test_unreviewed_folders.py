@@ -266,7 +266,7 @@ def test_a_role_s_folder_is_no_link_and_the_folder_around_it_may_be_one(site: Pa
     (site / "elsewhere/plain").symlink_to(site.parent / "home/plain")
     code, said = hpcforge("plan", BLUEPRINT, "--offline")
     assert code == 3
-    assert "plain is a symbolic link, and none is followed" in said
+    assert "plain is a symbolic link; hpcforge follows none" in said
 
 
 @pytest.mark.parametrize("make", [_pipe, _zero, _device, _socket, _folder, _large])

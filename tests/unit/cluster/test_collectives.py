@@ -44,11 +44,9 @@ def test_adapters_are_named_exactly_and_in_the_order_of_links() -> None:
 def test_adapters_that_nobody_names_are_left_with_what_to_say() -> None:
     found = told(replace(INFINIBAND, interfaces=()), ETHERNET)
     assert said(found) == {}
-    assert why_left(found, "NCCL_IB_HCA").endswith(
-        "which adapters are those of compute, and which of inband: say `interfaces` of it"
-    )
+    assert why_left(found, "NCCL_IB_HCA").endswith("the adapters of compute from those of inband: set its `interfaces`")
     alone = told(replace(INFINIBAND, interfaces=()), BMCS)  # a BMC's link is no adapter of the node's
-    assert "on no other fabric" in why_left(alone, "NCCL_IB_HCA")
+    assert "have no other fabric" in why_left(alone, "NCCL_IB_HCA")
 
 
 def test_interfaces_of_roce_are_not_adapters() -> None:
@@ -70,8 +68,8 @@ def test_roce_is_marked_for_nccl_and_for_ucx_where_it_marks_otherwise(dscp: int,
 def test_which_nccl_finds_the_address_of_roce_itself() -> None:
     old = Wheel("nvidia_nccl_cu11-2.20.5-py3-none-any.whl", "0" * 64)
     assert why_left(told(ROCE, wheels=(NCCL_227,)), "NCCL_IB_GID_INDEX").startswith("NCCL 2.27 of PyTorch finds")
-    assert "needs it, and only the machine can tell" in why_left(told(ROCE, wheels=(old,)), "NCCL_IB_GID_INDEX")
-    assert "no wheel says which NCCL" in why_left(told(ROCE), "NCCL_IB_GID_INDEX")
+    assert "needs it, and only the machine has it" in why_left(told(ROCE, wheels=(old,)), "NCCL_IB_GID_INDEX")
+    assert "the jobs' NCCL is not known" in why_left(told(ROCE), "NCCL_IB_GID_INDEX")
 
 
 @pytest.mark.parametrize(
@@ -86,7 +84,7 @@ def test_rings_stay_on_their_rail_where_there_is_less_between_rails(
 
 def test_ranks_meet_on_the_network_of_node_addresses() -> None:
     assert said(told(ETHERNET, network=replace(MGMT, interface="bond0"))) == {"NCCL_SOCKET_IFNAME": "=bond0"}
-    assert "say `interface` of that network" in why_left(told(ETHERNET), "NCCL_SOCKET_IFNAME")
+    assert "set `interface` of that network" in why_left(told(ETHERNET), "NCCL_SOCKET_IFNAME")
 
 
 def test_the_fastest_fabric_carries_collectives() -> None:

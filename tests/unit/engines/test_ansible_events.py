@@ -78,7 +78,7 @@ def test_a_role_may_leave_off_by_itself() -> None:
 @pytest.mark.parametrize(
     ("rc", "lines", "error"),
     [
-        (254, [], "motd on n1: not done within 60 s: stopped here, it may still be at work there"),
+        (254, [], "motd on n1: not finished within 60 s: stopped waiting; it may still run there"),
         (1, ["ERROR! no such role", ""], "motd on n1: ERROR! no such role"),
         (0, [], "motd on n1: exit status 0"),  # it said nothing of how hosts ended
         (-15, [stats()], "motd on n1: exit status -15"),

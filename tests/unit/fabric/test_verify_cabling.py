@@ -154,7 +154,7 @@ def test_a_wrong_name_in_the_inventory(tmp_path: Path) -> None:
     inventory.write_text('{"schema": 1, "switches": {"compute-leaf-01": {"system_name": "sw1"}}}')
     done = verify(tmp_path, "--inventory", str(inventory))
     assert done.returncode == 3
-    assert "`compute-leaf-01` is no switch of the design" in done.stderr and "did you mean" in done.stderr
+    assert "`compute-leaf-01` is not a switch of the design" in done.stderr and "did you mean" in done.stderr
 
 
 @pytest.mark.parametrize(

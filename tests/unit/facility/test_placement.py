@@ -113,7 +113,7 @@ def test_pins_of_nodes_that_are_gone_are_a_warning(tmp_path: Path) -> None:
 def test_pin_needs_an_inventory() -> None:
     result = hpcforge("pin", str(CASES / "valid.yaml"))
     assert result.returncode == 3
-    assert "there is no inventory" in result.stderr
+    assert "the blueprint names no inventory" in result.stderr
 
 
 @pytest.mark.parametrize(

@@ -49,7 +49,7 @@ def test_one_of_other_types_is_refused() -> None:
     "name", ["", ".", "..", "../../etc", "a/b", "/etc", ".building-a", "-rf", "a\0b", "a b", "A", "a" * 49, "a\n", "é"]
 )
 def test_a_name_that_would_leave_the_folder_is_none(name: str) -> None:
-    with pytest.raises(ImageError, match="is no name of an image"):
+    with pytest.raises(ImageError, match="is not a valid image name"):
         check_name(name)
 
 

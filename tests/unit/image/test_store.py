@@ -94,7 +94,7 @@ def nobody(_: Path) -> tuple[str, ...]:
 def test_nothing_outside_the_folder_can_be_removed(name: str, images: Path) -> None:
     (images.parent / "base").mkdir()
     put()
-    with pytest.raises(ImageError, match="is no name of an image"):
+    with pytest.raises(ImageError, match="is not a valid image name"):
         store.remove(name, nobody, silent)
     assert (images.parent / "base").is_dir()
     assert store.names() == (MANIFEST.name,)

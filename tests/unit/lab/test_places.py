@@ -47,6 +47,6 @@ def test_who_waits_says_so() -> None:
         thread.start()
         while not said:
             thread.join(timeout=0.01)
-        assert said == ["waiting: another run is at work on lab a"]
+        assert said == ["waiting: another run is active on lab a"]
     thread.join(timeout=10)
     assert said[-1] == "in"

@@ -106,7 +106,7 @@ def test_what_cannot_be_saved_or_found() -> None:
     deep = first
     for _ in range(saves.MOST_DISKS - 2):
         deep = saved(deep, "again")
-    with pytest.raises(LabError, match="lies on the disks of 99 saves"):
+    with pytest.raises(LabError, match="already uses the disks of 99 saves"):
         saves.check_save(deep, "again", replacing=True)
 
 
@@ -117,5 +117,5 @@ def test_names_of_saves(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["", "-a", "a..b", "../a", "a/b", "A", "a b", "a\n", "a-", "a" * 33])
 def test_names_that_no_save_has(name: str) -> None:
-    with pytest.raises(LabError, match="is no name for a save"):
+    with pytest.raises(LabError, match="is not a valid save name"):
         check_save_name(name)

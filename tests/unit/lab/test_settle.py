@@ -84,7 +84,7 @@ def test_changes_that_a_lab_cannot_follow(request_: settle.Request, complaint: s
     [
         ((), "at least one node"),
         ((LabNode("a"), LabNode("a")), "named twice"),
-        ((LabNode("a;b"),), "no name for a node"),
+        ((LabNode("a;b"),), "not a valid node name"),
         ((LabNode("a", "10.9.9.9"),), "not a host address"),
     ],
 )

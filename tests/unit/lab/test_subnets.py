@@ -58,7 +58,7 @@ def test_nodes_keep_their_host_part() -> None:
         ({"a": "10.77.4.10"}, "not a host address"),
         ({"a": "10.77.3.0"}, "not a host address"),
         ({"a": "10.77.3.255"}, "not a host address"),
-        ({"a": "10.77.3.01"}, "no IPv4 address"),
+        ({"a": "10.77.3.01"}, "not an IPv4 address"),
         ({"a": "10.77.3.10", "b": "10.77.3.10"}, "nodes a and b have the same"),
     ],
 )

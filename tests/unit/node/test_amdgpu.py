@@ -162,7 +162,7 @@ def test_what_they_lack_is_named_with_number_and_gpu(case: str, tmp_path: Path) 
     assert short(tmp_path) == {what: which}
 
 
-@pytest.mark.parametrize(("harm", "why"), [(not_taken, "amdgpu did not take it"), (not_in_kfd, "ROCm does not see it")])
+@pytest.mark.parametrize(("harm", "why"), [(not_taken, "amdgpu rejected it"), (not_in_kfd, "ROCm does not see it")])
 def test_one_that_cannot_be_used_counts_as_none(harm: Callable[[Path], None], why: str, tmp_path: Path) -> None:
     harm(plant(tmp_path))
     ((declared, observed),) = short(tmp_path).values()

@@ -108,7 +108,7 @@ def test_roots_own_link_is_not_followed_where_she_may_move_it(place: Path, wante
     home = place / "home"
     (home / "roots").mkdir()
     (home / f"{deeper}link").symlink_to(victim)
-    with pytest.raises(paths.UnsafeError, match="not root's alone"):
+    with pytest.raises(paths.UnsafeError, match="in a place that others can write to"):
         put_file(of_hers(wanted, home / f"{deeper}link/script"))
     assert list(victim.iterdir()) == []
 
@@ -183,7 +183,7 @@ def test_a_second_name_of_roots_file_never_becomes_hers(place: Path, wanted, mon
         return entry
 
     monkeypatch.setattr(files, "look_at", and_then_swapped)
-    with pytest.raises(paths.UnsafeError, match="changed into something else"):
+    with pytest.raises(paths.UnsafeError, match="was replaced"):
         put_file({**wanted.root_file(path, mode="0600", owner="nobody", group="nogroup"), "content_base64": None})
     assert (path.stat().st_uid, path.stat().st_mode & 0o777) == (0, 0o644)
 
@@ -291,7 +291,7 @@ def test_a_directory_that_not_even_root_may_enter_is_hers_alone(place: Path) -> 
         cwd=Path(__file__).parents[3], capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert program.returncode == 0, program.stderr
-    assert program.stdout.count("not even root may look there") == 2
+    assert program.stdout.count("even root cannot read it") == 2
 
 
 def test_a_request_whose_time_is_up_leaves_nothing_behind() -> None:
@@ -323,5 +323,5 @@ def test_the_account_that_hpcforge_logs_in_to_is_not_locked(report, heard, monke
     monkeypatch.setenv("SUDO_USER", "hpcforge-nosuchuser")
     assert accounts.put_back("hpcforge-nosuchuser", True, report) is None
     assert [one["detail"] for one in heard] == [
-        "account hpcforge-nosuchuser is the one that hpcforge logs in to: not locked, and no longer watched"
+        "hpcforge logs in as account hpcforge-nosuchuser: it is not locked, and no longer managed"
     ]

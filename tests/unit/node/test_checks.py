@@ -109,7 +109,7 @@ def test_a_command_of_several_checks_runs_once_and_each_judges_what_it_said(want
         None,
         None,
         "output does not match /^down$/: up\nport 22",
-        "/(/ is no regular expression: missing ), unterminated subpattern at position 0",
+        "/(/ is not a regular expression: missing ), unterminated subpattern at position 0",
         None,
     ]
     assert (tmp_path / "runs").read_text() == "run\n"

@@ -54,7 +54,7 @@ def test_rights_alone_are_mended_in_place(tmp_path, wanted):
 def test_content_that_moved_on_is_not_given_new_rights(tmp_path, wanted):
     path = tmp_path / "f"
     path.write_text("edited meanwhile\n")
-    with pytest.raises(NodeError, match="changed meanwhile"):
+    with pytest.raises(NodeError, match="changed while hpcforge changed its mode or owner"):
         put_file(wanted.file(path, content_base64=None))
 
 

@@ -129,7 +129,7 @@ def test_what_converge_would_refuse_is_an_obstacle_and_what_goes_first_is_none(t
     found = obstacles(receipt.EMPTY)
     assert found == {
         "below": f"'file', on the way to {tmp_path}/file/below, is not a directory; move it away",
-        "large": f"{tmp_path}/large is larger than {files.SIZE_LIMIT} bytes, too much to be kept; move it away",
+        "large": f"{tmp_path}/large is larger than {files.SIZE_LIMIT} bytes, too large for a backup; move it away",
         "passwd": f"{tmp_path}/hers/link: link is a symbolic link that nobody made; remove it",
     }
     for path, file in ((Path(one["path"]), one) for one in role["files"]):
@@ -151,7 +151,7 @@ def test_observe_in_its_own_process(tmp_path, wanted):
     begun, observed, done = answers(
         {"verb": "observe", "wanted": [role], "reads": ["/proc/version"], "asks": {"who": ["echo", "me"]}}
     )
-    assert begun == {"event": "progress", "role": None, "detail": "looks at what is there"}
+    assert begun == {"event": "progress", "role": None, "detail": "reading the node's state"}
     assert observed["event"] == "observed"
     assert observed["reads"]["/proc/version"].startswith("Linux version")
     assert observed["answers"] == {"who": "me\n"}

@@ -67,7 +67,7 @@ def test_mig_is_told_with_its_instances_and_without(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("case", "said"), [("mismatch", "restart the node, or stop all that uses GPUs and load the module anew"),
+    ("case", "said"), [("mismatch", "restart the node, or stop all users of GPUs and reload the module"),
                        ("no_driver", "no driver is loaded")]
 )  # fmt: skip
 def test_a_library_that_does_not_start_says_why(case: str, said: str, tmp_path: Path) -> None:
@@ -103,8 +103,8 @@ def test_of_garbage_nothing_is_believed(tmp_path: Path) -> None:
     one = found["gpus"][0]
     assert found["driver"] is None
     assert {fact for fact, value in one.items() if value is not None} == {"index", "troubles"}
-    assert one["troubles"]["pcie_width"] == "3735928559 is no answer: more than 32 cannot be"
-    assert one["troubles"]["serial"] == "its answer is no text"
+    assert one["troubles"]["pcie_width"] == "3735928559 is not valid: the highest value is 32"
+    assert one["troubles"]["serial"] == "its answer is not text"
 
 
 def test_an_empty_file_is_no_library(tmp_path: Path) -> None:

@@ -301,7 +301,7 @@ def test_a_role_that_leaves_what_it_has_says_why_where_it_can(tmp_path, kept, wa
     owned = ownership.intend(EMPTY, [{"role": "base", "files": [wanted.file(named), wanted.file(other)], "owns": owns}])
     assert ownership.surplus(owned, [])["base"]["stays"] == [
         {"kind": "file", "names": [named], "why": "its name"},
-        {"kind": "file", "names": [other], "why": "role base leaves all that it has"},
+        {"kind": "file", "names": [other], "why": "role base keeps everything"},
         {"kind": "path", "names": ["/var"], "why": "its state"},
     ]
 
@@ -311,7 +311,7 @@ def test_a_group_of_before_stays_and_so_does_one_that_somebody_is_in(kept):
         EMPTY, [{"role": "one", "groups": [{"name": "root", "gid": 0}, {"name": "nobody-has-this", "gid": 1}]}]
     )
     assert owned.roles["one"]["groups"] == {"root": False, "nobody-has-this": True}
-    stays = {"kind": "group", "names": ["root"], "why": "it was there before hpcforge"}
+    stays = {"kind": "group", "names": ["root"], "why": "it existed before hpcforge"}
     assert ownership.surplus(owned, [])["one"]["stays"] == [stays]
     owned.roles["one"]["groups"] = {"root": True}
     [stays] = ownership.surplus(owned, [])["one"]["stays"]

@@ -88,7 +88,7 @@ def test_newer_is_left_alone(folder):
     path = folder / "receipt.json"
     path.write_text(json.dumps({"schema": receipt.SCHEMA + 1, "else": "entirely"}))
     assert "newer hpcforge" in receipt.load(folder).trouble
-    with pytest.raises(NodeError, match="use that one"):
+    with pytest.raises(NodeError, match=r"use (that|the newer) one"):
         receipt.load_for_change(folder)
     assert "entirely" in path.read_text()
 
@@ -154,7 +154,11 @@ def test_a_run_is_taken_down(folder, report):
             {"number": 6, "id": "a", "who": "bob@two"},
             r"run 6 of bob@two is older than .* \(run 7 of ann@one, here since",
         ),
-        ({"id": "a", "who": "bob@two"}, r"run 7 of bob@two began together with .* \(run 7 of ann@one, here since"),
+        (
+            {"id": "a", "who": "bob@two"},
+            r"run 7 of bob@two has the same number as another run, which reached this node first "
+            r"\(run 7 of ann@one, here since",
+        ),
         ({"number": 8, "id": "c", "cluster": "beta"}, "belongs to cluster 'alpha', not to 'beta'"),
     ],
     ids=["older", "same number", "other cluster"],
@@ -230,5 +234,5 @@ def test_kinds_that_are_not_known_here_are_left_to_who_knows_them(folder):
     document["roles"]["users"]["quotas"] = {"ada": {"before": None}}
     document["checksum"] = receipt._checksum(document)
     (folder / "receipt.json").write_text(json.dumps(document))
-    with pytest.raises(NodeError, match="another hpcforge, which put quotas here"):
+    with pytest.raises(NodeError, match="another hpcforge, which added quotas"):
         receipt.load_for_change(folder)

@@ -91,7 +91,7 @@ def test_a_line_after_one_that_was_cut_off_stands_by_itself(folder):
 def test_an_older_run_leaves_the_roster(folder):
     write(folder, 7, {"run": {"number": 7}})
     answer = write(folder, 6, {"run": {"number": 6}})
-    assert "of run 7, newer" in answer["warnings"][0]
+    assert "from run 7, which is newer" in answer["warnings"][0]
     assert kept(answer) == {"run": {"number": 7}}
     assert numbers(ask(folder, do="read", last=9)) == [7, 6]  # it happened, so it is told
 

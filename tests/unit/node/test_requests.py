@@ -202,7 +202,7 @@ def test_the_program_answers_one_refusal_and_changes_nothing(row: tuple[str, str
     assert (end.returncode, end.stderr) == (0, "")
     failed, done = taken(end.stdout)
     assert (failed["event"], failed["role"]) == ("failed", None)
-    assert failed["error"] == "nothing was done, for the request is not of its form: more: unknown"
+    assert failed["error"] == "nothing was done: invalid request: more: unknown"
     assert (done["event"], done["changed"]) == ("done", 0)
     assert not list(tmp_path.iterdir())
     assert not Path("/run/hpcforge/t.jsonl").exists()

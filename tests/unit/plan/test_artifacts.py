@@ -91,7 +91,7 @@ def test_it_is_fetched_when_the_depot_is_worked_on_and_downloaded_after_that(clu
 
 def test_without_a_node_that_serves_them_the_role_is_named(cluster: Cluster, folder: Path) -> None:
     nowhere = dataclasses.replace(cluster, services={**cluster.services, "depot": Service()})
-    with pytest.raises(NoDepotError, match=r"artifacts of role tool .* `depot`, which no node runs") as error:
+    with pytest.raises(NoDepotError, match=r"artifacts of role tool .* `depot`, which no node provides") as error:
         compiled(nowhere, folder)
     assert error.value.hint == "under `services`:  depot: {on: NODE}"
     edit(folder, "'worker' in node.functions", "false")
@@ -102,9 +102,9 @@ def test_without_a_node_that_serves_them_the_role_is_named(cluster: Cluster, fol
     ("old", "new", "said"),
     [
         ("name: tools/tool+1.bin", "name: ../tool", "is not FOLDER/FILE"),
-        ("https://example.org/1", "ftp://example.org/1", "is no address"),
-        ("https://example.org/1", "https://me:secret@example.org/1", "is no address"),
-        ("https://example.org/1", "pip", "`pip` is for wheels"),
+        ("https://example.org/1", "ftp://example.org/1", "is not an address"),
+        ("https://example.org/1", "https://me:secret@example.org/1", "is not an address"),
+        ("https://example.org/1", "pip", "`pip` is only for wheels"),
         (f"sha256: {DIGEST}, size", "sha256: abc, size", "is not 64 digits"),
         ("size_bytes: 9", "size_bytes: many", "invalid literal"),
         ('mode: "755"', "mode: rwx", "tools/tool+1.bin: mode 'rwx' is not octal"),
@@ -123,7 +123,7 @@ def test_one_name_is_one_file(cluster: Cluster, folder: Path) -> None:
     (folder / "other").mkdir()
     other = TOOL.replace("DIGEST", "cd" * 32).replace("A tool", "Another")
     (folder / "other/role.yaml").write_text(other)
-    with pytest.raises(RoleError, match=r"artifact tools/tool\+1\.bin is another file than that of role"):
+    with pytest.raises(RoleError, match=r"artifact tools/tool\+1\.bin differs from the one of role"):
         compiled(cluster, folder)
 
 

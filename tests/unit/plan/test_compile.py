@@ -120,10 +120,10 @@ def test_a_value_that_looks_like_a_template_stays_text(cluster: Cluster, roles_f
         ("\non: ", "\nneeds: [client]\non: ", "needs itself"),
         ("- /etc/server.conf", "- {path: /etc/server.conf, source: gone.j2}", "cannot read"),
         ("- /etc/server.conf", "- {path: /etc/server.conf, source: gone.j2, content: x}", "at most one"),
-        ("- /etc/server.conf", "- /etc/other.conf", "lies in neither of files/etc/other.conf and "),
-        ("- /etc/server.conf", '- "/etc/{{ node.name }}.conf"', "say it by `source"),
-        ("- /etc/server.conf", '- {path: /x, content: "{{ node.rack }}"}', "say `scope: node`"),
-        ("- /etc/server.conf", '- {path: /x, for_each: node.functions, content: "{{ item }}"}', "say `scope: node`"),
+        ("- /etc/server.conf", "- /etc/other.conf", "is in neither of files/etc/other.conf and "),
+        ("- /etc/server.conf", '- "/etc/{{ node.name }}.conf"', "set `source"),
+        ("- /etc/server.conf", '- {path: /x, content: "{{ node.rack }}"}', "set `scope: node`"),
+        ("- /etc/server.conf", '- {path: /x, for_each: node.functions, content: "{{ item }}"}', "set `scope: node`"),
         ("- /etc/server.conf", '- {path: /x, content: "{{ cluster.name }"}', "template: unexpected '}'"),
         (
             "- /etc/server.conf",
@@ -133,7 +133,7 @@ def test_a_value_that_looks_like_a_template_stays_text(cluster: Cluster, roles_f
         (
             "{name: server.service}",
             "{name: server.service, reload_on: [{path: /x, lines: '('}]}",
-            "no regular expression",
+            "not a regular expression",
         ),
         (
             "\non: ",
@@ -141,7 +141,7 @@ def test_a_value_that_looks_like_a_template_stays_text(cluster: Cluster, roles_f
             " signed_by: /usr/share/keyrings/own.gpg}]\non: ",
             "a name or a password in an address would be readable by every user of the node",
         ),
-        ("\non: ", "\nauto_rollback: true\ndisrupts: {files: reboot}\non: ", "exclude each other"),
+        ("\non: ", "\nguard: true\ndisrupts: {files: reboot}\non: ", "cannot request a reboot"),
     ],
 )
 def test_a_wrong_role_is_named(cluster: Cluster, roles_folder: Path, old: str, new: str, said: str) -> None:
@@ -157,7 +157,7 @@ def test_a_wrong_role_is_named(cluster: Cluster, roles_folder: Path, old: str, n
 def test_a_cluster_file_must_not_look_at_the_node(roles_folder: Path) -> None:
     text = "{% if cluster.name == 'other' %}\n{{ node.name }}\n{% endif %}\n"  # wherever it stands: nothing is rendered
     (roles_folder / "server/files/etc/server.conf.j2").write_text(text)
-    with pytest.raises(RoleError, match="speaks of `node`, and is to be the same on all nodes"):
+    with pytest.raises(RoleError, match="uses `node`, but must be the same on all nodes"):
         load_roles(roles_folder)
 
 
@@ -167,7 +167,7 @@ def test_a_file_is_rendered_where_its_name_says_so(cluster: Cluster, roles_folde
     desired = compile_desired(cluster, load_roles(roles_folder), SECRETS)
     assert desired.texts[desired.nodes["head"][0].of(File)[0].digest or ""] == literal.read_text()
     template.write_text("")
-    with pytest.raises(RoleError, match=r"lies in both files/etc/server\.conf and "):
+    with pytest.raises(RoleError, match=r"is in both files/etc/server\.conf and "):
         load_roles(roles_folder)
 
 
@@ -175,7 +175,7 @@ def test_a_file_is_rendered_where_its_name_says_so(cluster: Cluster, roles_folde
 def test_a_text_is_one_file(roles_folder: Path, word: str) -> None:
     path = roles_folder / "server/files/etc/server.conf.j2"
     path.write_text(f"# one\n{{% {word} %}}\n")
-    with pytest.raises(RoleError, match=r"server\.conf\.j2: a role's text is one file"):
+    with pytest.raises(RoleError, match=r"server\.conf\.j2: templates cannot include or import other files"):
         load_roles(roles_folder)
 
 

@@ -49,7 +49,7 @@ FAULTS = {
     "seven": ("GPUs", "7 (GPU 5: the GPU has fallen off the bus (NVML error 15); "
                       "PCI 0000:6b:00.0 is on the bus and does not answer)", "8"),
     "pending": (f"memory rows of {IDENTIFIED[3]}", "a remapping is pending, 1 remapped before", "none pending"),
-    "failed": (f"memory rows of {IDENTIFIED[3]}", "a remapping has failed, 9 remapped before", "memory without faults"),
+    "failed": (f"memory rows of {IDENTIFIED[3]}", "a remapping failed, 9 remapped before", "memory without faults"),
     "narrow": (f"PCIe width of {IDENTIFIED[6]}", "x8", "x16"),
     "slot": (f"PCIe width of {IDENTIFIED[6]}", "x8 (its slot has no more than x8)", "x16"),
     "old_slot": (f"PCIe generation of {IDENTIFIED[6]}", "4 at most in its slot", "5"),
@@ -74,7 +74,7 @@ def test_what_gpus_lack_is_named_with_number_and_gpu(case: str, tmp_path: Path) 
 def test_a_driver_that_cannot_be_used_keeps_jobs_away_though_all_gpus_are_on_the_bus(tmp_path: Path) -> None:
     (found,) = short("mismatch", tmp_path)
     assert found.what == "GPU driver"
-    assert "restart the node, or stop all that uses GPUs and load the module anew" in found.observed
+    assert "restart the node, or stop all users of GPUs and reload the module" in found.observed
 
 
 def test_a_driver_of_another_version_is_named_with_both_numbers(tmp_path: Path) -> None:

@@ -64,7 +64,7 @@ def the_change(cluster: Cluster, desired: Desired, observed: Observed, scope: Sc
         (seen(file("aa", "aa")), "input changed"),
         (seen(file("aa", "bb")), "drifted"),
         (seen(file(None, "bb")), "drifted"),
-        (replace(seen(file("aa", "bb")), reverted=({"role": "client"},)), "taken back"),
+        (replace(seen(file("aa", "bb")), reverted=({"role": "client"},)), "reverted"),
         (replace(seen(file("aa", "bb")), reverted=({"role": "server"},)), "drifted"),
         (seen(file(None, None)), "input changed"),
         (seen({"role": "client", "packages": ["clientd"]}), "drifted"),
@@ -207,7 +207,7 @@ def test_what_jobs_may_use_is_not_taken_from_under_them(cluster: Cluster, desire
     assert "w1 is drained first" in plan_text(plan)
 
 
-UID = "uid 2001, wanted for 'ada', belongs to 'bob' on this node; choose another"
+UID = "uid 2001 for 'ada' belongs to 'bob' on this node; choose another"
 IN_THE_WAY = {
     "role": "client",
     "accounts": [{"name": "ada", "exists": False}],
@@ -332,7 +332,7 @@ def test_a_leaving_node_that_a_job_asks_for_stays(cluster: Cluster, desired: Des
     assert "leaving  w9\n  ! stays for now: job 17 of ada asks for w9 by name and has not begun; " in text
     assert "scontrol update JobId=17 ReqNodeList= (it runs elsewhere) or scancel 17\n" in text
     assert "munge.key" not in text
-    assert "job 18 of bob asks for 3 nodes of main: it waits until there are so many\n" in text
+    assert "job 18 of bob asks for 3 nodes of main: it waits for more nodes\n" in text
 
 
 def made_for(cluster: Cluster, desired: Desired, *observed: Observed) -> Plan:

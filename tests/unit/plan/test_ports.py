@@ -51,7 +51,7 @@ def test_a_node_has_those_of_all_its_roles_each_once(cluster: Cluster, tmp_path:
 
 @pytest.mark.parametrize("port", ["0", "65536", "http", "22; drop", "30-20", "-1", "22-", "１２"])
 def test_what_is_no_port_is_refused(cluster: Cluster, tmp_path: Path, port: str) -> None:
-    with pytest.raises(RoleError, match="is no port, and no FIRST-LAST of ports"):
+    with pytest.raises(RoleError, match="is neither a port nor a range FIRST-LAST of ports"):
         compiled(cluster, tmp_path, PAGES.replace('"{{ 440 + 3 }}"', f'"{port}"'))
 
 

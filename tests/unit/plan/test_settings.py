@@ -71,7 +71,7 @@ def test_a_file_that_no_role_has_is_refused(cluster: Cluster, tmp_path: Path) ->
 
 @pytest.mark.parametrize("value", ["a # b", "two\\nlines", ""])
 def test_what_is_no_line_is_refused(cluster: Cluster, tmp_path: Path, value: str) -> None:
-    with pytest.raises(RoleError, match="is no value: one line, without #") as refused:
+    with pytest.raises(RoleError, match="use one line without #") as refused:
         compiled(cluster, tmp_path, first=FIRST.replace("{{ 2 * 30 }}", value))
     assert "first/role.yaml:5:" in refused.value.shown()
 

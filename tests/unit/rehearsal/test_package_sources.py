@@ -70,7 +70,7 @@ def test_a_source_that_is_reached_passes_and_is_said(site: Loaded) -> None:
 
 @pytest.mark.parametrize(
     ("sources", "why"),
-    [({MIRROR: False}, "which this machine does not reach"), ({}, "which `rehearse up` has yet to look for")],
+    [({MIRROR: False}, "which this machine cannot reach"), ({}, "which `rehearse up` has not tried yet")],
 )
 def test_roles_whose_source_is_not_reached_are_left_out_and_said(
     site: Loaded, sources: dict[str, bool], why: str

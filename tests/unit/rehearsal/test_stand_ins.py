@@ -139,10 +139,10 @@ def test_a_lab_that_is_none_of_this_site_is_refused(dgx: Loaded, monkeypatch: py
 
     has("head01", "gpu001", "stranger")
     assert {*lab_facts(dgx, a_lab("10.77.0.0/24", "head01")).machines} == {"head01", "gpu001"}
-    with pytest.raises(UsageError, match="where this blueprint has machines of its own"):
+    with pytest.raises(UsageError, match="and this blueprint has machines in that subnet"):
         lab_facts(dgx, a_lab("10.20.0.0/24", "head01"))
     has("gpu001")
-    with pytest.raises(UsageError, match="lacks head01, which carries a service"):
+    with pytest.raises(UsageError, match="lacks head01, which provides a service"):
         lab_facts(dgx, a_lab("10.77.0.0/24", "gpu001"))
 
 

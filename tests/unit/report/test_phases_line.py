@@ -48,7 +48,7 @@ def test_it_is_what_a_clock_beside_it_shows(nobody_answers: Path, tmp_path: Path
                 break
         clock_s = time.monotonic() - began_s
         process.stderr.read()
-    parts, total = said[-1].removeprefix("time: ").split("; in all ")
+    parts, total = said[-1].removeprefix("time: ").split("; total ")
     spans = dict(part.split(" ", 1) for part in parts.split(", "))
     assert "start" in spans
     assert _seconds(spans["start"]) > 0.1  # Python and our modules take longer than that anywhere
@@ -60,8 +60,8 @@ def test_it_is_what_a_clock_beside_it_shows(nobody_answers: Path, tmp_path: Path
 
 def test_spans_and_what_lies_between_them_make_the_whole() -> None:
     assert phases_line({"start": 0.62, "observe": 1.0, "admit": 0.01}, 2.13) == (
-        "time: start 0.6 s, observe 1.0 s, between 0.5 s; in all 2.1 s\n"
+        "time: start 0.6 s, observe 1.0 s, other 0.5 s; total 2.1 s\n"
     )
     assert (
-        phases_line({"start": 0.01, "nodes at ssh": 61.0}, 61.02) == "time: nodes at ssh 1 min 1 s; in all 1 min 1 s\n"
+        phases_line({"start": 0.01, "nodes at ssh": 61.0}, 61.02) == "time: nodes at ssh 1 min 1 s; total 1 min 1 s\n"
     )

@@ -58,7 +58,7 @@ def status(**more: object) -> Status:
             NodeStatus("head", None, None, LAST, 12),
             NodeStatus("w1", None, "idle", LAST, 12),
             NodeStatus("w2", "no route to w2 (10.0.0.3)", "down*: Not\x1b[2J responding", FIRST, None),
-            NodeStatus("w3", None, "idle", LAST, 12, ("its record cannot be used: damaged",)),
+            NodeStatus("w3", None, "idle", LAST, 12, ("its record is unusable: damaged",)),
             NodeStatus("w4", None, "idle", LAST, 12),
         ),
         "leaving": {"w9": Enrolled("10.0.0.9", (), "w[1-9]", ("worker",), 1)},
@@ -83,14 +83,14 @@ def test_status(golden: Golden) -> None:
 def test_somebody_at_work() -> None:
     holder = Holder("x", "bob@far", 13, None, 754.0, 3.0)
     first = status_text(status(at_work=holder), NOW).splitlines()[0]
-    assert first.startswith("at work:   bob@far has been at work on this cluster since ")
+    assert first.startswith("running:   bob@far has been at work on this cluster since ")
     assert first.endswith("(13 min), run 13")
 
 
 def test_a_head_that_is_away_and_a_cluster_without_a_past() -> None:
     lines = status_text(status(away="no route", history=History(), verdicts=Recorded(), leaving={}), NOW).splitlines()
     assert lines[:4] == [
-        "at work:   unknown: head gives no answer",
+        "running:   unknown: head does not answer",
         "last run:  none in the history",
         "verdicts:  none",
         "",

@@ -42,7 +42,7 @@ def applied(result: Result, **more: object) -> Applied:
 def test_a_line_an_event_each_with_its_version() -> None:
     out = io.StringIO()
     with Progress(io.StringIO()) as human, Stream(human, out.write) as stream:
-        stream.plan(plan(), {"w2": "it is not as it was when the plan was made"})
+        stream.plan(plan(), {"w2": "it changed after the plan was made"})
         with stream.phase("configure"):
             stream.event(Event("w1", "t", "changed", {"role": "base", "kind": "file", "name": "/etc/x", "detail": "d"}))
             stream.event(Event("w1", "t", "observed", {"facts": {"much": "of it"}}))

@@ -180,7 +180,7 @@ def test_each_kind_says_what_its_fields_name() -> None:
 
 
 def test_what_is_for_one_package_takes_no_two() -> None:
-    with pytest.raises(ValueError, match="rsyslog is syslog-core and syslog-tcp in made-up 1, and one is wanted"):
+    with pytest.raises(ValueError, match="rsyslog must be one package in made-up 1, not syslog-core and syslog-tcp"):
         as_called(Hold("rsyslog"), OS)
-    with pytest.raises(ValueError, match="systemd-timesyncd is no package in made-up 1"):
+    with pytest.raises(ValueError, match="systemd-timesyncd must be one package in made-up 1, not none"):
         as_called(Hold("systemd-timesyncd"), OS)

@@ -72,7 +72,7 @@ def test_nothing_is_installed_unless_its_licences_are_accepted(tmp_path: Path, m
     assert "of CUDA" not in one.message
 
 
-NO_KEY = "`mirror.asc` is no OpenPGP public key in ASCII armour"
+NO_KEY = "`mirror.asc` is not exactly one OpenPGP public key in ASCII armour"
 KEYS: dict[str, tuple[str | None, str]] = {
     "none there": (None, "there is no file `mirror.asc` there"),
     "a private one": ("-----BEGIN PGP PRIVATE KEY BLOCK-----\n\nabcd\n", NO_KEY),
@@ -101,15 +101,15 @@ def test_a_key_is_held_to_its_fingerprint(tmp_path: Path, mirror_key: Key) -> No
     path.write_text(path.read_text().replace(f", fingerprint: {mirror_key.fingerprint}", ""))
     (one,) = refused(path)
     assert one.message.endswith(", not EB693B3035CD5710E231E123A4B469963BF863CC")
-    assert one.hint is not None and "a mirror of yours signs anew" in one.hint
+    assert one.hint is not None and "your mirror signs with its own key" in one.hint
 
 
 def test_what_is_installed_is_not_brought_too(tmp_path: Path, mirror_key: Key) -> None:
     more = '\n  preinstalled: {fabric_manager: matched, dcgm: "4.4.1"}'
     said = sorted(one.message for one in refused(written(tmp_path, mirror_key, more=more)))
     assert said == [
-        "NVIDIA's repository has Fabric Manager, too: it comes at the driver's version",
-        "`software.nvidia` installs the dcgm, too",
+        "NVIDIA's repository installs Fabric Manager too, at the driver's version",
+        "`software.nvidia` already installs the dcgm",
     ]
 
 

@@ -97,7 +97,7 @@ def test_a_bucket_has_its_own_key_or_the_one_for_all(
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("other:x:the-secret\n", "there is no key for sets, and none for all buckets"),
+        ("other:x:the-secret\n", "there is not a valid key for sets, and none for all buckets"),
         ("the-secret\n", "line 1 is not ID:KEY or BUCKET:ID:KEY"),
         ("id: the-secret\n", "line 1 is not ID:KEY"),
         ("\xff:the-secret\n", "it is no text"),

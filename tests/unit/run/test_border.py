@@ -194,7 +194,7 @@ def test_an_odd_answer_while_at_work_fails_that_node_alone(line: Line) -> None:
         others_are_done(ended)
         if refused(odd):
             assert ODD in ended.failed(), what
-            assert "an answer that is none" in printed.text[1], what
+            assert "sent an invalid response" in printed.text[1], what
 
 
 @pytest.mark.parametrize("line", [LEASE, LOG], ids=lambda line: line["event"])
@@ -241,7 +241,7 @@ def test_odd_records_of_the_head_are_counted_not_believed(record: str) -> None:
     printed.status()
     printed.check()
     others_are_done(ended)
-    unreadable = "lines of the history that cannot be read: 1\n" in printed.text[4]
+    unreadable = "unreadable lines of the history: 1\n" in printed.text[4]
     assert unreadable == (record != "forged")  # which has the parts of a run, and text that steers a terminal
     assert "the node list cannot be used: damaged" in printed.text[4]
 
@@ -267,7 +267,7 @@ def test_odd_verdicts_are_said_to_be_damaged(measured: dict[str, Any], time_s: f
     "line",
     ['{"event": "observed"' + "[" * 100_000, '{"event": "observed", "facts": ' + "[" * 100_000 + "]" * 100_000 + "}",
      '{"event": "observed", "facts": {"run": ' + "9" * 10_000 + "}}", "{", "\x00\xff", '{"event": ["observed"]}',
-     '{"event": "result", "ok": true}', "y" * 8 * 2**20 + " [cut here: the line goes on]"],
+     '{"event": "result", "ok": true}', "y" * 8 * 2**20 + " [rest of the line cut]"],
     ids=["cut off", "deep", "digits", "brace", "bytes", "list", "result", "long"],
 )  # fmt: skip
 def test_what_is_no_answer_at_all_loses_that_node_alone(line: str) -> None:

@@ -117,10 +117,10 @@ def test_what_a_killed_run_left_is_gone_on_with_and_doubted_where_it_does_not_fi
 def test_another_file_than_pinned_is_refused_with_both_digests(server: Server, tmp_path: Path) -> None:
     server.content = b"something else"
     other = hashlib.sha256(server.content).hexdigest()
-    with pytest.raises(FetchError, match=f"its SHA-256 is {other}, pinned is {DIGEST}"):
+    with pytest.raises(FetchError, match=f"its SHA-256 is {other}, but {DIGEST} is pinned"):
         fetch([Artifact("tools/tool.bin", server.url, DIGEST)], tmp_path, quiet)
     assert list(tmp_path.iterdir()) == []
-    with pytest.raises(FetchError, match="it has 14 bytes there, and 9 are wanted at most"):
+    with pytest.raises(FetchError, match="it has 14 bytes there, the limit is 9"):
         fetch([Artifact("tools/tool.bin", server.url, DIGEST, 9)], tmp_path, quiet)
 
 
@@ -167,7 +167,7 @@ def test_a_node_downloads_it_mends_it_and_gives_it_back(server: Server, tmp_path
     found = on_node.compare(want)
     assert found is not None
     assert found["digest"] == hashlib.sha256(b"hers").hexdigest()
-    assert on_node.put(want) == "downloaded anew"
+    assert on_node.put(want) == "downloaded again"
     assert known is not None
     assert on_node.put_back(str(path), {**known, "digest": DIGEST}, Report(quiet)) == "removed"  # type: ignore[arg-type]
     assert not path.exists()
@@ -177,13 +177,13 @@ def test_a_node_downloads_it_mends_it_and_gives_it_back(server: Server, tmp_path
 @pytest.mark.parametrize(
     ("wrong", "said"),
     [
-        ("digest", f"its SHA-256 is [0-9a-f]{{64}}, pinned is {DIGEST}"),
-        ("size", "has 300000 bytes, and 9 are wanted"),
+        ("digest", f"has SHA-256 [0-9a-f]{{64}}, but {DIGEST} is pinned"),
+        ("size", "has 300000 bytes, expected 9"),
         ("redirect", "302 Found"),
         ("gone", "404 Not Found"),
         ("cut", "connection was lost after 1000 bytes of 300000"),
         ("nobody", "Connection refused"),
-        ("scheme", "is not an address that a download may come from"),
+        ("scheme", "invalid download address"),
     ],
 )
 def test_what_goes_wrong_on_a_node_leaves_what_is_there(server: Server, tmp_path: Path, wrong: str, said: str) -> None:

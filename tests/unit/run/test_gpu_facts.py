@@ -61,7 +61,7 @@ def test_a_narrow_link_is_said_by_plan_apply_and_status() -> None:
     applied, shown, run = printed(pcie_width=8)
     said = "PCIe width of GPU 0 (serial 1652323000000, PCI 0000:1b:00.0) x8, declared x16"
     assert f"{ODD} falls short: {said}; it will be drained." in applied
-    assert "  to mend it: seat the card and its riser anew; if it stays so, one of them or the slot is bad" in applied
+    assert "  to fix it: reseat the card and its riser; if it stays so, one of them or the slot is faulty" in applied
     override = f'{ODD}: {{accept: [gpu-pcie-width], reason: "known, and left so"}}'
     assert f"  to accept it, add to overrides:  {override}" in applied
     assert f"  ~ drain {ODD}: hpcforge: {said}" in applied

@@ -117,7 +117,7 @@ def test_a_run_that_was_overtaken_leaves_the_roster_and_is_told(head: Head) -> N
     write_log(head, "head", ended(7), ROSTER, "small")
     older = dataclasses.replace(ROSTER, run=LastRun(6, "old", "bob@far", 1.8e9, "0.1.0"), nodes={})
     [said] = write_log(head, "head", ended(6, "old", "bob@far"), older, "small")
-    assert said == "the node list is of run 7, newer than this one: left alone"
+    assert said == "the node list is from run 7, which is newer: not changed"
     history, roster, _ = read_log(head, "head", "small", 10)
     assert (roster, [run.number for run in history.runs]) == (ROSTER, [7, 6])
 

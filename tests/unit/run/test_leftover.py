@@ -87,8 +87,8 @@ def test_the_dead_are_cancelled_and_the_living_are_named() -> None:
     assert slurm.cancelled == ["13"]
     assert slurm.jobs == [replace(mine, completing=False)]
     assert slurm.said == [
-        "job 12 on w1, a smoke test of ada@desk, is of a run that is at work: left alone",
-        "job 13 on w1, a smoke test of ada@desk, is of a run that is no more: cancelled",
+        "job 12 on w1, a smoke test of ada@desk: its run is active; not touched",
+        "job 13 on w1, a smoke test of ada@desk: its run has ended; cancelled",
     ]
 
 

@@ -116,7 +116,7 @@ def test_checks_wait_until_the_node_is_back() -> None:
     assert site.log == ["prepare:w1", "reboot w1", "finish:driver:units:w1"]
     assert statuses(ended) == {"w1": {"driver": "done"}}
     said = [seconds(detail) for kind, detail in told if kind == "restarting"]
-    assert said == ["it restarts, and is waited for up to 1200 s", "is back after N s"]
+    assert said == ["it restarts; waiting up to 1200 s", "is back after N s"]
 
 
 def test_it_is_remembered_on_the_node_before_anything_changes() -> None:
@@ -156,7 +156,7 @@ def test_one_that_does_not_restart() -> None:
 def test_one_that_does_not_come_back() -> None:
     site = Site({"w1": Machine(on_the_way=["away"] * 100_000)})
     ended = site.walk(plan({"driver": {"w1": DRIVER, "w2": DRIVER}}, rollout=Rollout(reboot_wait_s=0.02)))
-    assert seconds(ended.lost["w1"]) == "did not come back within N s after its restart: connection refused"
+    assert seconds(ended.lost["w1"]) == "is not back within N s after its restart: connection refused"
     assert statuses(ended) == {"w1": {"driver": "unreachable"}, "w2": {"driver": "done"}}
 
 

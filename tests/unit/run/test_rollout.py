@@ -213,7 +213,7 @@ def test_a_node_of_which_slurm_says_nothing_is_not_taken_for_empty() -> None:
     silent = Slurm(ends_after=0)
     silent.node = "w9"
     ended, started = go(one_worker(Rollout()), silent)
-    assert ended.failed()["w1"] == [("conf", "Slurm does not say how the node is")]
+    assert ended.failed()["w1"] == [("conf", "Slurm does not report the node's state")]
     assert not any(one.startswith("finish") for one in started)
 
 
@@ -290,7 +290,7 @@ def test_an_unreachable_node_with_jobs_is_not_forgotten() -> None:
     ended, started = go(plan(HEAD, leaving=(gone,), jobs={"w1": ("12",)}))
     assert started == []
     assert ended.abandoned == {}
-    assert ended.deferred()["w1"] == "unreachable, and Slurm says that jobs run there: 12"
+    assert ended.deferred()["w1"] == "unreachable, and Slurm reports jobs there: 12"
 
 
 def test_a_guarded_change_is_confirmed_over_a_new_connection_and_only_then_done() -> None:
@@ -338,7 +338,7 @@ def test_a_change_that_locks_us_out_is_a_failure_of_its_role() -> None:
     change = Change(resources=(secret_file(),), units=unit("nft"), guard=True)
     ended = walk(plan({"nft": {"w1": change}}), {"munge_key": b"x"}, Engine(locked), print, lambda: False, RUN)
     assert ended.lost == {}
-    assert ended.failed()["w1"][0][1].startswith("no new connection could be made after it")
+    assert ended.failed()["w1"][0][1].startswith("no new connection after the change")
 
 
 def less_of(role: str, **more: Any) -> Removal:

@@ -64,7 +64,7 @@ def test_commits() -> None:
     assert contained.startswith(f"{before}which this blueprint's commit bbbbbbbbbbbb does not contain")
     unknown = commit_warning(ours, last(), None)
     assert unknown is not None
-    assert unknown.startswith(f"{before}which git does not know here: fetch it")
+    assert unknown.startswith(f"{before}which this git repository does not have: fetch it")
     nowhere = commit_warning(None, last(), None)
     assert nowhere is not None
-    assert nowhere.startswith(f"{before}and this blueprint is in no git repository")
+    assert nowhere.startswith(f"{before}and this blueprint is not in a git repository")

@@ -281,7 +281,9 @@ def test_a_node_whose_clock_is_off_is_not_touched_and_what_needs_it_waits() -> N
     found = walk(plan({"client": {"w1": needs}}, clocks=(off,)), {}, engine, told.append, lambda: False, RUN)
     assert engine.started == []
     assert found.failed() == {
-        "head": [("clock", "its clock is 90 s behind that of this host: nothing is done there until it is right")]
+        "head": [
+            ("clock", "its clock is 90 s behind that of this host: hpcforge changes nothing there until it is fixed")
+        ]
     }
     assert found.outcomes["w1"]["client"].status == "skipped"
     assert "its clock is 90 s behind" in found.outcomes["w1"]["client"].detail

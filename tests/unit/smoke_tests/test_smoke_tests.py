@@ -278,4 +278,4 @@ def test_what_a_sum_has_in_the_wrong_place_is_wrong(fault: str, tmp_path: Path) 
 @needs_torch
 def test_the_interface_is_the_one_that_reaches_the_address() -> None:
     assert python("import ranks; print(ranks.interface_towards('127.0.1.1'))") == "lo\n"
-    assert python("import ranks; print(ranks.interface_towards('::1'))") == "None\n"  # no IPv4 address
+    assert python("import ranks; print(ranks.interface_towards('::1'))") == "None\n"  # not an IPv4 address

@@ -62,10 +62,10 @@ def test_what_debian_has_and_knows_is_accepted(tmp_path: Path) -> None:
 def test_what_is_of_no_use_is_refused(tmp_path: Path) -> None:
     none = ("    gpus: {model: mi210, count: 1}\n", "")
     bare = (MI210[0], "  m[01-02]: {functions: [worker], hardware: card-4u")
-    with pytest.raises(InvalidInput, match="no node has a GPU of AMD, so nothing would be installed"):
+    with pytest.raises(InvalidInput, match="no node has an AMD GPU, so nothing would be installed"):
         loaded(tmp_path, "5.7.1", "13", none, bare)
     nvidias = ('  amd: {rocm: "5.7.1"}', '  nvidia: {driver: "550.163.01", modules: open}')
-    with pytest.raises(InvalidInput, match="no node has a GPU of NVIDIA"):
+    with pytest.raises(InvalidInput, match="no node has an NVIDIA GPU"):
         loaded(tmp_path, "5.7.1", "13", nvidias)
 
 

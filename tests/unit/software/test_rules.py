@@ -132,7 +132,7 @@ def test_the_pinned_pytorch_against_the_drivers_at_hand(tmp_path: Path) -> None:
 
 def test_a_blueprint_that_says_nothing_of_its_driver_is_not_refused(tmp_path: Path) -> None:
     [found] = of_software(tmp_path, 'kernel: "6.1.0-40-amd64"', pytorch="2.10.0")
-    assert (found.severity, found.hint) == ("not-checked", "say it under `software.preinstalled`: driver")
+    assert (found.severity, found.hint) == ("not-checked", "set it under `software.preinstalled`: driver")
 
 
 # what is asked of Debian, and which release; the code, the line (from 0, of `nvidia:`) and the hint
@@ -243,14 +243,14 @@ def test_what_nvidia_s_repository_has_is_proposed_from_there(
 @pytest.mark.parametrize("twice", ['driver: "550.163.01"', "modules: open"])
 def test_a_driver_is_installed_or_brought(twice: str, tmp_path: Path) -> None:
     nvidia = '{driver: "550.163.01", modules: open}'
-    with pytest.raises(InvalidInput, match=r"`software.nvidia` installs the (driver|modules), too"):
+    with pytest.raises(InvalidInput, match=r"`software.nvidia` already installs the (driver|modules)"):
         load(installing(tmp_path, nvidia, "13", f"{{{twice}}}"))
 
 
 def test_a_driver_without_a_gpu_is_refused(tmp_path: Path) -> None:
     path = installing(tmp_path, '{driver: "550.163.01", modules: open}', "13")
     path.write_text(path.read_text().replace("hardware: gpu-4u,", "hardware: rehearsal-node,"))
-    with pytest.raises(InvalidInput, match="no node has a GPU of NVIDIA"):
+    with pytest.raises(InvalidInput, match="no node has an NVIDIA GPU"):
         load(path)
 
 

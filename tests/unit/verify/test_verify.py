@@ -437,7 +437,7 @@ def test_a_job_whose_tasks_do_not_end_is_not_waited_for(build: Build, sacct: str
 def test_an_owner_that_was_not_heard_of_is_the_cause_where_the_job_ended_itself(build: Build) -> None:
     itself = ok(record("node").stdout.replace("NODE_FAIL Reason=NodeDown", "COMPLETED Reason=None"))
     head = ScriptedHead(srun=[Completed(143, "", "")], scontrol=[itself])
-    assert verify(build(), head, {}, quiet)[0].detail == "job 12 ended itself: hpcforge was not heard of for 40 s"
+    assert verify(build(), head, {}, quiet)[0].detail == "job 12 ended itself: no sign of hpcforge for 40 s"
 
 
 # Slurm 22.05 of a step whose task on w2 took more than the job has; the second as cgroups do it, by its own text.

@@ -21,7 +21,7 @@ def test_one_with_somebody_in_it_stays_and_so_does_one_of_before_us(life: Life) 
     life.put(STAFF, {"name": "video", "gid": int(life.node.shell("getent group video | cut -d: -f3"))})
     life.node.shell("sudo gpasswd -a ops operators")
     [warning] = [one["detail"] for one in life.remove() if one["event"] == "warning"]
-    assert "group operators stays, for ops" in warning
+    assert "group operators stays: ops" in warning
     assert life.node.shell("getent group video operators").count("\n") == 2
     life.node.shell("sudo groupdel operators")
 

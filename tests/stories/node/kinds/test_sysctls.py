@@ -41,7 +41,7 @@ def test_what_was_set_by_hand_since_stays_and_is_told(life: Life) -> None:
     ("name", "value", "why"),
     [
         ("net.ipv4.no_such", "1", "has no parameter net.ipv4.no_such"),
-        ("net.ipv4.ip_local_port_range", "many", "the kernel does not take 'many'"),
+        ("net.ipv4.ip_local_port_range", "many", "the kernel rejects 'many'"),
         ("../passwd", "1", "is not the name of a kernel parameter"),
     ],
 )

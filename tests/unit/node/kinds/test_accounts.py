@@ -86,8 +86,7 @@ def test_a_home_changes_once_it_is_mounted(root: Path) -> None:
     assert told(heard, "failed", "error") == []
     [warning] = told(heard, "warning")
     assert warning == (
-        f"account hf-guest: its home stays /home/hf-guest for now: {root}/homes is to be mounted first; "
-        "apply again then"
+        f"account hf-guest: its home is still /home/hf-guest: mount {root}/homes first; then apply again"
     )
     assert told(heard, "changed") == ["created", f"home /home/hf-guest -> {root}/homes/hf-guest"]
     assert told(heard, "said") == ["/home/hf-guest\n", "", f"{root}/homes/hf-guest\n"]
@@ -99,7 +98,7 @@ def test_a_user_who_is_at_work_keeps_her_home_and_all_else_is_done(root: Path) -
     heard = done(root, guest(), {**moved, "busy": True}, HOME, moved, HOME)
     assert told(heard, "failed", "error") == []
     [warning] = told(heard, "warning")
-    assert "its home stays /home/hf-guest for now: the user is to have no process first (usermod: " in warning
+    assert "its home is still /home/hf-guest: end all processes of the user first (usermod: " in warning
     assert "hf-guest is currently used by process" in warning
     moves = f"home /home/hf-guest -> {root}/bare/hf-guest"
     assert told(heard, "changed") == ["created", "shell /bin/sh -> /bin/bash", moves]

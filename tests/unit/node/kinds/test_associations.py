@@ -44,13 +44,13 @@ def test_the_default_account_of_who_has_one_alone_is_nobodys_business() -> None:
 @pytest.mark.parametrize(
     ("name", "settings", "why"),
     [
-        ("user ada", "", "is none of"),
-        ("user ada account=a b", "", "is none of"),
-        ("account a;b", "", "is none of"),
-        ("cluster a", "", "is none of"),
-        ("account a", "users=ada", "is no setting of it"),
-        ("account a", "fairshare=$(id)", "is no setting of it"),
-        ("qos a", "fairshare=1", "is no setting of it"),
+        ("user ada", "", "must be `qos NAME`"),
+        ("user ada account=a b", "", "must be `qos NAME`"),
+        ("account a;b", "", "must be `qos NAME`"),
+        ("cluster a", "", "must be `qos NAME`"),
+        ("account a", "users=ada", "unknown setting"),
+        ("account a", "fairshare=$(id)", "unknown setting"),
+        ("qos a", "fairshare=1", "unknown setting"),
     ],
 )
 def test_what_sacctmgr_would_take_for_something_else_is_refused(name: str, settings: str, why: str) -> None:

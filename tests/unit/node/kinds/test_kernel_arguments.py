@@ -148,7 +148,7 @@ def test_taking_away_that_was_cut_off_is_ended(machine: Machine, known: dict[str
     machine.grub()
     kernel_arguments.put(WANTED)
     machine.file.unlink()
-    assert kernel_arguments.put_back("site", known, report) == "made anew"
+    assert kernel_arguments.put_back("site", known, report) == "regenerated"
     assert machine.entry.split()[4:] == ["quiet"]
 
 

@@ -79,9 +79,7 @@ def test_a_controller_that_does_not_answer_leaves_it_unknown(monkeypatch: pytest
     monkeypatch.setattr(reservations, "_scontrol", silent)
     found = reservations.compare(COURSE)
     assert found is not None
-    assert COURSE.line(found) == (
-        "? reservation course: what there is of it is not known: Slurm's controller does not answer"
-    )
+    assert COURSE.line(found) == ("? reservation course: its state is unknown: Slurm's controller does not answer")
     assert not COURSE.drifted({**found, "put": True})
 
 
@@ -95,14 +93,14 @@ def test_an_answer_of_another_form_is_none(scontrol: dict[str, str]) -> None:
 @pytest.mark.parametrize(
     ("more", "why"),
     [
-        ({"name": "a b"}, "is no name"),
-        ({"nodes": "w01 Users=eve"}, "is no hostlist"),
-        ({"start": "now"}, "is no time"),
+        ({"name": "a b"}, "is not a valid reservation name"),
+        ({"nodes": "w01 Users=eve"}, "is not a hostlist"),
+        ({"start": "now"}, "is not a time"),
         ({"minutes": 0}, "lasts 0 minutes"),
-        ({"users": ""}, "for nobody"),
-        ({"users": "ada eve"}, "are no names"),
-        ({"accounts": "-all"}, "are no names"),
-        ({"flags": "maint,daily"}, "'daily' is none of"),
+        ({"users": ""}, "needs users or accounts"),
+        ({"users": "ada eve"}, "are not names"),
+        ({"accounts": "-all"}, "are not names"),
+        ({"flags": "maint,daily"}, "unknown flag 'daily'"),
     ],
 )
 def test_what_scontrol_would_take_for_something_else_is_refused(more: dict[str, object], why: str) -> None:

@@ -106,7 +106,7 @@ def test_drives_on_which_nothing_is_found_are_told_before(machine: Machine) -> N
     line = "+ volume scratch  FORMATS nvme0n1, nvme1n1, where nothing was found: XFS on RAID 0"
     assert WANTED.line(found) == line
     assert obstacle(dataclasses.replace(WANTED, drives=1)).endswith(
-        "nothing is found on nvme0n1, nvme1n1: which of them is not said"
+        "but more are blank: nvme0n1, nvme1n1; hpcforge cannot choose"
     )
 
 
@@ -118,11 +118,11 @@ def test_what_somebody_has_on_a_drive_is_named_with_the_way_to_give_it_up(machin
     before = [hashlib.sha256(drive.read_bytes()).digest() for drive in drives]
     said = obstacle()
     dev = machine.root / "dev"
-    assert said.startswith("2 NVMe drives on which nothing is found are to be taken, and there are 1: nvme0n1 has swap")
-    assert "swap theirs " in said and f"(to give up all that is on it: wipefs --all {dev}/nvme0n1)" in said
+    assert said.startswith("the volume needs 2 blank NVMe drives, and the node has 1: nvme0n1 has swap")
+    assert "swap theirs " in said and f"(to destroy all its data: wipefs --all {dev}/nvme0n1)" in said
     assert "nvme1n1 has dos, partition nvme1n1p1" in said
     assert f"wipefs --all {dev}/nvme1n1p1 {dev}/nvme1n1)" in said
-    with pytest.raises(volumes.NodeError, match="there are 1: nvme0n1 has swap"):
+    with pytest.raises(volumes.NodeError, match="the node has 1: nvme0n1 has swap"):
         volumes.put(WANTED)
     assert [hashlib.sha256(drive.read_bytes()).digest() for drive in drives] == before
 
@@ -133,13 +133,13 @@ def test_drives_of_another_size_and_partitions_without_a_name_are_not_taken(mach
     machine.drive("nvme2n1")
     machine.partition("nvme2n1", "nvme2n1p1")
     said = obstacle()
-    assert "there are 1: nvme0n1 has 0.0 GB, and not 0.1; nvme2n1 has partition nvme2n1p1 (to" in said
+    assert "the node has 1: nvme0n1 has 0.0 GB, and not 0.1; nvme2n1 has partition nvme2n1p1 (to" in said
 
 
 def test_a_drive_that_cannot_be_looked_at_is_not_taken(machine: Machine) -> None:
     machine.drive("nvme0n1")
     machine.drive("nvme1n1").unlink()  # as in a container, which sees what its host has
-    assert "there are 1: nvme1n1 cannot be looked at: `wipefs " in obstacle()
+    assert "the node has 1: nvme1n1 cannot be read: `wipefs " in obstacle()
 
 
 def test_one_that_is_there_is_left_as_it_is(machine: Machine) -> None:
@@ -158,10 +158,10 @@ def test_one_that_is_there_is_left_as_it_is(machine: Machine) -> None:
             0,
             "broken",
             "",
-            "all files with it; to begin anew .*: umount /scratch; mdadm --stop /dev/md127; wipefs --all ",
+            "with all files; to build a new volume .*: umount /scratch; mdadm --stop /dev/md127; wipefs --all ",
         ),
-        (1, "clean", "1", "files are there still: put in .*mdadm --manage /dev/md127 --add /dev/DRIVE"),
-        (1, "broken", "", "all files with it"),
+        (1, "clean", "1", "files are safe: insert .*mdadm --manage /dev/md127 --add /dev/DRIVE"),
+        (1, "broken", "", "with all files"),
     ],
 )
 def test_a_lost_drive_is_named(machine: Machine, raid: int, state: str, degraded: str, why: str) -> None:
@@ -178,9 +178,9 @@ def test_a_lost_drive_is_named(machine: Machine, raid: int, state: str, degraded
 @pytest.mark.parametrize(
     ("there", "said"),
     [
-        (3, "nvme3n1 (serial S-nvme3n1) is lost; the files are there still: put in another drive"),
-        (2, "nvme2n1 (serial S-nvme2n1), nvme3n1 (serial S-nvme3n1) is lost; the files are there still"),
-        (1, "nvme3n1 (serial S-nvme3n1) is lost, and all files with it"),
+        (3, "nvme3n1 (serial S-nvme3n1) is lost; the files are safe: insert another drive"),
+        (2, "nvme2n1 (serial S-nvme2n1), nvme3n1 (serial S-nvme3n1) is lost; the files are safe"),
+        (1, "nvme3n1 (serial S-nvme3n1) is lost, with all files"),
     ],
 )
 def test_raid_6_lives_without_two_drives(machine: Machine, there: int, said: str) -> None:
@@ -202,8 +202,8 @@ def test_an_array_that_did_not_start_without_a_drive_is_told_how_to(
     machine.made_of(*(f"nvme{number}n1" for number in range(4)))
     monkeypatch.setattr(volumes, "_is_member", lambda drive, array: True)
     said = obstacle(dataclasses.replace(WANTED, drives=4, raid=6))
-    assert "start the array without it (mdadm --run /dev/md127), put in another drive" in said
-    assert "all files with it; " in obstacle(dataclasses.replace(WANTED, drives=4, raid=0))
+    assert "start the array without it (mdadm --run /dev/md127), insert another drive" in said
+    assert "with all files; " in obstacle(dataclasses.replace(WANTED, drives=4, raid=0))
 
 
 def test_an_array_that_was_finished_once_is_never_formatted(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -213,7 +213,7 @@ def test_an_array_that_was_finished_once_is_never_formatted(machine: Machine, mo
     monkeypatch.setattr(volumes, "_members", lambda _: drives)
     monkeypatch.setattr(volumes, "_assembled", lambda *_: "md127")
     monkeypatch.setattr(volumes.commands, "succeed", lambda argv, _: ran.append(argv) or "")
-    with pytest.raises(volumes.NodeError, match=r"no file system is found on it: nothing was formatted .*wipefs --all"):
+    with pytest.raises(volumes.NodeError, match=r"without a file system: nothing was formatted .*wipefs --all"):
         volumes.put(WANTED)
     assert "mkfs.xfs" not in {argv[0] for argv in ran}
 

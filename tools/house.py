@@ -1,0 +1,302 @@
+"""Counts what makes this repository hard to read, and holds each count to a ceiling that may only fall.
+
+    python tools/house.py                  # fails if a count is over its ceiling, or if a ceiling can be lowered
+    python tools/house.py --tighten        # lowers the ceilings in tools/house.yaml first
+    python tools/house.py --show docs      # the places of one count, as file:line
+
+The counts, their ceilings and the marker words are in `tools/house.yaml`. docs/style.md says what to write instead.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import re
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import MappingProxyType
+
+import yaml
+
+ROOT = Path(__file__).parents[1]
+SETTINGS = Path("tools/house.yaml")
+WORD_LIST = "docs/style.md"  # names the marker words
+HELP = "hpcforge/cli/verbs/"  # typer prints the docstrings of these functions
+NAMES = ("one", "Any", "Json")
+SHORT_LINES = 50
+_FENCE = re.compile(r"^\s*(```|~~~)")
+_WORD = re.compile(r"[A-Za-z][A-Za-z'-]*")
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where something stands, for an editor: `file:line: what`."""
+
+    path: str
+    line: int
+    what: str
+
+    def __str__(self) -> str:
+        return f"{self.path}:{self.line}: {self.what}"
+
+
+@dataclass(slots=True)
+class Module:
+    """What is counted in one Python file. A text is a `Place` with the text as `what`."""
+
+    lines: int
+    strings: list[Place] = field(default_factory=list)
+    docstrings: list[Place] = field(default_factory=list)
+    comments: list[Place] = field(default_factory=list)
+    classes: list[Place] = field(default_factory=list)
+    names: list[Place] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class Count:
+    """A count of the tree: `value` is compared with the ceiling, `places` is what `--show` prints."""
+
+    key: str
+    value: float
+    places: tuple[Place, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Ceiling:
+    """The highest value that a count may have. It falls in steps, so that small changes leave house.yaml alone."""
+
+    value: float
+    step: float = 1
+
+    def tightened(self, count: float) -> float:
+        """The lowest multiple of the step that is not below the count, and never above the present ceiling."""
+        steps = -(-round(count / self.step, 6) // 1)
+        return min(self.value, round(steps * self.step, 3))
+
+
+def read_module(path: str, source: str) -> Module:
+    """Read one Python file, in one pass over its syntax tree."""
+    module = Module(source.count("\n"))
+    documented: set[int] = set()
+    quoted: dict[int, list[tuple[int, int]]] = {}  # by line, the columns that strings take
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            if (doc := _docstring(node)) is not None:
+                documented.add(id(doc))
+                module.docstrings.append(Place(path, doc.lineno, str(doc.value)))
+            if isinstance(node, ast.ClassDef):
+                module.classes.append(Place(path, node.lineno, node.name))
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+            if path.startswith(HELP) or id(node) not in documented:
+                module.strings.append(Place(path, node.lineno, node.value))
+            _add_span(quoted, node)
+        elif isinstance(node, ast.JoinedStr):
+            _add_span(quoted, node)
+        elif isinstance(node, ast.Name | ast.arg | ast.keyword):
+            name = node.id if isinstance(node, ast.Name) else node.arg
+            if name in NAMES:
+                module.names.append(Place(path, node.lineno, str(name)))
+    module.comments.extend(_comments(path, source, quoted))
+    return module
+
+
+def _docstring(node: ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef) -> ast.Constant | None:
+    first = node.body[0] if node.body else None
+    doc = first.value if isinstance(first, ast.Expr) else None
+    return doc if isinstance(doc, ast.Constant) and isinstance(doc.value, str) else None
+
+
+def _add_span(quoted: dict[int, list[tuple[int, int]]], node: ast.expr) -> None:
+    end_line, end = node.end_lineno or node.lineno, node.end_col_offset or 0
+    for line in range(node.lineno, end_line + 1):
+        span = (node.col_offset if line == node.lineno else 0, end if line == end_line else sys.maxsize)
+        quoted.setdefault(line, []).append(span)
+
+
+def _comments(path: str, source: str, quoted: Mapping[int, list[tuple[int, int]]]) -> Iterator[Place]:
+    """Comments on lines of their own that follow each other are one text."""
+    block: list[str] = []
+    first = 0
+    for number, line in enumerate([*source.split("\n"), ""], 1):
+        at = _hash(line, quoted.get(number, []))
+        alone = at is not None and not line[:at].strip()
+        if block and not alone:
+            yield Place(path, first, "\n".join(block))
+            block = []
+        if at is None:
+            continue
+        if alone:
+            first = first if block else number
+            block.append(line[at:].lstrip("# "))
+        else:
+            yield Place(path, number, line[at:].lstrip("# "))
+
+
+def _hash(line: str, spans: Sequence[tuple[int, int]]) -> int | None:
+    """The column of the `#` that begins a comment. Spans count bytes of UTF-8, as `ast` does."""
+    for found in re.finditer("#", line):
+        at = len(line[: found.start()].encode())
+        if not any(start <= at < end for start, end in spans):
+            return found.start()
+    return None
+
+
+def paragraphs(path: str, page: str) -> Iterator[Place]:
+    """The paragraphs of a page of Markdown, without its blocks of code."""
+    block: list[str] = []
+    first, fenced = 1, False
+    for number, line in enumerate([*page.splitlines(), ""], 1):
+        fence = _FENCE.match(line) is not None
+        if fence or fenced or not line.strip():
+            if block:
+                yield Place(path, first, "\n".join(block))
+            block, first = [], number + 1
+        else:
+            block.append(line)
+        fenced = fenced != fence
+
+
+def pattern(phrases: Iterable[str]) -> re.Pattern[str]:
+    """One pattern for all phrases: whole words, in any case, with any white space between."""
+    words = (r"\s+".join(map(re.escape, phrase.split())) for phrase in phrases)
+    return re.compile(rf"(?<![\w`/.-])(?:{'|'.join(words)})(?![\w`/]|\.\w)", re.IGNORECASE)
+
+
+def marked(
+    key: str,
+    texts: Iterable[Place],
+    markers: re.Pattern[str],
+    allowed: Mapping[str, Sequence[str]] = MappingProxyType({}),
+) -> Count:
+    """The marker words in these texts, for every 1,000 words of them. `allowed`: by file, words that mean a thing."""
+    places, total = [], 0
+    for text in texts:
+        total += len(_WORD.findall(text.what))
+        for hit in markers.finditer(text.what):
+            if hit[0] in allowed.get(text.path, ()):
+                continue
+            around = " ".join(text.what[max(0, hit.start() - 40) : hit.end() + 40].split())
+            line = text.line + text.what.count("\n", 0, hit.start())
+            places.append(Place(text.path, line, f"[{' '.join(hit[0].split())}] {around}"))
+    return Count(key, round(1000 * len(places) / max(total, 1), 2), tuple(places))
+
+
+def doubled_classes(classes: Iterable[Place]) -> tuple[Place, ...]:
+    """The class names that more than one class has: one place each, with the others in its words."""
+    found: dict[str, list[Place]] = {}
+    for place in classes:
+        found.setdefault(place.what, []).append(place)
+    return tuple(
+        Place(first.path, first.line, f"{name}, also {', '.join(f'{other.path}:{other.line}' for other in others)}")
+        for name, (first, *others) in sorted(found.items())
+        if others
+    )
+
+
+def counts(root: Path, markers: Iterable[str], allowed: Mapping[str, Sequence[str]]) -> tuple[Count, ...]:
+    """Every count of the tree at `root`, in the order of the table."""
+    modules = {path: read_module(path, text) for path, text in _read(root, "hpcforge/**/*.py").items()}
+    readme = _read(root, "README.md")
+    pages = _read(root, "docs/**/*.md", "CONTRIBUTING.md", "CHANGELOG.md")
+    phrases = pattern(markers)
+
+    def of(part: str) -> list[Place]:
+        return [place for module in modules.values() for place in getattr(module, part)]
+
+    def prose(files: Mapping[str, str]) -> list[Place]:
+        return [text for path, page in files.items() if path != WORD_LIST for text in paragraphs(path, page)]
+
+    golden = sorted(path for path in root.glob("tests/**/golden/**/*") if path.is_file())
+    words = {path: len(page.split()) for path, page in (readme | pages).items() if path != "CHANGELOG.md"}
+    largest = sorted(words.items(), key=lambda page: -page[1])
+    return (
+        marked("strings", of("strings"), phrases, allowed),
+        marked("readme", prose(readme), phrases),
+        marked("docs", prose(pages), phrases),
+        marked("docstrings", of("docstrings"), phrases),
+        marked("comments", of("comments"), phrases),
+        _sized("doubled_classes", doubled_classes(of("classes"))),
+        *(_sized(name.lower(), (use for use in of("names") if use.what == name)) for name in NAMES),
+        _sized("short_files", (Place(p, 1, f"{m.lines} lines") for p, m in modules.items() if m.lines < SHORT_LINES)),
+        _sized("golden_files", (Place(str(path.relative_to(root)), 1, "golden") for path in golden)),
+        Count("docs_words", sum(words.values()), tuple(Place(path, 1, f"{size} words") for path, size in largest)),
+    )
+
+
+def _read(root: Path, *globs: str) -> dict[str, str]:
+    paths = sorted({path for glob in globs for path in root.glob(glob)})
+    return {str(path.relative_to(root)): path.read_text(encoding="utf-8") for path in paths}
+
+
+def _sized(key: str, places: Iterable[Place]) -> Count:
+    every = tuple(places)
+    return Count(key, len(every), every)
+
+
+def judge(found: Iterable[Count], ceilings: Mapping[str, Ceiling]) -> tuple[str, ...]:
+    """What is wrong: counts without a ceiling, counts over theirs, and ceilings that can be lowered."""
+    wrong = []
+    for count in found:
+        ceiling = ceilings.get(count.key)
+        if ceiling is None:
+            wrong.append(f"{count.key} has no ceiling: add it to {SETTINGS}")
+        elif count.value > ceiling.value:
+            why = f"{count.value:g} is over the ceiling {ceiling.value:g}"
+            wrong.append(f"{count.key}: {why}; to see where: python tools/house.py --show {count.key}")
+        elif (lower := ceiling.tightened(count.value)) < ceiling.value:
+            wrong.append(f"{count.key}: the ceiling {ceiling.value:g} can be {lower:g}; run `make house` and commit it")
+    return tuple(wrong)
+
+
+def tightened(settings: str, found: Iterable[Count], ceilings: Mapping[str, Ceiling]) -> str:
+    """The text of house.yaml with lower ceilings. Comments and order stay."""
+    for count in found:
+        if (ceiling := ceilings.get(count.key)) is not None:
+            lower = f"{ceiling.tightened(count.value):.10g}"
+            settings = re.sub(rf"(?m)^(  {count.key}: {{ceiling: )[\d.]+", rf"\g<1>{lower}", settings)
+    return settings
+
+
+def read_ceilings(settings: Mapping[str, Mapping[str, Mapping[str, float]]]) -> dict[str, Ceiling]:
+    """The ceilings of house.yaml, by the key of their count."""
+    return {key: Ceiling(entry["ceiling"], entry.get("step", 1)) for key, entry in settings["counts"].items()}
+
+
+def table(found: Iterable[Count], settings: Mapping[str, Mapping[str, Mapping[str, object]]]) -> str:
+    """A row for each count: its key, its value, its ceiling, and what it counts."""
+    rows = [f"{'':17}{'count':>8}{'ceiling':>9}"]
+    for count in found:
+        entry = settings["counts"].get(count.key, {})
+        rows.append(f"{count.key:17}{count.value:>8.7g}{entry.get('ceiling', '-')!s:>9}  {entry.get('counts', '')}")
+    return "".join(f"{row.rstrip()}\n" for row in rows)
+
+
+def main(arguments: Sequence[str] | None = None, root: Path = ROOT) -> int:
+    """Print the table, or the places of one count. Returns 1 if something is wrong."""
+    parser = argparse.ArgumentParser(description="Hold counts of this repository to ceilings that only fall.")
+    parser.add_argument("--tighten", action="store_true", help=f"lower the ceilings in {SETTINGS} to the counts")
+    parser.add_argument("--show", metavar="KEY", help="print the places of one count")
+    options = parser.parse_args(arguments)
+    text = (root / SETTINGS).read_text(encoding="utf-8")
+    settings = yaml.safe_load(text)
+    if options.show and options.show not in settings["counts"]:
+        parser.error(f"no count named {options.show}; there are {', '.join(settings['counts'])}")
+    found = counts(root, settings["markers"], settings.get("allowed", {}))
+    if options.show:
+        shown = next(count for count in found if count.key == options.show)
+        sys.stdout.write("".join(f"{place}\n" for place in shown.places))
+        return 0
+    if options.tighten and (lower := tightened(text, found, read_ceilings(settings))) != text:
+        (root / SETTINGS).write_text(lower, encoding="utf-8")
+        settings = yaml.safe_load(lower)
+        sys.stdout.write(f"lowered ceilings in {SETTINGS}: commit it\n")
+    sys.stdout.write(table(found, settings))
+    wrong = judge(found, read_ceilings(settings))
+    sys.stdout.write("".join(f"error: {line}\n" for line in wrong))
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
