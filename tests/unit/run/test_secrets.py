@@ -190,7 +190,7 @@ LICENCE = Secret("licence", "app", SecretSpec(description="what the vendor gave"
 PASSWORD = Secret("password", "app", SecretSpec(description="of the database", length=32))
 PIN = Secret("pin", "app", SecretSpec(description="of the database", length=40, alphabet="hex"))
 OF_A_ROLE = kinds_of({one.name: one for one in (LICENCE, PASSWORD, PIN)})
-KEY = Secret("key", "app", SecretSpec(description="of many clusters", provided=True, binary=True, least=32))
+KEY = Secret("key", "app", SecretSpec(description="of many clusters", provided=True, binary=True, min_bytes=32))
 
 
 def test_what_a_role_declares_is_made_as_it_says(tmp_path: Path) -> None:
