@@ -1,0 +1,434 @@
+"""Rename modules and top-level names of Python over the whole tree, by one table.
+
+    python tools/rename.py tools/names.yaml            # do it
+    python tools/rename.py tools/names.yaml --dry-run  # list what would change
+
+It can be run again, and on a branch from before the renames: what has its new name already is left alone. Table:
+
+    modules: {plan/felt.py: plan/job_impact.py}      # below hpcforge/; tests/unit/PACKAGE/test_MODULE.py follows
+    names: {plan/felt.py: {felt: nodes_affecting_jobs}}  # classes, functions, constants of a module, by its old path
+    attributes: {does: apply_verb}                   # methods and fields; of every class that has one, and every use
+    loops: {plan/felt.py: [[one, step, plan.steps]]} # old, new, what is iterated over
+
+A name is followed through imports: `from M import NAME`, `M.NAME`, and re-exports. Strings, comments and documents follow
+where a whole dotted or slashed path of a module is written, and docstrings where a renamed class stands in backticks.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import re
+import subprocess
+import sys
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+PACKAGE = "hpcforge"
+TEXTS = {".md", ".toml", ".yaml", ".yml", ".cfg", ".j2", ".json", ".txt", ".sh", ""}
+KEPT = ("CHANGELOG.md", "docs/decisions/", "tools/names.yaml")  # what was written of the past stays as it was
+
+
+@dataclass(frozen=True)
+class Edit:
+    """A replacement in one line: columns in bytes, as `ast` counts them."""
+
+    line: int
+    start: int
+    end: int
+    text: str
+
+
+@dataclass
+class Module:
+    """A parsed file, and what its names stand for: local name -> (module, name in it or None for the module)."""
+
+    path: Path
+    name: str
+    source: str
+    tree: ast.Module
+    bound: dict[str, tuple[str, str | None]] = field(default_factory=dict)
+
+
+def module_name(path: str) -> str:
+    """`plan/felt.py` -> `hpcforge.plan.felt`."""
+    return ".".join([PACKAGE, *Path(path).with_suffix("").parts]).removesuffix(".__init__")
+
+
+def parsed(root: Path) -> dict[str, Module]:
+    """All Python files under version control, by their dotted name."""
+    listed = subprocess.run(["git", "ls-files", "*.py"], cwd=root, capture_output=True, text=True, check=True).stdout
+    found = {}
+    for path in map(Path, listed.splitlines()):
+        if not (root / path).exists():
+            continue
+        source = (root / path).read_text("utf-8")
+        try:
+            tree = ast.parse(source)
+        except SyntaxError:
+            continue
+        name = ".".join(path.with_suffix("").parts).removesuffix(".__init__")
+        found[name] = Module(root / path, name, source, tree)
+    for module in found.values():
+        module.bound = dict(_imports(module, found))
+    return found
+
+
+def _imports(module: Module, known: Mapping[str, Module]) -> Iterator[tuple[str, tuple[str, str | None]]]:
+    for at in ast.walk(module.tree):
+        if isinstance(at, ast.ImportFrom) and at.module and not at.level:
+            for alias in at.names:
+                whole = f"{at.module}.{alias.name}"
+                yield alias.asname or alias.name, (whole, None) if whole in known else (at.module, alias.name)
+        elif isinstance(at, ast.Import):
+            for alias in at.names:
+                if alias.asname:
+                    yield alias.asname, (alias.name, None)
+
+
+def origin(modules: Mapping[str, Module], module: str, name: str) -> tuple[str, str]:
+    """Where a name of a module is defined, through re-exports."""
+    seen = set()
+    while (module, name) not in seen and module in modules:
+        seen.add((module, name))
+        target = modules[module].bound.get(name)
+        if not target or target[1] is None or _defines(modules[module], name):
+            break
+        module, name = target[0], target[1]
+    return module, name
+
+
+def _defines(module: Module, name: str) -> bool:
+    for at in _top(module.tree.body):
+        if isinstance(at, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef) and at.name == name:
+            return True
+        targets = at.targets if isinstance(at, ast.Assign) else [at.target] if isinstance(at, ast.AnnAssign) else []
+        if any(isinstance(target, ast.Name) and target.id == name for target in targets):
+            return True
+    return False
+
+
+def _top(body: list[ast.stmt]) -> Iterator[ast.stmt]:
+    """Statements of a module, those below its `if` and `try` too."""
+    for at in body:
+        yield at
+        for part in ("body", "orelse", "finalbody") if isinstance(at, ast.If | ast.Try) else ():
+            yield from _top(getattr(at, part, []))
+
+
+class Renamer(ast.NodeVisitor):
+    """Collects the edits of one file for names of modules, minding what functions bind for themselves."""
+
+    def __init__(self, module: Module, modules: Mapping[str, Module], names: Mapping[tuple[str, str], str],
+                 attributes: Mapping[str, str], moved: Mapping[str, str]) -> None:
+        self.module, self.modules, self.names, self.attributes, self.moved = module, modules, names, attributes, moved
+        self.lines = [line.encode() for line in module.source.splitlines(keepends=True)]
+        self.edits: set[Edit] = set()
+        self.shadowed: list[set[str]] = []
+        self.top = list(_top(module.tree.body))
+
+    def new_name(self, local: str) -> str | None:
+        """What a local name is called from now on; None: as before."""
+        if any(local in names for names in self.shadowed):
+            return None
+        target = self.module.bound.get(local)
+        if target is None or _defines(self.module, local):
+            own = self.attributes.get(local) if _defines(self.module, local) else None
+            return self.names.get((self.module.name, local), own)
+        if target[1] is None:
+            new = self.moved.get(target[0])
+            last = target[0].rpartition(".")[2]
+            return new.rpartition(".")[2] if new and local == last and new.rpartition(".")[2] != last else None
+        if target[1] != local:
+            return None  # it has an alias
+        return self.names.get(origin(self.modules, *target))
+
+    def put(self, line: int, start: int, old: str, new: str | None) -> None:
+        """Note an edit, where the old word really stands there."""
+        if new is None or new == old:
+            return
+        if self.lines[line - 1][start : start + len(old.encode())] == old.encode():
+            self.edits.add(Edit(line, start, start + len(old.encode()), new))
+
+    def find(self, line: int, start: int, old: str, new: str | None) -> None:
+        """Note an edit of the first such word from a column on."""
+        if new:
+            hit = re.search(rb"\b" + old.encode() + rb"\b", self.lines[line - 1][start:])
+            if hit:
+                self.put(line, start + hit.start(), old, new)
+
+    def visit_Name(self, node: ast.Name) -> None:
+        self.put(node.lineno, node.col_offset, node.id, self.new_name(node.id))
+
+    def visit_Attribute(self, node: ast.Attribute) -> None:
+        self.visit(node.value)
+        new = self.attributes.get(node.attr)
+        target = None
+        if isinstance(node.value, ast.Name) and not any(node.value.id in names for names in self.shadowed):
+            target = self.module.bound.get(node.value.id)
+            if target and target[1] is None:
+                new = self.names.get(origin(self.modules, target[0], node.attr))
+        if new and node.end_lineno and node.end_col_offset is not None:
+            self.put(node.end_lineno, node.end_col_offset - len(node.attr.encode()), node.attr, new)
+
+    def visit_ClassDef(self, node: ast.ClassDef) -> None:
+        for decorator in node.decorator_list:
+            self.visit(decorator)
+        if not self.shadowed:
+            self.find(node.lineno, node.col_offset, node.name, self.names.get((self.module.name, node.name)))
+        for child in [*node.bases, *node.keywords, *node.body]:
+            if isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef):
+                self.find(child.lineno, child.col_offset, child.name, self.attributes.get(child.name))
+            elif isinstance(child, ast.AnnAssign) and isinstance(child.target, ast.Name):
+                self.put(child.lineno, child.col_offset, child.target.id, self.attributes.get(child.target.id))
+                self.visit(child.annotation)
+                if child.value:
+                    self.visit(child.value)
+                continue
+            elif isinstance(child, ast.Assign) and all(isinstance(target, ast.Name) for target in child.targets):
+                for target in child.targets:
+                    self.put(target.lineno, target.col_offset, target.id, self.attributes.get(target.id))
+                self.visit(child.value)
+                continue
+            self.visit(child)
+
+    def visit_FunctionDef(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> None:
+        for child in [*node.decorator_list, *node.args.defaults, *[at for at in node.args.kw_defaults if at]]:
+            self.visit(child)
+        for argument in ast.walk(node.args):
+            if isinstance(argument, ast.arg) and argument.annotation:
+                self.visit(argument.annotation)
+        if node.returns:
+            self.visit(node.returns)
+        at_top = not self.shadowed and node in self.top
+        if at_top:
+            new = self.names.get((self.module.name, node.name), self.attributes.get(node.name))
+            self.find(node.lineno, node.col_offset, node.name, new)
+        self.shadowed.append(_binds(node))
+        for child in node.body:
+            self.visit(child)
+        self.shadowed.pop()
+
+    visit_AsyncFunctionDef = visit_FunctionDef
+
+    def visit_Lambda(self, node: ast.Lambda) -> None:
+        self.shadowed.append({at.arg for at in ast.walk(node.args) if isinstance(at, ast.arg)})
+        self.generic_visit(node)
+        self.shadowed.pop()
+
+    def visit_Call(self, node: ast.Call) -> None:
+        self.generic_visit(node)
+        for keyword in node.keywords:
+            if keyword.arg in self.attributes:
+                self.put(keyword.lineno, keyword.col_offset, keyword.arg, self.attributes[keyword.arg])
+
+    def visit_ImportFrom(self, node: ast.ImportFrom) -> None:
+        for alias in node.names:
+            whole = f"{node.module}.{alias.name}"
+            if whole in self.modules:
+                new = self.moved.get(whole)
+                if new:
+                    self.put(alias.lineno, alias.col_offset, alias.name, new.rpartition(".")[2])
+            else:
+                self.put(alias.lineno, alias.col_offset, alias.name,
+                         self.names.get(origin(self.modules, node.module or "", alias.name)))
+
+    def visit_Constant(self, node: ast.Constant) -> None:
+        """Quoted annotations, names in __all__, and in `cast`."""
+        if isinstance(node.value, str) and node.value.isidentifier() and node.lineno == node.end_lineno:
+            new = self.new_name(node.value) if node.value[:1].isupper() and not node.value.isupper() else None
+            raw = self.lines[node.lineno - 1][node.col_offset : node.end_col_offset].decode()
+            if new and raw[1:-1] == node.value:
+                self.put(node.lineno, node.col_offset + 1, node.value, new)
+
+
+def _binds(function: ast.FunctionDef | ast.AsyncFunctionDef) -> set[str]:
+    """Names that a function binds for itself: arguments, and what it assigns."""
+    found = {at.arg for at in ast.walk(function.args) if isinstance(at, ast.arg)}
+    declared: set[str] = set()
+    left: list[ast.AST] = list(function.body)
+    while left:
+        at = left.pop()
+        if isinstance(at, ast.Global | ast.Nonlocal):
+            declared |= set(at.names)
+        if isinstance(at, ast.Name) and isinstance(at.ctx, ast.Store | ast.Del):
+            found.add(at.id)
+        if isinstance(at, ast.ExceptHandler) and at.name:
+            found.add(at.name)
+        if isinstance(at, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            found.add(at.name)
+            continue
+        if isinstance(at, ast.MatchAs | ast.MatchStar) and at.name:
+            found.add(at.name)
+        left += ast.iter_child_nodes(at)
+    return found - declared
+
+
+def loop_edits(module: Module, rows: list[list[str]]) -> set[Edit]:
+    """Renamed variables of loops: `[old, new, TEXT]`, TEXT being what is iterated over, or the qualified function."""
+    lines = [line.encode() for line in module.source.splitlines(keepends=True)]
+    edits: set[Edit] = set()
+
+    def rename(scopes: list[ast.AST], old: str, new: str) -> None:
+        for scope in scopes:
+            for at in ast.walk(scope):
+                if isinstance(at, ast.Name) and at.id == old:
+                    edits.add(Edit(at.lineno, at.col_offset, at.col_offset + len(old), new))
+                elif isinstance(at, ast.arg) and at.arg == old:
+                    edits.add(Edit(at.lineno, at.col_offset, at.col_offset + len(old), new))
+
+    wanted = {(old, text): new for old, new, text in rows}
+    qualified: list[str] = []
+
+    def walk(at: ast.AST) -> None:
+        if isinstance(at, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            qualified.append(at.name)
+            key = "def " + ".".join(qualified)
+            for (old, text), new in wanted.items():
+                if text == key:
+                    rename([at], old, new)
+        for child in ast.iter_child_nodes(at):
+            walk(child)
+        if isinstance(at, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            qualified.pop()
+
+    def comprehensions(at: ast.AST, inside: ast.AST) -> None:
+        here = at if isinstance(at, ast.FunctionDef | ast.AsyncFunctionDef | ast.Module) else inside
+        for generator in getattr(at, "generators", ()):
+            text = ast.unparse(generator.iter)
+            for old in _stored(generator.target):
+                if new := wanted.get((old, text)):
+                    rename([at], old, new)
+        if isinstance(at, ast.For):
+            text = ast.unparse(at.iter)
+            for old in _stored(at.target):
+                if new := wanted.get((old, text)):
+                    rename([at], old, new)
+        if isinstance(at, ast.Lambda):
+            text = "lambda " + ast.unparse(at.body)
+            for old in [a.arg for a in at.args.args]:
+                if new := wanted.get((old, text)):
+                    rename([at], old, new)
+        for child in ast.iter_child_nodes(at):
+            comprehensions(child, here)
+
+    walk(module.tree)
+    comprehensions(module.tree, module.tree)
+    return {edit for edit in edits if lines[edit.line - 1][edit.start : edit.end].decode() != edit.text}
+
+
+def _stored(target: ast.AST) -> list[str]:
+    return [at.id for at in ast.walk(target) if isinstance(at, ast.Name)]
+
+
+def apply_edits(source: str, edits: set[Edit]) -> str:
+    """The text with all edits made. Raises ValueError where two overlap."""
+    lines = [line.encode() for line in source.splitlines(keepends=True)]
+    last: tuple[int, int] = (sys.maxsize, 0)
+    for edit in sorted(edits, key=lambda at: (at.line, at.start), reverse=True):
+        if (edit.line, edit.end) > last and edit.line == last[0]:
+            raise ValueError(f"line {edit.line}: two edits overlap")
+        line = lines[edit.line - 1]
+        lines[edit.line - 1] = line[: edit.start] + edit.text.encode() + line[edit.end :]
+        last = (edit.line, edit.start)
+    return b"".join(lines).decode()
+
+
+def prose(text: str, moved: Mapping[str, str], words: Mapping[str, str]) -> str:
+    """Dotted and slashed paths of modules that moved, and renamed words in backticks."""
+    for old, new in moved.items():
+        text = re.sub(rf"\b{re.escape(old)}(?![\w])", new, text)
+        slashed = old.replace(".", "/"), new.replace(".", "/")
+        text = re.sub(rf"\b{re.escape(slashed[0])}\.py\b", f"{slashed[1]}.py", text)
+        short = slashed[0].removeprefix(f"{PACKAGE}/"), slashed[1].removeprefix(f"{PACKAGE}/")
+        if "/" in short[0]:
+            text = re.sub(rf"(?<![\w/]){re.escape(short[0])}\.py\b", f"{short[1]}.py", text)
+    for old, new in words.items():
+        text = re.sub(rf"`{re.escape(old)}`", f"`{new}`", text)
+    return text
+
+
+def main() -> int:
+    """Do what the table says."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
+    parser.add_argument("table", type=Path)
+    parser.add_argument("--dry-run", action="store_true")
+    options = parser.parse_args()
+    root = Path(subprocess.run(["git", "rev-parse", "--show-toplevel"], capture_output=True, text=True,
+                               check=True).stdout.strip())
+    table: dict[str, Any] = yaml.safe_load(options.table.read_text("utf-8"))
+    modules = parsed(root)
+    moves = {module_name(old): module_name(new) for old, new in table.get("modules", {}).items()}
+    now = {old: old if old in modules else new for old, new in moves.items()}  # a second run finds new paths
+    names: dict[tuple[str, str], str] = {}
+    for path, row in table.get("names", {}).items():
+        where = module_name(path)
+        where = now.get(where, where)
+        if where not in modules:
+            print(f"names: no module {where}")
+            continue
+        for old, new in row.items():
+            if _defines(modules[where], old):
+                names[where, old] = new
+            elif not _defines(modules[where], new):
+                print(f"names: {where} defines neither {old} nor {new}")
+    moved = {old: new for old, new in moves.items() if old in modules}
+    attributes = table.get("attributes", {})
+    plain: dict[str, set[str]] = defaultdict(set)
+    for module in modules.values():
+        for at in _top(module.tree.body):
+            if isinstance(at, ast.ClassDef | ast.FunctionDef):
+                plain[at.name].add(names.get((module.name, at.name), at.name))
+    words = {old: next(iter(news)) for old, news in plain.items() if len(news) == 1 and old[:1].isupper()
+             and old not in news}
+    loops = {now.get(module_name(path), module_name(path)): rows for path, rows in table.get("loops", {}).items()}
+    changed = 0
+    for module in modules.values():
+        renamer = Renamer(module, modules, names, attributes, moved)
+        renamer.visit(module.tree)
+        edits = renamer.edits | loop_edits(module, loops.get(module.name, []))
+        try:
+            text = apply_edits(module.source, edits)
+        except ValueError as error:
+            print(f"{module.path}: {error}")
+            return 1
+        if not str(module.path.relative_to(root)).startswith(KEPT):
+            text = prose(text, moved, words)
+        if text != module.source:
+            changed += 1
+            if not options.dry_run:
+                module.path.write_text(text, "utf-8")
+    for name in subprocess.run(["git", "ls-files"], cwd=root, capture_output=True, text=True, check=True).stdout.split("\n"):
+        path = root / name
+        if path.suffix in TEXTS and not name.startswith(KEPT) and path.is_file() and "golden" not in path.parts:
+            try:
+                before = path.read_text("utf-8")
+            except UnicodeDecodeError:
+                continue
+            after = prose(before, moved, words if path.suffix == ".md" else {})
+            if after != before and not options.dry_run:
+                path.write_text(after, "utf-8")
+    if not options.dry_run:
+        _move(root, moved)
+    print(f"{len(names)} names, {len(moved)} modules, in {changed} files")
+    return 0
+
+
+def _move(root: Path, moved: Mapping[str, str]) -> None:
+    for old, new in moved.items():
+        pairs = [(old.replace(".", "/") + ".py", new.replace(".", "/") + ".py")]
+        source, target = (Path(at.removeprefix(f"{PACKAGE}.").replace(".", "/")) for at in (old, new))
+        pairs.append((f"tests/unit/{source.parent}/test_{source.name}.py", f"tests/unit/{target.parent}/test_{target.name}.py"))
+        for before, after in pairs:
+            if (root / before).is_file():
+                (root / after).parent.mkdir(parents=True, exist_ok=True)
+                subprocess.run(["git", "mv", before, after], cwd=root, check=True)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
