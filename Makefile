@@ -37,14 +37,14 @@ test: host-test host-vm develop check $(VENV)/.torch
 
 # Minutes longer: hpcforge is killed after each event of an apply, not after every fourth.
 test-every-kill: host-test develop
-	$(BIN)/python -m pytest tests/faults/test_killed.py --every-boundary
+	$(BIN)/python -m pytest tests/stories/faults/test_killed.py --every-boundary
 
 # Hours: with Slurm, growth, replacement and removal are killed after every event, and those of the full lab, and a
 # change of it, RANDOM_KILLS times at random moments (of KILLS_SEED). How many ended as an undisturbed apply is printed.
 RANDOM_KILLS ?= 40
 KILLS_SEED ?= 1
 test-kills: host-test develop
-	$(BIN)/python -m pytest -s tests/e2e/test_kills.py --kills --every-boundary --random-kills $(RANDOM_KILLS) --kills-seed $(KILLS_SEED)
+	$(BIN)/python -m pytest -s tests/stories/kills/test_kills.py --kills --every-boundary --random-kills $(RANDOM_KILLS) --kills-seed $(KILLS_SEED)
 
 # The tests without nodes, with the newest versions that pyproject.toml allows. What failed is printed with the versions
 # that differ from the lock: `make lock` would bring them.
@@ -53,25 +53,25 @@ test-newest: host-test
 	test -x $(NEWEST)/bin/python || $(PYTHON) -m venv $(NEWEST)
 	$(NEWEST)/bin/python -m pip install -q --upgrade pip setuptools
 	$(NEWEST)/bin/python -m pip install -q --upgrade --upgrade-strategy eager -e '.[dev]'
-	$(NEWEST)/bin/python tests/install_torch.py
+	$(NEWEST)/bin/python tests/support/install_torch.py
 	$(NEWEST)/bin/python -m pytest -m "not lab" -n $(WORKERS) --dist loadfile
 
 # Minutes longer, most of all without KVM: machines boot and run a job. docs/virtual-machines.md has the last output.
 test-vm: host-vm-test develop
-	$(BIN)/python -m pytest -s tests/vm --vm
+	$(BIN)/python -m pytest -s tests/stories/vm --vm
 
 # As many minutes: Vagrant starts two machines, by hand and by hpcforge. docs/virtual-machines.md has the last output.
 test-vagrant: host-vagrant develop
-	$(BIN)/python -m pytest -s tests/vagrant --vagrant
+	$(BIN)/python -m pytest -s tests/stories/vagrant --vagrant
 
 # NVIDIA's repository, with stubs of its packages, on a node that restarts: minutes. docs/software.md says what was seen.
 test-nvidia: host-test develop
-	$(BIN)/python -m pytest -s tests/e2e/test_nvidia_stubs.py tests/e2e/test_nvidia_rollout.py --nvidia
+	$(BIN)/python -m pytest -s tests/stories/nvidia/test_stubs.py tests/stories/nvidia/test_rollout.py --nvidia
 
 # Storage that nodes really share: minutes, for GlusterFS of the site's and of ours, an object server and many applies. docs/operations.md has
 # what it last printed.
 test-shared-storage: host-test develop
-	$(BIN)/python -m pytest -s tests/e2e/test_shared_storage.py tests/e2e/test_served_glusterfs.py --shared-storage
+	$(BIN)/python -m pytest -s tests/stories/storage/test_shared_storage.py tests/stories/storage/test_served_glusterfs.py --shared-storage
 
 # 10,000 files instead of 500 for `validate`; another SEED, other files.
 SEED ?= 2
@@ -83,7 +83,7 @@ check: develop
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/python tests/ansible_content.py
+	$(BIN)/python tests/support/ansible_content.py
 
 install: host $(VENV)/.installed
 
@@ -132,8 +132,8 @@ $(VENV)/.developed: $(VENV)/.installed locks/development.txt
 	touch $@
 
 # For the tests of smoke_tests/ on this machine: no lock has it, since builds for CPUs are not on PyPI.
-$(VENV)/.torch: $(VENV)/.developed tests/install_torch.py hpcforge/catalog/frameworks.yaml
-	$(BIN)/python tests/install_torch.py
+$(VENV)/.torch: $(VENV)/.developed tests/support/install_torch.py hpcforge/catalog/frameworks.yaml
+	$(BIN)/python tests/support/install_torch.py
 	touch $@
 
 # The newest versions that pyproject.toml allows, for all platforms and all Pythons from 3.11 on.

@@ -65,10 +65,11 @@ class Bench:
 
 def hpcforge(bench: Bench, checkout: Path = REPOSITORY) -> Cost:
     """The real command line, as its user types it; of this checkout or of another one."""
-    with_roles, roles = str(checkout / "tests" / "with_roles.py"), str(bench.folder / "roles")
+    [with_roles] = checkout.glob("tests/**/with_roles.py")  # another checkout may have it elsewhere
+    roles = str(bench.folder / "roles")
     return _run(
         bench,
-        [sys.executable, "-P", with_roles, roles, "apply", str(bench.blueprint), "--yes"],
+        [sys.executable, "-P", str(with_roles), roles, "apply", str(bench.blueprint), "--yes"],
         {
             "HPCFORGE_LAB": bench.lab.name,
             "HPCFORGE_IDENTITY": str(bench.folder / "age.key"),

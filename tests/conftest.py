@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from hpcforge.lab import lab as labs
-from tests import locks
-from tests.timing import Timing
+from tests.support import locks
+from tests.support.timing import Timing
 
 Golden = Callable[[Path, str], None]
 _TEST_LAB = re.compile(r"test-[a-z0-9-]+-([0-9]+)(?:-[kx])?")  # every lab that a test makes: what for, and whose

@@ -10,9 +10,8 @@ from typing import Any
 
 from hpcforge.blueprint.reader import plain, read_file
 from hpcforge.plan.role_spec import json_schema
-
-from .generate import Dice, spoilt, written
-from .pool import Input
+from tests.fuzz.generate import Dice, spoilt, written
+from tests.fuzz.pool import Input
 
 _ROOT = Path(__file__).parents[2]
 _ROLE, _TEXT, _TEST, _PROGRAM = (

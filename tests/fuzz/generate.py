@@ -18,16 +18,15 @@ from hpcforge.blueprint.reader import plain, read_file
 from hpcforge.blueprint.schema import json_schema
 from hpcforge.blueprint.smoke_tests import load_smoke_tests
 from hpcforge.catalog import load_catalog
-
-from .pool import Input
-from .regular import matching
+from tests.fuzz.pool import Input
+from tests.fuzz.regular import matching
 
 Dice = random.Random
-_TESTS = Path(__file__).parents[1]
+_UNIT = Path(__file__).parents[1] / "unit"
 _RIGHT = [
-    _TESTS / "blueprint" / "cases" / "valid.yaml",
-    _TESTS / "blueprint" / "cases" / "networks.yaml",
-    _TESTS / "facility" / "cases" / "valid.yaml",
+    _UNIT / "blueprint" / "cases" / "valid.yaml",
+    _UNIT / "blueprint" / "cases" / "networks.yaml",
+    _UNIT / "facility" / "cases" / "valid.yaml",
 ]
 _KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIJdD7y3aLq454yWBdwLWbieU1ebz9/cu7/QEXn9OIeZJ"
 _MEMORY_GIB, _CORES = 4, 2  # of the smallest server of the catalog that a worker may be

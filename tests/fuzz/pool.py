@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tests.machine import slowness
+from tests.support.machine import slowness
 
 MAX_CPU_S = 2.0  # on the machine that limits are for
 MAX_MIB = 256

@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from . import folders
-from .generate import inputs
-from .pool import Answer, Input, answers
+from tests.fuzz import folders
+from tests.fuzz.generate import inputs
+from tests.fuzz.pool import Answer, Input, answers
 
 
 def _folders(seed: int, count: int) -> Iterator[Input]:

@@ -22,8 +22,7 @@ import pytest
 
 from hpcforge.catalog import load_catalog
 from hpcforge.report import colour
-
-from .regular import characters, parser, repeats, shortest
+from tests.fuzz.regular import characters, parser, repeats, shortest
 
 ROOT = Path(__file__).parents[2]
 METHODS = ("match", "fullmatch", "search", "sub", "subn", "split", "findall", "finditer")

@@ -1,0 +1,62 @@
+"""Lint the Ansible that is shipped and made: each role of Ansible tasks, in the play that hpcforge makes for it.
+
+`make check` runs it; the exit status is that of the first tool that finds something.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from hpcforge.engines.ansible_play import Host, read_role, write
+from hpcforge.engines.tasks import Ansible, Target
+
+ROOT = Path(__file__).parents[2]
+TARGET = Target("n1", "192.0.2.1", "ops", "sudo", Path("/key"), ("ssh-ed25519 AAAA",))
+BIN = Path(sys.executable).parent
+
+
+def roles() -> Iterator[Path]:
+    """Folders that Ansible gets as roles."""
+    for shipped in ("roles", "blueprints", "docs"):
+        yield from sorted(tasks.parents[1] for tasks in (ROOT / shipped).rglob("tasks/main.yml"))
+
+
+def lay_out(folder: Path, role: Path) -> Path:
+    """A role and its play, as ansible-runner gets them; where that is."""
+    shutil.copytree(role, folder / "roles" / role.name, ignore=shutil.ignore_patterns("role.yaml"))  # that is ours
+    (folder / role.name).mkdir()
+    task = Ansible("t", TARGET.name, role, {}, 60.0)
+    write(folder / role.name, [Host(task, TARGET)], read_role(role), folder / "sockets")
+    return folder / role.name
+
+
+def main() -> int:
+    """Exit status of the check."""
+    found = tuple(roles())
+    with TemporaryDirectory() as name:
+        folder = Path(name)
+        env = {"PATH": f"{BIN}:{os.environ['PATH']}", "HOME": name, "LANG": "C.UTF-8"}
+        env |= {"ANSIBLE_ROLES_PATH": f"{name}/roles", "NO_COLOR": "1"}
+        plays = [lay_out(folder, role) for role in found]
+        books = [str(play.relative_to(folder) / "project/site.yml") for play in plays]
+        inventories = [f"--inventory={play}/inventory" for play in plays]
+        for command in (
+            ["ansible-playbook", "--syntax-check", *inventories, *books],
+            ["ansible-lint", "--offline", "--profile", "production", "-q", "roles", *books],
+        ):
+            done = subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True, check=False)
+            if done.returncode:
+                print(done.stdout, done.stderr, sep="", file=sys.stderr)
+                return done.returncode
+    print(f"ansible-lint, ansible-playbook --syntax-check: {len(found)} roles in their plays, nothing found")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,78 @@
+"""Plain Ansible and plain pyinfra, by the entry points of inventory/, on a lab's nodes."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+import yaml
+
+from hpcforge.engines.tasks import Target
+from hpcforge.lab import lab as labs
+from tests.support.shipped import ROOT
+
+_BIN = Path(sys.executable).parent
+
+
+def blueprint(folder: Path, lab: labs.Lab, machines: Mapping[str, Target], reason: str) -> Path:
+    """A blueprint of these machines behind the first, which is the head, and its inventory; `reason` is of all."""
+    head, *workers = machines
+    nodes = {name: {"functions": ["worker"], "hardware": "rehearsal-node"} for name in workers}
+    said = {
+        "schema": "1",
+        "name": "plain",
+        "domain": "plain.example.org",
+        "inventory": "machines.yaml",
+        "access": {"user": lab.login_user, "via": head},
+        "nodes": {head: {"functions": ["head"], "hardware": "rehearsal-node"}, **nodes},
+        "networks": {"all": {"cidr": "10.0.0.0/8"}},
+        "services": {"dns": {"on": head}, "time": {"on": head}},
+        "software": {"os": {"name": "debian", "release": "12"}},
+        "slurm": {
+            "controller": head,
+            "reserve": {"cores": "0", "memory_gib": "1"},
+            "partitions": {"main": {"nodes": "all", "default": "true"}},
+        },
+        "overrides": {name: {"memory_gib": "4", "reason": reason} for name in machines},
+    }
+    known = {name: {"address": one.address, "host_keys": list(one.host_keys)} for name, one in machines.items()}
+    (folder / "machines.yaml").write_text(
+        yaml.safe_dump({"schema": 1, "access": {"key": str(lab.key)}, "nodes": known}, width=1000)
+    )
+    path = folder / "plain.yaml"
+    path.write_text(yaml.safe_dump(said, width=1000))
+    return path
+
+
+def ansible(of: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    """Ansible as somebody types it who has a clone."""
+    return _run(of, _BIN / "ansible", "-i", ROOT / "inventory" / "for_ansible.py", *words)
+
+
+def pyinfra(of: Path, deploy: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    """pyinfra as somebody types it who has a clone."""
+    return _run(of, _BIN / "pyinfra", "-y", ROOT / "inventory" / "for_pyinfra.py", deploy, *words)
+
+
+def _run(of: Path, *words: object) -> subprocess.CompletedProcess[str]:
+    environment = {
+        **os.environ,
+        "PATH": f"{_BIN}:{os.environ['PATH']}",
+        "PYTHONPATH": str(ROOT),
+        "HPCFORGE_BLUEPRINT": str(of),
+        "XDG_CACHE_HOME": str(of.parent / "cache"),
+        "HOME": str(of.parent),
+        "ANSIBLE_SSH_ARGS": "-C",  # no connection that outlives the test, with a socket in a folder of a long name
+    }
+    return subprocess.run(
+        [str(word) for word in words],
+        env=environment | {"HPCFORGE_LAB": ""},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )

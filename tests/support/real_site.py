@@ -1,0 +1,48 @@
+"""hpcforge on the blueprint of a real site, in a lab."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.support.said import end_of
+from tests.support.site import becomes_on_node, on_node
+
+
+@dataclass(frozen=True)
+class Rehearsal:
+    """The real command line, and a lab of a name that nobody else has."""
+
+    folder: Path
+    lab: str
+
+    def cli(self, *arguments: str, code: int = 0) -> str:
+        """What it says on both streams; it must end with this exit status."""
+        own = {
+            "HPCFORGE_IDENTITY": str(self.folder / "age.key"),
+            "XDG_STATE_HOME": str(self.folder / "state"),
+        }
+        done = subprocess.run(
+            [sys.executable, "-m", "hpcforge", *arguments, "--lab", self.lab],
+            env={**os.environ, **own},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=1800,
+            check=False,
+        )
+        said = f"{done.stderr}{done.stdout}"
+        print(f"$ hpcforge {' '.join(arguments)}\n{end_of(said)}exit status {done.returncode}\n")
+        assert done.returncode == code, end_of(said)
+        return said
+
+    def inside(self, node: str, script: str) -> str:
+        """A shell script on a node; it must succeed."""
+        return on_node(self.lab, node, script)
+
+    def becomes(self, node: str, script: str, wanted: str) -> None:
+        """What a script prints becomes this."""
+        becomes_on_node(self.lab, node, script, wanted)

@@ -1,0 +1,158 @@
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, get_args
+
+import pytest
+
+from hpcforge.blueprint import inventory, schema
+from hpcforge.blueprint.declared import read_declared
+from hpcforge.blueprint.networks import Network
+from hpcforge.blueprint.reference import reference
+from hpcforge.blueprint.smoke_tests import load_smoke_tests
+from hpcforge.catalog import load_catalog
+from hpcforge.cluster import model
+
+ROOT = Path(__file__).parents[3]
+_OF = (read_declared(ROOT / "roles"), load_smoke_tests(ROOT / "smoke_tests"))
+SCHEMA = schema.json_schema(*_OF, load_catalog().names())
+INVENTORY = inventory.json_schema()
+SMOKE_TEST = schema.smoke_test_schema()
+PUBLISHED = {
+    "blueprints/blueprint.schema.json": SCHEMA,
+    "inventory/inventory.schema.json": INVENTORY,
+    "smoke_tests/test.schema.json": SMOKE_TEST,
+}
+REFERENCES = {
+    "docs/blueprint.md": (schema.json_schema(*_OF), "hpcforge schema --markdown"),
+    "docs/inventory.md": (INVENTORY, "hpcforge schema inventory --markdown"),
+}
+FILES = pytest.mark.parametrize("of", [SCHEMA, INVENTORY, SMOKE_TEST], ids=["blueprint", "inventory", "smoke-test"])
+
+
+@pytest.mark.parametrize("name", PUBLISHED)
+def test_published_schema_is_current(name: str, golden: Callable[[Path, str], None]) -> None:
+    golden(ROOT / name, json.dumps(PUBLISHED[name], indent=2) + "\n")
+
+
+@FILES
+def test_every_field_has_a_description(of: dict[str, Any]) -> None:
+    fields = list(properties(of))
+    assert len(fields) > {id(SCHEMA): 60, id(INVENTORY): 20, id(SMOKE_TEST): 15}[id(of)]
+    assert [path for path, field in fields if not field.get("description", "").endswith(".")] == []
+
+
+@FILES
+def test_every_mapping_refuses_unknown_keys(of: dict[str, Any]) -> None:
+    sections = [of, *of["$defs"].values()]
+    assert [section["title"] for section in sections if section.get("additionalProperties") is not False] == []
+
+
+def test_quantities_carry_their_unit() -> None:
+    units = {"GiB": "_gib"}
+    for path, field in properties(SCHEMA):
+        for unit, suffix in units.items():
+            assert (unit in field["description"]) == path.endswith(suffix), path
+
+
+def test_functions_are_those_of_the_model() -> None:
+    assert get_args(schema.Function) == model.FUNCTIONS
+
+
+def properties(node: Any, path: str = "") -> Iterator[tuple[str, dict[str, Any]]]:
+    if isinstance(node, dict):
+        for name, field in node.get("properties", {}).items():
+            yield f"{path}.{name}", field
+        for key, value in node.items():
+            yield from properties(value, f"{path}.{key}")
+
+
+@pytest.mark.parametrize("name", REFERENCES)
+def test_the_reference_is_current(name: str) -> None:
+    of, made_by = REFERENCES[name]
+    text = (ROOT / name).read_text(encoding="utf-8")
+    assert text == reference(of, made_by), f"write it anew: {made_by} > {name}"
+
+
+def test_the_reference_of_smoke_tests_ends_its_page() -> None:
+    _, mark, text = (ROOT / "docs" / "smoke-tests.md").read_text(encoding="utf-8").partition("# hpcforge smoke test")
+    made_by = "hpcforge schema smoke-test --markdown"
+    assert mark + text == reference(SMOKE_TEST, made_by), f"write it anew: {made_by}"
+
+
+OFFERED = {
+    "NodeGroup.hardware": "dgx-h100",
+    "Gpus.model": "h100-sxm",
+    "OverrideGpus.model": "a100-80",
+    "Fabric.switch": "sn3420",
+    "Fabric.spine_switch": "sn4600",
+    "SiteRacks.model": "rack-48u",
+    "SiteRacks.pdu": "pdu-415v-32a",
+    "FeedUps.model": "galaxy-vl-300kw",
+    "FileSystem.kind": "lustre",
+    "OperatingSystem.name": "debian",
+    "OperatingSystem.release": "13",
+    "Frameworks.pytorch": "2.13.0",
+    "Server.like": "dgx-h100",
+    "Server.cpu": "xeon-8570",
+    "Gpu.like": "h100-sxm",
+    "Switch.like": "qm9700",
+    "CableModel.like": "dac-25g",
+}
+
+
+@pytest.mark.parametrize("place", OFFERED)
+def test_editors_offer_the_names_of_the_catalog_and_accept_others(place: str) -> None:
+    section, _, field = place.partition(".")
+    found = SCHEMA["$defs"][section]["properties"][field]
+    options = list(alternatives(found))
+    assert OFFERED[place] in {name for one in options for name in one.get("enum", ())}
+    assert [one for one in options if one.get("type") == "string" and "enum" not in one], "a model of its own"
+    assert found["description"].endswith(".")
+    assert "x-catalog" not in json.dumps(SCHEMA)
+
+
+def test_names_that_are_offered_are_accepted() -> None:
+    for one in alternatives(SCHEMA["$defs"]["Fabric"]["properties"]["switch"]):
+        for name in one.get("enum", ()):
+            assert re.fullmatch(pattern(SCHEMA["$defs"]["Fabric"]["properties"]["switch"]), name)
+
+
+def alternatives(node: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    if "anyOf" in node:
+        for one in node["anyOf"]:
+            yield from alternatives(one)
+    else:
+        yield node
+
+
+def pattern(node: dict[str, Any]) -> str:
+    return next(one["pattern"] for one in alternatives(node) if "pattern" in one)
+
+
+def test_models_of_a_blueprint_are_offered_for_it() -> None:
+    """As to who edits it: those in its `hardware` and `parts`, beside those of the catalog."""
+    path = ROOT / "blueprints" / "dgx-h100-site.yaml"
+    printed = subprocess.run(
+        [sys.executable, "-m", "hpcforge", "schema", "blueprint", str(path)], check=True, capture_output=True, text=True
+    ).stdout
+    places = json.loads(printed)["$defs"]
+    switches = {name for one in alternatives(places["Fabric"]["properties"]["switch"]) for name in one.get("enum", ())}
+    assert {"our-qm9700", "our-sn4600", "qm9700"} <= switches
+    assert "our-qm9700" not in json.dumps(SCHEMA)
+
+
+def test_bounds_are_in_words_that_json_schema_knows() -> None:
+    assert '"ge"' not in json.dumps(SCHEMA)
+
+
+def test_boot_does_not_promise_a_server_to_boot_from() -> None:
+    """It only says which network has the nodes' addresses: nothing of hpcforge answers PXE."""
+    described = Network.model_fields["boot"].description or ""
+    assert "no PXE server" in described
+    assert "oot from it" not in described

@@ -1,0 +1,59 @@
+"""Which settings of slurm.conf a release of Slurm has: what the catalog says, and what is made of it."""
+
+from __future__ import annotations
+
+import re
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from hpcforge.blueprint.values import may_set
+from hpcforge.catalog import load_catalog
+from hpcforge.cluster import load
+from tools.slurm_settings import names
+
+ROOT = Path(__file__).parents[3]
+CATALOG = load_catalog()
+WRITTEN = sorted((ROOT / "tests" / "unit" / "roles" / "golden").glob("*/slurm_controller/etc__slurm__slurm.conf*"))
+
+
+def test_the_names_are_known_for_every_release_of_a_distribution() -> None:
+    assert {one.slurm for one in CATALOG.distributions.values()} <= set(CATALOG.slurm)
+    for release in CATALOG.slurm.values():
+        assert len(release.settings) > 200
+        assert {"KillWait", "SlurmctldHost", "X11Parameters"} <= set(release.settings)
+
+
+@pytest.mark.parametrize("path", WRITTEN, ids=lambda path: path.parts[-3])
+def test_every_name_that_we_write_is_one_of_them(path: Path) -> None:
+    text = path.read_text()
+    [slurm] = re.findall(r"^# Written by hpcforge .*, for Slurm (\S+)[.]$", text, flags=re.MULTILINE)
+    written = set(re.findall(r"^(\w+)=", text, flags=re.MULTILINE))
+    assert len(written) > 20
+    assert {name for name in written if not CATALOG.slurm[slurm].knows(name)} == set()
+
+
+def test_names_have_no_case_and_stay_as_they_are_typed() -> None:
+    assert CATALOG.slurm["22.05"].knows("killWAIT")
+    assert not CATALOG.slurm["22.05"].knows("KillWiat")
+    assert may_set("KillWait")
+    assert not may_set("prologSlurmctld")
+
+
+def test_nothing_is_refused_for_a_release_that_the_catalog_does_not_know(monkeypatch: pytest.MonkeyPatch) -> None:
+    path = ROOT / "blueprints" / "rehearsal.yaml"
+    text = path.read_text().replace("\nslurm:\n", "\nslurm:\n  settings: {KillWiat: 31}\n")
+    known = {"99.05": CATALOG.slurm["22.05"]}
+    monkeypatch.setattr(sys.modules[load.__module__], "load_catalog", lambda: replace(CATALOG, slurm=known))
+    [said] = [one for one in load(path, instead={path: text}).diagnostics if "settings" in one.message]
+    assert said.severity == "warning"
+    assert said.message == "the names of these are not checked: the catalog does not know the settings of Slurm 22.05"
+    assert said.hint == "those of 99.05 are"
+
+
+@pytest.mark.parametrize(("content", "why"), [(b"#!/bin/sh\n", "not an ELF file"), (None, "no symbol slurm_conf")])
+def test_what_is_no_library_of_slurms_has_no_names(content: bytes | None, why: str) -> None:
+    with pytest.raises(ValueError, match=why):
+        names(content or Path("/bin/sh").read_bytes())

@@ -1,0 +1,85 @@
+"""What a TAB offers, through the real command line."""
+
+from __future__ import annotations
+
+import os
+import resource
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.support.machine import slowness
+
+REPOSITORY = Path(__file__).parents[3]
+REHEARSAL = "blueprints/rehearsal.yaml"
+
+
+def tab(line: str, folder: Path = REPOSITORY) -> list[str]:
+    """What is offered for the last word of a line."""
+    env = {
+        **os.environ,
+        "_HPCFORGE_COMPLETE": "complete_bash",
+        "COMP_WORDS": line,
+        "COMP_CWORD": str(len(line.split(" ")) - 1),
+    }
+    code = "import sys; sys.argv[0] = 'hpcforge'; from hpcforge.__main__ import main; main()"
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=env, cwd=folder, capture_output=True, text=True, check=False
+    )
+    assert done.stderr == ""
+    return done.stdout.split()
+
+
+@pytest.mark.parametrize(
+    ("line", "offered"),
+    [
+        ("hpcforge plan blueprints/re", [REHEARSAL]),
+        (f"hpcforge plan {REHEARSAL} --limit w", ["w01", "w02", "w03", "worker"]),
+        (f"hpcforge apply {REHEARSAL} --exclude w01,w03,h", ["w01,w03,head"]),
+        (f"hpcforge apply {REHEARSAL} --only m", ["munge"]),
+        (f"hpcforge apply {REHEARSAL} --only si", ["site_motd"]),
+        (f"hpcforge verify {REHEARSAL} --test ", ["allreduce", "train_ddp"]),
+        (f"hpcforge verify {REHEARSAL} --limit w", ["w01", "w02", "w03", "worker"]),
+        (f"hpcforge nodes replace {REHEARSAL} w0", ["w01", "w02", "w03"]),
+        ("hpcforge plan blueprints/dgx-h100-unit.yaml --limit i0", ["i01", "i02"]),
+        ("hpcforge plan nowhere.yaml --limit w", ["worker"]),
+    ],
+)
+def test_names_of_the_blueprint_on_the_line(line: str, offered: list[str]) -> None:
+    assert tab(line) == offered
+
+
+def test_roles_of_the_folders_that_the_blueprint_names(tmp_path: Path) -> None:
+    for role in ("motd", "monitor"):
+        (tmp_path / "ours" / role).mkdir(parents=True)
+        (tmp_path / "ours" / role / "role.yaml").touch()
+    (tmp_path / "sites").mkdir()
+    (tmp_path / "sites" / "a.yaml").write_text("name: a\nrole_folders: [../ours, nowhere]\n")
+    assert tab("hpcforge plan sites/a.yaml --only m", tmp_path) == ["munge", "monitor", "motd"]
+
+
+def test_blueprints_and_not_what_lies_beside_them(tmp_path: Path) -> None:
+    (tmp_path / "site.yaml").write_text("schema: 1\nname: x\n")
+    (tmp_path / "machines.yaml").write_text("schema: 1\nnodes: {}\n")
+    (tmp_path / "deep").mkdir()
+    (tmp_path / "deep" / "other.yml").write_text("name: y\n")
+    assert tab("hpcforge validate ", tmp_path) == ["site.yaml", "deep/other.yml"]
+
+
+def test_a_blueprint_with_mistakes_offers_what_can_be_read(tmp_path: Path) -> None:
+    (tmp_path / "site.yaml").write_text("nodes:\n  w[1-: {}\n  head: {}\n")
+    assert tab("hpcforge plan site.yaml --limit he", tmp_path) == ["head"]
+    (tmp_path / "site.yaml").write_bytes(b"nodes: {\xff")
+    assert tab("hpcforge plan site.yaml --limit w", tmp_path) == ["worker"]
+
+
+def test_it_takes_no_longer_than_a_person_notices() -> None:
+    def took_s() -> float:
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        assert tab(f"hpcforge plan {REHEARSAL} --limit w")
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+    assert min(took_s() for _ in range(5)) < 0.4 * slowness()  # the least of five, as how slow the machine is

@@ -1,0 +1,257 @@
+"""`hpcforge nodes`: what is written, and what is refused, through the real command line."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+import yaml
+
+from hpcforge.blueprint.hostlist import expand
+from hpcforge.blueprint.membership import spelled
+from hpcforge.cli import run
+from hpcforge.cluster import load
+from hpcforge.cluster.model import Bmc
+from tests.support.shipped import anywhere
+
+REPOSITORY = Path(__file__).parents[3]
+KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAI" + "A" * 42 + "A"
+OTHER_KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAI" + "B" * 42 + "A"
+
+SITE = """\
+schema: 1
+name: small
+domain: small.example.org
+inventory: inventory.yaml
+access: {user: ops}
+nodes:
+  head: {functions: [head], hardware: generic-1u}      # the only one
+  gpu[01-04]: {functions: [worker], hardware: rehearsal-node, gpus: {model: fake, count: 2}}
+networks: {mgmt: {cidr: 10.1.0.0/24}}
+services: {dns: {on: head}, time: {on: head}}
+software: {os: {name: debian, release: "12"}}
+slurm:
+  controller: head
+  reserve: {cores: 1, memory_gib: 1}
+  partitions:
+    main: {nodes: "gpu[01-04]", default: true}
+    half: {nodes: "gpu[01-02]"}                        # the first rack
+    rest: {nodes: all}
+overrides:
+  gpu02: {memory_gib: 2, reason: "one DIMM out"}
+users: {ada: {uid: 2001}}
+acceptance: {run_as: ada, tests: {allreduce: {nodes: "gpu[01-04]"}}}
+"""
+INVENTORY = f"""\
+schema: 1
+# what the vendor's list said
+nodes:
+  head: {{address: 10.1.0.1}}
+  gpu01: {{address: 10.1.0.11, host_keys: ["{KEY}"]}}
+  gpu02:
+    address: 10.1.0.12          # moved in May
+    host_keys: ["{KEY}"]
+  gpu03: {{address: 10.1.0.13}}
+  gpu04: {{address: 10.1.0.14}}
+"""
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Path:
+    (tmp_path / "inventory.yaml").write_text(INVENTORY)
+    blueprint = tmp_path / "site.yaml"
+    blueprint.write_text(SITE)
+    return blueprint
+
+
+@pytest.fixture
+def rehearsal(tmp_path: Path) -> Path:
+    shutil.copytree(REPOSITORY / "blueprints", tmp_path / "blueprints")
+    return tmp_path / "blueprints" / "rehearsal.yaml"
+
+
+def names(blueprint: Path) -> list[str]:
+    return [node.name for node in load(blueprint).cluster.nodes]
+
+
+def test_a_lab_grows_and_shrinks_back_to_the_very_text(rehearsal: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    before = rehearsal.read_text()
+    assert run(["nodes", "add", str(rehearsal), "w[04-05]", "--yes"]) == 0
+    said = capsys.readouterr()
+    assert '+  w[01-05]: {functions: [worker], hardware: rehearsal-node, addresses: "10.77.0.[11-15]",\n' in said.out
+    assert '+    main: {nodes: "w[01-05]", default: true, max_time: "01:00:00"}\n' in said.out
+    assert "rehearse up" in said.err
+    assert rehearsal.read_text() == before.replace("w[01-03]", "w[01-05]").replace("[11-13]", "[11-15]")
+    cluster = load(rehearsal).cluster
+    assert [cluster.by_name[name].address for name in ("w03", "w04", "w05")] == [
+        "10.77.0.13",
+        "10.77.0.14",
+        "10.77.0.15",
+    ]
+    assert run(["nodes", "remove", str(rehearsal), "w[04-05]", "--yes"]) == 0
+    assert rehearsal.read_text() == before
+
+
+def test_a_hole_in_a_group_leaves_every_other_address(rehearsal: Path) -> None:
+    assert run(["nodes", "remove", str(rehearsal), "w02", "--yes"]) == 0
+    cluster = load(rehearsal).cluster
+    assert {node.name: node.address for node in cluster.nodes} == {
+        "head": "10.77.0.10",
+        "w01": "10.77.0.11",
+        "w03": "10.77.0.13",
+    }
+    assert run(["nodes", "add", str(rehearsal), "w02", "--addresses", "10.77.0.12", "--yes"]) == 0
+    assert names(rehearsal) == ["head", "w01", "w03", "w02"]
+
+
+def test_nothing_is_written_without_a_yes(rehearsal: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    before = rehearsal.read_text()
+    assert run(["nodes", "add", str(rehearsal), "w04"]) == 3
+    said = capsys.readouterr()
+    assert "no terminal to ask on, and nothing was written" in said.err
+    assert "+  w[01-04]" in said.out
+    assert rehearsal.read_text() == before
+
+
+def test_partitions_and_tests_that_name_all_of_a_group_grow_with_it(site: Path) -> None:
+    words = ["nodes", "add", str(site), "gpu05", "--addresses", "10.1.0.15", "--host-key", OTHER_KEY, "--yes"]
+    assert run(words) == 0
+    assert site.read_text() == SITE.replace("gpu[01-04]", "gpu[01-05]")
+    inventory = site.with_name("inventory.yaml").read_text()
+    assert inventory == INVENTORY + f'  gpu05: {{address: 10.1.0.15, host_keys: ["{OTHER_KEY}"]}}\n'.replace('"', "")
+    assert load(site).cluster.by_name["gpu05"].host_keys == (OTHER_KEY,)
+
+
+def test_what_is_known_of_new_machines_is_written_to_the_inventory(site: Path) -> None:
+    """Each option once for each node, in their order; other tools read the file, too."""
+    words = ["nodes", "add", str(site), "gpu[05-06]", "--addresses", "10.1.0.[15-16]", "--yes"]
+    words += ["--mac", "02:00:00:00:00:05", "--mac", "10:20:30:40:50:06", "--serial", "S5", "--serial", "0006"]
+    words += ["--bmc", "10.9.0.5,02:00:00:00:01:05", "--bmc", "02:00:00:00:01:06"]
+    assert run(words) == 0
+    nodes = load(site).cluster.by_name
+    assert (nodes["gpu05"].mac, nodes["gpu05"].serial) == ("02:00:00:00:00:05", "S5")
+    assert (nodes["gpu06"].mac, nodes["gpu06"].serial) == ("10:20:30:40:50:06", "0006")
+    assert nodes["gpu05"].bmc == Bmc("10.9.0.5", "02:00:00:00:01:05")
+    assert nodes["gpu06"].bmc == Bmc(None, "02:00:00:00:01:06")
+    written = yaml.safe_load(site.with_name("inventory.yaml").read_text())["nodes"]["gpu06"]
+    assert (written["mac"], written["serial"]) == ("10:20:30:40:50:06", "0006")
+
+
+@pytest.mark.parametrize(
+    ("words", "error"),
+    [
+        (["--mac", "02:00:00:00:00:05"], "2 names but 1 of --mac"),
+        (["--serial", "a", "--serial", "b", "--serial", "c"], "2 names but 3 of --serial"),
+        (["--bmc", "10.9.0.5", "--bmc", "10.9.0.6,10.9.0.7"], "is more than an address and a MAC address"),
+        (["--mac", "02:00:00:00:00:05", "--mac", "nonsense"], "`nonsense` is not a MAC address"),
+        (["--serial", "S5", "--serial", "S5"], "S5"),
+    ],
+)
+def test_what_cannot_be_of_new_machines_is_not_written(
+    site: Path, words: list[str], error: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    inventory = site.with_name("inventory.yaml")
+    assert run(["nodes", "add", str(site), "gpu[05-06]", "--addresses", "10.1.0.[15-16]", "--yes", *words]) == 3
+    assert error in capsys.readouterr().err
+    assert (site.read_text(), inventory.read_text()) == (SITE, INVENTORY)
+
+
+def test_what_is_said_of_a_node_alone_goes_with_it(site: Path) -> None:
+    assert run(["nodes", "remove", str(site), "gpu02", "--yes"]) == 0
+    text, inventory = site.read_text(), site.with_name("inventory.yaml").read_text()
+    assert "overrides" not in text
+    assert 'half: {nodes: "gpu01"}                        # the first rack' in text
+    assert "gpu[01,03-04]: {functions" in text
+    assert "gpu02" not in text + inventory
+    assert "# what the vendor's list said" in inventory
+    assert inventory.count("\n") == INVENTORY.count("\n") - 3
+
+
+def test_replacing_forgets_the_old_machines_key(site: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    inventory = site.with_name("inventory.yaml")
+    assert run(["nodes", "replace", str(site), "gpu02", "--yes"]) == 0
+    assert inventory.read_text() == INVENTORY.replace(f'# moved in May\n    host_keys: ["{KEY}"]\n', "# moved in May\n")
+    assert "overrides.gpu02 stays (one DIMM out)" in capsys.readouterr().err
+    assert (
+        run(["nodes", "replace", str(site), "gpu01", "--host-key", OTHER_KEY, "--address", "10.1.0.99", "--yes"]) == 0
+    )
+    node = load(site).cluster.by_name["gpu01"]
+    assert (node.address, node.host_keys) == ("10.1.0.99", (OTHER_KEY,))
+    assert site.read_text() == SITE
+
+
+def test_replacing_where_no_key_is_written_down_writes_nothing(
+    rehearsal: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = rehearsal.read_text()
+    assert run(["nodes", "replace", str(rehearsal), "w01", "--yes"]) == 0
+    assert "nothing to write" in capsys.readouterr().err
+    assert rehearsal.read_text() == before
+
+
+REFUSED = {
+    "one that is there": (["add", "gpu02"], "gpu02 is in the blueprint already"),
+    "a group that cannot be told": (["add", "x1"], "no group's names are like it"),
+    "a group that is no node's": (["add", "x1", "--like", "gpu09"], "gpu09 is not a node of this blueprint"),
+    "no address": (["add", "gpu05"], "the inventory has this group's addresses"),
+    "too few addresses": (["add", "gpu[05-06]", "--addresses", "10.1.0.15"], "2 names but 1 address"),
+    "one key for two": (["add", "gpu[05-06]", "--host-key", KEY], "a host key is of one machine"),
+    "an address that is taken": (["add", "gpu05", "--addresses", "10.1.0.11", "--yes"], "taken"),
+    "an address outside": (["add", "gpu05", "--addresses", "10.9.0.11", "--yes"], "outside network `mgmt`"),
+    "a key that is none": (["add", "gpu05", "--addresses", "10.1.0.15", "--host-key", "x", "--yes"], "`x` is not"),
+    "the controller": (["remove", "head", "--yes"], "`head` is not a node of this blueprint"),
+    "all workers": (["remove", "gpu[01-04]", "--yes"], "no node has the function worker"),
+    "a stranger": (["remove", "gpu09"], "gpu09 is not in the blueprint"),
+    "no hostlist": (["remove", "gpu[04-01]"], "do not ascend"),
+    "a shell": (["remove", "gpu01;reboot"], "neither a name nor a hostlist"),
+    "a group by @": (["remove", "@gpu"], "uses `@`"),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_what_would_be_wrong_is_refused_and_nothing_is_written(
+    site: Path, case: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (verb, *words), said = REFUSED[case]
+    assert run(["nodes", verb, str(site), *words]) == 3
+    assert said in capsys.readouterr().err
+    assert (site.read_text(), site.with_name("inventory.yaml").read_text()) == (SITE, INVENTORY)
+
+
+def test_a_machine_that_would_move_in_its_rack_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    blueprint = tmp_path / "dgx.yaml"
+    blueprint.write_text(anywhere(REPOSITORY / "blueprints" / "dgx-h100-unit.yaml"))
+    workers = load(blueprint).cluster.workers
+    assert run(["nodes", "remove", str(blueprint), workers[1].name, "--yes"]) == 3
+    assert f"{workers[2].name} would move" in capsys.readouterr().err
+
+
+def test_a_link_stays_a_link_and_the_mode_stays(site: Path) -> None:
+    real = site.with_name("real.yaml")
+    site.rename(real)
+    real.chmod(0o640)
+    site.symlink_to(real)
+    assert run(["nodes", "remove", str(site), "gpu04", "--yes"]) == 0
+    assert site.is_symlink()
+    assert real.stat().st_mode & 0o777 == 0o640
+    assert "gpu[01-03]: " in real.read_text()
+
+
+@pytest.mark.parametrize(
+    ("given", "short"),
+    [
+        (["w01", "w02", "w03"], "w[01-03]"),
+        (["w01", "w03", "w02"], "w[01,03],w02"),
+        (["w1", "w2", "x1"], "w[1-2],x1"),
+        (["10.0.0.9", "10.0.0.10", "10.0.1.1"], "10.0.0.[9-10],10.0.1.1"),
+        (["head"], "head"),
+        (["w09", "w10", "w11"], "w[09-11]"),
+        (["w09", "w100"], "w09,w100"),
+        (["n0", "n1", "n10"], "n[0-1,10]"),
+        (["r1-n2", "r2-n1"], "r1-n2,r2-n1"),
+    ],
+)
+def test_a_hostlist_keeps_the_order(given: list[str], short: str) -> None:
+    assert spelled(given) == short
+    assert list(expand(short)) == given

@@ -1,0 +1,107 @@
+"""A site's own smoke test: asked for by name, brought to the workers, told its options, judged as shipped ones are."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from hpcforge.cluster import load
+from hpcforge.cluster.model import SmokeTest
+from hpcforge.kinds.files import File
+from hpcforge.plan.compile import compile_desired
+from hpcforge.plan.role import load_roles
+from hpcforge.verify.head import Completed
+from hpcforge.verify.judge import judge
+from hpcforge.verify.submit import launch, srun
+from tests.support.shipped import ROOT
+
+CASES = ROOT / "tests" / "unit" / "blueprint" / "cases"
+PROGRAM = (CASES / "test_folders" / "site" / "disk_write" / "disk_write.py").read_text()
+
+
+def asked(name: str, blueprint: Path) -> SmokeTest:
+    acceptance = load(blueprint).cluster.acceptance
+    assert acceptance is not None
+    return next(one for one in acceptance.tests if one.name == name)
+
+
+def test_its_program_is_brought_to_the_workers_and_follows_the_folder() -> None:
+    loaded = load(CASES / "test_folders.yaml")
+    made = compile_desired(loaded.cluster, load_roles(*loaded.role_folders), {})
+    path = "/opt/hpcforge/smoke_tests/disk_write.py"
+    files = {
+        node: [file for one in made.nodes[node] for file in one.of(File) if file.path == path] for node in made.nodes
+    }
+    assert {node: len(found) for node, found in files.items()} == {"head": 0, "w01": 1, "w02": 1, "w03": 1, "w04": 1}
+    assert made.texts[str(files["w01"][0].digest)] == PROGRAM
+
+
+def test_it_is_launched_and_judged_as_shipped_ones_are() -> None:
+    path = CASES / "test_folders.yaml"
+    cluster, test = load(path).cluster, asked("disk_write", path)
+    job = launch(cluster, [test], test.nodes)
+    words = srun(job, "7")
+    program = words.index("/opt/hpcforge/smoke_tests/disk_write.py")
+    assert words[program - 1 : program + 2] == ["/usr/bin/python3", words[program], "--json"]
+    lines = [
+        f"{number}: {json.dumps(event)}"
+        for number, node in enumerate(("w01", "w02"))
+        for event in (
+            {"event": "node", "host": node},
+            {"event": "measurement", "sync_ms": 2.5 + number},
+            {"event": "result"},
+        )
+    ]
+    (verdict,) = judge(job, Completed(0, "".join(f"{line}\n" for line in lines), ""))
+    assert (verdict.test, verdict.status, verdict.headline) == ("disk_write", "passed", "3 ms")
+
+
+def test_a_program_is_told_every_option_as_one_word() -> None:
+    cluster, test = load(CASES / "test_options.yaml").cluster, asked("disk_write", CASES / "test_options.yaml")
+    words = srun(launch(cluster, [test], test.nodes, {"disk_write": ["--more"]}), "7")
+    told = "--size-mib=64 --order=in_order --under=/scratch/a --direct=true --blocks-kib= --rest=120 --more"
+    assert words[words.index("--json") + 1 :] == told.split()
+    silent = asked("disk_write", CASES / "test_folders.yaml")
+    words = srun(launch(cluster, [silent], silent.nodes), "7")
+    told = "--size-mib=16 --order=in_order --under=/tmp --direct=false --blocks-kib=4,1024 --rest=1"
+    assert words[words.index("--json") + 1 :] == told.split()
+
+
+@pytest.mark.parametrize("text", ["$(touch x) `id` ${HOME}", "--next train_ddp", "a' b\" ; rm -rf /", "{{ 1+1 }}"])
+def test_an_option_is_data(tmp_path: Path, text: str) -> None:
+    folder = tmp_path / "ours" / "say"
+    folder.mkdir(parents=True)
+    (folder / "say.py").touch()
+    (folder / "test.yaml").write_text(
+        "description: Says.\nlauncher: srun\nmeasures: {words: {unit: 1}}\nheadline: done\n"
+        "options: {what: {type: text, default: hello, description: What.}}\n"
+    )
+    path = tmp_path / "a.yaml"
+    said = text.replace("'", "''")
+    asks = f"acceptance: {{run_as: ada, folders: [ours], tests: {{say: {{nodes: all, options: {{what: '{said}'}}}}}}}}"
+    path.write_text((CASES / "valid.yaml").read_text().partition("acceptance:")[0] + asks + "\n")
+    test = asked("say", path)
+    assert test.options == (("what", text),)
+    assert srun(launch(load(path).cluster, [test], test.nodes), "7")[-1] == f"--what={text}"
+
+
+def test_only_what_is_chosen_otherwise_is_told_with_the_verdict() -> None:
+    path = CASES / "test_options.yaml"
+    assert asked("allreduce", path).options == (("sizes_kib", "1024,65536"),)
+    chosen = (("size_mib", "64"), ("under", "/scratch/a"), ("direct", "true"), ("blocks_kib", ""), ("rest", "120"))
+    assert asked("disk_write", path).options == chosen
+    assert asked("disk_write", CASES / "test_folders.yaml").options == ()
+
+
+@pytest.mark.parametrize("elsewhere", ["../theirs", "{tmp_path}/theirs"])
+def test_the_folder_is_relative_to_the_blueprint_or_anywhere(tmp_path: Path, elsewhere: str) -> None:
+    (tmp_path / "sites").mkdir()
+    (tmp_path / "theirs").symlink_to(CASES / "test_folders" / "site")
+    text = (CASES / "test_folders.yaml").read_text()
+    path = tmp_path / "sites" / "a.yaml"
+    path.write_text(text.replace("test_folders/site", elsewhere.format(tmp_path=tmp_path)))
+    acceptance = load(path).cluster.acceptance
+    assert acceptance is not None
+    assert {one.name for one in acceptance.tests} == {"allreduce", "disk_write"}

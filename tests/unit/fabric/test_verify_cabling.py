@@ -1,0 +1,181 @@
+"""`hpcforge verify --cabling --from DIR`: files as the programs write them, with faults planted; what is said, whole.
+
+What is said of each fault is cabled/FAULT.txt.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+import pytest
+
+from hpcforge.cluster import load
+from hpcforge.fabric.drawn import Drawn, Link, Port
+from tests.support.as_plugged import exchanged, replug, swapped
+from tests.support.as_told import ibnetdiscover, lldp
+
+HERE = Path(__file__).parent
+BLUEPRINT = HERE / "cabling.yaml"
+LOADED = load(BLUEPRINT)
+DESIGN = Drawn.of(cables.labels for cables in LOADED.cables)
+Links = list[Link]
+
+
+def write(folder: Path, links: Iterable[Link], managed: bool = True, port: str = "swp{}") -> None:
+    """Save what the programs would write if these cables were plugged in."""
+    links = list(links)
+    compute = LOADED.fabrics[0]
+    wired = [link for link in links if "inband" in link.a.name]
+    beyond = {link for link in links if link.a.device.startswith("inband")}  # peer links: no node sees them
+    fabric = [link for link in links if link not in {*wired, *beyond}]
+    (folder / "compute.ibnetdiscover").write_text(ibnetdiscover(compute, fabric, managed))
+    nodes = {device for device, kind in DESIGN.kinds.items() if kind == "node"}
+    silent = json.dumps({"lldp": {}})
+    for name, text in (dict.fromkeys(sorted(nodes), silent) | dict(lldp(wired, port))).items():
+        (folder / f"{name}.lldp.json").write_text(text)
+
+
+def verify(folder: Path, *options: str, blueprint: Path = BLUEPRINT) -> subprocess.CompletedProcess[str]:
+    argv = [sys.executable, "-m", "hpcforge", "verify", str(blueprint), "--cabling", "--from", str(folder), *options]
+    return subprocess.run(argv, capture_output=True, text=True, check=False, cwd=HERE.parents[2])
+
+
+def without(links: Iterable[Link], *ports: Port) -> Links:
+    return [link for link in links if link.a not in ports]
+
+
+def _swap_across_rails() -> Links:
+    return swapped(DESIGN.links, Port("gpu007", "compute rail 2"), Port("gpu007", "compute rail 3"))
+
+
+def _dead_cables() -> Links:
+    return without(DESIGN.links, Port("gpu040", "compute rail 4"), Port("gpu003", "inband link 1"))
+
+
+def _two_nodes_exchanged() -> Links:
+    return exchanged(DESIGN.links, "gpu004", "gpu036")
+
+
+def _wrong_spine() -> Links:
+    leaf = Port("compute-leaf-002", "17/1")
+    assert DESIGN.peer[leaf].device == "compute-spine-001"
+    return replug(DESIGN.links, {DESIGN.peer[leaf]: Port("compute-spine-002", "32/2")})
+
+
+def _swap_of_two_nodes_on_one_leaf() -> Links:
+    return swapped(DESIGN.links, Port("inband-leaf-002", "3"), Port("inband-leaf-002", "4"))
+
+
+def _a_node_that_is_off() -> Links:
+    return [link for link in DESIGN.links if link.a.device != "gpu011"]
+
+
+def _several() -> Links:
+    links = swapped(DESIGN.links, Port("gpu007", "compute rail 2"), Port("gpu007", "compute rail 3"))
+    links = exchanged(links, "gpu020", "gpu021")
+    links = replug(links, {DESIGN.peer[Port("gpu001", "inband link 1")]: Port("inband-leaf-001", "48")})
+    return without(links, Port("gpu040", "compute rail 4"))
+
+
+FAULTS: dict[str, Callable[[], Links]] = {
+    "swap_across_rails": _swap_across_rails,
+    "dead_cables": _dead_cables,
+    "two_nodes_exchanged": _two_nodes_exchanged,
+    "wrong_spine": _wrong_spine,
+    "swap_on_one_leaf": _swap_of_two_nodes_on_one_leaf,
+    "node_off": _a_node_that_is_off,
+    "several": _several,
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_fault(fault: str, tmp_path: Path, golden: Callable[[Path, str], None]) -> None:
+    write(tmp_path, FAULTS[fault]())
+    done = verify(tmp_path)
+    assert done.stderr == ""
+    golden(HERE / "cabled" / f"{fault}.txt", done.stdout)
+    assert done.returncode == 7
+
+
+@pytest.mark.parametrize(
+    ("port", "managed"), [("swp{}", True), ("Eth1/{}", False), ("{}", True), ("Ethernet{}/1", False)]
+)
+def test_clean(port: str, managed: bool, tmp_path: Path) -> None:
+    write(tmp_path, DESIGN.links, managed, port)
+    done = verify(tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+    # the two peer links are between switches, which nobody asked
+    assert done.stdout == f"{len(DESIGN.links) - 2} cables are as drawn, 2 not checked: neither end was asked\n"
+
+
+def test_json(tmp_path: Path) -> None:
+    write(tmp_path, _swap_across_rails())
+    done = verify(tmp_path, "--json")
+    said = json.loads(done.stdout)
+    [finding] = said["findings"]
+    assert (said["moves"], finding["kind"], done.returncode) == (2, "swapped", 7)
+    assert finding["moves"][0]["from"]["device"] == finding["moves"][0]["to"]["device"] == "gpu007"
+    assert all(len(move["labels"]) == 2 for move in finding["moves"])
+
+
+def test_switches_with_names_of_their_own(tmp_path: Path) -> None:
+    """The inventory says what a switch says of itself: by name, by GUID, by MAC."""
+    write(tmp_path, DESIGN.links)
+    file = tmp_path / "compute.ibnetdiscover"
+    text = file.read_text()
+    guid = text.partition('# "MF0;compute-leaf-001:')[0].rpartition("switchguid=")[2].partition("(")[0]
+    file.write_text(text.replace("compute-leaf-001", "Quantum Mellanox").replace("compute-spine-001", "sw-r1-u40"))
+    for path in tmp_path.glob("*.lldp.json"):
+        told = path.read_text().replace("inband-leaf-001", "cumulus").replace("inband-leaf-002", "cumulus")
+        first, _, second = told.partition('"eno2"')
+        path.write_text(f'{first}"eno2"{second.replace("3a:66:3d:2b:10:fb", "02:00:00:00:00:02")}')
+    guessed = verify(tmp_path)
+    assert "not certain: sw-r1-u40 has the cables of compute-spine-001 and is taken for it" in guessed.stdout
+    # two leaves of one pair are alike in everything: which is which, only the inventory can say
+    assert "extra: 41 cables lead to cumulus (3a:66:3d:2b:10:fb), which the design" in guessed.stdout
+    inventory = tmp_path / "inventory.yaml"
+    switches = {
+        "compute-leaf-001": {"guid": guid},
+        "compute-spine-001": {"says": "sw-r1-u40"},
+        "inband-leaf-001": {"mac": "3a:66:3d:2b:10:fb"},
+        "inband-leaf-002": {"mac": "02:00:00:00:00:02"},
+    }
+    inventory.write_text(json.dumps({"schema": 1, "switches": switches}))
+    done = verify(tmp_path, "--inventory", str(inventory))
+    assert (done.returncode, done.stdout.count("\n")) == (0, 1), done.stdout
+
+
+def test_a_wrong_name_in_the_inventory(tmp_path: Path) -> None:
+    write(tmp_path, DESIGN.links)
+    inventory = tmp_path / "inventory.yaml"
+    inventory.write_text('{"schema": 1, "switches": {"compute-leaf-01": {"says": "sw1"}}}')
+    done = verify(tmp_path, "--inventory", str(inventory))
+    assert done.returncode == 3
+    assert "`compute-leaf-01` is no switch of the design" in done.stderr and "did you mean" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("files", "message"),
+    [
+        ({}, "no NAME.lldp.json and no FABRIC.ibnetdiscover there"),
+        ({"gpu001.lldp.json": "[]"}, "gpu001: this is not what `lldpctl -f json` writes"),
+        ({"gpu001.lldp.json": "{"}, "gpu001: this is not what `lldpctl -f json` writes"),
+        ({"compute.ibnetdiscover": "ibwarn: no device\n"}, "compute: this is not what `ibnetdiscover` writes"),
+        ({"a.ibnetdiscover": "", "compute.ibnetdiscover": ""}, "a.ibnetdiscover is not of a fabric of this blueprint"),
+    ],
+)
+def test_files_that_say_nothing(files: dict[str, str], message: str, tmp_path: Path) -> None:
+    for name, text in files.items():
+        (tmp_path / name).write_text(text)
+    done = verify(tmp_path)
+    assert done.returncode == 3
+    assert message in done.stderr
+
+
+def test_a_blueprint_without_fabrics(tmp_path: Path) -> None:
+    done = verify(tmp_path, blueprint=HERE.parents[2] / "blueprints" / "two-node-lab.yaml")
+    assert done.returncode == 3 and "has no fabrics" in done.stderr

@@ -1,0 +1,47 @@
+"""What an image is asked to be."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from hpcforge.cli.image import image_request
+from hpcforge.cluster import load
+from hpcforge.image.request import Left, request_of
+from hpcforge.kinds.pins import Pin
+from hpcforge.plan.desired import Unit, Wanted
+
+REPOSITORY = Path(__file__).parents[3]
+
+
+def test_it_has_what_any_node_wants_once_and_in_order() -> None:
+    nodes = {
+        "head": (Wanted("a", packages=("slurmctld", "munge"), units=(Unit("slurmctld.service", ()),)),),
+        "w01": (Wanted("b", packages=("munge", "chrony"), units=(Unit("chrony.service", ()),)),),
+    }
+    request = request_of("debian", "12", nodes)
+    assert request.packages == ("chrony", "munge", "slurmctld")
+    assert request.units == ("chrony.service", "slurmctld.service")
+    assert request.left == ()
+
+
+def test_what_makes_a_state_or_has_a_source_of_its_own_is_left_and_said() -> None:
+    pin = Pin(name="vendor", packages=("driver",), pin="origin example.org", priority=900)
+    nodes = {
+        "head": (
+            Wanted("database", packages=("mariadb-server",)),
+            Wanted("gpu", packages=("driver",), resources=(pin,)),
+            Wanted("other", packages=("driver", "munge")),
+        )
+    }
+    request = request_of("debian", "12", nodes)
+    assert request.packages == ("munge",)
+    assert request.left == (
+        Left("driver", "role gpu chooses its source"),
+        Left("mariadb-server", "its installation makes a state of its own"),
+    )
+
+
+def test_the_shipped_rehearsal_asks_for_what_its_roles_install() -> None:
+    request = image_request(load(REPOSITORY / "blueprints" / "rehearsal.yaml"))
+    assert {"munge", "slurmctld", "slurmd", "chrony", "dnsmasq", "lighttpd"} <= set(request.packages)
+    assert {"slurmctld.service", "slurmd.service", "dnsmasq.service"} <= set(request.units)

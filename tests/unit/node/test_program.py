@@ -1,0 +1,318 @@
+"""The program as it travels: what is sent, how it starts, and that `done` always comes."""
+
+import ast
+import contextlib
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hpcforge import node
+from hpcforge.node import bundle, contact, events, facts, files, main, observe, originals, ownership, receipt
+from tests.support.node_program import put_file, taken
+
+FOLDER = Path(node.__file__).parent
+STAY = {f"hpcforge.node.{name}" for name in ("__init__", "bundle", "contact", "requests", "wire")}
+BESIDE = {"hpcforge.forms", "hpcforge.kinds", "hpcforge.node.kinds"}
+as_root = pytest.mark.skipif(os.geteuid() != 0, reason="the node program runs as root")
+
+
+def answers(request: dict[str, Any]) -> list[dict[str, Any]]:
+    end = subprocess.run(
+        ["python3", "-IS", "-c", bundle.LOADER],
+        input=bundle.payload(request),
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert (end.returncode, end.stderr) == (0, "")
+    return taken(end.stdout)
+
+
+def test_every_module_travels():
+    there = {f"hpcforge.node.{path.stem}" for path in FOLDER.glob("*.py")} - STAY
+    kinds = {path.stem for path in FOLDER.glob("kinds/[!_]*.py")}
+    of_kinds = {f"hpcforge.node.kinds.{kind}" for kind in kinds}
+    assert set(bundle.MODULES) == {*there, *of_kinds, *BESIDE}
+
+
+class Unannotated(ast.NodeTransformer):
+    """The same functions with nothing said of what they take and return."""
+
+    def visit_arg(self, at: ast.arg) -> ast.arg:
+        at.annotation = None
+        return at
+
+    def visit_FunctionDef(self, at: ast.FunctionDef) -> ast.AST:
+        at.returns = None
+        return self.generic_visit(at)
+
+
+@pytest.mark.parametrize("name", bundle.MODULES)
+def test_what_travels_is_the_source_without_annotations_of_functions(name):
+    source = bundle.sources()[name]
+    travels = bundle.bare(source)
+    assert ast.dump(ast.parse(travels)) == ast.dump(Unannotated().visit(ast.parse(source)))
+    assert travels.count("\n") == source.count("\n")
+
+
+def is_for_types(at: ast.stmt) -> bool:
+    """What only the type checker reads may name what does not travel."""
+    return isinstance(at, ast.If) and isinstance(at.test, ast.Name) and at.test.id == "TYPE_CHECKING"
+
+
+@pytest.mark.parametrize("name", bundle.MODULES)
+def test_python_3_9_and_standard_library_only(name):
+    tree = ast.parse(bundle.sources()[name], feature_version=(3, 9))
+    tree.body = [at for at in tree.body if not is_for_types(at)]
+    imported = {alias.name for at in ast.walk(tree) if isinstance(at, ast.Import) for alias in at.names}
+    imported |= {str(at.module) for at in ast.walk(tree) if isinstance(at, ast.ImportFrom)}
+    for module in imported:
+        own = module == "hpcforge.node" or module in bundle.MODULES
+        assert own or module.split(".")[0] in sys.stdlib_module_names
+
+
+@as_root
+def test_answers_in_which_all_differs_pass_the_border(tmp_path, wanted):
+    (tmp_path / "f").write_text("other\n")
+    (tmp_path / "d").mkdir(mode=0o700)
+    (tmp_path / "link").symlink_to("f")
+    files = [wanted.file(tmp_path / name) for name in ("f", "none", "link", "d")]
+    role = {
+        "role": "one",
+        "packages": ["hpcforge-has-no-such-package"],
+        "files": files,
+        "directories": [wanted.directory(tmp_path / name) for name in ("d", "none", "f")],
+        "accounts": [{"name": name, "uid": 77, "home": "/", "shell": "/bin/sh"} for name in ("root", "hpcforge-none")],
+        "units": [{"name": "hpcforge-none.service"}],
+        "checks": [wanted.check("false"), wanted.check("echo", "\x1b[2J\n", stdout="never")],
+        "opaque": {"digest": "d"},
+    }
+    request = {"verb": "observe", "wanted": [role], "reads": ["/none", "/proc/version"], "surplus": True}
+    *_, observed, done = answers(request)
+    assert done["event"] == "done"
+    [difference] = observed["differs"]
+    assert {key for key, value in difference.items() if value} >= {
+        "packages", "files", "directories", "accounts", "checks", "opaque", "obstacles"
+    }  # fmt: skip
+    assert [(one["kind"], one["name"]) for one in difference["obstacles"]] == [
+        ("account", "root"),
+        ("directory", str(tmp_path / "f")),
+        ("file", str(tmp_path / "d")),
+    ]
+
+
+@as_root
+def test_what_converge_would_refuse_is_an_obstacle_and_what_goes_first_is_none(tmp_path, wanted):
+    (tmp_path / "file").write_text("other\n")
+    (tmp_path / "large").write_bytes(bytes(files.SIZE_LIMIT + 1))
+    (tmp_path / "hers").mkdir()
+    (tmp_path / "hers/link").symlink_to("/etc")
+    os.chown(tmp_path / "hers", 65534, 65534)
+    os.lchown(tmp_path / "hers/link", 65534, 65534)
+    (tmp_path / "link").symlink_to("nowhere")
+    names = ("file/below", "large", "hers/link/passwd", "link", "new/fresh")
+    role = {"role": "one", "files": [wanted.file(tmp_path / name) for name in names]}
+
+    def obstacles(remembered):
+        left = ownership.surplus(remembered, [role])
+        differs = {"files": role["files"], "directories": [], "accounts": []}
+        return {Path(one["name"]).name: one["why"] for one in observe._obstacles(role, differs, remembered, left)}
+
+    found = obstacles(receipt.EMPTY)
+    assert found == {
+        "below": f"'file', on the way to {tmp_path}/file/below, is not a directory; move it away",
+        "large": f"{tmp_path}/large is larger than {files.SIZE_LIMIT} bytes, too much to be kept; move it away",
+        "passwd": f"{tmp_path}/hers/link: link is a symbolic link that nobody made; remove it",
+    }
+    for path, file in ((Path(one["path"]), one) for one in role["files"]):
+        refused = pytest.raises((events.NodeError, OSError)) if path.name in found else contextlib.nullcontext()
+        with refused:  # just those that were told
+            originals.keep(str(path), folder=tmp_path / "originals")
+            put_file(file)
+    ours = {"digest": "d", "before": None, "made": []}
+    owned = ownership.intend(receipt.EMPTY, [{"role": "old"}])
+    owned.roles["old"]["files"].update({str(tmp_path / name): ours for name in ("file", "large")})
+    assert list(obstacles(owned)) == ["passwd"]
+
+
+@as_root
+def test_observe_in_its_own_process(tmp_path, wanted):
+    file = wanted.file(tmp_path / "f")
+    del file["content_base64"]
+    role = {"role": "one", "files": [file], "checks": [wanted.check("false")]}
+    begun, observed, done = answers(
+        {"verb": "observe", "wanted": [role], "reads": ["/proc/version"], "asks": {"who": ["echo", "me"]}}
+    )
+    assert begun == {"event": "progress", "role": None, "detail": "looks at what is there"}
+    assert observed["event"] == "observed"
+    assert observed["reads"]["/proc/version"].startswith("Linux version")
+    assert observed["answers"] == {"who": "me\n"}
+    [difference] = observed["differs"]
+    assert [one["path"] for one in difference["files"]] == [str(tmp_path / "f")]
+    assert difference["checks"] == [{"name": "check", "detail": "exit status 1"}]
+    assert observed["facts"]["memory_kib"] > 0
+    assert observed["facts"]["python"].startswith("3.")
+    assert (done["event"], done["changed"], done["failed"]) == ("done", 0, [])
+
+
+@as_root
+def test_a_command_that_checks_of_several_roles_have_runs_once(tmp_path, wanted):
+    command = ("sh", "-c", f"echo run >> {tmp_path}/runs; echo up")
+    patterns = {"one": ("up", "down"), "two": ("up",), "three": ("gone",)}
+    several = [
+        {"role": role, "checks": [wanted.check(*command, stdout=pattern) for pattern in each]}
+        for role, each in patterns.items()
+    ]
+    _, observed, _ = answers({"verb": "observe", "wanted": several})
+    assert (tmp_path / "runs").read_text() == "run\n"
+    assert {one["role"]: [check["detail"] for check in one["checks"]] for one in observed["differs"]} == {
+        "one": ["output does not match /down/: up"],
+        "three": ["output does not match /gone/: up"],
+    }
+
+
+@as_root
+def test_a_request_that_cannot_be_understood_is_answered():
+    failed, done = answers({"verb": "destroy", "work": [{"role": "one"}]})
+    assert (failed["event"], failed["role"]) == ("failed", None)
+    assert "unknown request" in failed["error"]
+    assert (done["event"], done["failed"]) == ("done", [])  # whose roles those would be cannot be told
+
+
+@as_root
+def test_an_unexpected_exception_shows_no_content(heard):
+    file = {"path": "/etc/hostname", "content": "S3CRET"}  # no digest
+    main.answer({"verb": "observe", "wanted": [{"role": "one", "files": [file]}]}, heard.append)
+    failed = next(one for one in heard if one["event"] == "failed")
+    assert (failed["role"], failed["name"]) == ("one", "/etc/hostname")
+    assert failed["error"] == "AttributeError: 'types.SimpleNamespace' object has no attribute 'digest'"
+    assert (heard[-1]["event"], heard[-1]["failed"]) == ("done", ["one"])
+    assert "S3CRET" not in str(heard)
+
+
+def test_a_python_that_is_too_old_says_so(capsys, monkeypatch):
+    scope: dict[str, Any] = {"__name__": "hpcforge.node.start"}
+    exec(bundle.sources()["hpcforge.node.start"], scope)
+    monkeypatch.setitem(scope, "OLDEST", (4, 0))
+    scope["start"]({"modules": {}, "request": {}})
+    failed, done = map(json.loads, capsys.readouterr().out.splitlines())
+    assert "and 4.0 is needed" in failed["error"]
+    assert done["event"] == "done"
+
+
+def test_texts_are_plain():
+    assert events.readable(b"\x1b[1;31mred\x1b[0m\r\nnext\x00\x07\xff\n") == "red\nnext\ufffd"
+    assert len(events.readable("x" * 10000)) < 5000
+    assert events.explain(FileNotFoundError(2, "No such file or directory", "/x")) == "No such file or directory: /x"
+
+
+def test_roles_that_need_a_failed_one_are_skipped(report, heard):
+    report.failed("a", "unit", "x.service", "no")
+    work = [{"role": "b", "needs": ["a"]}, {"role": "c", "needs": ["b"]}, {"role": "d", "needs": ["elsewhere"]}]
+    assert [report.goes_on(one) for one in work] == [False, False, True]
+    assert [(one["role"], one["because"]) for one in heard if one["event"] == "skipped"] == [("b", "a"), ("c", "b")]
+    report.done(["a", "b", "c", "d"], False, {})
+    assert (heard[-1]["failed"], heard[-1]["skipped"]) == (["a"], ["b", "c"])
+
+
+def test_facts_are_parsed(tmp_path):
+    release = facts.os_release("ID=debian\nVERSION_ID=\"12\"\n# comment\nNAME='Debian'\n")
+    assert (release["ID"], release["VERSION_ID"], release["NAME"]) == ("debian", "12", "Debian")
+    assert facts.memory_kib("MemFree: 1 kB\nMemTotal:       24684096 kB\n") == 24684096
+    for index, (vendor, kind) in enumerate([("0x10de", "0x030200"), ("0x10de", "0x040300"), ("0x8086", "0x030000")]):
+        device = tmp_path / f"0000:0{index}:00.0"
+        device.mkdir()
+        (device / "vendor").write_text(vendor + "\n")
+        (device / "class").write_text(kind + "\n")
+    assert facts.nvidia_gpus(tmp_path) == 1
+    assert facts.nvidia_gpus(tmp_path / "none") == 0
+    (tmp_path / "fakegpu0").touch()  # a plain file is no GPU
+    assert facts.fake_gpus(tmp_path) == 0
+
+
+def first_contact(path: str, argument: str, payload: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        ["/bin/sh", "-c", contact.FIRST_CONTACT, "hpcforge", argument, bundle.LOADER],
+        input=payload,
+        env={"PATH": path},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+@pytest.fixture
+def bare(tmp_path) -> Path:
+    """A PATH with what every Debian has and no Python."""
+    programs = "tr cut sed cat id uname getconf grep tail ls sh sudo true"
+    for program in programs.split():
+        where = shutil.which(program)
+        if where and program != "sudo":
+            (tmp_path / program).symlink_to(where)
+    return tmp_path
+
+
+def test_node_without_python_answers_and_reads_all(bare):
+    end = first_contact(str(bare), "", "x" * 1_000_000)
+    answer = json.loads(end.stdout)
+    assert answer["event"] == "no_python"
+    assert answer["memory_kib"] > 0
+    assert answer["cpus"] >= 1
+    assert answer["hostname"] == os.uname().nodename
+
+
+def test_node_without_sudo_answers(bare):
+    (bare / "python3").symlink_to("/bin/true")
+    answer = json.loads(first_contact(str(bare), "sudo -n", "x" * 1_000_000).stdout)
+    assert (answer["event"], answer["error"]) == ("no_root", "there is no sudo on this node")
+
+
+def test_sudo_that_says_no_is_quoted(bare):
+    (bare / "python3").symlink_to("/bin/true")
+    (bare / "sudo").write_text('#!/bin/sh\necho "sudo: a \\"password\\" is\nrequired" >&2\nexit 1\n')
+    (bare / "sudo").chmod(0o755)
+    answer = json.loads(first_contact(str(bare), "sudo -n", "x" * 1_000_000).stdout)
+    assert (answer["event"], answer["error"]) == ("no_root", "sudo: a 'password' is required")
+
+
+@pytest.mark.parametrize("become", [True, False])
+def test_first_command_survives_any_login_shell(become):
+    command = bundle.first_command(become)
+    assert "\n" not in command
+    assert "!" not in command  # csh expands it even between single quotes
+
+
+def test_bootstrap_is_idempotent_and_plain_sh():
+    end = subprocess.run(
+        ["sh"], input=contact.bootstrap_script(), capture_output=True, text=True, timeout=60, check=False
+    )
+    assert (end.returncode, end.stderr) == (0, "")
+    assert json.loads(end.stdout)["changed"] == 0
+
+
+def test_all_that_a_travelling_module_imports_travels_too() -> None:
+    """What is imported for types only stays at home; all else would be missing on the node."""
+    for name, text in bundle.sources().items():
+        for found in _imports_at_run_time(ast.parse(text)):
+            assert found in bundle.MODULES or found.rpartition(".")[0] in bundle.MODULES, f"{name}: {found}"
+            assert found in bundle.MODULES or not (FOLDER.parents[1] / f"{found.replace('.', '/')}.py").exists()
+
+
+def _imports_at_run_time(tree: ast.AST) -> Iterator[str]:
+    """The modules and names of ours that are imported when the module is."""
+    for one in ast.iter_child_nodes(tree):
+        if isinstance(one, ast.If) and "TYPE_CHECKING" in ast.dump(one.test):
+            continue
+        if isinstance(one, ast.ImportFrom) and (one.module or "").startswith("hpcforge."):
+            yield from (f"{one.module}.{alias.name}" for alias in one.names)
+        elif not isinstance(one, (ast.FunctionDef, ast.ClassDef)):
+            yield from _imports_at_run_time(one)

@@ -1,0 +1,87 @@
+"""Which tests run on which nodes when only some are asked for, and what is kept of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any, cast
+
+from hpcforge.cluster.model import Cluster
+from hpcforge.engines.tasks import Engine, Event, Task
+from hpcforge.run.listener import Listener
+from hpcforge.run.testing import Verified, run_tests
+from hpcforge.verify.kept import Recorded, load
+from tests.unit.verify.test_run import FULL, PROLOG, ScriptedHead, ok, passed, record
+
+Build = Callable[..., Cluster]
+
+
+class Keeper:
+    """Takes the verdicts that are kept."""
+
+    text = ""
+
+    def run(self, task: Task) -> Event:
+        self.text = cast("Any", task).request["text"]
+        return Event("head", task.id, "result", {"ok": True})
+
+
+class Deaf:
+    def say(self, text: str) -> None:
+        pass
+
+    @contextmanager
+    def phase(self, name: str) -> Iterator[None]:
+        yield
+
+
+def verified(
+    cluster: Cluster,
+    head: ScriptedHead,
+    recorded: Recorded = Recorded(),  # noqa: B008 - it is frozen
+    limit: tuple[str, ...] | None = None,
+    out: dict[str, str] | None = None,
+) -> Verified:
+    keeper = Keeper()
+    listener = cast("Listener", Deaf())
+    done = run_tests(cast("Engine", keeper), head, cluster, recorded, "all", out or {}, listener, ["allreduce"], limit)
+    assert load(keeper.text or None) == done.recorded
+    return done
+
+
+def test_only_nodes_that_are_asked_for_are_tested_with_all_of_their_ranks(build: Build) -> None:
+    cluster = build(3)
+    whole = verified(cluster, ScriptedHead(srun=[passed(6, "allreduce")])).recorded
+    head = ScriptedHead(srun=[passed(4, "allreduce")])
+    done = verified(cluster, head, whole, ("w1", "w2", "head"))
+    (reached,) = done.reached
+    assert (reached.verdict.status, reached.verdict.nodes, reached.verdict.ranks) == ("passed", ("w1", "w2"), 4)
+    assert (reached.run.why, reached.run.untested) == ("limited", ("w3",))
+    (kept,) = done.recorded.kept
+    assert (kept.verdict.nodes, kept.part and kept.part.nodes) == (("w1", "w2", "w3"), ("w1", "w2"))
+    assert kept.stands_for == ("w1", "w2", "w3")
+
+
+def test_all_nodes_of_a_test_are_the_whole_and_none_is_no_test(build: Build) -> None:
+    cluster = build(2)
+    (reached,) = verified(cluster, ScriptedHead(srun=[passed(4, "allreduce")]), limit=("w1", "w2")).reached
+    assert reached.run.whole
+    head = ScriptedHead()
+    assert verified(cluster, head, limit=("head",)).reached == ()
+    assert head.asked == []
+
+
+def test_a_node_that_falls_out_is_told_apart_from_one_that_was_left_out_before(build: Build) -> None:
+    head = ScriptedHead(
+        squeue=[ok(PROLOG), ok("12|CANCELLED|None\n"), ok("12|RUNNING|None\n")],
+        scontrol=[record("prolog")], sinfo=[ok(FULL)], srun=[passed(2, "allreduce")],
+    )  # fmt: skip
+    done = verified(build(3), head, out={"w3": "unreachable"})
+    why = "drained: hpcforge-health: /tmp has 1 MiB free, needed 512 MiB"
+    assert done.fell_out == {"w2": why}
+    (reached,) = done.reached
+    assert reached.verdict.passed
+    assert reached.verdict.left_out == {"w2": why, "w3": "unreachable"}
+    changed = replace(reached.run, why="changed")
+    assert not changed.partners  # of a set that is tested as a whole no node needs one

@@ -1,0 +1,274 @@
+"""What Slurm is handed, compared whole; and the part of it that runs on a node, really run."""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib.util
+import json
+import os
+import shlex
+import signal
+import socket
+import subprocess
+import sys
+import sysconfig
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from hpcforge.cluster.model import Cluster, Gpus, Partition, StandInGpus
+from hpcforge.verify import submit
+from hpcforge.verify.owner import Owner
+from tests.support.own_tmp import own_tmp
+
+GOLDEN = Path(__file__).parent / "golden"
+Golden = Callable[[Path, str], None]
+Build = Callable[..., Cluster]
+
+
+def launch(
+    cluster: Cluster, *names: str, tests: int = 2, arguments: dict[str, tuple[str, ...]] | None = None
+) -> submit.Launch:
+    assert cluster.acceptance
+    wanted = cluster.acceptance.tests[:tests]
+    return submit.launch(cluster, wanted, names or wanted[0].nodes, arguments)
+
+
+def packaged(cluster: Cluster, version: str) -> Cluster:
+    assert cluster.pytorch
+    return dataclasses.replace(cluster, pytorch=dataclasses.replace(cluster.pytorch, version=version))
+
+
+def text(job: submit.Launch) -> str:
+    owner = Owner("cafe", "ada@desk", {"where": "0" * 16, "pid": 1, "started": 2})
+    lines = [shlex.join(submit.sbatch(job, owner)), "", submit.SCRIPT]
+    words = [*submit.free_port(job, "1234"), "", *submit.srun(job, "1234", 20417), ""]
+    return "\n".join([*lines, *("ports.py" if word == submit.PORTS else word and shlex.quote(word) for word in words)])
+
+
+@pytest.mark.parametrize("name", ["rehearsal", "h100", "no_gpus", "distribution", "debian_13", "faulty", "one_node"])
+def test_commands(name: str, build: Build, golden: Golden) -> None:
+    jobs = {
+        "rehearsal": lambda: launch(build(3)),
+        "h100": lambda: launch(build(4, Gpus("h100-sxm-80g", 8), 128, 2_000_000, time_limit_s=900)),
+        "no_gpus": lambda: launch(build(2, None, 64, 256_000)),
+        "distribution": lambda: launch(packaged(build(2, build="distribution"), "1.13.1")),
+        "debian_13": lambda: launch(packaged(build(2, build="distribution"), "2.6.0")),
+        "faulty": lambda: launch(build(2), arguments={"train_ddp": ("--inject", "wrong:1")}),
+        "one_node": lambda: launch(build(3), "w2", tests=1),
+    }
+    golden(GOLDEN / f"{name}.txt", text(jobs[name]()))
+
+
+def test_a_part_has_a_rank_for_each_real_gpu_and_else_one_a_node(build: Build) -> None:
+    def ranks(cluster: Cluster) -> tuple[int, int, list[str]]:
+        assert cluster.acceptance
+        job = submit.launch(cluster, cluster.acceptance.tests, ("w1", "w2"), part=True)
+        threads = [
+            word for word in ",".join(submit.srun(job, "1234", 20417)).split(",") if word.startswith("OMP_NUM_THREADS")
+        ]
+        return job.ranks_per_node, job.gpus_per_node, threads
+
+    assert ranks(build(2)) == (1, 2, ["OMP_NUM_THREADS=1"])  # the nodes of a rehearsal share their cores
+    assert ranks(build(2, Gpus("h100-sxm-80g", 8), 128, 2_000_000)) == (8, 8, ["OMP_NUM_THREADS=15"])
+    assert ranks(build(2, None, 64, 256_000)) == (1, 0, ["OMP_NUM_THREADS=63"])
+
+
+def test_a_partition_that_lasts_long_enough_is_chosen(build: Build) -> None:
+    cluster = build(2)
+    names = ("w1", "w2")
+    short, long = Partition("short", names, True, "00:05:00"), Partition("long", names, False, "INFINITE")
+    two = dataclasses.replace(cluster, slurm=dataclasses.replace(cluster.slurm, partitions=(short, long)))
+    assert submit.partition_for(two, names, 600) == long
+
+
+def test_memory_stays_within_what_slurm_has_to_give(build: Build) -> None:
+    assert launch(build(2, memory_mib=3000)).memory_mib == 3000 - 1024
+
+
+def test_a_job_goes_to_a_partition_that_holds_all_its_nodes(split: Cluster) -> None:
+    assert launch(split, "w2").partition == "only-w2"
+    with pytest.raises(submit.NotLaunchableError, match=r"no partition .* holds all of w\[1-2\]"):
+        launch(split, "w1", "w2")
+
+
+@pytest.mark.parametrize(("node", "rank"), [("w1", "0"), ("w3", "2")])
+def test_a_node_finds_its_rank_by_its_name(node: str, rank: str, build: Build) -> None:
+    ran = _on_node(launch(build(3)), node)
+    event, environment = ran.stdout.split("\n", 1)
+    assert event == f'{{"event": "node", "host": "{node}", "node_rank": {rank}}}'
+    assert f"PET_NODE_RANK={rank}\n" in environment
+
+
+def test_a_node_that_is_not_of_the_job_runs_nothing(build: Build) -> None:
+    ran = _on_node(launch(build(3)), "w9")
+    assert (ran.returncode, ran.stdout) == (64, '{"event": "node", "host": "w9", "node_rank": null}\n')
+
+
+def _on_node(
+    job: submit.Launch, node: str, *program: str, prefix: tuple[str, ...] = (), **environment: str
+) -> subprocess.CompletedProcess[str]:
+    command = submit.srun(job, "7", 20417)
+    command = [*prefix, *command[command.index("/bin/sh") : command.index(job.python)], *(program or ("env",))]
+    environment = {"SLURMD_NODENAME": node, "PATH": "/usr/bin:/bin", **environment}
+    return subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=120)
+
+
+def alone(job: submit.Launch) -> submit.Launch:
+    """The same of a test whose processes know nothing of each other."""
+    (turn, *_) = job.turns
+    program = dataclasses.replace(turn.program, launcher="plain")
+    return dataclasses.replace(job, turns=(dataclasses.replace(turn, program=program),), python=submit.PYTHON)
+
+
+FOLDERS = ("TMPDIR", "XDG_CACHE_HOME", "TRITON_CACHE_DIR", "TORCHINDUCTOR_CACHE_DIR")
+LOOK = f"""
+import os, signal, stat, sys
+folders = {{os.environ[name] for name in {FOLDERS}}}
+about = os.stat(*folders)
+print(*folders, stat.S_IMODE(about.st_mode) == 0o700 and about.st_uid == os.geteuid())
+open(os.path.join(*folders, "left"), "w").close()
+sys.stdout.flush()
+"""
+
+
+@pytest.mark.parametrize("kind", ["torchrun", "plain"])
+@pytest.mark.parametrize(
+    ("end", "code"), [("sys.exit(0)", 0), ("sys.exit(3)", 3), ("os.kill(os.getpid(), signal.SIGKILL)", -9)]
+)
+def test_tests_have_a_folder_that_is_theirs_alone_and_goes_with_them(
+    kind: str, end: str, code: int, build: Build
+) -> None:
+    job = launch(build(2)) if kind == "torchrun" else alone(launch(build(2)))
+    ran = _on_node(job, "w2", "python3", "-c", LOOK + end)
+    _, seen = ran.stdout.splitlines()
+    folder, private = seen.split()
+    assert (ran.returncode, private, ran.stderr) == (code, "True", "")
+    assert folder.startswith("/tmp/hpcforge-tests.")
+    assert not Path(folder).exists()
+
+
+def test_what_is_not_there_is_said(build: Build) -> None:
+    ran = _on_node(launch(build(2)), "w2", "/no/such/python", "-m", "torch")
+    assert ran.returncode == 127
+    assert ran.stderr.rstrip().endswith("/no/such/python: not found")
+
+
+def test_a_step_that_slurm_ends_clears_up(build: Build) -> None:
+    """Slurm sends a signal to all of a task's processes."""
+    command = submit.srun(alone(launch(build(2))), "7")
+    command = [*command[command.index("/bin/sh") : command.index(submit.PYTHON)], "python3", "-c"]
+    wait = LOOK + "import time\ntime.sleep(60)"
+    environment = {"SLURMD_NODENAME": "w1", "PATH": "/usr/bin:/bin"}
+    pipe = subprocess.PIPE
+    with subprocess.Popen([*command, wait], env=environment, stdout=pipe, text=True, process_group=0) as task:
+        assert task.stdout
+        task.stdout.readline()
+        folder = task.stdout.readline().split()[0]
+        assert Path(folder).exists()
+        os.killpg(task.pid, signal.SIGTERM)
+        assert task.wait(30) == -signal.SIGTERM
+    assert not Path(folder).exists()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root, for a /tmp of its own")
+@pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="torch is not installed here")
+def test_names_that_others_took_in_tmp_stop_no_training(build: Build) -> None:
+    """torch has a cache in /tmp by the user's name, unless it is told another place."""
+    take = f'{own_tmp()} && touch /tmp/torchinductor_$(id -un) && exec "$@"'
+    code = "import torch; torch.optim.SGD([torch.zeros(1)], lr=1); print('trains')"
+    elsewhere = ("unshare", "--mount", "sh", "-c", take, "sh")
+    program = (sys.executable, "-W", "ignore", "-c", code)
+    where = {"HOME": "/nonexistent", "USER": "root"}
+    taken = subprocess.run(
+        [*elsewhere, *program], env={"PATH": os.environ["PATH"], **where}, capture_output=True, text=True, check=False
+    )
+    assert "/tmp/torchinductor_root" in taken.stderr
+    ran = _on_node(launch(build(2)), "w2", *program, prefix=elsewhere, **where)
+    assert ran.stdout.endswith("trains\n"), ran.stderr
+
+
+def test_the_first_node_says_who_holds_the_port_if_its_launcher_ended_badly(build: Build) -> None:
+    with socket.create_server(("", 0)) as server:
+        port = server.getsockname()[1]
+        job = launch(build(2))
+        command = submit.srun(job, "7", port)
+        command = command[command.index("/bin/sh") : command.index(job.python)]
+
+        def said(node: str, code: int) -> list[dict[str, object]]:
+            environment = {"SLURMD_NODENAME": node, "PATH": "/usr/bin:/bin"}
+            words = [*command, "sh", "-c", f"exit {code}"]
+            ran = subprocess.run(words, env=environment, capture_output=True, text=True, check=False)
+            assert ran.returncode == code
+            return [json.loads(line) for line in ran.stdout.splitlines()[1:]]
+
+        (held,) = said("w1", 1)
+        assert (held["event"], held["host"]) == ("held", "w1")
+        assert str(held["text"]).startswith(f"port {port} is held by ")
+        assert f"process {os.getpid()}, " in str(held["text"])
+        assert said("w1", 0) == []
+        assert said("w2", 1) == []
+
+
+# What other users leave where Python looks for modules: in a home that anybody may make, and where one stands.
+THEIRS = 'print("theirs", flush=True)\n'
+PYTHON = os.path.realpath(sys.executable)  # as the distribution's, which looks into homes; one of a venv does not
+
+
+@pytest.fixture
+def planted(tmp_path: Path) -> tuple[dict[str, str], Path]:
+    """The environment of an attack, and a folder to start in."""
+    site = tmp_path / "home/.local/lib" / "python{}.{}".format(*sys.version_info) / "site-packages"
+    site.mkdir(parents=True)
+    (site / "usercustomize.py").write_text(THEIRS)
+    here = tmp_path / "here"
+    here.mkdir()
+    for name in ("ranks", "socket", "platform"):
+        (here / f"{name}.py").write_text(THEIRS)
+    return {"HOME": str(tmp_path / "home")}, here
+
+
+def _exported(job: submit.Launch) -> dict[str, str]:
+    (word,) = (word for word in submit.srun(job, "7", 20417) if word.startswith("--export="))
+    return dict(pair.split("=", 1) for pair in word.removeprefix("--export=").split(","))
+
+
+def test_nothing_of_other_users_is_imported(build: Build, planted: tuple[dict[str, str], Path]) -> None:
+    home, here = planted
+
+    def said(environment: dict[str, str]) -> str:
+        command = [PYTHON, "-m", "platform"]
+        return subprocess.run(command, env=environment, cwd=here, capture_output=True, text=True, check=True).stdout
+
+    assert said(home) == "theirs\ntheirs\n"
+    assert "theirs" not in said({**_exported(launch(build(2))), **home})
+
+
+def test_nobody_can_make_the_home_of_the_tests(build: Build) -> None:
+    home = _exported(launch(build(2)))["HOME"]
+    user = {"user": "nobody"} if os.geteuid() == 0 else {}
+    ran = subprocess.run(["mkdir", "-p", f"{home}/.local"], capture_output=True, text=True, check=False, **user)
+    assert "Permission denied" in ran.stderr
+
+
+@pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="torch is not installed here")
+def test_ranks_import_their_own_and_nothing_of_other_users(build: Build, planted: tuple[dict[str, str], Path]) -> None:
+    home, here = planted
+    ours = Path(__file__).parents[3] / "smoke_tests"
+    packages = f"{ours / 'allreduce'}:{sysconfig.get_path('purelib')}"  # torch is in the venv here
+    command = [PYTHON, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node=2", str(ours / "in_turn.py")]
+    ran = subprocess.run(
+        [*command, "allreduce", "--json", "--sizes-kib", "4", "--repeats", "1"],
+        env={**_exported(launch(build(2))), **home, "PYTHONPATH": f"{ours}:{packages}"},
+        cwd=here, capture_output=True, text=True, check=False, timeout=180,
+    )  # fmt: skip
+    assert ran.returncode == 0, ran.stderr
+    assert '"event": "result"' in ran.stdout
+    assert "theirs" not in ran.stdout + ran.stderr
+
+
+def test_ranks_on_stand_ins_are_no_more_than_cpus(build: Build) -> None:
+    few, many = (launch(build(2, StandInGpus("h100-sxm", 8), cores)) for cores in (4, 64))
+    assert (few.ranks_per_node, few.gpus_per_node, few.cpus_per_node) == (3, 8, 3)  # a core is kept
+    assert (many.ranks_per_node, many.gpus_per_node) == (8, 8)
