@@ -131,6 +131,9 @@ class Renamer(ast.NodeVisitor):
         self.edits: set[Edit] = set()
         self.shadowed: list[set[str]] = []
         self.top = list(_top(module.tree.body))
+        self.taken = {at.id for at in ast.walk(module.tree) if isinstance(at, ast.Name)} | set(module.bound) | {
+            at.name for at in self.top if isinstance(at, ast.ClassDef | ast.FunctionDef)}
+        self.clashes: set[str] = set()
 
     def new_name(self, local: str) -> str | None:
         """What a local name is called from now on; None: as before."""
@@ -153,6 +156,8 @@ class Renamer(ast.NodeVisitor):
         if new is None or new == old:
             return
         if self.lines[line - 1][start : start + len(old.encode())] == old.encode():
+            if new in self.taken and old not in self.attributes:
+                self.clashes.add(f"{old} -> {new}")
             self.edits.add(Edit(line, start, start + len(old.encode()), new))
 
     def find(self, line: int, start: int, old: str, new: str | None) -> None:
@@ -391,6 +396,8 @@ def main() -> int:
     for module in modules.values():
         renamer = Renamer(module, modules, names, attributes, moved)
         renamer.visit(module.tree)
+        for clash in sorted(renamer.clashes):
+            print(f"{module.path.relative_to(root)}: {clash} is another name there already")
         edits = renamer.edits | loop_edits(module, loops.get(module.name, []))
         try:
             text = apply_edits(module.source, edits)
