@@ -5,10 +5,10 @@
 
 It can be run again, and on a branch from before the renames: what has its new name already is left alone. Table:
 
-    modules: {plan/felt.py: plan/job_impact.py}      # below hpcforge/; tests/unit/PACKAGE/test_MODULE.py follows
-    names: {plan/felt.py: {felt: nodes_affecting_jobs}}  # classes, functions, constants of a module, by its old path
+    modules: {plan/job_impact.py: plan/job_impact.py}      # below hpcforge/; tests/unit/PACKAGE/test_MODULE.py follows
+    names: {plan/job_impact.py: {felt: nodes_affecting_jobs}}  # classes, functions, constants of a module, by its old path
     attributes: {does: apply_verb}                   # methods and fields; of every class that has one, and every use
-    loops: {plan/felt.py: [[one, step, plan.steps]]} # old, new, what is iterated over
+    loops: {plan/job_impact.py: [[one, step, plan.steps]]} # old, new, what is iterated over
 
 A name is followed through imports: `from M import NAME`, `M.NAME`, and re-exports. Strings, comments and documents follow
 where a whole dotted or slashed path of a module is written, and docstrings where a renamed class stands in backticks.
@@ -56,7 +56,7 @@ class Module:
 
 
 def module_name(path: str) -> str:
-    """`plan/felt.py` -> `hpcforge.plan.felt`."""
+    """`plan/job_impact.py` -> `hpcforge.plan.job_impact`."""
     return ".".join([PACKAGE, *Path(path).with_suffix("").parts]).removesuffix(".__init__")
 
 
@@ -275,56 +275,44 @@ def _binds(function: ast.FunctionDef | ast.AsyncFunctionDef) -> set[str]:
 
 
 def loop_edits(module: Module, rows: list[list[str]]) -> set[Edit]:
-    """Renamed variables of loops: `[old, new, TEXT]`, TEXT being what is iterated over, or the qualified function."""
-    lines = [line.encode() for line in module.source.splitlines(keepends=True)]
-    edits: set[Edit] = set()
+    """Renamed variables: `[old, new, WHERE]`; WHERE is what is iterated over, `def QUALIFIED.NAME` or `lambda BODY`.
 
-    def rename(scopes: list[ast.AST], old: str, new: str) -> None:
-        for scope in scopes:
-            for at in ast.walk(scope):
-                if isinstance(at, ast.Name) and at.id == old:
-                    edits.add(Edit(at.lineno, at.col_offset, at.col_offset + len(old), new))
-                elif isinstance(at, ast.arg) and at.arg == old:
-                    edits.add(Edit(at.lineno, at.col_offset, at.col_offset + len(old), new))
+    Inner loops come before outer ones, and those before whole functions: each use is renamed once.
+    """
+    wanted = {(old, where): new for old, new, where in rows}
+    edits: dict[tuple[int, int], Edit] = {}
 
-    wanted = {(old, text): new for old, new, text in rows}
-    qualified: list[str] = []
+    def rename(old: str, where: str, inside: ast.AST, without: ast.AST | None) -> None:
+        new = wanted.get((old, where))
+        left: list[ast.AST] = [inside] if new else []
+        while left:
+            at = left.pop()
+            if at is without:
+                continue
+            if (isinstance(at, ast.Name) and at.id == old) or (isinstance(at, ast.arg) and at.arg == old):
+                edits.setdefault((at.lineno, at.col_offset), Edit(at.lineno, at.col_offset, at.col_offset + len(old), new))
+            left += ast.iter_child_nodes(at)
 
-    def walk(at: ast.AST) -> None:
+    def walk(at: ast.AST, qualified: tuple[str, ...]) -> None:
         if isinstance(at, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-            qualified.append(at.name)
-            key = "def " + ".".join(qualified)
-            for (old, text), new in wanted.items():
-                if text == key:
-                    rename([at], old, new)
+            qualified = (*qualified, at.name)
         for child in ast.iter_child_nodes(at):
-            walk(child)
-        if isinstance(at, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-            qualified.pop()
-
-    def comprehensions(at: ast.AST, inside: ast.AST) -> None:
-        here = at if isinstance(at, ast.FunctionDef | ast.AsyncFunctionDef | ast.Module) else inside
-        for generator in getattr(at, "generators", ()):
-            text = ast.unparse(generator.iter)
+            walk(child, qualified)
+        for generator in reversed(getattr(at, "generators", ())):
             for old in _stored(generator.target):
-                if new := wanted.get((old, text)):
-                    rename([at], old, new)
+                rename(old, ast.unparse(generator.iter), at, at.generators[0].iter)  # type: ignore[attr-defined]
         if isinstance(at, ast.For):
-            text = ast.unparse(at.iter)
             for old in _stored(at.target):
-                if new := wanted.get((old, text)):
-                    rename([at], old, new)
+                rename(old, ast.unparse(at.iter), at, at.iter)
         if isinstance(at, ast.Lambda):
-            text = "lambda " + ast.unparse(at.body)
-            for old in [a.arg for a in at.args.args]:
-                if new := wanted.get((old, text)):
-                    rename([at], old, new)
-        for child in ast.iter_child_nodes(at):
-            comprehensions(child, here)
+            for argument in at.args.args:
+                rename(argument.arg, "lambda " + ast.unparse(at.body), at, None)
+        if isinstance(at, ast.FunctionDef | ast.AsyncFunctionDef):
+            for old in {old for old, where in wanted if where == "def " + ".".join(qualified)}:
+                rename(old, "def " + ".".join(qualified), at, None)
 
-    walk(module.tree)
-    comprehensions(module.tree, module.tree)
-    return {edit for edit in edits if lines[edit.line - 1][edit.start : edit.end].decode() != edit.text}
+    walk(module.tree, ())
+    return set(edits.values())
 
 
 def _stored(target: ast.AST) -> list[str]:
@@ -344,18 +332,27 @@ def apply_edits(source: str, edits: set[Edit]) -> str:
     return b"".join(lines).decode()
 
 
-def prose(text: str, moved: Mapping[str, str], words: Mapping[str, str]) -> str:
-    """Dotted and slashed paths of modules that moved, and renamed words in backticks."""
-    for old, new in moved.items():
-        text = re.sub(rf"\b{re.escape(old)}(?![\w])", new, text)
-        slashed = old.replace(".", "/"), new.replace(".", "/")
-        text = re.sub(rf"\b{re.escape(slashed[0])}\.py\b", f"{slashed[1]}.py", text)
-        short = slashed[0].removeprefix(f"{PACKAGE}/"), slashed[1].removeprefix(f"{PACKAGE}/")
-        if "/" in short[0]:
-            text = re.sub(rf"(?<![\w/]){re.escape(short[0])}\.py\b", f"{short[1]}.py", text)
-    for old, new in words.items():
-        text = re.sub(rf"`{re.escape(old)}`", f"`{new}`", text)
-    return text
+class Prose:
+    """Dotted and slashed paths of modules that moved, and renamed words in backticks: in texts for people."""
+
+    def __init__(self, moved: Mapping[str, str], words: Mapping[str, str]) -> None:
+        self.paths: dict[str, str] = dict(moved)
+        for old, new in moved.items():
+            slashed = old.replace(".", "/") + ".py", new.replace(".", "/") + ".py"
+            short = slashed[0].removeprefix(f"{PACKAGE}/"), slashed[1].removeprefix(f"{PACKAGE}/")
+            self.paths |= {slashed[0]: slashed[1], **({short[0]: short[1]} if "/" in short[0] else {})}
+        self.words = {f"`{old}`": f"`{new}`" for old, new in words.items()}
+        several = "|".join(map(re.escape, sorted(self.paths, key=len, reverse=True)))
+        self._path = re.compile(rf"(?<![\w/.])(?:{several})(?!\w)") if several else None
+        self._word = re.compile("|".join(map(re.escape, self.words))) if words else None
+
+    def __call__(self, text: str, with_words: bool) -> str:
+        """The text with new names."""
+        if self._path:
+            text = self._path.sub(lambda hit: self.paths[hit[0]], text)
+        if self._word and with_words:
+            text = self._word.sub(lambda hit: self.words[hit[0]], text)
+        return text
 
 
 def main() -> int:
@@ -391,6 +388,7 @@ def main() -> int:
                 plain[at.name].add(names.get((module.name, at.name), at.name))
     words = {old: next(iter(news)) for old, news in plain.items() if len(news) == 1 and old[:1].isupper()
              and old not in news}
+    prose = Prose(moved, words)
     loops = {now.get(module_name(path), module_name(path)): rows for path, rows in table.get("loops", {}).items()}
     changed = 0
     for module in modules.values():
@@ -405,7 +403,7 @@ def main() -> int:
             print(f"{module.path}: {error}")
             return 1
         if not str(module.path.relative_to(root)).startswith(KEPT):
-            text = prose(text, moved, words)
+            text = prose(text, with_words=True)
         if text != module.source:
             changed += 1
             if not options.dry_run:
@@ -417,7 +415,7 @@ def main() -> int:
                 before = path.read_text("utf-8")
             except UnicodeDecodeError:
                 continue
-            after = prose(before, moved, words if path.suffix == ".md" else {})
+            after = prose(before, with_words=path.suffix == ".md")
             if after != before and not options.dry_run:
                 path.write_text(after, "utf-8")
     if not options.dry_run:
