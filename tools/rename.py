@@ -1,17 +1,16 @@
 """Rename modules and top-level names of Python over the whole tree, by one table.
 
-    python tools/rename.py tools/names.yaml            # do it
-    python tools/rename.py tools/names.yaml --dry-run  # list what would change
+    python tools/rename.py tools/names.yaml
 
 It can be run again, and on a branch from before the renames: what has its new name already is left alone. Table:
 
-    modules: {plan/job_impact.py: plan/job_impact.py}      # below hpcforge/; tests/unit/PACKAGE/test_MODULE.py follows
-    names: {plan/job_impact.py: {felt: nodes_affecting_jobs}}  # classes, functions, constants of a module, by its old path
+    modules: {plan/felt.py: plan/job_impact.py}      # below hpcforge/; tests/unit/PACKAGE/test_MODULE.py follows
+    names: {plan/felt.py: {felt: affecting_jobs}}    # classes, functions, constants of a module, by its old path
     attributes: {does: apply_verb}                   # methods and fields; of every class that has one, and every use
-    loops: {plan/job_impact.py: [[one, step, plan.steps]]} # old, new, what is iterated over
+    loops: {hpcforge/plan/felt.py: [[one, step, plan.steps]]}  # old, new, what is iterated over
 
-A name is followed through imports: `from M import NAME`, `M.NAME`, and re-exports. Strings, comments and documents follow
-where a whole dotted or slashed path of a module is written, and docstrings where a renamed class stands in backticks.
+A name is followed through imports: `from M import NAME`, `M.NAME`, and re-exports. Strings, comments and documents
+follow where they have the whole dotted or slashed path of a module, and where a renamed class stands in backticks.
 """
 
 from __future__ import annotations
@@ -31,7 +30,12 @@ import yaml
 
 PACKAGE = "hpcforge"
 TEXTS = {".md", ".toml", ".yaml", ".yml", ".cfg", ".j2", ".json", ".txt", ".sh", ""}
-KEPT = ("CHANGELOG.md", "docs/decisions/", "tools/names.yaml")  # what was written of the past stays as it was
+KEPT = (
+    "CHANGELOG.md",
+    "docs/decisions/",
+    "tools/names.yaml",
+    "tools/rename.py",
+)  # what was written of the past stays as it was
 
 
 @dataclass(frozen=True)
@@ -60,13 +64,15 @@ def module_name(path: str) -> str:
     return ".".join([PACKAGE, *Path(path).with_suffix("").parts]).removesuffix(".__init__")
 
 
+def dotted(path: str) -> str:
+    """`tests/unit/x.py` -> `tests.unit.x`."""
+    return ".".join(Path(path).with_suffix("").parts).removesuffix(".__init__")
+
+
 def parsed(root: Path) -> dict[str, Module]:
     """All Python files under version control, by their dotted name."""
-    listed = subprocess.run(["git", "ls-files", "*.py"], cwd=root, capture_output=True, text=True, check=True).stdout
     found = {}
-    for path in map(Path, listed.splitlines()):
-        if not (root / path).exists():
-            continue
+    for path in listed(root, "*.py"):
         source = (root / path).read_text("utf-8")
         try:
             tree = ast.parse(source)
@@ -124,15 +130,24 @@ def _top(body: list[ast.stmt]) -> Iterator[ast.stmt]:
 class Renamer(ast.NodeVisitor):
     """Collects the edits of one file for names of modules, minding what functions bind for themselves."""
 
-    def __init__(self, module: Module, modules: Mapping[str, Module], names: Mapping[tuple[str, str], str],
-                 attributes: Mapping[str, str], moved: Mapping[str, str]) -> None:
+    def __init__(
+        self,
+        module: Module,
+        modules: Mapping[str, Module],
+        names: Mapping[tuple[str, str], str],
+        attributes: Mapping[str, str],
+        moved: Mapping[str, str],
+    ) -> None:
         self.module, self.modules, self.names, self.attributes, self.moved = module, modules, names, attributes, moved
         self.lines = [line.encode() for line in module.source.splitlines(keepends=True)]
         self.edits: set[Edit] = set()
         self.shadowed: list[set[str]] = []
         self.top = list(_top(module.tree.body))
-        self.taken = {at.id for at in ast.walk(module.tree) if isinstance(at, ast.Name)} | set(module.bound) | {
-            at.name for at in self.top if isinstance(at, ast.ClassDef | ast.FunctionDef)}
+        self.taken = (
+            {at.id for at in ast.walk(module.tree) if isinstance(at, ast.Name)}
+            | set(module.bound)
+            | {at.name for at in self.top if isinstance(at, ast.ClassDef | ast.FunctionDef)}
+        )
         self.clashes: set[str] = set()
 
     def new_name(self, local: str) -> str | None:
@@ -168,20 +183,23 @@ class Renamer(ast.NodeVisitor):
                 self.put(line, start + hit.start(), old, new)
 
     def visit_Name(self, node: ast.Name) -> None:
+        """A use of a name."""
         self.put(node.lineno, node.col_offset, node.id, self.new_name(node.id))
 
     def visit_Attribute(self, node: ast.Attribute) -> None:
+        """`module.name`, or a method or field."""
         self.visit(node.value)
         new = self.attributes.get(node.attr)
         target = None
         if isinstance(node.value, ast.Name) and not any(node.value.id in names for names in self.shadowed):
             target = self.module.bound.get(node.value.id)
             if target and target[1] is None:
-                new = self.names.get(origin(self.modules, target[0], node.attr))
+                new = self.names.get(origin(self.modules, target[0], node.attr), new)
         if new and node.end_lineno and node.end_col_offset is not None:
             self.put(node.end_lineno, node.end_col_offset - len(node.attr.encode()), node.attr, new)
 
     def visit_ClassDef(self, node: ast.ClassDef) -> None:
+        """A class, with its fields and methods."""
         for decorator in node.decorator_list:
             self.visit(decorator)
         if not self.shadowed:
@@ -203,6 +221,7 @@ class Renamer(ast.NodeVisitor):
             self.visit(child)
 
     def visit_FunctionDef(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> None:
+        """A function; what it binds for itself keeps its name."""
         for child in [*node.decorator_list, *node.args.defaults, *[at for at in node.args.kw_defaults if at]]:
             self.visit(child)
         for argument in ast.walk(node.args):
@@ -219,20 +238,23 @@ class Renamer(ast.NodeVisitor):
             self.visit(child)
         self.shadowed.pop()
 
-    visit_AsyncFunctionDef = visit_FunctionDef
+    visit_AsyncFunctionDef = visit_FunctionDef  # noqa: N815 - ast has these names
 
     def visit_Lambda(self, node: ast.Lambda) -> None:
+        """Its parameters keep their names."""
         self.shadowed.append({at.arg for at in ast.walk(node.args) if isinstance(at, ast.arg)})
         self.generic_visit(node)
         self.shadowed.pop()
 
     def visit_Call(self, node: ast.Call) -> None:
+        """Keyword arguments that are fields."""
         self.generic_visit(node)
         for keyword in node.keywords:
             if keyword.arg in self.attributes:
                 self.put(keyword.lineno, keyword.col_offset, keyword.arg, self.attributes[keyword.arg])
 
     def visit_ImportFrom(self, node: ast.ImportFrom) -> None:
+        """What is imported."""
         for alias in node.names:
             whole = f"{node.module}.{alias.name}"
             if whole in self.modules:
@@ -240,8 +262,12 @@ class Renamer(ast.NodeVisitor):
                 if new:
                     self.put(alias.lineno, alias.col_offset, alias.name, new.rpartition(".")[2])
             else:
-                self.put(alias.lineno, alias.col_offset, alias.name,
-                         self.names.get(origin(self.modules, node.module or "", alias.name)))
+                self.put(
+                    alias.lineno,
+                    alias.col_offset,
+                    alias.name,
+                    self.names.get(origin(self.modules, node.module or "", alias.name)),
+                )
 
     def visit_Constant(self, node: ast.Constant) -> None:
         """Quoted annotations, names in __all__, and in `cast`."""
@@ -290,7 +316,9 @@ def loop_edits(module: Module, rows: list[list[str]]) -> set[Edit]:
             if at is without:
                 continue
             if (isinstance(at, ast.Name) and at.id == old) or (isinstance(at, ast.arg) and at.arg == old):
-                edits.setdefault((at.lineno, at.col_offset), Edit(at.lineno, at.col_offset, at.col_offset + len(old), new))
+                edits.setdefault(
+                    (at.lineno, at.col_offset), Edit(at.lineno, at.col_offset, at.col_offset + len(old), new)
+                )
             left += ast.iter_child_nodes(at)
 
     def walk(at: ast.AST, qualified: tuple[str, ...]) -> None:
@@ -355,84 +383,93 @@ class Prose:
         return text
 
 
-def main() -> int:
-    """Do what the table says."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
-    parser.add_argument("table", type=Path)
-    parser.add_argument("--dry-run", action="store_true")
-    options = parser.parse_args()
-    root = Path(subprocess.run(["git", "rev-parse", "--show-toplevel"], capture_output=True, text=True,
-                               check=True).stdout.strip())
-    table: dict[str, Any] = yaml.safe_load(options.table.read_text("utf-8"))
-    modules = parsed(root)
-    moves = {module_name(old): module_name(new) for old, new in table.get("modules", {}).items()}
-    now = {old: old if old in modules else new for old, new in moves.items()}  # a second run finds new paths
-    names: dict[tuple[str, str], str] = {}
+def resolved(
+    table: Mapping[str, Any], modules: Mapping[str, Module], now: Mapping[str, str]
+) -> dict[tuple[str, str], str]:
+    """New names by module and old name. Raises KeyError where the table has a name that is nowhere."""
+    names = {}
     for path, row in table.get("names", {}).items():
-        where = module_name(path)
-        where = now.get(where, where)
-        if where not in modules:
-            print(f"names: no module {where}")
-            continue
+        where = now.get(module_name(path), module_name(path))
         for old, new in row.items():
             if _defines(modules[where], old):
                 names[where, old] = new
             elif not _defines(modules[where], new):
-                print(f"names: {where} defines neither {old} nor {new}")
-    moved = {old: new for old, new in moves.items() if old in modules}
-    attributes = table.get("attributes", {})
-    plain: dict[str, set[str]] = defaultdict(set)
+                raise KeyError(f"{where} defines neither {old} nor {new}")
+    return names
+
+
+def words_of(modules: Mapping[str, Module], names: Mapping[tuple[str, str], str]) -> dict[str, str]:
+    """Classes that documents can mean by their old name alone, since no other class has it."""
+    found: dict[str, set[str]] = defaultdict(set)
     for module in modules.values():
         for at in _top(module.tree.body):
             if isinstance(at, ast.ClassDef | ast.FunctionDef):
-                plain[at.name].add(names.get((module.name, at.name), at.name))
-    words = {old: next(iter(news)) for old, news in plain.items() if len(news) == 1 and old[:1].isupper()
-             and old not in news}
-    prose = Prose(moved, words)
-    loops = {now.get(module_name(path), module_name(path)): rows for path, rows in table.get("loops", {}).items()}
-    changed = 0
-    for module in modules.values():
-        renamer = Renamer(module, modules, names, attributes, moved)
-        renamer.visit(module.tree)
-        for clash in sorted(renamer.clashes):
-            print(f"{module.path.relative_to(root)}: {clash} is another name there already")
-        edits = renamer.edits | loop_edits(module, loops.get(module.name, []))
-        try:
-            text = apply_edits(module.source, edits)
-        except ValueError as error:
-            print(f"{module.path}: {error}")
-            return 1
-        if not str(module.path.relative_to(root)).startswith(KEPT):
-            text = prose(text, with_words=True)
-        if text != module.source:
-            changed += 1
-            if not options.dry_run:
-                module.path.write_text(text, "utf-8")
-    for name in subprocess.run(["git", "ls-files"], cwd=root, capture_output=True, text=True, check=True).stdout.split("\n"):
-        path = root / name
-        if path.suffix in TEXTS and not name.startswith(KEPT) and path.is_file() and "golden" not in path.parts:
+                found[at.name].add(names.get((module.name, at.name), at.name))
+    return {
+        old: next(iter(new)) for old, new in found.items() if len(new) == 1 and old[:1].isupper() and old not in new
+    }
+
+
+def listed(root: Path, *patterns: str) -> list[Path]:
+    """Files under version control."""
+    command = ["git", "ls-files", *patterns]
+    found = subprocess.run(command, cwd=root, capture_output=True, text=True, check=True).stdout.splitlines()
+    return [path for path in map(Path, found) if (root / path).is_file()]
+
+
+def rewrite_texts(root: Path, prose: Prose) -> None:
+    """Documents, templates and data."""
+    for path in listed(root):
+        if path.suffix in TEXTS and not str(path).startswith(KEPT) and "golden" not in path.parts:
             try:
-                before = path.read_text("utf-8")
+                before = (root / path).read_text("utf-8")
             except UnicodeDecodeError:
                 continue
             after = prose(before, with_words=path.suffix == ".md")
-            if after != before and not options.dry_run:
-                path.write_text(after, "utf-8")
-    if not options.dry_run:
-        _move(root, moved)
-    print(f"{len(names)} names, {len(moved)} modules, in {changed} files")
-    return 0
+            if after != before:
+                (root / path).write_text(after, "utf-8")
 
 
-def _move(root: Path, moved: Mapping[str, str]) -> None:
+def move(root: Path, moved: Mapping[str, str]) -> None:
+    """Modules and the tests of their name."""
     for old, new in moved.items():
-        pairs = [(old.replace(".", "/") + ".py", new.replace(".", "/") + ".py")]
-        source, target = (Path(at.removeprefix(f"{PACKAGE}.").replace(".", "/")) for at in (old, new))
-        pairs.append((f"tests/unit/{source.parent}/test_{source.name}.py", f"tests/unit/{target.parent}/test_{target.name}.py"))
-        for before, after in pairs:
-            if (root / before).is_file():
-                (root / after).parent.mkdir(parents=True, exist_ok=True)
+        source, target = (Path(name.removeprefix(f"{PACKAGE}.").replace(".", "/")) for name in (old, new))
+        tests = Path("tests/unit")
+        for before, after in (
+            (Path(PACKAGE) / f"{source}.py", Path(PACKAGE) / f"{target}.py"),
+            (tests / source.parent / f"test_{source.name}.py", tests / target.parent / f"test_{target.name}.py"),
+        ):
+            if (root / before).is_file() and not (root / after).exists():
                 subprocess.run(["git", "mv", before, after], cwd=root, check=True)
+
+
+def main() -> int:
+    """Do what the table says."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("table", type=Path)
+    table: dict[str, Any] = yaml.safe_load(parser.parse_args().table.read_text("utf-8"))
+    root = Path(__file__).parent.parent
+    modules = parsed(root)
+    moves = {module_name(old): module_name(new) for old, new in table.get("modules", {}).items()}
+    now = {old: old if old in modules else new for old, new in moves.items()}  # a second run finds new paths
+    moved = {old: new for old, new in moves.items() if old in modules}
+    names = resolved(table, modules, now)
+    prose = Prose(moved, words_of(modules, names))
+    loops = {now.get(dotted(path), dotted(path)): rows for path, rows in table.get("loops", {}).items()}
+    for module in modules.values():
+        renamer = Renamer(module, modules, names, table.get("attributes", {}), moved)
+        renamer.visit(module.tree)
+        for clash in sorted(renamer.clashes):
+            sys.stderr.write(f"{module.path}: {clash} is another name there already\n")
+        text = apply_edits(module.source, renamer.edits | loop_edits(module, loops.get(module.name, [])))
+        if not str(module.path.relative_to(root)).startswith(KEPT):
+            text = prose(text, with_words=True)
+        if text != module.source:
+            module.path.write_text(text, "utf-8")
+    rewrite_texts(root, prose)
+    move(root, moved)
+    sys.stdout.write(f"{len(names)} names, {len(moved)} modules\n")
+    return 0
 
 
 if __name__ == "__main__":
